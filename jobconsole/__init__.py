@@ -1,0 +1,1 @@
+"""Operations console, command line and exporter for queue_core."""

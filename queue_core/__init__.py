@@ -1,0 +1,1 @@
+"""A job queue that does not lose a job."""
