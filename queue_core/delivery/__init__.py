@@ -1,0 +1,1 @@
+"""Fast delivery paths beside the store."""

@@ -1,0 +1,1 @@
+"""Redis: ready sets, wake-ups and events."""

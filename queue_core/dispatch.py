@@ -1,0 +1,84 @@
+"""The protocol of delivery: who tells workers quickly which jobs may be ready.
+
+A dispatcher only nominates. What it loses, repeats or invents costs time, never a job and never a double claim.
+Every method raises `DispatchUnavailable`, within a bounded time, when the server behind it cannot be reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+from queue_core.job import Ready
+
+
+class DispatchUnavailable(Exception):
+    """The dispatcher's server did not answer; the caller goes on with the store alone."""
+
+
+class Taken(NamedTuple):
+    """Candidates of one queue, best rank first."""
+
+    queue: str
+    # None: no candidates are known by id, ask the store for its best ranks
+    ids: Sequence[str] | None
+
+
+class Due(NamedTuple):
+    """A job that becomes ready at a time."""
+
+    id: str
+    queue: str
+    # seconds since the epoch
+    due: float
+
+
+class Dispatcher(Protocol):
+    """Ready sets, one per queue."""
+
+    async def offer(self, ready: Sequence[Ready]) -> None:
+        """Make these jobs known and wake as many waiting workers; offering again is harmless."""
+        ...
+
+    async def schedule(self, due: Sequence[Due]) -> None:
+        """Note when these jobs become ready, as a hint for the promoter."""
+        ...
+
+    async def take(self, queues: Sequence[str], limit: int, timeout: float) -> Taken | None:
+        """Wait until one of the queues has candidates, first in the order given, and take up to `limit` of them.
+
+        None after `timeout` seconds without any. Cancelling the call loses at most what the audit finds again.
+        """
+        ...
+
+    async def park(self, queue: str, ids: Sequence[str]) -> None:
+        """Set candidates aside that nobody here can run now; the audit brings them back."""
+        ...
+
+    async def forget(self, queue: str, ids: Sequence[str]) -> None:
+        """Drop candidates that are no longer ready."""
+        ...
+
+    async def lacking(self, queue: str, head: Sequence[Ready]) -> list[Ready]:
+        """Return those of the store's first ready jobs that the ready set does not hold."""
+        ...
+
+    async def intact(self, queue: str) -> bool:
+        """Return False when the ready set may have lost jobs: emptied, restored or failed over since `mark`."""
+        ...
+
+    async def mark(self, queue: str) -> None:
+        """Declare the ready set whole, after a rebuild."""
+        ...
+
+    async def ping(self) -> float:
+        """Return the seconds that one round trip takes."""
+        ...
+
+    async def facts(self) -> dict[str, Any]:
+        """Return what `doctor` checks about the server: version, persistence, memory policy, clock, ready sets."""
+        ...
+
+    async def close(self) -> None:
+        """Disconnect; doing it twice is safe."""
+        ...

@@ -1,0 +1,175 @@
+"""Every error this package raises, in one tree.
+
+    QueueCoreError
+    ├── ConfigurationError        a setting is missing, unknown or contradictory
+    ├── InvalidJob                what was handed to enqueue cannot become a job
+    │   └── TooLarge              payload over its byte limit
+    ├── QueueFull                 the queue's limit refuses the job for now
+    ├── UnknownTask               no handler of that name in this process
+    ├── NotFound
+    │   ├── JobNotFound
+    │   └── QueueNotFound
+    ├── WrongState                the job is in a state that the verb does not act on
+    ├── StaleLease                the claim behind this write is over
+    ├── StoreUnavailable          the durable store did not answer in time
+    ├── SchemaError
+    │   ├── SchemaMissing
+    │   └── SchemaNewer
+    ├── ReadOnly                  the connection may look and not change
+    └── ResultError
+        ├── JobFailed             the job is dead
+        ├── JobCancelled
+        └── ResultTimeout
+
+Each carries one sentence that a person understands and the values it speaks of as attributes.
+"""
+
+from __future__ import annotations
+
+
+class QueueCoreError(Exception):
+    """Root of the tree."""
+
+
+class ConfigurationError(QueueCoreError):
+    """A setting is missing, unknown or contradictory."""
+
+
+class InvalidJob(QueueCoreError, ValueError):
+    """The job was refused before anything was written."""
+
+
+class TooLarge(InvalidJob):
+    """A payload is larger than its limit; sizes are in bytes."""
+
+    def __init__(self, what: str, size: int, limit: int) -> None:
+        super().__init__(f"{what} has {size:,} bytes; the limit is {limit:,}")
+        self.size = size
+        self.limit = limit
+
+
+class QueueFull(QueueCoreError):
+    """The queue is at its limit; try again after `retry_after` seconds."""
+
+    def __init__(self, queue: str, limit: int, retry_after: float = 60.0) -> None:
+        super().__init__(f"queue '{queue}' is full (limit {limit:,}); try again in {retry_after:g} s")
+        self.queue = queue
+        self.limit = limit
+        self.retry_after = retry_after
+
+
+class UnknownTask(QueueCoreError, LookupError):
+    """No handler of that name is registered in this process."""
+
+    def __init__(self, type_: str) -> None:
+        super().__init__(f"no task named '{type_}' is registered in this process")
+        self.type = type_
+
+
+class NotFound(QueueCoreError, LookupError):
+    """What was named does not exist."""
+
+
+class JobNotFound(NotFound):
+    """No job has this id."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f"no job with id {job_id}")
+        self.job_id = job_id
+
+
+class QueueNotFound(NotFound):
+    """No queue has this name."""
+
+    def __init__(self, queue: str) -> None:
+        super().__init__(f"no queue named '{queue}'")
+        self.queue = queue
+
+
+class WrongState(QueueCoreError):
+    """The job is in a state that the verb does not act on."""
+
+    def __init__(self, job_id: str, status: str, verb: str) -> None:
+        super().__init__(f"job {job_id} is {status}; it cannot be {verb}")
+        self.job_id = job_id
+        self.status = status
+        self.verb = verb
+
+
+class StaleLease(QueueCoreError):
+    """The claim behind this write is over: another attempt owns the job, or it is finished."""
+
+    def __init__(self, job_id: str, token: int) -> None:
+        super().__init__(f"the lease {token} of job {job_id} is over; the write was refused")
+        self.job_id = job_id
+        self.token = token
+
+
+class StoreUnavailable(QueueCoreError):
+    """The durable store did not answer in time. Nothing was half-written."""
+
+    def __init__(self, backend: str, reason: str) -> None:
+        super().__init__(f"{backend} cannot be reached: {reason}")
+        self.backend = backend
+        self.reason = reason
+
+
+class SchemaError(QueueCoreError):
+    """The store's schema does not fit this version."""
+
+
+class SchemaMissing(SchemaError):
+    """The store has no schema yet, or an older one than this version needs."""
+
+    def __init__(self, found: int, needed: int) -> None:
+        state = "has no schema" if found == 0 else f"has schema {found}, older than {needed}"
+        super().__init__(f"the database {state}; run 'jobconsole migrate'")
+        self.found = found
+        self.needed = needed
+
+
+class SchemaNewer(SchemaError):
+    """The store was migrated by a newer version."""
+
+    def __init__(self, found: int, known: int) -> None:
+        super().__init__(f"the database has schema {found}, newer than {known} known here; upgrade this program")
+        self.found = found
+        self.known = known
+
+
+class ReadOnly(QueueCoreError):
+    """This connection may look and not change."""
+
+    def __init__(self, verb: str) -> None:
+        super().__init__(f"'{verb}' was refused: this connection is read-only")
+        self.verb = verb
+
+
+class ResultError(QueueCoreError):
+    """A result that cannot be given."""
+
+
+class JobFailed(ResultError):
+    """The job is dead; `error` is its last error."""
+
+    def __init__(self, job_id: str, error: str) -> None:
+        super().__init__(f"job {job_id} is dead: {error}")
+        self.job_id = job_id
+        self.error = error
+
+
+class JobCancelled(ResultError):
+    """The job was cancelled."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f"job {job_id} was cancelled")
+        self.job_id = job_id
+
+
+class ResultTimeout(ResultError, TimeoutError):
+    """The job did not finish in the time given; it is still there."""
+
+    def __init__(self, job_id: str, timeout: float) -> None:
+        super().__init__(f"job {job_id} did not finish within {timeout:g} s")
+        self.job_id = job_id
+        self.timeout = timeout

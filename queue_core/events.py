@@ -1,0 +1,101 @@
+"""Lifecycle events: their names, their shape and their JSON form (version 1).
+
+One message carries many events of one queue:
+
+    {"v": 1, "queue": "images", "gen": "5f0c…", "n": 1812, "at": 1767225600.123,
+     "events": [{"event": "completed", "id": "0197…", "type": "thumbnail", "token": 1099511627783, "ms": 12.5}, …]}
+
+`gen` changes when the numbering starts again, `n` counts the messages of a (queue, gen): a jump means lost messages.
+Every event has `event`, `id`, `type` and, from the claim on, `token`; the other keys are named below. A subscriber
+that applies events keeps, for each job, the highest (token, order of state) and ignores what is older.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+VERSION = 1
+
+
+class EventName(StrEnum):
+    """What happened."""
+
+    CREATED = "created"  # priority, status; due (seconds since the epoch) when scheduled
+    CLAIMED = "claimed"  # worker, priority, attempt (1 for the first)
+    PROGRESS = "progress"  # progress (0 to 100), message
+    COMPLETED = "completed"  # ms (run time)
+    FAILED = "failed"  # error (one line), signature, kind: an attempt failed; `retrying` or `dead` follows
+    RETRYING = "retrying"  # due, retry_count, error
+    DEAD = "dead"  # error, signature, kind
+    CANCELLED = "cancelled"
+    RELEASED = "released"
+    RETRIED = "retried"  # by an operator, out of the DLQ or of the history
+    DELETED = "deleted"
+    RESTORED = "restored"
+    WORKER = "worker"  # id = the worker; state: started, stopped, quiet, resumed
+    QUEUE = "queue"  # id = the queue's name; state: paused, resumed
+
+
+class Event(NamedTuple):
+    """One event of one job, worker or queue."""
+
+    event: str
+    queue: str
+    id: str
+    type: str = ""
+    token: int = 0
+    extra: dict[str, Any] | None = None
+
+    def body(self) -> dict[str, Any]:
+        """Return the event as it stands in a message."""
+        body: dict[str, Any] = {"event": self.event, "id": self.id, "type": self.type, "token": self.token}
+        if self.extra:
+            body.update(self.extra)
+        return body
+
+
+class EventBatch(NamedTuple):
+    """One received message."""
+
+    queue: str
+    generation: str
+    number: int
+    # seconds since the epoch by the publisher's clock: for display, never for decisions
+    at: float
+    events: Sequence[Event]
+    # True: messages before this one may have been lost, read a snapshot
+    gap: bool = False
+
+
+def by_queue(events: Iterable[Event]) -> dict[str, list[Event]]:
+    """Group events by queue, keeping their order."""
+    groups: dict[str, list[Event]] = {}
+    for event in events:
+        groups.setdefault(event.queue, []).append(event)
+    return groups
+
+
+def encode_events(events: Iterable[Event]) -> str:
+    """Return the JSON array of the events of one message."""
+    return json.dumps([event.body() for event in events], separators=(",", ":"))
+
+
+def decode_message(text: str | bytes) -> EventBatch | None:
+    """Return the batch in a message, or None when it is not one that this version understands."""
+    try:
+        message = json.loads(text)
+        if message["v"] != VERSION:
+            return None
+        queue = message["queue"]
+        events = [_decode_event(queue, body) for body in message["events"]]
+        return EventBatch(queue, message["gen"], int(message["n"]), float(message["at"]), events)
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _decode_event(queue: str, body: dict[str, Any]) -> Event:
+    extra = {key: value for key, value in body.items() if key not in {"event", "id", "type", "token"}}
+    return Event(body["event"], queue, body["id"], body.get("type", ""), int(body.get("token", 0)), extra or None)

@@ -1,0 +1,203 @@
+"""The records of a job: what a producer hands in, what a worker gets, what a person looks at.
+
+The hot path's records are named tuples, the fastest immutable records that Python has; the inspection records are
+frozen dataclasses. Times on the hot path are seconds since the epoch by the store's clock; on the inspection side
+they are datetimes in UTC.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
+
+from queue_core.states import Status
+
+FailureKind = Literal["error", "timeout", "crashed", "poison", "invalid_payload"]
+OutcomeKind = Literal["completed", "retrying", "dead", "released", "cancelled"]
+
+
+class NewJob(NamedTuple):
+    """A job to be inserted; everything in it has been validated."""
+
+    # UUIDv7 of the producer; inserting the same id again changes nothing and returns the first job
+    id: str
+    queue: str
+    type: str
+    # JSON object of parameter names, as text
+    payload: str
+    priority: int = 5
+    # seconds from the store's now until it is due; 0 = ready at once
+    delay: float = 0.0
+    # due time in seconds since the epoch; takes the place of `delay`
+    run_at: float | None = None
+    max_retries: int = 3
+    tags: tuple[str, ...] = ()
+
+
+class Inserted(NamedTuple):
+    """What became of one `NewJob`, in the order handed in."""
+
+    id: str
+    queue: str
+    # None when the job is not ready yet
+    rank: int | None
+    # seconds since the epoch; None when ready
+    due: float | None
+    # False: a job of this id was there already and stays as it was
+    created: bool
+
+
+class Ready(NamedTuple):
+    """A job that may be claimed now."""
+
+    id: str
+    queue: str
+    rank: int
+
+
+class Claim(NamedTuple):
+    """A job together with the right to run it until its lease ends."""
+
+    id: str
+    # fences every later write of this attempt
+    token: int
+    queue: str
+    type: str
+    payload: str
+    priority: int
+    rank: int
+    retry_count: int
+    max_retries: int
+    # how many workers died while they held this job
+    crashes: int
+    # seconds since the epoch
+    created_at: float
+    tags: tuple[str, ...]
+
+
+class Failure(NamedTuple):
+    """Why an attempt ended without a result. All texts are cut to their limits and still unsafe to show."""
+
+    kind: FailureKind
+    # qualified name of the exception's class, such as `json.decoder.JSONDecodeError`
+    exception: str
+    message: str
+    traceback: str
+    # 12 hexadecimal digits; see queue_core.signature
+    signature: str
+    # the signature's readable form: exception and message with numbers, ids, hosts and paths masked
+    title: str
+
+
+class Outcome(NamedTuple):
+    """How a worker ends an attempt."""
+
+    id: str
+    token: int
+    queue: str
+    type: str
+    kind: OutcomeKind
+    # microseconds the handler ran
+    run_us: int = 0
+    # JSON text
+    result: str | None = None
+    failure: Failure | None = None
+    # seconds until a retried or rescheduled job is due
+    delay: float = 0.0
+
+
+class Settled(NamedTuple):
+    """What the store made of one `Outcome`, in the order handed in."""
+
+    id: str
+    # False: the lease was over and nothing was written (StaleLease)
+    accepted: bool
+    # rank of a released job, which is ready again; else None
+    rank: int | None = None
+    # seconds since the epoch at which a retrying job is due; else None
+    due: float | None = None
+
+
+class Reclaimed(NamedTuple):
+    """A job taken back from a worker that was lost."""
+
+    id: str
+    queue: str
+    type: str
+    token: int
+    worker: str
+    crashes: int
+    # None: buried as poison
+    rank: int | None
+
+
+class Final(NamedTuple):
+    """What `result()` reads back about a job."""
+
+    id: str
+    status: Status
+    # JSON text of a completed job
+    result: str | None
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Everything the store knows about one job, for people and programs that look."""
+
+    id: str
+    type: str
+    queue: str
+    # decoded JSON; None with `payload_text` set when the stored text is not JSON
+    payload: dict[str, Any] | None
+    payload_text: str
+    status: Status
+    priority: int
+    created_at: datetime
+    updated_at: datetime
+    # when it is (or was) due
+    run_at: datetime
+    started_at: datetime | None
+    # end of its life: completed, cancelled or dead
+    completed_at: datetime | None
+    # decoded JSON
+    result: Any
+    # one line: exception and message of the last failed attempt
+    error: str | None
+    retry_count: int
+    max_retries: int
+    crashes: int
+    # 0 to 100
+    progress: int
+    progress_message: str
+    tags: tuple[str, ...]
+    # the last lease token that was given out, 0 before the first claim
+    token: int
+    worker: str | None
+    lease_expires_at: datetime | None
+    # of the last failure; None when it never failed
+    failure_kind: FailureKind | None
+    signature: str | None
+    traceback: str | None
+    # set when a dead job was deleted and waits in the trash
+    trashed_at: datetime | None
+    cancel_requested: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A failed, crashed or timed-out attempt of a job."""
+
+    job_id: str
+    token: int
+    # 1 for the first
+    number: int
+    kind: FailureKind
+    exception: str
+    message: str
+    traceback: str
+    signature: str
+    worker: str | None
+    started_at: datetime | None
+    finished_at: datetime

@@ -1,0 +1,141 @@
+"""The settings of a job queue: one validated model. Where the values come from is in queue_core.configuration."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_SIZES = {"b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "kb": 1000, "mb": 1000_000, "gb": 1000_000_000}
+
+
+def parse_duration(value: object) -> float:
+    """Return the seconds in 5, "5", "5m", "1.5h", "100ms" or a timedelta.
+
+    Raises:
+        ValueError: none of these, or negative.
+    """
+    if isinstance(value, timedelta):
+        seconds = value.total_seconds()
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        seconds = float(value)
+    elif isinstance(value, str) and (match := re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", value.lower())):
+        unit = match.group(2) or "s"
+        if unit not in _UNITS:
+            raise ValueError(f"'{value}' has no unit of time known here; use ms, s, m, h, d or w")
+        seconds = float(match.group(1)) * _UNITS[unit]
+    else:
+        raise ValueError(f"{value!r} is no duration; write seconds, or for example 500ms, 5s, 5m, 1h, 7d")
+    if not 0 <= seconds < float("inf"):
+        raise ValueError(f"a duration cannot be negative or infinite: {value!r}")
+    return seconds
+
+
+def parse_size(value: object) -> int:
+    """Return the bytes in 1024, "64KiB" or "1MiB".
+
+    Raises:
+        ValueError: neither a whole number nor a size.
+    """
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    if isinstance(value, str) and (match := re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", value.lower())):
+        unit = match.group(2) or "b"
+        if unit in _SIZES:
+            return int(match.group(1)) * _SIZES[unit]
+    raise ValueError(f"{value!r} is no size; write bytes, or for example 64KiB or 1MiB")
+
+
+def _or_never(value: object) -> float | None:
+    return None if value is None or value == "never" else parse_duration(value)
+
+
+def _prefix(value: object) -> str:
+    text = str(value)
+    if "{" in text or "}" in text:
+        raise ValueError("a prefix cannot contain { or }: the queue's name stands in braces, as the hash tag")
+    return text.rstrip(":") + ":" if text.rstrip(":") else ""
+
+
+Duration = Annotated[float, BeforeValidator(parse_duration)]
+"""Seconds."""
+Retention = Annotated[float | None, BeforeValidator(_or_never)]
+"""Seconds, or None for never."""
+Size = Annotated[int, BeforeValidator(parse_size)]
+"""Bytes."""
+Prefix = Annotated[str, BeforeValidator(_prefix)]
+
+
+class Model(BaseModel):
+    """Base of all settings: unknown keys are errors, values never change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class PostgresSettings(Model):
+    url: SecretStr | None = None
+    # LISTEN needs a direct connection where `url` leads through a pooler in transaction mode
+    listen_url: SecretStr | None = None
+    # seconds to wait for a connection or an answer before StoreUnavailable
+    timeout: Duration = 10.0
+    # the most connections of one process's shared pool
+    pool: int = Field(default=8, ge=2, le=100)
+    # False where a pooler in transaction mode cannot keep prepared statements
+    prepare: bool = True
+
+
+class RedisSettings(Model):
+    url: SecretStr | None = None
+    prefix: Prefix = "jobs:"
+    # seconds to wait for an answer before going on without Redis
+    timeout: Duration = 2.0
+
+
+class Defaults(Model):
+    max_retries: int = Field(default=3, ge=0, le=1000)
+    retry_delay: Duration = 5.0
+    retry_backoff: float = Field(default=2.0, ge=1.0, le=100.0)
+    retry_cap: Duration = 3600.0
+    # 0 to 1: the part of a delay that is random
+    retry_jitter: float = Field(default=0.0, ge=0.0, le=1.0)
+    timeout: Duration = 300.0
+    lease: Duration = 300.0
+    heartbeat: Duration = 60.0
+
+
+class RetentionSettings(Model):
+    completed: Retention = 7 * 86400.0
+    dead: Retention = None
+    trash: Retention = 30 * 86400.0
+    results: Retention = 86400.0
+
+
+class Limits(Model):
+    payload: Size = 1 << 20
+    result: Size = 1 << 20
+    traceback: Size = 64 << 10
+
+
+class JobsSettings(Model):
+    """Everything that `JobQueue` needs to know."""
+
+    queue_backend: Literal["redis", "postgres", "sqlite", "memory"] = "postgres"
+    postgres: PostgresSettings = PostgresSettings()
+    redis: RedisSettings = RedisSettings()
+    defaults: Defaults = Defaults()
+    retention: RetentionSettings = RetentionSettings()
+    limits: Limits = Limits()
+
+    @property
+    def mode(self) -> str:
+        """`postgres+redis`, `postgres`, `redis`, `sqlite` or `memory`."""
+        if self.queue_backend == "redis" and self.postgres.url is not None:
+            return "postgres+redis"
+        return self.queue_backend
+
+    def masked(self) -> dict[str, Any]:
+        """Return the settings as plain values with passwords masked."""
+        return self.model_dump(mode="json")

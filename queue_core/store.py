@@ -1,0 +1,156 @@
+"""The hot path's protocol: what producers and workers ask of a durable store.
+
+Every method takes and returns lists and says its state change in one sentence. The store's clock decides what is due
+and what has expired. Every method raises `StoreUnavailable`, within a bounded time, when the store cannot be reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from queue_core.job import Claim, Final, Inserted, NewJob, Outcome, Ready, Reclaimed, Settled
+
+
+class ClaimRequest(NamedTuple):
+    """Which jobs a worker wants."""
+
+    queue: str
+    worker: str
+    # the types this worker has handlers for; others are left alone
+    types: tuple[str, ...]
+    # at most this many
+    limit: int
+    # seconds
+    lease: float
+    # ids that the dispatcher nominated; None: the store looks for the best ranks itself
+    ids: Sequence[str] | None = None
+
+
+class Beat(NamedTuple):
+    """One held lease in a heartbeat."""
+
+    id: str
+    token: int
+    # 0 to 100; None leaves the stored progress as it is
+    progress: int | None = None
+    message: str = ""
+
+
+class WorkerBeat(NamedTuple):
+    """One heartbeat of a worker: its registry entry and its leases."""
+
+    worker: str
+    host: str
+    pid: int
+    version: str
+    queues: tuple[str, ...]
+    types: tuple[str, ...]
+    concurrency: int
+    busy: int
+    quiet: bool
+    # seconds by which the leases are prolonged from now
+    lease: float
+    # seconds between two heartbeats; a worker is taken for lost after three of them
+    interval: float
+    leases: Sequence[Beat]
+
+
+class BeatReply(NamedTuple):
+    """The store's answer to a heartbeat."""
+
+    # ids whose lease is over: stop them, their writes will be refused
+    lost: tuple[str, ...]
+    # ids that somebody asked to cancel
+    cancel: tuple[str, ...]
+    # "", "quiet", "resume" or "stop"
+    command: str
+
+
+class Heart(Protocol):
+    """The heartbeat's own way into the store: blocking, used by one thread, on its own connection."""
+
+    def beat(self, beat: WorkerBeat) -> BeatReply:
+        """Prolong the leases that still hold, record their progress, and renew the worker's entry."""
+        ...
+
+    def close(self) -> None:
+        """Give the connection back."""
+        ...
+
+
+class JobStore(Protocol):
+    """Unfinished jobs, their leases, and the one place that decides who runs what."""
+
+    @property
+    def name(self) -> str:
+        """`postgres`, `redis`, `sqlite` or `memory`."""
+        ...
+
+    async def open(self) -> None:
+        """Connect and check the schema.
+
+        Raises:
+            SchemaMissing, SchemaNewer: the schema does not fit.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Disconnect; doing it twice is safe."""
+        ...
+
+    async def insert(self, jobs: Sequence[NewJob]) -> list[Inserted]:
+        """Write the jobs, all or none, as queued or scheduled, creating their queues; answer in the same order."""
+        ...
+
+    async def claim(self, request: ClaimRequest) -> list[Claim]:
+        """Move ready jobs of a queue that is not paused to running, best rank first, each under a new lease token."""
+        ...
+
+    async def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
+        """End attempts whose token still holds; refuse the others without changing anything."""
+        ...
+
+    async def promote(self, limit: int) -> list[Ready]:
+        """Move due scheduled and retrying jobs to queued."""
+        ...
+
+    async def next_due(self) -> float | None:
+        """Return the seconds until the next scheduled or retrying job is due, or None."""
+        ...
+
+    async def reclaim(self, limit: int) -> list[Reclaimed]:
+        """Move jobs whose lease expired to queued with one crash more, or bury them as poison at the third."""
+        ...
+
+    async def head(self, queue: str, limit: int) -> list[Ready]:
+        """Return the first claimable jobs of a queue by rank whose type a live worker has announced."""
+        ...
+
+    async def ready_after(self, queue: str, rank: int, limit: int) -> list[Ready]:
+        """Return ready jobs of a queue with a higher rank than this, in order, for a rebuild."""
+        ...
+
+    async def queues(self) -> dict[str, bool]:
+        """Return every queue's name and whether it is paused."""
+        ...
+
+    async def finals(self, ids: Sequence[str]) -> list[Final]:
+        """Return what is known about these jobs, unknown ids left out."""
+        ...
+
+    async def lead(self, duty: str, worker: str, seconds: float) -> bool:
+        """Take or renew the leadership of a duty for some seconds; False when another worker holds it."""
+        ...
+
+    async def retire(self, worker: str) -> None:
+        """Remove a worker's entry after its end."""
+        ...
+
+    async def upkeep(self) -> None:
+        """Fold counters, prepare and drop history by its retention, in bounded steps. For the leader."""
+        ...
+
+    def heart(self) -> Heart:
+        """Return a new link for a heartbeat thread."""
+        ...

@@ -1,0 +1,1 @@
+"""The reference implementation, in plain dictionaries."""

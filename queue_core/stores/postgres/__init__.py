@@ -1,0 +1,1 @@
+"""PostgreSQL, the durable source of truth."""
