@@ -1,1 +1,71 @@
-"""A job queue that does not lose a job."""
+"""A job queue that does not lose a job: enqueue, run, retry, inspect.
+
+    from queue_core import JobContext, JobQueue, Priority, Retry, Worker
+
+Everything a service needs is here; records and protocols are in the modules that define them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from queue_core.context import JobContext
+from queue_core.errors import (
+    ConfigurationError,
+    InvalidJob,
+    JobCancelled,
+    JobFailed,
+    JobNotFound,
+    QueueCoreError,
+    QueueFull,
+    ResultTimeout,
+    SchemaMissing,
+    SchemaNewer,
+    StaleLease,
+    StoreUnavailable,
+    TooLarge,
+)
+from queue_core.handle import JobHandle
+from queue_core.job import Job
+from queue_core.priorities import Priority
+from queue_core.queue import JobQueue
+from queue_core.retry import Retry
+from queue_core.states import Status
+from queue_core.tasks import Task
+
+if TYPE_CHECKING:
+    from queue_core.worker.worker import Worker
+
+__all__ = [
+    "ConfigurationError",
+    "InvalidJob",
+    "Job",
+    "JobCancelled",
+    "JobContext",
+    "JobFailed",
+    "JobHandle",
+    "JobNotFound",
+    "JobQueue",
+    "Priority",
+    "QueueCoreError",
+    "QueueFull",
+    "ResultTimeout",
+    "Retry",
+    "SchemaMissing",
+    "SchemaNewer",
+    "StaleLease",
+    "Status",
+    "StoreUnavailable",
+    "Task",
+    "TooLarge",
+    "Worker",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the worker where it is asked for: producers do without its threads and pools."""
+    if name == "Worker":
+        from queue_core.worker.worker import Worker
+
+        return Worker
+    raise AttributeError(f"module 'queue_core' has no attribute '{name}'")

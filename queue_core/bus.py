@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from queue_core.events import Event, EventBatch
@@ -19,10 +20,11 @@ class EventBus(Protocol):
         """Yield batches as they come, for ever; reconnects by itself and reports what it may have missed as a gap."""
         ...
 
-    async def wait_done(self, queue: str, job_id: str, timeout: float) -> bool:
-        """Wait until the job may have finished; True when it was said, False after `timeout` seconds.
+    def watch(self, queue: str, job_id: str) -> AbstractAsyncContextManager[Callable[[float], Awaitable[bool]]]:
+        """Listen for the end of a job: once inside the context, nothing said from then on is missed.
 
-        Subscribing happens before the first suspension ends: read the store after starting this, then await it.
+        Read the store inside the context, then await what it gives: `await wait(seconds)` is True when the job may have
+        finished. A bus that cannot listen now waits out the time and says False.
         """
         ...
 

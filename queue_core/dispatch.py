@@ -51,10 +51,6 @@ class Dispatcher(Protocol):
         """
         ...
 
-    async def park(self, queue: str, ids: Sequence[str]) -> None:
-        """Set candidates aside that nobody here can run now; the audit brings them back."""
-        ...
-
     async def forget(self, queue: str, ids: Sequence[str]) -> None:
         """Drop candidates that are no longer ready."""
         ...

@@ -5,6 +5,7 @@
     ├── InvalidJob                what was handed to enqueue cannot become a job
     │   └── TooLarge              payload over its byte limit
     ├── QueueFull                 the queue's limit refuses the job for now
+    ├── FilterError               a filter that cannot be read
     ├── UnknownTask               no handler of that name in this process
     ├── NotFound
     │   ├── JobNotFound
@@ -56,6 +57,17 @@ class QueueFull(QueueCoreError):
         self.queue = queue
         self.limit = limit
         self.retry_after = retry_after
+
+
+class FilterError(QueueCoreError, ValueError):
+    """A filter that cannot be read: what is wrong, at which character (from 0), which field was perhaps meant."""
+
+    def __init__(self, reason: str, text: str, position: int, nearest: str | None = None) -> None:
+        super().__init__(f"filter, character {position + 1}: {reason}")
+        self.reason = reason
+        self.text = text
+        self.position = position
+        self.nearest = nearest
 
 
 class UnknownTask(QueueCoreError, LookupError):

@@ -6,7 +6,19 @@ import re
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    SecretStr,
+    ValidationError,
+)
+
+from queue_core.addresses import check_postgres_url, check_redis_url, mask
+from queue_core.errors import ConfigurationError
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _SIZES = {"b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "kb": 1000, "mb": 1000_000, "gb": 1000_000_000}
@@ -22,7 +34,7 @@ def parse_duration(value: object) -> float:
         seconds = value.total_seconds()
     elif isinstance(value, int | float) and not isinstance(value, bool):
         seconds = float(value)
-    elif isinstance(value, str) and (match := re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", value.lower())):
+    elif isinstance(value, str) and (match := re.fullmatch(r"\s*(-?\d+(?:\.\d+)?)\s*([a-z]*)\s*", value.lower())):
         unit = match.group(2) or "s"
         if unit not in _UNITS:
             raise ValueError(f"'{value}' has no unit of time known here; use ms, s, m, h, d or w")
@@ -53,6 +65,18 @@ def _or_never(value: object) -> float | None:
     return None if value is None or value == "never" else parse_duration(value)
 
 
+def _postgres_url(value: SecretStr) -> SecretStr:
+    return SecretStr(check_postgres_url(value.get_secret_value()))
+
+
+def _redis_url(value: SecretStr) -> SecretStr:
+    return SecretStr(check_redis_url(value.get_secret_value()))
+
+
+def _masked(value: SecretStr) -> str:
+    return mask(value.get_secret_value())
+
+
 def _prefix(value: object) -> str:
     text = str(value)
     if "{" in text or "}" in text:
@@ -67,6 +91,10 @@ Retention = Annotated[float | None, BeforeValidator(_or_never)]
 Size = Annotated[int, BeforeValidator(parse_size)]
 """Bytes."""
 Prefix = Annotated[str, BeforeValidator(_prefix)]
+PostgresUrl = Annotated[SecretStr, AfterValidator(_postgres_url), PlainSerializer(_masked, when_used="json")]
+"""A checked URL; its password is masked in every form but `get_secret_value()`."""
+RedisUrl = Annotated[SecretStr, AfterValidator(_redis_url), PlainSerializer(_masked, when_used="json")]
+"""A checked URL; its password is masked in every form but `get_secret_value()`."""
 
 
 class Model(BaseModel):
@@ -76,9 +104,9 @@ class Model(BaseModel):
 
 
 class PostgresSettings(Model):
-    url: SecretStr | None = None
+    url: PostgresUrl | None = None
     # LISTEN needs a direct connection where `url` leads through a pooler in transaction mode
-    listen_url: SecretStr | None = None
+    listen_url: PostgresUrl | None = None
     # seconds to wait for a connection or an answer before StoreUnavailable
     timeout: Duration = 10.0
     # the most connections of one process's shared pool
@@ -88,7 +116,7 @@ class PostgresSettings(Model):
 
 
 class RedisSettings(Model):
-    url: SecretStr | None = None
+    url: RedisUrl | None = None
     prefix: Prefix = "jobs:"
     # seconds to wait for an answer before going on without Redis
     timeout: Duration = 2.0
@@ -139,3 +167,24 @@ class JobsSettings(Model):
     def masked(self) -> dict[str, Any]:
         """Return the settings as plain values with passwords masked."""
         return self.model_dump(mode="json")
+
+
+def settings_from(
+    *, postgres: str | None = None, redis: str | None = None, prefix: str | None = None, memory: bool = False
+) -> JobsSettings:
+    """Return settings made from addresses alone.
+
+    Raises:
+        ConfigurationError: no address, or one that cannot be understood.
+    """
+    if not (postgres or redis or memory):
+        raise ConfigurationError("a JobQueue needs addresses: postgres=… and redis=…, or memory=True, or settings=…")
+    backend = "memory" if memory else "redis" if redis else "postgres"
+    try:
+        return JobsSettings(
+            queue_backend=backend,  # type: ignore[arg-type]
+            postgres=PostgresSettings.model_validate({"url": postgres}),
+            redis=RedisSettings.model_validate({"url": redis, **({} if prefix is None else {"prefix": prefix})}),
+        )
+    except ValidationError as error:
+        raise ConfigurationError(error.errors()[0]["msg"].removeprefix("Value error, ")) from None

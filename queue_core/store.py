@@ -127,6 +127,10 @@ class JobStore(Protocol):
         """Return the first claimable jobs of a queue by rank whose type a live worker has announced."""
         ...
 
+    async def claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
+        """Return those of these jobs that are claimable now and whose type a live worker has announced."""
+        ...
+
     async def ready_after(self, queue: str, rank: int, limit: int) -> list[Ready]:
         """Return ready jobs of a queue with a higher rank than this, in order, for a rebuild."""
         ...

@@ -1,0 +1,179 @@
+"""Delivery inside one process, for stores without a server that wakes and tells."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any, NamedTuple
+from uuid import uuid4
+from weakref import WeakSet
+
+from queue_core.dispatch import Due, Taken
+from queue_core.events import Event, EventBatch, EventName, by_queue
+from queue_core.job import Ready
+
+BUFFER = 1000
+"""Messages that wait for a slow subscriber before it is told of a gap instead."""
+
+_FINAL = frozenset({EventName.COMPLETED, EventName.DEAD, EventName.CANCELLED})
+
+
+class _Waiter(NamedTuple):
+    queues: Sequence[str]
+    limit: int
+    answer: asyncio.Future[Taken]
+
+
+class LocalDispatcher:
+    """Counts what was offered and wakes one waiter for it; which jobs these are, the store knows."""
+
+    def __init__(self) -> None:
+        self._offered: Counter[str] = Counter()
+        self._waiting: deque[_Waiter] = deque()
+
+    async def offer(self, ready: Sequence[Ready]) -> None:
+        """Note that these jobs are ready and wake those who wait for them, the longest waiting first."""
+        self._offered.update(job.queue for job in ready)
+        self._serve()
+
+    async def schedule(self, due: Sequence[Due]) -> None:
+        """Do nothing: the promoter asks the store when the next job is due."""
+
+    async def take(self, queues: Sequence[str], limit: int, timeout: float) -> Taken | None:
+        """Wait until one of the queues may have ready jobs; the store is to be asked for them."""
+        answer: asyncio.Future[Taken] = asyncio.get_running_loop().create_future()
+        waiter = _Waiter(queues, limit, answer)
+        self._waiting.append(waiter)
+        self._serve()
+        try:
+            await asyncio.wait([answer], timeout=timeout)
+        except asyncio.CancelledError:
+            if answer.done():
+                self._offered[answer.result().queue] += limit  # at worst somebody looks and finds nothing
+                self._serve()
+            raise
+        finally:
+            with suppress(ValueError):
+                self._waiting.remove(waiter)
+        return answer.result() if answer.done() else None
+
+    def _serve(self) -> None:
+        """Answer the waiters for whom something was offered; the others keep their places."""
+        if any(self._offered.values()):
+            self._waiting = deque(waiter for waiter in self._waiting if not self._answer(waiter))
+
+    def _answer(self, waiter: _Waiter) -> bool:
+        queue = next((queue for queue in waiter.queues if self._offered[queue] > 0), None)
+        if queue is None or waiter.answer.done():
+            return False
+        self._drop(queue, waiter.limit)
+        waiter.answer.set_result(Taken(queue, None))
+        return True
+
+    def _drop(self, queue: str, count: int) -> None:
+        self._offered[queue] = max(0, self._offered[queue] - count)
+
+    async def forget(self, queue: str, ids: Sequence[str]) -> None:
+        """Count them as taken."""
+        self._drop(queue, len(ids))
+
+    async def lacking(self, queue: str, head: Sequence[Ready]) -> list[Ready]:
+        """Return as many of the first ready jobs as were not offered, so that somebody looks for them."""
+        return list(head[self._offered[queue] :])
+
+    async def intact(self, queue: str) -> bool:
+        """Return True: what is in this process does not go before it."""
+        return True
+
+    async def mark(self, queue: str) -> None:
+        """Do nothing: it was never in doubt."""
+
+    async def ping(self) -> float:
+        """Return 0: there is no way to go."""
+        return 0.0
+
+    async def facts(self) -> dict[str, Any]:
+        """Return how many jobs are offered and how many workers wait."""
+        return {"backend": "memory", "offered": self._offered.total(), "waiting": len(self._waiting)}
+
+    async def close(self) -> None:
+        """Nothing is connected."""
+
+
+class _Mailbox:
+    """What one subscriber has not read yet."""
+
+    def __init__(self, size: int) -> None:
+        self._batches: asyncio.Queue[EventBatch] = asyncio.Queue(size)
+        self._overflowed = False
+
+    def put(self, batch: EventBatch) -> None:
+        try:
+            self._batches.put_nowait(batch._replace(gap=batch.gap or self._overflowed))
+            self._overflowed = False
+        except asyncio.QueueFull:
+            self._overflowed = True
+
+    async def read(self) -> AsyncIterator[EventBatch]:
+        while True:
+            yield await self._batches.get()
+
+
+class LocalEventBus:
+    """Hands events to the subscribers of this process. A slow one loses messages and is told so by a gap."""
+
+    def __init__(self, buffer: int = BUFFER) -> None:
+        self._buffer = buffer
+        self._generation = uuid4().hex[:12]
+        self._numbers: Counter[str] = Counter()
+        # A subscriber that goes without a word is forgotten with its mailbox.
+        self._mailboxes: WeakSet[_Mailbox] = WeakSet()
+        self._waiting: dict[str, set[asyncio.Event]] = {}
+
+    async def publish(self, events: Sequence[Event]) -> None:
+        """Hand events on, one message a queue."""
+        for queue, group in by_queue(events).items():
+            self._numbers[queue] += 1
+            batch = EventBatch(queue, self._generation, self._numbers[queue], time.time(), tuple(group))
+            for mailbox in tuple(self._mailboxes):
+                mailbox.put(batch)
+            self._tell(event.id for event in group if event.event in _FINAL)
+
+    def _tell(self, finished: Iterable[str]) -> None:
+        for job_id in finished:
+            for told in self._waiting.get(job_id, ()):
+                told.set()
+
+    def subscribe(self) -> AsyncIterator[EventBatch]:
+        """Yield batches from now on; the first is empty and a gap, for nothing before it was seen."""
+        mailbox = _Mailbox(self._buffer)
+        mailbox.put(EventBatch("", self._generation, 0, time.time(), (), gap=True))
+        self._mailboxes.add(mailbox)
+        return mailbox.read()
+
+    @asynccontextmanager
+    async def watch(self, queue: str, job_id: str) -> AsyncIterator[Callable[[float], Awaitable[bool]]]:
+        """Listen for the end of a job: once inside the context, nothing said from then on is missed."""
+        told = asyncio.Event()
+        self._waiting.setdefault(job_id, set()).add(told)
+        try:
+            yield lambda seconds: _told_within(told, seconds)
+        finally:
+            waiting = self._waiting[job_id]
+            waiting.discard(told)
+            if not waiting:
+                del self._waiting[job_id]
+
+    async def close(self) -> None:
+        """Nothing is connected."""
+
+
+async def _told_within(told: asyncio.Event, seconds: float) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            return await told.wait()
+    except TimeoutError:
+        return False

@@ -1,0 +1,149 @@
+"""Ready sets on Redis sorted sets, and workers woken one by one through blocking pops."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
+
+from queue_core.delivery.circuit import Circuit
+from queue_core.delivery.redis.client import make_client, within
+from queue_core.delivery.redis.keys import Keys
+from queue_core.delivery.redis.scripts import Scripts
+from queue_core.dispatch import Due, Taken
+from queue_core.job import Ready
+from queue_core.settings import RedisSettings
+
+CHUNK = 1000
+"""Ids handed to one script: some 0.5 ms of Redis, and below Lua's limit on unpacked arguments."""
+
+_T = TypeVar("_T")
+
+
+def _chunks(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    for start in range(0, len(items), CHUNK):
+        yield items[start : start + CHUNK]
+
+
+class RedisDispatcher:
+    """See queue_core.dispatch.Dispatcher for what each method does."""
+
+    def __init__(self, settings: RedisSettings, circuit: Circuit) -> None:
+        self._timeout = settings.timeout
+        self._circuit = circuit
+        self._keys = Keys(settings.prefix)
+        self._client = make_client(settings)
+        # Blocking pops wait on their own connections, which never hold up a short command.
+        self._blocking = make_client(settings, blocking=True)
+        self._scripts = Scripts(self._client)
+
+    async def offer(self, ready: Sequence[Ready]) -> None:
+        """Make these jobs known and wake as many waiting workers; offering again is harmless."""
+        groups: dict[str, list[Ready]] = {}
+        for job in ready:
+            groups.setdefault(job.queue, []).append(job)
+        calls: list[tuple[str, list[str], list[Any]]] = []
+        for queue, jobs in groups.items():
+            keys = [self._keys.of(queue, name) for name in ("pending", "scheduled")]
+            calls += [
+                ("offer", keys, [part for job in chunk for part in (job.rank, job.id)]) for chunk in _chunks(jobs)
+            ]
+        async with within(self._timeout, self._circuit):
+            for some in _chunks(calls):
+                await self._scripts.run_many(list(some))
+
+    async def schedule(self, due: Sequence[Due]) -> None:
+        """Note when these jobs become ready, as a hint for the promoter."""
+        groups: dict[str, dict[str, int]] = {}
+        for job in due:
+            groups.setdefault(job.queue, {})[job.id] = int(job.due * 1000)
+        async with within(self._timeout, self._circuit):
+            pipeline = self._client.pipeline(transaction=False)
+            for queue, scores in groups.items():
+                pipeline.zadd(self._keys.of(queue, "scheduled"), scores)
+            await pipeline.execute()
+
+    async def take(self, queues: Sequence[str], limit: int, timeout: float) -> Taken | None:
+        """Wait until one of the queues has candidates, first in the order given, and take up to `limit` of them."""
+        keys = [self._keys.of(queue, "pending") for queue in queues]
+        # The server ends the wait; a little more time here for the answer's way.
+        async with within(timeout + self._timeout, self._circuit):
+            found: Any = await self._blocking.bzmpop(timeout, len(keys), keys, min=True, count=limit)
+        if not found:
+            return None
+        key, members = found
+        return Taken(self._keys.queue_of(key, "pending"), [member for member, _ in members])
+
+    async def forget(self, queue: str, ids: Sequence[str]) -> None:
+        """Drop candidates that are no longer ready."""
+        async with within(self._timeout, self._circuit):
+            for chunk in _chunks(ids):
+                pipeline = self._client.pipeline(transaction=False)
+                for name in ("pending", "scheduled"):
+                    pipeline.zrem(self._keys.of(queue, name), *chunk)
+                await pipeline.execute()
+
+    async def lacking(self, queue: str, head: Sequence[Ready]) -> list[Ready]:
+        """Return those of the store's first ready jobs that the ready set does not hold."""
+        missing: list[Ready] = []
+        async with within(self._timeout, self._circuit):
+            for chunk in _chunks(head):
+                scores = await self._client.zmscore(self._keys.of(queue, "pending"), [job.id for job in chunk])
+                missing += [job for job, score in zip(chunk, scores, strict=True) if score is None]
+        return missing
+
+    async def intact(self, queue: str) -> bool:
+        """Return False when the ready set may have lost jobs: emptied, restored or failed over since `mark`.
+
+        The marker begins with the run id of the server that it was written on: after a restart or a failover the id is
+        another one, after FLUSHALL the marker is gone.
+        """
+        async with within(self._timeout, self._circuit):
+            marker: Any = await self._client.get(self._keys.of(queue, "gen"))
+            return marker is not None and marker.partition(":")[0] == await self._run_id()
+
+    async def mark(self, queue: str) -> None:
+        """Declare the ready set whole, after a rebuild."""
+        async with within(self._timeout, self._circuit):
+            marker = f"{await self._run_id()}:{secrets.token_hex(4)}"
+            await self._client.set(self._keys.of(queue, "gen"), marker)
+
+    async def _run_id(self) -> str:
+        information = await self._client.info("server")
+        return str(information["run_id"])
+
+    async def ping(self) -> float:
+        """Return the seconds that one round trip takes."""
+        start = time.perf_counter()
+        async with within(self._timeout):
+            await self._client.ping()
+        return time.perf_counter() - start
+
+    async def facts(self) -> dict[str, Any]:
+        """Return what `doctor` checks about the server; what a server does not tell is None."""
+        async with within(self._timeout):
+            information = await self._client.info("everything")
+            seconds, microseconds = await self._client.time()
+        names = {
+            "version": "valkey_version",
+            "redis_version": "redis_version",
+            "aof_enabled": "aof_enabled",
+            "aof_last_write_status": "aof_last_write_status",
+            "maxmemory": "maxmemory",
+            "maxmemory_policy": "maxmemory_policy",
+            "used_memory": "used_memory",
+            "role": "role",
+            "evicted_keys": "evicted_keys",
+            "connected_clients": "connected_clients",
+            "rdb_last_bgsave_status": "rdb_last_bgsave_status",
+        }
+        return {fact: information.get(name) for fact, name in names.items()} | {
+            "clock_skew": seconds + microseconds / 1e6 - time.time()
+        }
+
+    async def close(self) -> None:
+        """Disconnect; doing it twice is safe."""
+        for client in (self._client, self._blocking):
+            await client.aclose()
+            await client.connection_pool.disconnect()

@@ -1,0 +1,116 @@
+"""The way of a job into the store: checked, written in natural batches, then offered and announced."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from queue_core.batching import Batcher
+from queue_core.codec import encode_payload
+from queue_core.dispatch import DispatchUnavailable, Due
+from queue_core.errors import InvalidJob, StoreUnavailable
+from queue_core.events import Event, EventName
+from queue_core.identifiers import new_id
+from queue_core.job import Inserted, NewJob, Ready
+from queue_core.opening import Parts
+from queue_core.priorities import Priority, parse_priority
+from queue_core.settings import JobsSettings
+from queue_core.states import Status
+from queue_core.tasks import EnqueueOptions
+from queue_core.validation import check_delay, check_max_retries, check_name, check_run_at, check_tags
+
+BATCH = 1000
+"""Jobs of different callers that one statement gathers at most; a single caller's list is never torn apart."""
+
+
+class Enqueueing:
+    """Turns payloads into stored jobs; nothing is written before everything has been checked."""
+
+    def __init__(self, parts: Parts, settings: JobsSettings) -> None:
+        self._parts = parts
+        self._settings = settings
+        self._batcher: Batcher[NewJob, Inserted] = Batcher(self._flush, BATCH)
+
+    def build(self, type_: str, payloads: Sequence[Mapping[str, Any]], options: EnqueueOptions) -> list[NewJob]:
+        """Return the jobs of a call.
+
+        Raises:
+            InvalidJob: something in it cannot become a job; the sentence says what.
+        """
+        queue = check_name("default" if options.queue is None else options.queue, "the queue's name")
+        type_ = check_name(type_, "the type's name")
+        priority = int(Priority.NORMAL) if options.priority is None else parse_priority(options.priority)
+        if options.delay is not None and options.run_at is not None:
+            raise InvalidJob("give either delay or run_at, not both")
+        delay = 0.0 if options.delay is None else check_delay(options.delay)
+        run_at = None if options.run_at is None else check_run_at(options.run_at)
+        retries = options.max_retries
+        retries = self._settings.defaults.max_retries if retries is None else check_max_retries(retries)
+        tags = check_tags(options.tags)
+        limit = self._settings.limits.payload
+        return [
+            NewJob(new_id(), queue, type_, encode_payload(payload, limit), priority, delay, run_at, retries, tags)
+            for payload in payloads
+        ]
+
+    async def put(self, jobs: Sequence[NewJob]) -> Sequence[Inserted]:
+        """Write jobs, all or none; when this returns they are durable and, while Redis answers, offered.
+
+        Raises:
+            StoreUnavailable: nothing was written, or it is not known whether it was.
+        """
+        if not jobs:
+            return []
+        # Shielded: a caller that gives up must not tear the others out of a batch that is on its way.
+        return await asyncio.shield(self._batcher.put(jobs))
+
+    async def _flush(self, jobs: list[NewJob]) -> list[Inserted]:
+        inserted = await self._insert(jobs)
+        await asyncio.gather(self._offer(inserted), self._parts.bus.publish(_created(jobs, inserted)))
+        return inserted
+
+    async def _insert(self, jobs: list[NewJob]) -> list[Inserted]:
+        store = self._parts.store
+        try:
+            return await store.insert(jobs)
+        except StoreUnavailable:
+            # The reply may have been lost after the commit. The ids are ours alone, so whatever the store knows of them
+            # now was written then (and may have run since); the rest is written again.
+            known = {final.id for final in await store.finals([job.id for job in jobs])}
+            again = {one.id: one for one in await store.insert([job for job in jobs if job.id not in known])}
+            return [again.get(job.id) or Inserted(job.id, job.queue, None, None, True) for job in jobs]
+
+    async def _offer(self, inserted: Sequence[Inserted]) -> None:
+        dispatcher = self._parts.dispatcher
+        if dispatcher is None:
+            return
+        ready = [Ready(one.id, one.queue, one.rank) for one in inserted if one.rank is not None]
+        due = [Due(one.id, one.queue, one.due) for one in inserted if one.due is not None]
+        try:
+            if ready:
+                await dispatcher.offer(ready)
+            if due:
+                await dispatcher.schedule(due)
+        except DispatchUnavailable:
+            return  # the rows are committed; the audit offers them
+
+    async def drain(self) -> None:
+        """Wait until everything handed in is written."""
+        await self._batcher.drain()
+
+
+def _created(jobs: Sequence[NewJob], inserted: Sequence[Inserted]) -> list[Event]:
+    return [
+        Event(
+            EventName.CREATED,
+            job.queue,
+            job.id,
+            job.type,
+            0,
+            {"priority": job.priority, "status": Status.QUEUED}
+            if one.due is None
+            else {"priority": job.priority, "status": Status.SCHEDULED, "due": one.due},
+        )
+        for job, one in zip(jobs, inserted, strict=True)
+    ]

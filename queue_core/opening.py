@@ -1,0 +1,64 @@
+"""From settings to the parts of a queue. Drivers are imported on demand: a mode loads only what it uses."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from queue_core.bus import EventBus
+from queue_core.dispatch import Dispatcher
+from queue_core.errors import ConfigurationError
+from queue_core.inspection import Inspector
+from queue_core.settings import JobsSettings
+from queue_core.store import JobStore
+
+
+class Parts(NamedTuple):
+    """What a mode is made of."""
+
+    store: JobStore
+    inspector: Inspector
+    # None: workers ask the store for its best ranks
+    dispatcher: Dispatcher | None
+    bus: EventBus
+
+
+def open_parts(settings: JobsSettings) -> Parts:
+    """Return the unopened parts of a mode.
+
+    Raises:
+        ConfigurationError: the mode is not one of those that this version has, or an address is missing.
+    """
+    if settings.mode == "postgres+redis":
+        return _postgres_redis(settings)
+    if settings.mode == "memory":
+        return _memory(settings)
+    raise ConfigurationError(
+        f"mode '{settings.mode}' is not available; set jobs.postgres.url and jobs.redis.url "
+        "with queue_backend 'redis', or queue_backend 'memory'"
+    )
+
+
+def _postgres_redis(settings: JobsSettings) -> Parts:
+    from queue_core.delivery.circuit import Circuit
+    from queue_core.delivery.redis.bus import RedisEventBus
+    from queue_core.delivery.redis.dispatcher import RedisDispatcher
+    from queue_core.stores.postgres.inspector import PostgresInspector
+    from queue_core.stores.postgres.store import PostgresStore
+
+    circuit = Circuit("redis")
+    return Parts(
+        PostgresStore(settings.postgres, settings.retention),
+        PostgresInspector(settings.postgres),
+        RedisDispatcher(settings.redis, circuit),
+        RedisEventBus(settings.redis, circuit),
+    )
+
+
+def _memory(settings: JobsSettings) -> Parts:
+    from queue_core.clock import SystemClock
+    from queue_core.delivery.local import LocalDispatcher, LocalEventBus
+    from queue_core.stores.memory.inspector import MemoryInspector
+    from queue_core.stores.memory.store import MemoryStore
+
+    store = MemoryStore(SystemClock(), settings.retention)
+    return Parts(store, MemoryInspector(store), LocalDispatcher(), LocalEventBus())

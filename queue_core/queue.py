@@ -1,0 +1,298 @@
+"""JobQueue: the public face that composes a mode from settings."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast, overload
+
+from queue_core.bus import EventBus
+from queue_core.codec import decode_result
+from queue_core.context import JobContext
+from queue_core.control import Control
+from queue_core.dispatch import Dispatcher
+from queue_core.enqueueing import Enqueueing
+from queue_core.errors import JobCancelled, JobFailed, JobNotFound, ResultTimeout
+from queue_core.handle import JobHandle
+from queue_core.inspection import Inspector
+from queue_core.job import Final
+from queue_core.opening import open_parts
+from queue_core.priorities import Priority, parse_priority
+from queue_core.retry import Retry
+from queue_core.settings import JobsSettings, parse_duration, settings_from
+from queue_core.states import FINAL, Status
+from queue_core.store import JobStore
+from queue_core.tasks import Duration, EnqueueOptions, Task, TaskDecorator, TaskRegistry, define
+from queue_core.validation import check_max_retries, check_name
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+READ_BACK_FIRST, READ_BACK_MOST = 1.0, 5.0
+"""Seconds between two looks at a job that somebody waits for; its own channel says it sooner."""
+
+
+class JobQueue:
+    """Put jobs in, register tasks, wait for results; `inspector` and `control` are for operations.
+
+    Addresses are given here, or everything comes from the configuration with `from_settings`:
+
+        jobs = JobQueue(postgres="postgresql://app@db/app", redis="redis://localhost:6379/0")
+
+    Opening happens at the first use, or with `async with jobs:`. No global state: any number of objects in a process.
+    """
+
+    def __init__(
+        self,
+        *,
+        postgres: str | None = None,
+        redis: str | None = None,
+        prefix: str | None = None,
+        memory: bool = False,
+        settings: JobsSettings | None = None,
+    ) -> None:
+        self.settings = settings or settings_from(postgres=postgres, redis=redis, prefix=prefix, memory=memory)
+        self._parts = open_parts(self.settings)
+        self._enqueueing = Enqueueing(self._parts, self.settings)
+        self._opening: asyncio.Lock = asyncio.Lock()
+        self._open = False
+        self.tasks = TaskRegistry()
+        self.control = Control(self._parts.inspector, self._parts.dispatcher, self._parts.bus)
+
+    @classmethod
+    def from_settings(cls, settings: JobsSettings | None = None) -> Self:
+        """Return a queue made from these settings, or from the configuration file and the environment.
+
+        Raises:
+            ConfigurationError: a setting is missing, unknown or contradictory.
+        """
+        if settings is None:
+            from queue_core.configuration import load
+
+            settings = load().settings
+        return cls(settings=settings)
+
+    @property
+    def store(self) -> JobStore:
+        """The durable store's hot path."""
+        return self._parts.store
+
+    @property
+    def inspector(self) -> Inspector:
+        """The store's operations path."""
+        return self._parts.inspector
+
+    @property
+    def dispatcher(self) -> Dispatcher | None:
+        """The fast delivery path; None where the store alone delivers."""
+        return self._parts.dispatcher
+
+    @property
+    def bus(self) -> EventBus:
+        """Lifecycle events."""
+        return self._parts.bus
+
+    async def open(self) -> None:
+        """Connect to the store and check its schema; doing it twice is safe.
+
+        Raises:
+            StoreUnavailable, SchemaMissing, SchemaNewer: the store cannot be used.
+        """
+        async with self._opening:
+            if not self._open:
+                await self._parts.store.open()
+                self._open = True
+
+    async def close(self) -> None:
+        """Finish what is on its way and disconnect; doing it twice is safe."""
+        await self._enqueueing.drain()
+        self._open = False
+        for part in (self._parts.dispatcher, self._parts.bus, self._parts.inspector, self._parts.store):
+            if part is not None:
+                await part.close()
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # -- tasks
+
+    @overload
+    def task(self, function: Callable[Concatenate[JobContext, P], Awaitable[R]], /) -> Task[P, R]: ...
+    @overload
+    def task(self, function: Callable[P, Awaitable[R]], /) -> Task[P, R]: ...
+    @overload
+    def task(self, function: Callable[Concatenate[JobContext, P], R], /) -> Task[P, R]: ...
+    @overload
+    def task(self, function: Callable[P, R], /) -> Task[P, R]: ...
+    @overload
+    def task(
+        self,
+        function: None = None,
+        /,
+        *,
+        name: str | None = None,
+        queue: str = "default",
+        priority: int | str | Priority = Priority.NORMAL,
+        retry: Retry | None = None,
+        timeout: Duration | None = None,
+    ) -> TaskDecorator: ...
+
+    def task(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        queue: str = "default",
+        priority: int | str | Priority = Priority.NORMAL,
+        retry: Retry | None = None,
+        timeout: Duration | None = None,
+    ) -> Any:
+        """Register a function, async or plain, as a task; plain ones run in threads.
+
+        `timeout` is the attempt's time limit; 0 means none. A first parameter annotated `JobContext`, or named `ctx`,
+        gets the context.
+
+        Raises:
+            ConfigurationError: the name is taken, or the function cannot be called by parameter names.
+        """
+        policy = (retry or Retry()).resolved(self.settings.defaults)
+        options = EnqueueOptions(
+            queue=check_name(queue, "the queue's name"),
+            priority=parse_priority(priority),
+            max_retries=check_max_retries(policy.max_retries),
+        )
+        limit = self.settings.defaults.timeout if timeout is None else parse_duration(timeout)
+
+        def register(function: Callable[..., Any]) -> Task[Any, Any]:
+            definition = define(function, name, policy, limit, options)
+            self.tasks.add(definition)
+            return Task(self, definition, options)
+
+        return register if function is None else register(function)
+
+    # -- producers
+
+    async def enqueue(
+        self,
+        type_: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        queue: str | None = None,
+        priority: int | str | Priority | None = None,
+        delay: Duration | None = None,
+        run_at: datetime | None = None,
+        max_retries: int | None = None,
+        tags: Sequence[str] = (),
+    ) -> JobHandle[Any]:
+        """Enqueue a job by the name of its type; this process need not have the handler.
+
+        Raises:
+            InvalidJob: refused before anything was written; the sentence says why.
+            StoreUnavailable: the store did not answer in time.
+        """
+        options = EnqueueOptions(queue, priority, delay, run_at, max_retries, tags)
+        (handle,) = await self.enqueue_payloads(type_, [{} if payload is None else payload], options)
+        return handle
+
+    async def enqueue_many(
+        self,
+        type_: str,
+        payloads: Sequence[Mapping[str, Any]],
+        *,
+        queue: str | None = None,
+        priority: int | str | Priority | None = None,
+        delay: Duration | None = None,
+        run_at: datetime | None = None,
+        max_retries: int | None = None,
+        tags: Sequence[str] = (),
+    ) -> list[JobHandle[Any]]:
+        """Enqueue one job a payload, all or none; see `enqueue`."""
+        options = EnqueueOptions(queue, priority, delay, run_at, max_retries, tags)
+        return await self.enqueue_payloads(type_, payloads, options)
+
+    async def enqueue_payloads(
+        self, type_: str, payloads: Sequence[Mapping[str, Any]], options: EnqueueOptions
+    ) -> list[JobHandle[Any]]:
+        """Enqueue one job a payload, all or none; what a registered task says fills the options left open."""
+        jobs = self._enqueueing.build(type_, payloads, self._completed(type_, options))
+        if not self._open:
+            await self.open()
+        inserted = await self._enqueueing.put(jobs)
+        return [JobHandle(self, one.id, one.queue, type_, one.created) for one in inserted]
+
+    def _completed(self, type_: str, options: EnqueueOptions) -> EnqueueOptions:
+        if type_ not in self.tasks:
+            return options
+        known = self.tasks.get(type_).options
+        return EnqueueOptions(
+            known.queue if options.queue is None else options.queue,
+            known.priority if options.priority is None else options.priority,
+            options.delay,
+            options.run_at,
+            known.max_retries if options.max_retries is None else options.max_retries,
+            options.tags,
+        )
+
+    # -- results
+
+    async def result(self, job_id: str, timeout: float | None = None) -> Any:
+        """Wait until a job has completed and return its result; `timeout` in seconds, None for ever.
+
+        Raises:
+            JobFailed, JobCancelled, JobNotFound, ResultTimeout: see JobHandle.result.
+        """
+        if not self._open:
+            await self.open()
+        job = await self._parts.inspector.get(job_id)
+        return await self.wait_for(job.queue, job.id, timeout)
+
+    async def wait_for(self, queue: str, job_id: str, timeout: float | None) -> Any:
+        """Wait for a job of a known queue; see `result`."""
+        if not self._open:
+            await self.open()
+        start = time.monotonic()
+        pause = READ_BACK_FIRST
+        async with self._parts.bus.watch(queue, job_id) as wait:
+            while True:
+                final = await self._final(job_id)
+                if final.status in FINAL:
+                    return _given(final)
+                left = float("inf") if timeout is None else timeout - (time.monotonic() - start)
+                if left <= 0:
+                    raise ResultTimeout(job_id, cast(float, timeout))
+                await wait(min(pause, left))
+                pause = min(READ_BACK_MOST, pause * 1.5)
+
+    async def status_of(self, job_id: str) -> Status:
+        """Return where a job is in its life.
+
+        Raises:
+            JobNotFound: no job has this id.
+        """
+        if not self._open:
+            await self.open()
+        return (await self._final(job_id)).status
+
+    async def _final(self, job_id: str) -> Final:
+        finals = await self._parts.store.finals([job_id])
+        if not finals:
+            raise JobNotFound(job_id)
+        return finals[0]
+
+
+def _given(final: Final) -> Any:
+    if final.status is Status.DEAD:
+        raise JobFailed(final.id, final.error or "no error was kept")
+    if final.status is Status.CANCELLED:
+        raise JobCancelled(final.id)
+    return decode_result(final.result)

@@ -1,0 +1,70 @@
+"""The retry policy of a task."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from datetime import timedelta
+
+from queue_core.backoff import backoff, jittered
+from queue_core.errors import ConfigurationError
+from queue_core.settings import Defaults, parse_duration
+
+_source = random.Random()
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """When and how often a failed attempt is repeated; None takes the queue's default.
+
+    `max_retries = 3` means up to four attempts. Durations are seconds, "5m" or a timedelta.
+    """
+
+    max_retries: int | None = None
+    # before the first retry
+    delay: float | str | timedelta | None = None
+    # what each further delay is multiplied with
+    backoff: float | None = None
+    # the longest delay
+    cap: float | str | timedelta | None = None
+    # 0 to 1: the part of a delay that is random
+    jitter: float | None = None
+    # exceptions that are buried at once
+    never: tuple[type[BaseException], ...] = ()
+
+    def resolved(self, defaults: Defaults) -> Policy:
+        """Return the policy with the queue's defaults filled in.
+
+        Raises:
+            ConfigurationError: a value is out of its range.
+        """
+        try:
+            policy = Policy(
+                max_retries=defaults.max_retries if self.max_retries is None else self.max_retries,
+                delay=defaults.retry_delay if self.delay is None else parse_duration(self.delay),
+                factor=defaults.retry_backoff if self.backoff is None else float(self.backoff),
+                cap=defaults.retry_cap if self.cap is None else parse_duration(self.cap),
+                jitter=defaults.retry_jitter if self.jitter is None else float(self.jitter),
+                never=tuple(self.never),
+            )
+        except ValueError as error:
+            raise ConfigurationError(f"retry policy: {error}") from error
+        if policy.max_retries < 0 or policy.factor < 1 or not 0 <= policy.jitter <= 1:
+            raise ConfigurationError("retry policy: max_retries is at least 0, backoff at least 1, jitter from 0 to 1")
+        return policy
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A retry policy with every value decided; times in seconds."""
+
+    max_retries: int
+    delay: float
+    factor: float
+    cap: float
+    jitter: float
+    never: tuple[type[BaseException], ...]
+
+    def wait(self, retry_count: int) -> float:
+        """Return the seconds before the next attempt of a job that was retried this often already."""
+        return jittered(backoff(retry_count, self.delay, self.factor, self.cap), self.jitter, _source)

@@ -1,0 +1,237 @@
+"""Tasks: registered handlers with their options, typed so that a checker knows what `enqueue` takes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
+
+from queue_core.context import JobContext
+from queue_core.errors import ConfigurationError, InvalidJob, UnknownTask
+from queue_core.priorities import Priority
+from queue_core.retry import Policy
+
+if TYPE_CHECKING:
+    from queue_core.handle import JobHandle
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+Duration = float | str | timedelta
+"""Seconds, "5m" or a timedelta."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnqueueOptions:
+    """How a job is enqueued; None takes the task's or the queue's default."""
+
+    queue: str | None = None
+    priority: int | str | Priority | None = None
+    # seconds, "5m" or a timedelta from now
+    delay: Duration | None = None
+    # a datetime with its zone
+    run_at: datetime | None = None
+    max_retries: int | None = None
+    tags: Sequence[str] = ()
+
+
+class Enqueuer(Protocol):
+    """What tasks need of the queue that they belong to."""
+
+    async def enqueue_payloads(
+        self, type_: str, payloads: Sequence[Mapping[str, Any]], options: EnqueueOptions
+    ) -> list[JobHandle[Any]]:
+        """Enqueue one job a payload, all or none."""
+        ...
+
+
+class Task(Generic[P, R]):
+    """A registered handler. Calling it runs it here and now; `enqueue` makes a job of the call."""
+
+    def __init__(self, owner: Enqueuer, definition: Definition, options: EnqueueOptions) -> None:
+        self._owner = owner
+        self.definition = definition
+        self._options = options
+
+    @property
+    def name(self) -> str:
+        """The task's name, which is the type of its jobs."""
+        return self.definition.name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function itself, without the queue."""
+        return self.definition.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<Task {self.name}>"
+
+    def options(
+        self,
+        *,
+        queue: str | None = None,
+        priority: int | str | Priority | None = None,
+        delay: Duration | None = None,
+        run_at: datetime | None = None,
+        max_retries: int | None = None,
+        tags: Sequence[str] | None = None,
+    ) -> Task[P, R]:
+        """Return this task with other options for what is enqueued through it; a None leaves one as it is."""
+        given = {
+            "queue": queue,
+            "priority": priority,
+            "delay": delay,
+            "run_at": run_at,
+            "max_retries": max_retries,
+            "tags": tags,
+        }
+        changed: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+        return Task(self._owner, self.definition, replace(self._options, **changed))
+
+    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
+        """Make a job of this call.
+
+        Raises:
+            InvalidJob: the arguments do not fit the handler, or have no JSON form.
+            QueueFull, StoreUnavailable: nothing was written.
+        """
+        payload = self.definition.bind(args, kwargs)
+        (handle,) = await self._owner.enqueue_payloads(self.name, [payload], self._options)
+        return cast("JobHandle[R]", handle)
+
+    async def enqueue_many(self, payloads: Iterable[Mapping[str, Any]]) -> list[JobHandle[R]]:
+        """Make a job of each mapping of parameter names, all or none.
+
+        Raises:
+            InvalidJob: a mapping does not fit the handler, or has no JSON form.
+            QueueFull, StoreUnavailable: nothing was written.
+        """
+        checked = [self.definition.bind((), payload) for payload in payloads]
+        return cast("list[JobHandle[R]]", await self._owner.enqueue_payloads(self.name, checked, self._options))
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """Everything a worker knows about a task."""
+
+    name: str
+    function: Callable[..., Any]
+    signature: inspect.Signature
+    takes_context: bool
+    is_async: bool
+    policy: Policy
+    # seconds; 0 = no limit
+    timeout: float
+    options: EnqueueOptions
+
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a call's arguments by parameter name.
+
+        Raises:
+            InvalidJob: they do not fit the signature.
+        """
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise InvalidJob(f"task '{self.name}': {error}") from None
+        payload: dict[str, Any] = {}
+        for name, value in bound.arguments.items():
+            if self.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+                payload.update(value)
+            else:
+                payload[name] = value
+        return payload
+
+
+def define(
+    function: Callable[..., Any], name: str | None, policy: Policy, timeout: float, options: EnqueueOptions
+) -> Definition:
+    """Read a function's signature and return its definition.
+
+    Raises:
+        ConfigurationError: the function cannot be called by parameter names.
+    """
+    if not callable(function):
+        raise ConfigurationError(f"a task is a function, not {function!r}")
+    signature = inspect.signature(function)
+    parameters = list(signature.parameters.values())
+    takes_context = bool(parameters) and _is_context(parameters[0])
+    if takes_context:
+        parameters = parameters[1:]
+    for parameter in parameters:
+        if parameter.kind in {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.POSITIONAL_ONLY}:
+            raise ConfigurationError(
+                f"task '{function.__name__}': parameter '{parameter.name}' cannot be given by name, as payloads do"
+            )
+    return Definition(
+        name=name or function.__name__,
+        function=function,
+        signature=signature.replace(parameters=parameters),
+        takes_context=takes_context,
+        is_async=inspect.iscoroutinefunction(function),
+        policy=policy,
+        timeout=timeout,
+        options=options,
+    )
+
+
+def _is_context(parameter: inspect.Parameter) -> bool:
+    annotation = parameter.annotation
+    if annotation is inspect.Parameter.empty:
+        return parameter.name == "ctx"
+    return annotation is JobContext or (isinstance(annotation, str) and annotation.split(".")[-1] == "JobContext")
+
+
+class TaskDecorator(Protocol):
+    """Turns a function, with or without a context, async or plain, into a task."""
+
+    @overload
+    def __call__(self, function: Callable[Concatenate[JobContext, P], Awaitable[R]], /) -> Task[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, Awaitable[R]], /) -> Task[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[JobContext, P], R], /) -> Task[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
+
+
+class TaskRegistry:
+    """The tasks of one queue object, by name."""
+
+    def __init__(self) -> None:
+        self._definitions: dict[str, Definition] = {}
+
+    def add(self, definition: Definition) -> None:
+        """Register a task.
+
+        Raises:
+            ConfigurationError: another function has this name.
+        """
+        known = self._definitions.get(definition.name)
+        if known is not None and known.function is not definition.function:
+            raise ConfigurationError(f"there is a task named '{definition.name}' already; give one of them a name=")
+        self._definitions[definition.name] = definition
+
+    def get(self, name: str) -> Definition:
+        """Return a task by its name.
+
+        Raises:
+            UnknownTask: no handler of that name is registered here.
+        """
+        try:
+            return self._definitions[name]
+        except KeyError:
+            raise UnknownTask(name) from None
+
+    def types(self) -> tuple[str, ...]:
+        """Return the names of all tasks."""
+        return tuple(self._definitions)
+
+    def queues(self) -> tuple[str, ...]:
+        """Return the queues of all tasks, each once."""
+        return tuple(dict.fromkeys(definition.options.queue or "default" for definition in self._definitions.values()))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._definitions

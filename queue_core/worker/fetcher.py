@@ -1,0 +1,142 @@
+"""Gets jobs: candidates from the dispatcher, or from the store alone, always claimed in the store."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections import deque
+from collections.abc import Sequence
+
+from queue_core.dispatch import Dispatcher, DispatchUnavailable, Taken
+from queue_core.errors import StoreUnavailable
+from queue_core.job import Claim
+from queue_core.store import ClaimRequest, JobStore
+from queue_core.worker.runner import Runner
+
+BATCH = 500
+"""Jobs claimed at a time: some 5 ms of the store."""
+WAIT = 5.0
+"""Seconds of one blocking wait. Waking does not depend on it: it only bounds how long a stop can take unheard."""
+POLL_FIRST, POLL_MOST = 0.05, 1.0
+"""Seconds between two looks into the store without a dispatcher; growing while nothing is found, with jitter."""
+COOL_DOWN = 0.1
+"""Seconds for which a queue is left to others after candidates were given back that only they can run."""
+PAUSE_FIRST, PAUSE_MOST = 0.1, 2.0
+"""Seconds between two tries while the store is away, doubling."""
+
+logger = logging.getLogger("queue_core.worker")
+
+
+class Fetcher:
+    """One loop: wait for room, take candidates, claim them, hand them to the runner."""
+
+    def __init__(
+        self,
+        store: JobStore,
+        dispatcher: Dispatcher | None,
+        runner: Runner,
+        queues: Sequence[str],
+        request: ClaimRequest,
+    ) -> None:
+        self._store = store
+        self._dispatcher = dispatcher
+        self._runner = runner
+        # rotated, so that every queue comes first in turn
+        self._queues = deque(queues)
+        self._request = request
+        self._cool_until: dict[str, float] = {}
+        self._resumed = asyncio.Event()
+        self._resumed.set()
+        self._poll = POLL_FIRST
+        # seconds of time.monotonic at which a claim last worked, for health
+        self.worked_at = time.monotonic()
+
+    @property
+    def quiet(self) -> bool:
+        """Whether new jobs are not claimed."""
+        return not self._resumed.is_set()
+
+    def hush(self) -> None:
+        """Claim nothing until resumed."""
+        self._resumed.clear()
+
+    def resume(self) -> None:
+        """Claim again."""
+        self._resumed.set()
+
+    async def run(self) -> None:
+        """Fetch for ever."""
+        pause = PAUSE_FIRST
+        while True:
+            await self._resumed.wait()
+            room = await self._runner.wait_for_room()
+            try:
+                await self._fetch(min(room, BATCH))
+                pause = PAUSE_FIRST
+            except StoreUnavailable as error:
+                logger.warning("claim waits for the store: %s", error)
+                await asyncio.sleep(pause)
+                pause = min(PAUSE_MOST, pause * 2)
+            self.worked_at = time.monotonic()
+
+    async def _fetch(self, limit: int) -> None:
+        self._queues.rotate(-1)
+        now = time.monotonic()
+        queues = [queue for queue in self._queues if self._cool_until.get(queue, 0.0) <= now]
+        if not queues:
+            await asyncio.sleep(COOL_DOWN)
+            return
+        try:
+            taken = await self._take(queues, limit)
+        except DispatchUnavailable:
+            await self._look(queues, limit)
+            return
+        if taken is None:
+            return
+        if self.quiet:
+            return  # told while waiting; the audit finds what was taken
+        if taken.ids is None:
+            await self._look([taken.queue], limit)
+            return
+        claims = await self._claim(taken.queue, limit, taken.ids)
+        if len(claims) < len(taken.ids):
+            await self._give_back(taken.queue, taken.ids, claims)
+
+    async def _take(self, queues: Sequence[str], limit: int) -> Taken | None:
+        if self._dispatcher is None:
+            raise DispatchUnavailable("there is none")
+        # A queue that cools down must not be waited past its time.
+        return await self._dispatcher.take(queues, limit, WAIT if len(queues) == len(self._queues) else COOL_DOWN)
+
+    async def _look(self, queues: Sequence[str], limit: int) -> None:
+        """Ask the store for its best ranks, queue after queue; wait a little when there is nothing."""
+        found = 0
+        for queue in queues:
+            found += len(await self._claim(queue, limit - found, None))
+            if found >= limit:
+                break
+        if found:
+            self._poll = POLL_FIRST
+        else:
+            await asyncio.sleep(self._poll * random.uniform(0.5, 1.0))
+            self._poll = min(POLL_MOST, self._poll * 1.5)
+
+    async def _claim(self, queue: str, limit: int, ids: Sequence[str] | None) -> list[Claim]:
+        sent = time.monotonic()
+        claims = await self._store.claim(self._request._replace(queue=queue, limit=limit, ids=ids))
+        if claims:
+            self._runner.accept(claims, sent)
+        return claims
+
+    async def _give_back(self, queue: str, ids: Sequence[str], claims: Sequence[Claim]) -> None:
+        """Return candidates that only other workers can run; what nobody can run is left to the audit."""
+        mine = {claim.id for claim in claims}
+        ready = await self._store.claimable(queue, [job_id for job_id in ids if job_id not in mine])
+        if ready and self._dispatcher is not None:
+            self._cool_until[queue] = time.monotonic() + COOL_DOWN
+            try:
+                await self._dispatcher.offer(ready)
+            except DispatchUnavailable:
+                return  # the audit offers them

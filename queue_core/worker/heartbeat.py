@@ -1,0 +1,149 @@
+"""The heartbeat: a thread of its own with a connection of its own, so that no handler can hold it up."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from queue_core.errors import QueueCoreError
+from queue_core.events import Event, EventName
+from queue_core.store import Beat, BeatReply, Heart, WorkerBeat
+from queue_core.worker.announcer import Announcer
+from queue_core.worker.attempt import Attempt
+
+TICK = 1.0
+"""Seconds between two small beats, which carry progress there and orders and cancellations back."""
+MARGIN = 0.2
+"""Part of a lease before whose end a worker that cannot reach the store stops its own jobs."""
+
+logger = logging.getLogger("queue_core.worker")
+
+
+class Listener(Protocol):
+    """What hears of the store's answers, in the event loop's thread."""
+
+    def stop_jobs(self, ids: list[str], lost: bool) -> None:
+        """Stop jobs whose lease is lost, or that somebody cancelled."""
+        ...
+
+    def obey(self, command: str) -> None:
+        """Carry out quiet, resume or stop."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """How long a lease lasts and how often it is renewed, in seconds."""
+
+    lease: float
+    interval: float
+
+    @property
+    def tick(self) -> float:
+        """Return the seconds between two looks; a short lease shortens them."""
+        return min(TICK, self.interval)
+
+
+class Heartbeat:
+    """Renews every held lease each interval; in between, only what has news."""
+
+    def __init__(
+        self,
+        heart: Heart,
+        identity: Callable[[], WorkerBeat],
+        times: Times,
+        held: dict[str, Attempt],
+        announcer: Announcer,
+        listener: Listener,
+    ) -> None:
+        self._heart = heart
+        self._identity = identity
+        self._times = times
+        self._held = held
+        self._announcer = announcer
+        self._listener = listener
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._last_full = float("-inf")
+        self._failed_since: float | None = None
+
+    def start(self) -> None:
+        """Start the thread; the first beat announces the worker."""
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+        self._thread.start()
+
+    async def close(self) -> None:
+        """Stop the thread; doing it twice, or before the start, is safe."""
+        self._stop.set()
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join, 5.0)
+
+    def _run(self) -> None:
+        while True:
+            now = time.monotonic()
+            full = now - self._last_full >= self._times.interval - self._times.tick / 2
+            try:
+                self._beat(full)
+                if full:
+                    self._last_full = now
+                self._failed_since = None
+            except QueueCoreError as error:
+                if self._failed_since is None:
+                    self._failed_since = now
+                    logger.warning("heartbeat failed: %s", error)
+                self._give_up_in_time(time.monotonic())
+            if self._stop.wait(self._times.tick):
+                break
+        self._heart.close()
+
+    def _beat(self, full: bool) -> None:
+        attempts = [attempt for attempt in list(self._held.values()) if full or attempt.untold]
+        news = [attempt for attempt in attempts if attempt.untold]
+        for attempt in news:
+            attempt.untold = False
+        sent = time.monotonic()
+        beats = [Beat(a.claim.id, a.claim.token, a.progress, a.message) for a in attempts]
+        try:
+            reply = self._heart.beat(self._identity()._replace(leases=beats))
+        except QueueCoreError:
+            for attempt in news:
+                attempt.untold = True
+            raise
+        for attempt in attempts:
+            attempt.renewed = sent
+        self._tell(news, reply)
+
+    def _tell(self, news: list[Attempt], reply: BeatReply) -> None:
+        if news:
+            self._in_loop(self._announce, news)
+        if reply.lost:
+            self._in_loop(self._listener.stop_jobs, list(reply.lost), True)
+        if reply.cancel:
+            self._in_loop(self._listener.stop_jobs, list(reply.cancel), False)
+        if reply.command:
+            self._in_loop(self._listener.obey, reply.command)
+
+    def _announce(self, news: list[Attempt]) -> None:
+        for attempt in news:
+            claim = attempt.claim
+            extra = {"progress": attempt.progress, "message": attempt.message}
+            self._announcer.tell(Event(EventName.PROGRESS, claim.queue, claim.id, claim.type, claim.token, extra))
+
+    def _give_up_in_time(self, now: float) -> None:
+        """Stop jobs whose lease may end before the store is back: another worker may run them from then on."""
+        limit = now - self._times.lease * (1 - MARGIN)
+        late = [attempt.claim.id for attempt in list(self._held.values()) if attempt.renewed < limit]
+        if late:
+            self._in_loop(self._listener.stop_jobs, late, True)
+
+    def _in_loop(self, call: Callable[..., None], *args: object) -> None:
+        assert self._loop is not None
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(call, *args)

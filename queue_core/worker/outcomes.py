@@ -1,0 +1,74 @@
+"""From what a handler did to the outcome that is stored: pure decisions."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from types import FrameType
+
+from queue_core.codec import encode_result
+from queue_core.job import Claim, Failure, Outcome
+from queue_core.retry import Policy
+from queue_core.settings import Limits
+from queue_core.signature import failure_of
+from queue_core.text import cut
+
+
+class TimeLimitExceeded(Exception):
+    """The attempt ran longer than its task's time limit."""
+
+
+def completed(claim: Claim, run_us: int, result: object, limits: Limits) -> Outcome:
+    """Return the outcome of a handler that returned."""
+    return Outcome(
+        claim.id, claim.token, claim.queue, claim.type, "completed", run_us, encode_result(result, limits.result)
+    )
+
+
+def released(claim: Claim, run_us: int) -> Outcome:
+    """Return the outcome that gives a job back without using an attempt."""
+    return Outcome(claim.id, claim.token, claim.queue, claim.type, "released", run_us)
+
+
+def cancelled(claim: Claim, run_us: int) -> Outcome:
+    """Return the outcome of a job that somebody cancelled."""
+    return Outcome(claim.id, claim.token, claim.queue, claim.type, "cancelled", run_us)
+
+
+def failed(claim: Claim, run_us: int, error: BaseException, policy: Policy, limits: Limits) -> Outcome:
+    """Return the outcome of a handler that raised: retried by its policy, or buried."""
+    kind = "timeout" if isinstance(error, TimeLimitExceeded) else "error"
+    failure = failure_of(error, kind, limits.traceback)  # type: ignore[arg-type]
+    spent = claim.retry_count >= claim.max_retries or isinstance(error, policy.never)
+    if spent:
+        return buried(claim, run_us, failure)
+    delay = policy.wait(claim.retry_count)
+    return Outcome(claim.id, claim.token, claim.queue, claim.type, "retrying", run_us, None, failure, delay)
+
+
+def buried(claim: Claim, run_us: int, failure: Failure) -> Outcome:
+    """Return the outcome of a job that goes into the dead-letter queue now."""
+    return Outcome(claim.id, claim.token, claim.queue, claim.type, "dead", run_us, None, failure)
+
+
+def invalid_payload(claim: Claim, error: Exception, limits: Limits) -> Outcome:
+    """Return the outcome of a job whose stored payload its handler cannot take; another attempt would not help."""
+    return buried(claim, 0, failure_of(error, "invalid_payload", limits.traceback))
+
+
+def time_limit_error(seconds: float, cause: BaseException, thread: int | None) -> TimeLimitExceeded:
+    """Return the error of an attempt that ran too long, saying where it was.
+
+    A coroutine's place stands in the traceback of its cancellation; a thread's is read off the thread, which goes on.
+    """
+    error = TimeLimitExceeded(f"ran longer than its time limit of {seconds:g} s")
+    error.__cause__ = cause
+    if thread is not None:
+        frame = sys._current_frames().get(thread)
+        if frame is not None:
+            error.add_note("its thread was at:\n" + cut(_stack(frame), 8 << 10))
+    return error
+
+
+def _stack(frame: FrameType) -> str:
+    return "".join(traceback.format_stack(frame))

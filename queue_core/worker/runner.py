@@ -1,0 +1,229 @@
+"""Runs claimed jobs: one task each, a bounded number at a time, a few waiting so that a slot is never idle."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from queue_core.codec import decode_payload
+from queue_core.context import JobContext
+from queue_core.events import Event, EventName
+from queue_core.job import Claim, Outcome
+from queue_core.settings import Limits
+from queue_core.tasks import Definition, TaskRegistry
+from queue_core.worker import outcomes
+from queue_core.worker.announcer import Announcer
+from queue_core.worker.attempt import Attempt, describe
+from queue_core.worker.settler import Settler
+
+AHEAD_SECONDS = 0.1
+"""Waiting jobs are what the slots will start within this time, by the measured run times."""
+AHEAD_MOST = 1000
+TICK = 0.05
+"""Seconds between two looks at the time limits."""
+_EAGER = sys.version_info >= (3, 12)
+
+
+class Runner:
+    """Slots, the jobs in them, and the few that wait for one."""
+
+    def __init__(
+        self,
+        tasks: TaskRegistry,
+        limits: Limits,
+        concurrency: int,
+        worker: str,
+        settler: Settler,
+        announcer: Announcer,
+        held: dict[str, Attempt],
+    ) -> None:
+        self._tasks = tasks
+        self._limits = limits
+        self._concurrency = concurrency
+        self._worker = worker
+        self._settler = settler
+        self._announcer = announcer
+        self._held = held
+        self._waiting: deque[Attempt] = deque()
+        self._running: set[Attempt] = set()
+        self._threads = ThreadPoolExecutor(max_workers=concurrency, thread_name_prefix="job")
+        # seconds; a guess that makes the first claims small
+        self._mean_run = 1.0
+        self._filling = False
+        self._changed = asyncio.Event()
+        self.abandoned_threads = 0
+
+    @property
+    def busy(self) -> int:
+        """Jobs that are running now."""
+        return len(self._running)
+
+    def room(self) -> int:
+        """Return how many more jobs to hold: the free slots and what will start within about 100 ms."""
+        ahead = min(AHEAD_MOST, int(self._concurrency * AHEAD_SECONDS / max(self._mean_run, 1e-5)))
+        return self._concurrency + ahead - len(self._running) - len(self._waiting)
+
+    async def wait_for_room(self) -> int:
+        """Wait until there is room for a worthwhile claim: a quarter of the slots, or whatever is idle."""
+        while True:
+            room = self.room()
+            if room > 0 and (not self._waiting or room * 4 >= self._concurrency):
+                return room
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def wait_until_idle(self) -> None:
+        """Wait until nothing runs."""
+        while self._running:
+            self._changed.clear()
+            await self._changed.wait()
+
+    def accept(self, claims: Sequence[Claim], claimed_at: float) -> None:
+        """Take jobs whose claim was sent at this monotonic time; they start as slots come free, best rank first."""
+        for claim in claims:
+            attempt = Attempt(claim, claimed_at)
+            self._held[claim.id] = attempt
+            self._waiting.append(attempt)
+        self._fill()
+
+    def _fill(self) -> None:
+        if self._filling:
+            return  # a job that ended within its own start must not start the next one on top of its stack
+        self._filling = True
+        try:
+            while self._waiting and len(self._running) < self._concurrency:
+                self._start(self._waiting.popleft())
+        finally:
+            self._filling = False
+
+    def _start(self, attempt: Attempt) -> None:
+        claim = attempt.claim
+        self._running.add(attempt)
+        extra = describe(claim, worker=self._worker)
+        self._announcer.tell(Event(EventName.CLAIMED, claim.queue, claim.id, claim.type, claim.token, extra))
+        attempt.started = time.perf_counter()
+        attempt.task = _spawn(self._run(attempt))
+
+    async def _run(self, attempt: Attempt) -> None:
+        try:
+            outcome = await self._outcome(attempt)
+        finally:
+            self._running.discard(attempt)
+            self._mean_run += (time.perf_counter() - attempt.started - self._mean_run) * 0.05
+            self._fill()
+            self._changed.set()
+        if outcome is not None:
+            self._settler.put(outcome)
+        elif self._held.get(attempt.claim.id) is attempt:
+            del self._held[attempt.claim.id]
+
+    async def _outcome(self, attempt: Attempt) -> Outcome | None:
+        """Run the handler and return what to store; None when the lease is lost and nothing may be stored."""
+        claim = attempt.claim
+        definition = self._tasks.get(claim.type)
+        if definition.timeout:
+            attempt.deadline = time.monotonic() + definition.timeout
+        try:
+            payload = decode_payload(claim.payload)
+        except ValueError as error:
+            return outcomes.invalid_payload(claim, error, self._limits)
+        try:
+            result = await self._call(definition, attempt, payload)
+            return outcomes.completed(claim, attempt.run_us(), result, self._limits)
+        except asyncio.CancelledError as error:
+            return self._stopped(attempt, definition, error)
+        except BaseException as error:  # noqa: BLE001  a handler's SystemExit must not end the worker
+            if isinstance(error, TypeError) and (misfit := _misfit(definition, payload)) is not None:
+                return outcomes.invalid_payload(claim, misfit, self._limits)
+            return outcomes.failed(claim, attempt.run_us(), error, definition.policy, self._limits)
+
+    async def _call(self, definition: Definition, attempt: Attempt, payload: dict[str, Any]) -> Any:
+        args = (JobContext(attempt.claim, payload, self._worker, attempt),) if definition.takes_context else ()
+        if definition.is_async:
+            return await definition.function(*args, **payload)
+
+        def in_thread() -> Any:
+            attempt.thread = threading.get_ident()
+            try:
+                return definition.function(*args, **payload)
+            except StopIteration as error:
+                raise RuntimeError("the handler raised StopIteration") from error  # no future can carry it
+            finally:
+                attempt.thread = None
+
+        return await asyncio.get_running_loop().run_in_executor(self._threads, in_thread)
+
+    def _stopped(self, attempt: Attempt, definition: Definition, error: BaseException) -> Outcome | None:
+        claim, run_us, reason = attempt.claim, attempt.run_us(), attempt.stop_reason
+        if attempt.thread is not None:
+            self.abandoned_threads += 1
+        if reason == "timeout":
+            late = outcomes.time_limit_error(definition.timeout, error, attempt.thread)
+            return outcomes.failed(claim, run_us, late, definition.policy, self._limits)
+        if reason == "cancel":
+            return outcomes.cancelled(claim, run_us)
+        if reason == "lost":
+            return None
+        if reason == "release":
+            return outcomes.released(claim, run_us)
+        return outcomes.failed(claim, run_us, error, definition.policy, self._limits)  # the handler cancelled itself
+
+    async def watch_limits(self) -> None:
+        """Stop jobs that run longer than their time limit, for ever."""
+        while True:
+            await asyncio.sleep(TICK)
+            now = time.monotonic()
+            for attempt in list(self._running):
+                if attempt.deadline <= now:
+                    attempt.stop("timeout")
+
+    def stop_jobs(self, ids: Sequence[str], lost: bool) -> None:
+        """Stop jobs whose lease is lost, or that somebody cancelled."""
+        for job_id in ids:
+            attempt = self._held.get(job_id)
+            if attempt is None:
+                continue
+            if attempt in self._running:
+                attempt.stop("lost" if lost else "cancel")
+            elif attempt in self._waiting:
+                self._waiting.remove(attempt)
+                del self._held[job_id]
+                if not lost:
+                    self._held[job_id] = attempt
+                    self._settler.put(outcomes.cancelled(attempt.claim, 0))
+
+    def release_waiting(self) -> None:
+        """Give back the jobs that have not started."""
+        while self._waiting:
+            self._settler.put(outcomes.released(self._waiting.popleft().claim, 0))
+
+    def release_running(self) -> None:
+        """Stop the running jobs and give them back."""
+        for attempt in list(self._running):
+            attempt.stop("release")
+
+    def close(self) -> None:
+        """Let the threads go; those that still run end with the process."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _spawn(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """Return a task; where Python can, it runs at once up to its first wait, which saves a round through the loop."""
+    loop = asyncio.get_running_loop()
+    if _EAGER:
+        return asyncio.Task(coroutine, loop=loop, eager_start=True)  # type: ignore[call-arg,unused-ignore]
+    return loop.create_task(coroutine)
+
+
+def _misfit(definition: Definition, payload: dict[str, Any]) -> Exception | None:
+    try:
+        definition.signature.bind(**payload)
+    except TypeError as error:
+        return TypeError(f"the payload does not fit the task '{definition.name}': {error}")
+    return None

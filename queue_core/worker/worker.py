@@ -1,0 +1,225 @@
+"""A worker process: composes the loops, starts them, drains them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.metadata
+import logging
+import os
+import signal
+import socket
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from queue_core.errors import ConfigurationError
+from queue_core.events import Event, EventName
+from queue_core.queue import JobQueue
+from queue_core.settings import parse_duration
+from queue_core.store import ClaimRequest, WorkerBeat
+from queue_core.tasks import Duration
+from queue_core.worker.announcer import Announcer
+from queue_core.worker.attempt import Attempt
+from queue_core.worker.fetcher import Fetcher
+from queue_core.worker.heartbeat import Heartbeat, Times
+from queue_core.worker.runner import Runner
+from queue_core.worker.settler import Settler
+from queue_core.worker.sweeper import Sweeper
+
+RESTART_SECONDS = 1.0
+"""Pause before a loop that failed unexpectedly is started again."""
+
+logger = logging.getLogger("queue_core.worker")
+
+
+class Worker:
+    """Claims and runs the jobs of a queue object's tasks until it is stopped.
+
+    `concurrency`: jobs at a time. `queues`: those of the tasks when left out. `lease` and `heartbeat`: durations,
+    from the settings when left out. `grace`: how long running jobs may go on after a stop before they are given back.
+    """
+
+    def __init__(
+        self,
+        jobs: JobQueue,
+        *,
+        concurrency: int = 100,
+        queues: Sequence[str] | None = None,
+        lease: Duration | None = None,
+        heartbeat: Duration | None = None,
+        grace: Duration = 30.0,
+    ) -> None:
+        if concurrency < 1:
+            raise ConfigurationError("a worker's concurrency is at least 1")
+        self.id = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
+        self._jobs = jobs
+        self._concurrency = concurrency
+        self._queues = tuple(dict.fromkeys(queues or jobs.tasks.queues()))
+        self._types = jobs.tasks.types()
+        self._times = _times(jobs, lease, heartbeat)
+        self._grace = parse_duration(grace)
+        self._held: dict[str, Attempt] = {}
+        self._stopping = asyncio.Event()
+        self._forced = asyncio.Event()
+        self._announcer = Announcer(jobs.bus)
+        self._settler = Settler(jobs.store, jobs.dispatcher, self._announcer, self._held)
+        self._runner = Runner(
+            jobs.tasks, jobs.settings.limits, concurrency, self.id, self._settler, self._announcer, self._held
+        )
+        request = ClaimRequest("", self.id, self._types, 0, self._times.lease)
+        self._fetcher = Fetcher(jobs.store, jobs.dispatcher, self._runner, self._queues, request)
+        self._sweeper = Sweeper(jobs.store, jobs.dispatcher, self._announcer, self.id)
+
+    def stop(self) -> None:
+        """Stop claiming and drain; a second call gives the running jobs back at once. For the loop's thread."""
+        if self._stopping.is_set():
+            self._forced.set()
+        self._stopping.set()
+
+    @property
+    def refused(self) -> int:
+        """Outcomes that were refused because their lease was over."""
+        return self._settler.refused
+
+    async def run(self) -> None:
+        """Work until stopped by `stop`, SIGTERM or SIGINT; what runs then may finish within the grace period.
+
+        Raises:
+            ConfigurationError: no tasks are registered.
+            StoreUnavailable, SchemaMissing, SchemaNewer: the store cannot be used at the start.
+        """
+        if not self._types:
+            raise ConfigurationError("no tasks are registered, so there is nothing to run")
+        await self._jobs.open()
+        with self._signals():
+            await self._work()
+
+    async def _work(self) -> None:
+        heartbeat = Heartbeat(self._jobs.store.heart(), self._identity, self._times, self._held, self._announcer, self)
+        announcing = asyncio.create_task(self._supervise("announcer", self._announcer.run))
+        settling = asyncio.create_task(self._supervise("settler", self._settler.run))
+        loops = [
+            asyncio.create_task(self._supervise(name, run))
+            for name, run in (
+                ("sweeper", self._sweeper.run),
+                ("limits", self._runner.watch_limits),
+                ("fetcher", self._fetcher.run),
+            )
+        ]
+        heartbeat.start()
+        self._tell("started")
+        logger.info("worker %s runs %s on %s", self.id, ", ".join(self._types), ", ".join(self._queues))
+        try:
+            await self._stopping.wait()
+            await self._drain(loops, settling)
+        finally:
+            self._tell("stopped")
+            await _end(loops)
+            await heartbeat.close()
+            await self._announcer.close(announcing)
+            with contextlib.suppress(Exception):  # the entry expires by itself
+                await asyncio.wait_for(self._jobs.store.retire(self.id), 2.0)
+            self._runner.close()
+
+    async def _drain(self, loops: list[asyncio.Task[None]], settling: asyncio.Task[None]) -> None:
+        """Stop claiming, give back what has not started, let the rest finish within the grace period."""
+        await _end(loops[2:])  # the fetcher; limits and sweeps go on meanwhile
+        self._runner.release_waiting()
+        idle = asyncio.create_task(self._runner.wait_until_idle())
+        forced = asyncio.create_task(self._forced.wait())
+        await asyncio.wait([idle, forced], timeout=self._grace, return_when=asyncio.FIRST_COMPLETED)
+        if not idle.done():
+            self._runner.release_running()
+            await asyncio.wait([idle], timeout=5.0)
+        await _end([idle, forced])
+        await self._settler.close(settling, seconds=max(5.0, self._times.lease / 2))
+
+    async def _supervise(self, name: str, run: Any) -> None:
+        """Keep a loop alive: whatever unexpected ends it is logged, and it starts again."""
+        while True:
+            try:
+                await run()
+                return
+            except Exception:
+                logger.exception("the %s failed and starts again", name)
+                await asyncio.sleep(RESTART_SECONDS)
+
+    def _identity(self) -> WorkerBeat:
+        return WorkerBeat(
+            worker=self.id,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            version=_version(),
+            queues=self._queues,
+            types=self._types,
+            concurrency=self._concurrency,
+            busy=self._runner.busy,
+            quiet=self._fetcher.quiet,
+            lease=self._times.lease,
+            interval=self._times.tick,
+            leases=(),
+        )
+
+    def _tell(self, state: str) -> None:
+        self._announcer.tell(Event(EventName.WORKER, "", self.id, extra={"state": state, "pid": os.getpid()}))
+
+    # -- told by the heartbeat
+
+    def stop_jobs(self, ids: list[str], lost: bool) -> None:
+        """Stop jobs whose lease is lost, or that somebody cancelled."""
+        self._runner.stop_jobs(ids, lost)
+
+    def obey(self, command: str) -> None:
+        """Carry out an operator's order."""
+        logger.info("told to %s", command)
+        if command == "quiet":
+            self._fetcher.hush()
+            self._tell("quiet")
+        elif command == "resume":
+            self._fetcher.resume()
+            self._tell("resumed")
+        elif command == "stop":
+            self.stop()
+
+    @contextlib.contextmanager
+    def _signals(self) -> Any:
+        """Handle SIGTERM and SIGINT where this is possible: in the main thread."""
+        loop = asyncio.get_running_loop()
+        handled = []
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with contextlib.suppress(ValueError, NotImplementedError, RuntimeError):
+                loop.add_signal_handler(number, self.stop)
+                handled.append(number)
+        try:
+            yield
+        finally:
+            for number in handled:
+                loop.remove_signal_handler(number)
+
+
+async def _end(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _times(jobs: JobQueue, lease: Duration | None, heartbeat: Duration | None) -> Times:
+    defaults = jobs.settings.defaults
+    seconds = defaults.lease if lease is None else parse_duration(lease)
+    if heartbeat is not None:
+        interval = parse_duration(heartbeat)
+    elif lease is None:
+        interval = defaults.heartbeat
+    else:
+        interval = seconds / 5
+    if not 0 < interval <= seconds / 2:
+        raise ConfigurationError(f"the heartbeat ({interval:g} s) must be at most half of the lease ({seconds:g} s)")
+    return Times(seconds, interval)
+
+
+def _version() -> str:
+    try:
+        return importlib.metadata.version("jobconsole")
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"
