@@ -91,7 +91,8 @@ CREATE TABLE jobs_dead (
     trashed_at timestamptz
 );
 CREATE INDEX jobs_dead_newest ON jobs_dead (died_at, id) WHERE trashed_at IS NULL;
-CREATE INDEX jobs_dead_signature ON jobs_dead (signature, died_at, id) WHERE trashed_at IS NULL;
+-- Covers what groups and counts of the DLQ read, so that they never touch the rows with their payloads.
+CREATE INDEX jobs_dead_signature ON jobs_dead (signature, died_at, id) INCLUDE (queue_id, type) WHERE trashed_at IS NULL;
 CREATE INDEX jobs_dead_trash ON jobs_dead (trashed_at, id) WHERE trashed_at IS NOT NULL;
 
 CREATE TABLE error_signatures (
@@ -142,6 +143,28 @@ CREATE TABLE job_history (
 ) PARTITION BY RANGE (finished_at);
 CREATE INDEX job_history_id ON job_history (id);
 CREATE INDEX job_history_newest ON job_history (finished_at, id);
+
+-- Make the history's partitions from yesterday to some days ahead, days in UTC. Returns how many were missing. A table made
+-- apart and then attached leaves the hot path's writers alone, where CREATE TABLE … PARTITION OF locks them out.
+CREATE FUNCTION make_job_history(days_ahead int) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+    today date := (now() AT TIME ZONE 'UTC')::date;
+    day date;
+    name text;
+    made int := 0;
+BEGIN
+    PERFORM pg_advisory_xact_lock(5812640217730002);
+    FOR day IN SELECT today + n FROM generate_series(-1, days_ahead) AS n LOOP
+        name := 'job_history_' || to_char(day, 'YYYYMMDD');
+        CONTINUE WHEN to_regclass(name) IS NOT NULL;
+        EXECUTE format('CREATE TABLE %I (LIKE job_history INCLUDING ALL)', name);
+        EXECUTE format('ALTER TABLE job_history ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', name,
+                       to_char(day, 'YYYY-MM-DD') || ' 00:00+00', to_char(day + 1, 'YYYY-MM-DD') || ' 00:00+00');
+        made := made + 1;
+    END LOOP;
+    RETURN made;
+END
+$$;
 
 CREATE TABLE workers (
     id text PRIMARY KEY,
@@ -209,26 +232,108 @@ CREATE TABLE signature_minutes (
     PRIMARY KEY (minute, signature, queue_id)
 ) WITH (fillfactor = 50);
 
--- Every job with its state, for people and for the inspector; the planner leaves out the branches a filter excludes.
-CREATE VIEW all_jobs AS
+-- Jobs as people and the inspector see them, one view for each place that holds them and all of them together. updated_at
+-- is the time of the last change, by which lists are ordered: in the history and the DLQ an index has that order.
+CREATE VIEW running_jobs AS
     SELECT j.id, q.name AS queue, j.queue_id, j.type, 'running'::job_status AS status, j.priority, j.payload, j.tags,
-           j.retry_count, j.max_retries, j.crashes, l.token, j.run_at, j.created_at, l.started_at, NULL::timestamptz AS finished_at,
-           l.started_at AS updated_at, j.error, NULL::text AS result, NULL::text AS signature, NULL::text AS kind,
+           j.retry_count, j.max_retries, j.crashes, l.token, j.run_at, j.created_at, l.started_at,
+           NULL::timestamptz AS finished_at, l.started_at AS updated_at, j.error, NULL::text AS result,
+           (SELECT a.signature FROM job_attempts a WHERE a.job_id = j.id ORDER BY a.token DESC LIMIT 1) AS signature,
+           (SELECT a.kind FROM job_attempts a WHERE a.job_id = j.id ORDER BY a.token DESC LIMIT 1) AS kind,
            l.progress, l.message, l.worker, l.expires_at, l.cancel, NULL::timestamptz AS trashed_at
-      FROM jobs j JOIN leases l ON l.id = j.id JOIN queues q ON q.id = j.queue_id
-    UNION ALL
-    SELECT j.id, q.name, j.queue_id, j.type, j.status, j.priority, j.payload, j.tags,
-           j.retry_count, j.max_retries, j.crashes, j.last_token, j.run_at, j.created_at, NULL, NULL,
-           j.updated_at, j.error, NULL, NULL, NULL, 0, '', NULL, NULL, false, NULL
+      FROM leases l JOIN jobs j ON j.id = l.id JOIN queues q ON q.id = j.queue_id;
+
+CREATE VIEW waiting_jobs AS
+    SELECT j.id, q.name AS queue, j.queue_id, j.type, j.status, j.priority, j.payload, j.tags,
+           j.retry_count, j.max_retries, j.crashes, j.last_token AS token, j.run_at, j.created_at,
+           NULL::timestamptz AS started_at, NULL::timestamptz AS finished_at, j.updated_at, j.error, NULL::text AS result,
+           (SELECT a.signature FROM job_attempts a WHERE a.job_id = j.id ORDER BY a.token DESC LIMIT 1) AS signature,
+           (SELECT a.kind FROM job_attempts a WHERE a.job_id = j.id ORDER BY a.token DESC LIMIT 1) AS kind,
+           0::smallint AS progress, '' AS message, NULL::text AS worker, NULL::timestamptz AS expires_at, false AS cancel,
+           NULL::timestamptz AS trashed_at
       FROM jobs j JOIN queues q ON q.id = j.queue_id
-     WHERE NOT EXISTS (SELECT FROM leases l WHERE l.id = j.id)
-    UNION ALL
-    SELECT d.id, q.name, d.queue_id, d.type, 'dead'::job_status, d.priority, d.payload, d.tags,
-           d.retry_count, d.max_retries, d.crashes, d.last_token, d.run_at, d.created_at, d.started_at, d.died_at,
-           coalesce(d.trashed_at, d.died_at), d.error, NULL, d.signature, d.kind, d.progress, d.message, d.worker, NULL, false, d.trashed_at
+     WHERE NOT EXISTS (SELECT FROM leases l WHERE l.id = j.id);
+
+CREATE VIEW dead_jobs AS
+    SELECT d.id, q.name AS queue, d.queue_id, d.type, 'dead'::job_status AS status, d.priority, d.payload, d.tags,
+           d.retry_count, d.max_retries, d.crashes, d.last_token AS token, d.run_at, d.created_at, d.started_at,
+           d.died_at AS finished_at, d.died_at AS updated_at, d.error, NULL::text AS result, d.signature, d.kind,
+           d.progress, d.message, d.worker, NULL::timestamptz AS expires_at, false AS cancel, NULL::timestamptz AS trashed_at
       FROM jobs_dead d JOIN queues q ON q.id = d.queue_id
-    UNION ALL
-    SELECT h.id, q.name, h.queue_id, h.type, h.status, h.priority, h.payload, h.tags,
-           h.retry_count, h.max_retries, h.crashes, h.last_token, h.run_at, h.created_at, h.started_at, h.finished_at,
-           h.finished_at, h.error, h.result, NULL, NULL, CASE WHEN h.status = 'completed' THEN 100 ELSE 0 END, '', h.worker, NULL, false, NULL
+     WHERE d.trashed_at IS NULL;
+
+CREATE VIEW trashed_jobs AS
+    SELECT d.id, q.name AS queue, d.queue_id, d.type, 'dead'::job_status AS status, d.priority, d.payload, d.tags,
+           d.retry_count, d.max_retries, d.crashes, d.last_token AS token, d.run_at, d.created_at, d.started_at,
+           d.died_at AS finished_at, d.trashed_at AS updated_at, d.error, NULL::text AS result, d.signature, d.kind,
+           d.progress, d.message, d.worker, NULL::timestamptz AS expires_at, false AS cancel, d.trashed_at
+      FROM jobs_dead d JOIN queues q ON q.id = d.queue_id
+     WHERE d.trashed_at IS NOT NULL;
+
+CREATE VIEW finished_jobs AS
+    SELECT h.id, q.name AS queue, h.queue_id, h.type, h.status, h.priority, h.payload, h.tags,
+           h.retry_count, h.max_retries, h.crashes, h.last_token AS token, h.run_at, h.created_at, h.started_at,
+           h.finished_at, h.finished_at AS updated_at, h.error, h.result,
+           (SELECT a.signature FROM job_attempts a WHERE a.job_id = h.id ORDER BY a.token DESC LIMIT 1) AS signature,
+           (SELECT a.kind FROM job_attempts a WHERE a.job_id = h.id ORDER BY a.token DESC LIMIT 1) AS kind,
+           CASE WHEN h.status = 'completed' THEN 100 ELSE 0 END::smallint AS progress, '' AS message, h.worker,
+           NULL::timestamptz AS expires_at, false AS cancel, NULL::timestamptz AS trashed_at
       FROM job_history h JOIN queues q ON q.id = h.queue_id;
+
+CREATE VIEW all_jobs AS
+    SELECT * FROM running_jobs
+    UNION ALL SELECT * FROM waiting_jobs
+    UNION ALL SELECT * FROM dead_jobs
+    UNION ALL SELECT * FROM trashed_jobs
+    UNION ALL SELECT * FROM finished_jobs;
+
+-- Whether the value at a path of a payload is equal to, contains, is less or is greater than a filter's value; what is not
+-- there, is no scalar, or stands in a text that is no JSON, matches nothing. `number` is the value where it reads as one.
+CREATE FUNCTION payload_matches(payload text, path text[], operator text, value text, number numeric)
+RETURNS boolean LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+DECLARE
+    found jsonb;
+    shown text;
+BEGIN
+    found := payload::jsonb #> path;
+    shown := found #>> '{}';
+    IF shown IS NULL OR jsonb_typeof(found) IN ('object', 'array') THEN
+        RETURN false;
+    ELSIF operator = '~' THEN
+        RETURN strpos(lower(shown), lower(value)) > 0;
+    ELSIF jsonb_typeof(found) = 'number' AND number IS NOT NULL THEN
+        RETURN CASE operator WHEN '<' THEN shown::numeric < number
+                             WHEN '>' THEN shown::numeric > number
+                             ELSE shown::numeric = number END;
+    END IF;
+    RETURN operator = '=' AND shown = value;
+EXCEPTION WHEN data_exception OR program_limit_exceeded THEN
+    RETURN false;
+END
+$$;
+
+-- Drop the days of the history that ended before a moment, appending what they held to the totals as expired. Returns the
+-- number of days dropped. The lock on the parent is taken with a short patience: a later round tries again.
+CREATE FUNCTION drop_job_history(before timestamptz) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+    day record;
+    dropped int := 0;
+BEGIN
+    PERFORM set_config('lock_timeout', '2s', true);
+    FOR day IN
+        SELECT c.oid::regclass AS name,
+               (regexp_match(pg_get_expr(c.relpartbound, c.oid), 'TO \(''([^'']+)''\)'))[1]::timestamptz AS ends
+          FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+         WHERE i.inhparent = 'job_history'::regclass
+    LOOP
+        CONTINUE WHEN day.ends > before;
+        EXECUTE format(
+            'INSERT INTO tally_deltas (queue_id, type, outcome, n)
+             SELECT queue_id, type, ''expired_'' || status, count(*) FROM %s GROUP BY 1, 2, 3', day.name);
+        EXECUTE format('DELETE FROM job_attempts a USING %s h WHERE a.job_id = h.id', day.name);
+        EXECUTE format('DROP TABLE %s', day.name);
+        dropped := dropped + 1;
+    END LOOP;
+    RETURN dropped;
+END
+$$;

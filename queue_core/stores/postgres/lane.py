@@ -1,0 +1,118 @@
+"""One reserved connection to PostgreSQL that comes back by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import psycopg
+from psycopg import errors as pg
+
+from queue_core.errors import ConfigurationError, QueueCoreError, SchemaMissing, StoreUnavailable
+from queue_core.settings import PostgresSettings
+from queue_core.stores.postgres.sql import load
+
+ATTEMPTS = 3
+"""Deadlocks and serialization failures are tried again this often; nothing was written by them."""
+
+RETRIED = (pg.DeadlockDetected, pg.SerializationFailure)
+BROKEN = (psycopg.OperationalError, psycopg.InterfaceError, pg.ReadOnlySqlTransaction, OSError, TimeoutError)
+"""Errors after which a connection is not used again; a read-only server is an old primary, so look for the new one."""
+
+
+def connection_options(settings: PostgresSettings) -> dict[str, Any]:
+    """Return the keyword arguments of `psycopg.connect` that every connection here is opened with.
+
+    Raises:
+        ConfigurationError: no URL is set.
+    """
+    if settings.url is None:
+        raise ConfigurationError("jobs.postgres.url is not set")
+    return {
+        "conninfo": settings.url.get_secret_value(),
+        "autocommit": True,
+        "prepare_threshold": 2 if settings.prepare else None,
+        "connect_timeout": max(2, int(settings.timeout)),
+        "target_session_attrs": "read-write",
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        "application_name": "queue_core",
+    }
+
+
+def translate(error: BaseException) -> QueueCoreError:
+    """Return the error of this package's tree that a driver's error means."""
+    if isinstance(error, pg.UndefinedTable | pg.UndefinedColumn | pg.UndefinedObject):
+        return SchemaMissing(0, 1)
+    text = str(error).strip().splitlines()
+    return StoreUnavailable("postgres", text[0] if text else f"no answer in time ({type(error).__name__})")
+
+
+class Lane:
+    """Runs one statement at a time on its own connection, each its own transaction, within a time limit."""
+
+    def __init__(self, settings: PostgresSettings) -> None:
+        self._settings = settings
+        self._connection: psycopg.AsyncConnection[tuple[Any, ...]] | None = None
+        self._lock = asyncio.Lock()
+
+    async def run(self, query: str, params: Mapping[str, Any] | None = None) -> list[tuple[Any, ...]]:
+        """Run a query file by its name and return its rows.
+
+        Raises:
+            StoreUnavailable: no connection or no answer in time; the statement may or may not have been committed.
+            SchemaMissing: a table is not there.
+        """
+        rows = await self.transaction([(query, params)])
+        return rows[-1]
+
+    async def transaction(self, steps: list[tuple[str, Mapping[str, Any] | None]]) -> list[list[tuple[Any, ...]]]:
+        """Run several query files in one transaction and return the rows of each; one step is its own transaction."""
+        async with self._lock:
+            for attempt in range(1, ATTEMPTS + 1):
+                try:
+                    async with asyncio.timeout(self._settings.timeout):
+                        return await self._run(steps)
+                except RETRIED as error:
+                    if attempt == ATTEMPTS:
+                        raise translate(error) from error
+                except BROKEN as error:
+                    await self._drop()
+                    raise translate(error) from error
+                except psycopg.ProgrammingError as error:
+                    raise translate(error) from error
+                except asyncio.CancelledError:
+                    await self._drop()
+                    raise
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _run(self, steps: list[tuple[str, Mapping[str, Any] | None]]) -> list[list[tuple[Any, ...]]]:
+        connection = await self._connect()
+        if len(steps) == 1:
+            return [await self._step(connection, *steps[0])]
+        async with connection.transaction():
+            return [await self._step(connection, *step) for step in steps]
+
+    @staticmethod
+    async def _step(
+        connection: psycopg.AsyncConnection[tuple[Any, ...]], query: str, params: Mapping[str, Any] | None
+    ) -> list[tuple[Any, ...]]:
+        cursor = await connection.execute(load(query), params, binary=True)
+        return await cursor.fetchall() if cursor.description else []
+
+    async def _connect(self) -> psycopg.AsyncConnection[tuple[Any, ...]]:
+        if self._connection is None or self._connection.closed:
+            self._connection = await psycopg.AsyncConnection.connect(**connection_options(self._settings))
+        return self._connection
+
+    async def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            # Closing the socket is enough: the server ends the backend, and nothing of a broken session is wanted.
+            await connection.close()
+
+    async def close(self) -> None:
+        """Disconnect; doing it twice is safe."""
+        await self._drop()

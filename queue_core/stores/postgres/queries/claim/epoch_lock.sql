@@ -1,0 +1,2 @@
+-- Let one connection at a time raise the epoch.
+SELECT epoch FROM lease_epoch FOR UPDATE

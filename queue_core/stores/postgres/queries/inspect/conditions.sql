@@ -1,0 +1,80 @@
+-- The conditions of filters, each under the field and the operator it stands for. Values come in as parameters only.
+
+-- [status =]
+v.status = {value}::job_status
+-- [type =]
+v.type = {value}
+-- [type ~]
+v.type ILIKE {like}
+-- [queue =]
+v.queue = {value}
+-- [queue ~]
+v.queue ILIKE {like}
+-- [error =]
+v.error = {value}
+-- [error ~]
+v.error ILIKE {like}
+-- [signature =]
+-- 'g' is the first character behind all hexadecimal digits
+v.signature >= {value} AND v.signature < {value} || 'g'
+-- [tag =]
+{value} = ANY (v.tags)
+-- [tag ~]
+EXISTS (SELECT FROM unnest(v.tags) AS tag WHERE tag ILIKE {like})
+-- [id =]
+v.id BETWEEN rpad({value}, 32, '0')::uuid AND rpad({value}, 32, 'f')::uuid
+-- [priority =]
+v.priority = {value}::int
+-- [priority <]
+v.priority < {value}::int
+-- [priority >]
+v.priority > {value}::int
+-- [age <]
+v.updated_at > now() - make_interval(secs => {value}::float8)
+-- [age >]
+v.updated_at < now() - make_interval(secs => {value}::float8)
+-- [retries =]
+v.retry_count = {value}::int
+-- [retries <]
+v.retry_count < {value}::int
+-- [retries >]
+v.retry_count > {value}::int
+-- [worker =]
+v.worker = {value}
+-- [worker ~]
+v.worker ILIKE {like}
+-- [text ~]
+v.error ILIKE {like} OR v.payload ILIKE {like} OR v.type ILIKE {like}
+OR EXISTS (SELECT FROM unnest(v.tags) AS tag WHERE tag ILIKE {like})
+OR replace(v.id::text, '-', '') LIKE {begins}
+-- [payload =]
+payload_matches(v.payload, {path}::text[], '=', {value}, {number}::numeric)
+-- [payload ~]
+payload_matches(v.payload, {path}::text[], '~', {value}, {number}::numeric)
+-- [payload <]
+payload_matches(v.payload, {path}::text[], '<', {value}, {number}::numeric)
+-- [payload >]
+payload_matches(v.payload, {path}::text[], '>', {value}, {number}::numeric)
+
+-- [yes]
+({condition})
+-- [not]
+({condition}) IS NOT TRUE
+-- [and]
+AND
+-- [everything]
+true
+-- [newest]
+v.updated_at DESC, v.id DESC
+-- [oldest]
+v.updated_at, v.id
+-- [all newest]
+updated_at DESC, id DESC
+-- [all oldest]
+updated_at, id
+-- [after newest]
+v.updated_at <= %(at)s AND (v.updated_at, v.id) < (%(at)s, %(id)s::uuid)
+-- [after oldest]
+v.updated_at >= %(at)s AND (v.updated_at, v.id) > (%(at)s, %(id)s::uuid)
+-- [union]
+UNION ALL

@@ -1,0 +1,2 @@
+-- The ids of matching jobs in order.
+SELECT id::text FROM ({places}) AS found ORDER BY {order} LIMIT %(limit)s

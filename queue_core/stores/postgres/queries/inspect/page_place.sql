@@ -1,0 +1,9 @@
+-- The part of a page that one place holds. Long texts stay behind: a page is bounded in bytes, too.
+(SELECT v.id, v.queue, v.type, v.status::text AS status, v.priority, left(v.payload, %(room)s) AS payload, v.tags,
+        v.retry_count, v.max_retries, v.crashes, v.token, v.run_at, v.created_at, v.started_at, v.finished_at, v.updated_at,
+        v.error, left(v.result, %(room)s) AS result, v.signature, v.kind, v.progress, v.message, v.worker, v.expires_at,
+        v.cancel, v.trashed_at, NULL::text AS traceback
+   FROM {place} v
+  WHERE {conditions}
+  ORDER BY {order}
+  LIMIT %(limit)s)

@@ -1,0 +1,2 @@
+-- Note a migration as applied.
+INSERT INTO schema_version (version, name) VALUES (%(version)s, %(name)s)

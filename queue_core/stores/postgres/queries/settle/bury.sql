@@ -1,0 +1,39 @@
+-- Move running jobs whose lease still holds to dead.
+WITH input AS MATERIALIZED (
+    SELECT *
+      FROM unnest(%(id)s::uuid[], %(token)s::bigint[], %(run_us)s::bigint[], %(kind)s::text[], %(exception)s::text[],
+                  %(message)s::text[], %(traceback)s::text[], %(signature)s::text[], %(title)s::text[], %(summary)s::text[])
+           AS i (id, token, run_us, kind, exception, message, traceback, signature, title, summary)
+), gone AS (
+    DELETE FROM jobs j USING input i, leases l
+     WHERE j.id = i.id AND l.id = i.id AND l.token = i.token AND j.last_token < i.token
+    RETURNING j.*, i.token, i.run_us, i.kind, i.exception, i.message AS said, i.traceback, i.signature, i.title, i.summary,
+              l.worker, l.started_at, l.progress, l.message
+), freed AS (
+    DELETE FROM leases l USING gone g WHERE l.id = g.id AND l.token = g.token
+), buried AS (
+    INSERT INTO jobs_dead (id, queue_id, seq, priority, run_at, type, payload, tags, retry_count, crashes, max_retries,
+                           last_token, error, signature, kind, progress, message, worker, created_at, started_at)
+    SELECT id, queue_id, seq, priority, run_at, type, payload, tags, retry_count, crashes + (kind = 'poison')::int,
+           max_retries, token, summary, signature, kind, progress, message, worker, created_at, started_at
+      FROM gone
+), noted AS (
+    INSERT INTO job_attempts (job_id, token, number, kind, exception, message, traceback, signature, worker, started_at)
+    SELECT id, token, retry_count + crashes + 1, kind, exception, said, traceback, signature, worker, started_at FROM gone
+), named AS (
+    INSERT INTO error_signatures (signature, title, exception)
+    SELECT DISTINCT ON (signature) signature, title, exception FROM gone ORDER BY signature
+        ON CONFLICT (signature) DO NOTHING
+), measured AS (
+    SELECT queue_id, type, signature, kind, run_us,
+           greatest(0, extract(epoch FROM started_at - run_at) * 1000000)::bigint AS wait_us
+      FROM gone
+), counted AS (
+    INSERT INTO tally_deltas (queue_id, type, outcome, signature, wait_bucket, run_bucket, n, wait_us, run_us)
+    SELECT queue_id, type, 'dead', signature, width_bucket(wait_us, %(bounds)s::bigint[]),
+           width_bucket(run_us, %(bounds)s::bigint[]), count(*), sum(wait_us), sum(run_us)
+      FROM measured GROUP BY 1, 2, 3, 4, 5, 6
+    UNION ALL
+    SELECT queue_id, type, 'timed_out', '', -1, -1, count(*), 0, 0 FROM measured WHERE kind = 'timeout' GROUP BY 1, 2
+)
+SELECT id::text, token FROM gone

@@ -1,0 +1,234 @@
+"""The hot path on PostgreSQL. What each statement does and locks stands in its file under queries/."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from queue_core.errors import SchemaMissing, SchemaNewer
+from queue_core.job import Claim, Final, Inserted, NewJob, Outcome, Ready, Reclaimed, Settled
+from queue_core.losses import CRASHED, EXCEPTION, POISON, POISON_CRASHES
+from queue_core.settings import PostgresSettings, RetentionSettings
+from queue_core.signature import sign
+from queue_core.states import Status
+from queue_core.store import ClaimRequest
+from queue_core.stores.postgres.heart import PostgresHeart
+from queue_core.stores.postgres.lane import Lane
+from queue_core.stores.postgres.migrate import KNOWN
+from queue_core.stores.postgres.settling import Key, answer, by_statement, parameters
+from queue_core.stores.postgres.sql import plain_array, text_array
+from queue_core.stores.postgres.upkeep import Upkeep
+
+
+class PostgresStore:
+    """Jobs in PostgreSQL; see queue_core.store.JobStore for what each method does."""
+
+    name = "postgres"
+
+    def __init__(self, settings: PostgresSettings, retention: RetentionSettings | None = None) -> None:
+        self._settings = settings
+        # One reserved connection for each kind of work, so that none waits for another.
+        self._inserts = Lane(settings)
+        self._claims = Lane(settings)
+        self._settles = Lane(settings)
+        self._sweeps = Lane(settings)
+        retention = retention or RetentionSettings()
+        self._upkeep = Upkeep(self._sweeps, retention)
+        # Seconds; a thousand years stand for never.
+        self._results = 3e10 if retention.results is None else retention.results
+        self._queue_ids: dict[str, int] = {}
+
+    async def open(self) -> None:
+        """Connect and check the schema.
+
+        Raises:
+            SchemaMissing, SchemaNewer: the schema does not fit.
+        """
+        found = int((await self._inserts.run("upkeep/version"))[0][0])
+        if found < KNOWN:
+            raise SchemaMissing(found, KNOWN)
+        if found > KNOWN:
+            raise SchemaNewer(found, KNOWN)
+
+    async def close(self) -> None:
+        """Disconnect; doing it twice is safe."""
+        for lane in (self._inserts, self._claims, self._settles, self._sweeps):
+            await lane.close()
+
+    # -- producers
+
+    async def insert(self, jobs: Sequence[NewJob]) -> list[Inserted]:
+        """Write the jobs, all or none, as queued or scheduled, creating their queues; answer in the same order."""
+        if not jobs:
+            return []
+        numbers = await self._numbers({job.queue for job in jobs}, self._inserts)
+        rows = await self._inserts.run(
+            "insert/jobs",
+            {
+                "id": plain_array([job.id for job in jobs]),
+                "queue_id": plain_array([numbers[job.queue] for job in jobs]),
+                "type": text_array([job.type for job in jobs]),
+                "payload": text_array([job.payload for job in jobs]),
+                "priority": plain_array([job.priority for job in jobs]),
+                "delay": plain_array([job.delay for job in jobs]),
+                "run_at": plain_array([job.run_at for job in jobs]),
+                "max_retries": plain_array([job.max_retries for job in jobs]),
+                "tags": text_array([text_array(job.tags) if job.tags else None for job in jobs]),
+            },
+        )
+        written = {job_id: (rank, due) for job_id, rank, due in rows}
+        return [_inserted(job, written.pop(job.id, None)) for job in jobs]
+
+    async def _numbers(self, names: set[str], lane: Lane) -> dict[str, int]:
+        missing = sorted(names - self._queue_ids.keys())
+        if missing:
+            for name, number in await lane.run("insert/queues", {"names": text_array(missing)}):
+                self._queue_ids[name] = number
+        if not names <= self._queue_ids.keys():
+            return await self._numbers(names, lane)  # another producer was creating the same queue at this moment
+        return self._queue_ids
+
+    async def finals(self, ids: Sequence[str]) -> list[Final]:
+        """Return what is known about these jobs, unknown ids left out."""
+        rows = await self._inserts.run("worker/finals", {"ids": plain_array(ids), "seconds": self._results})
+        return [Final(job_id, Status(status), result, error) for job_id, status, result, error in rows]
+
+    # -- workers
+
+    async def claim(self, request: ClaimRequest) -> list[Claim]:
+        """Move ready jobs of a queue that is not paused to running, best rank first, each under a new lease token."""
+        number = await self._number(request.queue, self._claims)
+        if number is None or request.limit <= 0:
+            return []
+        params: dict[str, Any] = {
+            "queue_id": number,
+            "types": text_array(request.types),
+            "limit": request.limit,
+            "worker": request.worker,
+            "lease": request.lease,
+        }
+        if request.ids is None:
+            rows = await self._claims.run("claim/by_rank", params)
+        else:
+            rows = await self._claims.run("claim/by_ids", params | {"ids": plain_array(request.ids)})
+        queue = request.queue
+        return [
+            Claim(job_id, token, queue, type_, payload, priority, rank, retries, limit, crashes, at, tuple(tags or ()))
+            for job_id, token, type_, payload, priority, rank, retries, limit, crashes, at, tags in rows
+        ]
+
+    async def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
+        """End attempts whose token still holds; refuse the others without changing anything."""
+        done: dict[Key, Settled] = {}
+        for statement, group in by_statement(outcomes).items():
+            rows = await self._settles.run(statement, parameters(statement, group))
+            done.update(answer(row) for row in rows)
+        refused = [outcome for outcome in outcomes if (outcome.id, outcome.token) not in done]
+        if refused:
+            done.update(await self._written_before(refused))
+        return [done.get((outcome.id, outcome.token)) or Settled(outcome.id, False) for outcome in outcomes]
+
+    async def _written_before(self, refused: Sequence[Outcome]) -> dict[Key, Settled]:
+        """Find outcomes whose settle was committed although its reply got lost, and was then tried again."""
+        rows = await self._settles.run(
+            "settle/settled_already",
+            {
+                "id": plain_array([outcome.id for outcome in refused]),
+                "token": plain_array([outcome.token for outcome in refused]),
+                "kind": plain_array([outcome.kind for outcome in refused]),
+            },
+        )
+        return dict(answer(row) for row in rows)
+
+    async def retire(self, worker: str) -> None:
+        """Remove a worker's entry after its end."""
+        await self._sweeps.run("worker/retire", {"worker": worker})
+
+    def heart(self) -> PostgresHeart:
+        """Return a new link for a heartbeat thread."""
+        return PostgresHeart(self._settings)
+
+    # -- the leader
+
+    async def promote(self, limit: int) -> list[Ready]:
+        """Move due scheduled and retrying jobs to queued."""
+        return [Ready(*row) for row in await self._sweeps.run("sweep/promote", {"limit": limit})]
+
+    async def next_due(self) -> float | None:
+        """Return the seconds until the next scheduled or retrying job is due, or None."""
+        seconds: float | None = (await self._sweeps.run("sweep/next_due"))[0][0]
+        return seconds
+
+    async def reclaim(self, limit: int) -> list[Reclaimed]:
+        """Move jobs whose lease expired to queued with one crash more, or bury them as poison at the third."""
+        rows = await self._sweeps.run("sweep/reclaim", {"limit": limit, **_poison_parameters()})
+        return [Reclaimed(*row) for row in rows]
+
+    async def head(self, queue: str, limit: int) -> list[Ready]:
+        """Return the first claimable jobs of a queue by rank whose type a live worker has announced."""
+        number = await self._number(queue, self._sweeps)
+        rows = await self._sweeps.run("sweep/head", {"queue_id": number, "limit": limit})
+        return [Ready(job_id, queue, rank) for job_id, rank in rows]
+
+    async def claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
+        """Return those of these jobs that are claimable now and whose type a live worker has announced."""
+        number = await self._number(queue, self._claims)
+        rows = await self._claims.run("claim/claimable", {"queue_id": number, "ids": plain_array(ids)})
+        return [Ready(job_id, queue, rank) for job_id, rank in rows]
+
+    async def ready_after(self, queue: str, rank: int, limit: int) -> list[Ready]:
+        """Return ready jobs of a queue with a higher rank than this, in order, for a rebuild."""
+        number = await self._number(queue, self._sweeps)
+        rows = await self._sweeps.run("sweep/ready_after", {"queue_id": number, "rank": rank, "limit": limit})
+        return [Ready(job_id, queue, job_rank) for job_id, job_rank in rows]
+
+    async def queues(self) -> dict[str, bool]:
+        """Return every queue's name and whether it is paused."""
+        rows = await self._sweeps.run("sweep/queues")
+        for name, number, _ in rows:
+            self._queue_ids[name] = number
+        return {name: paused for name, _, paused in rows}
+
+    async def lead(self, duty: str, worker: str, seconds: float) -> bool:
+        """Take or renew the leadership of a duty for some seconds; False when another worker holds it."""
+        rows = await self._sweeps.run("sweep/lead", {"duty": duty, "worker": worker, "seconds": seconds})
+        if not rows:
+            return False
+        await self._keep_epoch()
+        return True
+
+    async def _keep_epoch(self) -> None:
+        """Raise the lease epoch after a crash of the server, which empties its unlogged live copy."""
+        if (await self._sweeps.run("claim/epoch_check"))[0][0] == 0:
+            await self._sweeps.transaction([("claim/epoch_lock", None), ("claim/epoch_raise", None)])
+
+    async def upkeep(self) -> None:
+        """Fold counters, prepare and drop history by its retention, in bounded steps."""
+        await self._upkeep.run()
+
+    async def _number(self, queue: str, lane: Lane) -> int | None:
+        if queue not in self._queue_ids:
+            for name, number, _ in await lane.run("sweep/queues"):
+                self._queue_ids[name] = number
+        return self._queue_ids.get(queue)
+
+
+def _inserted(job: NewJob, row: tuple[int | None, float] | None) -> Inserted:
+    if row is None:
+        return Inserted(job.id, job.queue, None, None, False)
+    rank, due = row
+    return Inserted(job.id, job.queue, rank, None if rank is not None else due, True)
+
+
+def _poison_parameters() -> dict[str, Any]:
+    poison, title = sign(EXCEPTION, POISON)
+    crash, _ = sign(EXCEPTION, CRASHED)
+    return {
+        "poison": POISON_CRASHES,
+        "poison_said": POISON,
+        "poison_signature": poison,
+        "poison_title": title,
+        "crash_said": CRASHED,
+        "crash_signature": crash,
+        "exception": EXCEPTION,
+    }
