@@ -1,0 +1,70 @@
+"""The options of a worker service, handed from its parent process to its children, and the form of its logs."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from dataclasses import asdict, dataclass
+from typing import Literal, Self
+
+from queue_core.addresses import mask
+
+EXIT_FAILED, EXIT_USAGE, EXIT_UNREACHABLE = 1, 2, 3
+"""Exit codes: something failed; a wrong target or setting; the store cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceOptions:
+    """How `worker run` runs its workers; times in seconds, None = from the settings."""
+
+    processes: int = 1
+    concurrency: int = 100
+    # empty: the queues of the tasks
+    queues: tuple[str, ...] = ()
+    lease: float | None = None
+    heartbeat: float | None = None
+    grace: float = 30.0
+    log_format: Literal["text", "json"] = "text"
+
+    def to_json(self) -> str:
+        """Return the options as one argument of a command line."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Return the options that `to_json` wrote."""
+        values = json.loads(text)
+        return cls(**values | {"queues": tuple(values["queues"])})
+
+
+class _JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        said = {
+            "at": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "pid": record.process,
+            "message": mask(record.getMessage()),
+        }
+        if record.exc_info:
+            said["traceback"] = mask(self.formatException(record.exc_info))
+        return json.dumps(said, ensure_ascii=False)
+
+
+class _TextFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return mask(super().format(record))
+
+
+def setup_logging(log_format: str) -> None:
+    """Send this program's logs to stderr; passwords in URLs are masked."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        _JsonFormatter()
+        if log_format == "json"
+        else _TextFormatter("%(asctime)s %(process)d %(levelname)s %(message)s")
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.INFO)

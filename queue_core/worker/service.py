@@ -1,0 +1,146 @@
+"""A worker service: keeps a number of worker processes running, replaces dead ones, passes signals on."""
+
+from __future__ import annotations
+
+import logging
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import FrameType
+
+from queue_core.worker.options import EXIT_USAGE, ServiceOptions
+
+PAUSE_FIRST, PAUSE_MOST = 0.5, 30.0
+"""Seconds before a process that died soon after its start is replaced, doubling; any other one is replaced at once."""
+SOON = 10.0
+"""Seconds of life after which a death says nothing about the start."""
+
+logger = logging.getLogger("queue_core.worker")
+
+
+@dataclass
+class _Place:
+    """One of the service's processes and when it may be replaced."""
+
+    process: subprocess.Popen[bytes] | None = None
+    started_at: float = 0.0
+    start_at: float = 0.0
+    pause: float = PAUSE_FIRST
+
+
+@dataclass
+class Service:
+    """The parent process. It runs no jobs, so whatever a job does to its worker, it is there to start the next one."""
+
+    target: str
+    options: ServiceOptions
+    # called with the pids whenever they change
+    on_change: Callable[[list[int]], None] = lambda pids: None
+    _places: list[_Place] = field(default_factory=list)
+    _stops: int = 0
+    _exit: int = 0
+
+    def run(self) -> int:
+        """Run until SIGTERM or SIGINT, or until a wrong target or setting ends every process; return the exit code."""
+        self._places = [_Place() for _ in range(self.options.processes)]
+        wake_read, wake_write = os.pipe()
+        os.set_blocking(wake_write, False)
+        selector = selectors.DefaultSelector()
+        selector.register(wake_read, selectors.EVENT_READ)
+        old_wakeup = signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        handled = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
+        before = {number: signal.signal(number, self._on_signal) for number in handled}
+        try:
+            while self._turn():
+                # Signals wake the loop through the pipe, so a death is seen at once.
+                if selector.select(self._patience()):
+                    os.read(wake_read, 4096)
+        finally:
+            self._kill()
+            signal.set_wakeup_fd(old_wakeup)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            selector.close()
+            os.close(wake_read)
+            os.close(wake_write)
+        return self._exit
+
+    def _turn(self) -> bool:
+        """Look after every place; False when there is nothing left to do."""
+        changed = False
+        for place in self._places:
+            changed |= self._look(place)
+        if changed:
+            self.on_change(self._pids())
+        if self._stops:
+            return any(place.process is not None for place in self._places)
+        return True
+
+    def _look(self, place: _Place) -> bool:
+        now = time.monotonic()
+        if place.process is not None:
+            code = place.process.poll()
+            if code is None:
+                return False
+            self._buried(place, code, now)
+            return True
+        if self._stops or now < place.start_at:
+            return False
+        command = [sys.executable, "-m", "queue_core.worker.process", self.target, self.options.to_json()]
+        # A group of its own: Ctrl+C reaches this process alone, which passes one signal on.
+        place.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, process_group=0)
+        place.started_at = now
+        return True
+
+    def _buried(self, place: _Place, code: int, now: float) -> None:
+        """Note the end of a process and decide when it is replaced."""
+        pid = place.process.pid if place.process else 0
+        place.process = None
+        if self._stops:
+            self._exit = max(self._exit, 1 if code not in (0, -signal.SIGTERM, -signal.SIGINT) else 0)
+            return
+        soon = now - place.started_at < SOON
+        if soon and code == EXIT_USAGE:
+            # A wrong target does not become right by trying again.
+            self._exit = EXIT_USAGE
+            self._stops = 1
+            self._pass_on(signal.SIGTERM)
+            return
+        place.pause = min(PAUSE_MOST, place.pause * 2) if soon else PAUSE_FIRST
+        place.start_at = now + (place.pause if soon and code != 0 else 0.0)
+        how = f"was killed by signal {-code}" if code < 0 else f"exited with {code}"
+        logger.warning("worker process %d %s; it is replaced in %.1f s", pid, how, max(0.0, place.start_at - now))
+
+    def _patience(self) -> float | None:
+        """Return the seconds until a place wants its next process; None while all have theirs."""
+        waits = [place.start_at for place in self._places if place.process is None]
+        return max(0.0, min(waits) - time.monotonic()) if waits and not self._stops else None
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if number in (signal.SIGTERM, signal.SIGINT):
+            self._stops += 1
+            self._pass_on(signal.SIGTERM)
+
+    def _pass_on(self, number: int) -> None:
+        for place in self._places:
+            if place.process is not None and place.process.poll() is None:
+                place.process.send_signal(number)
+
+    def _kill(self) -> None:
+        for place in self._places:
+            if place.process is not None:
+                place.process.kill()
+                place.process.wait()
+
+    def _pids(self) -> list[int]:
+        return [place.process.pid for place in self._places if place.process is not None]
+
+
+def supervise(target: str, options: ServiceOptions, on_change: Callable[[list[int]], None] = lambda pids: None) -> int:
+    """Run a service in this process, which must be the main thread; return its exit code."""
+    return Service(target, options, on_change).run()
