@@ -53,7 +53,7 @@ def load_target(target: str) -> JobQueue:
     return found
 
 
-async def work(jobs: JobQueue, options: ServiceOptions) -> None:
+async def work(jobs: JobQueue, target: str, options: ServiceOptions) -> None:
     """Run a worker until it is told to stop, or until the service that started it is gone."""
     worker = Worker(
         jobs,
@@ -62,6 +62,7 @@ async def work(jobs: JobQueue, options: ServiceOptions) -> None:
         lease=options.lease,
         heartbeat=options.heartbeat,
         grace=options.grace,
+        target=target,
     )
     guard = asyncio.create_task(_stop_with_parent(worker))
     try:
@@ -95,7 +96,7 @@ def main(argv: list[str]) -> int:
     options = ServiceOptions.from_json(text)
     setup_logging(options.log_format)
     try:
-        run_loop(work(load_target(target), options))
+        run_loop(work(load_target(target), target, options))
     except ConfigurationError as error:
         logger.critical("%s", error)
         return EXIT_USAGE

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import threading
 import time
 from collections import deque
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
-from queue_core.codec import decode_payload
-from queue_core.context import JobContext
 from queue_core.events import Event, EventName
 from queue_core.job import Claim, Outcome
 from queue_core.settings import Limits
@@ -20,33 +18,42 @@ from queue_core.tasks import Definition, TaskRegistry
 from queue_core.worker import outcomes
 from queue_core.worker.announcer import Announcer
 from queue_core.worker.attempt import Attempt, describe
+from queue_core.worker.execution import execute
+from queue_core.worker.isolation import Isolation
 from queue_core.worker.settler import Settler
 
 AHEAD_SECONDS = 0.1
 """Waiting jobs are what the slots will start within this time, by the measured run times."""
 AHEAD_MOST = 1000
+SUSPECT_CRASHES = 2
+"""A job whose workers were lost this often runs alone in a process of its own: the third crash is proven its own."""
 TICK = 0.05
 """Seconds between two looks at the time limits."""
 _EAGER = sys.version_info >= (3, 12)
 
 
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """What a runner runs, and how."""
+
+    tasks: TaskRegistry
+    limits: Limits
+    concurrency: int
+    # the worker's id
+    worker: str
+    # package.module:name of the queue object; None: a suspect job cannot be run alone
+    target: str | None = None
+
+
 class Runner:
     """Slots, the jobs in them, and the few that wait for one."""
 
-    def __init__(
-        self,
-        tasks: TaskRegistry,
-        limits: Limits,
-        concurrency: int,
-        worker: str,
-        settler: Settler,
-        announcer: Announcer,
-        held: dict[str, Attempt],
-    ) -> None:
-        self._tasks = tasks
-        self._limits = limits
-        self._concurrency = concurrency
-        self._worker = worker
+    def __init__(self, plan: RunPlan, settler: Settler, announcer: Announcer, held: dict[str, Attempt]) -> None:
+        self._tasks = plan.tasks
+        self._limits = plan.limits
+        self.concurrency = concurrency = plan.concurrency
+        self._worker = plan.worker
+        self._isolation = None if plan.target is None else Isolation(plan.target, plan.worker)
         self._settler = settler
         self._announcer = announcer
         self._held = held
@@ -66,14 +73,14 @@ class Runner:
 
     def room(self) -> int:
         """Return how many more jobs to hold: the free slots and what will start within about 100 ms."""
-        ahead = min(AHEAD_MOST, int(self._concurrency * AHEAD_SECONDS / max(self._mean_run, 1e-5)))
-        return self._concurrency + ahead - len(self._running) - len(self._waiting)
+        ahead = min(AHEAD_MOST, int(self.concurrency * AHEAD_SECONDS / max(self._mean_run, 1e-5)))
+        return self.concurrency + ahead - len(self._running) - len(self._waiting)
 
     async def wait_for_room(self) -> int:
         """Wait until there is room for a worthwhile claim: a quarter of the slots, or whatever is idle."""
         while True:
             room = self.room()
-            if room > 0 and (not self._waiting or room * 4 >= self._concurrency):
+            if room > 0 and (not self._waiting or room * 4 >= self.concurrency):
                 return room
             self._changed.clear()
             await self._changed.wait()
@@ -97,7 +104,7 @@ class Runner:
             return  # a job that ended within its own start must not start the next one on top of its stack
         self._filling = True
         try:
-            while self._waiting and len(self._running) < self._concurrency:
+            while self._waiting and len(self._running) < self.concurrency:
                 self._start(self._waiting.popleft())
         finally:
             self._filling = False
@@ -125,39 +132,15 @@ class Runner:
 
     async def _outcome(self, attempt: Attempt) -> Outcome | None:
         """Run the handler and return what to store; None when the lease is lost and nothing may be stored."""
-        claim = attempt.claim
-        definition = self._tasks.get(claim.type)
+        definition = self._tasks.get(attempt.claim.type)
         if definition.timeout:
             attempt.deadline = time.monotonic() + definition.timeout
         try:
-            payload = decode_payload(claim.payload)
-        except ValueError as error:
-            return outcomes.invalid_payload(claim, error, self._limits)
-        try:
-            result = await self._call(definition, attempt, payload)
-            return outcomes.completed(claim, attempt.run_us(), result, self._limits)
+            if self._isolation is not None and attempt.claim.crashes >= SUSPECT_CRASHES:
+                return await self._isolation.execute(attempt)
+            return await execute(attempt, definition, self._limits, self._worker, self._threads)
         except asyncio.CancelledError as error:
             return self._stopped(attempt, definition, error)
-        except BaseException as error:  # noqa: BLE001  a handler's SystemExit must not end the worker
-            if isinstance(error, TypeError) and (misfit := _misfit(definition, payload)) is not None:
-                return outcomes.invalid_payload(claim, misfit, self._limits)
-            return outcomes.failed(claim, attempt.run_us(), error, definition.policy, self._limits)
-
-    async def _call(self, definition: Definition, attempt: Attempt, payload: dict[str, Any]) -> Any:
-        args = (JobContext(attempt.claim, payload, self._worker, attempt),) if definition.takes_context else ()
-        if definition.is_async:
-            return await definition.function(*args, **payload)
-
-        def in_thread() -> Any:
-            attempt.thread = threading.get_ident()
-            try:
-                return definition.function(*args, **payload)
-            except StopIteration as error:
-                raise RuntimeError("the handler raised StopIteration") from error  # no future can carry it
-            finally:
-                attempt.thread = None
-
-        return await asyncio.get_running_loop().run_in_executor(self._threads, in_thread)
 
     def _stopped(self, attempt: Attempt, definition: Definition, error: BaseException) -> Outcome | None:
         claim, run_us, reason = attempt.claim, attempt.run_us(), attempt.stop_reason
@@ -219,11 +202,3 @@ def _spawn(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
     if _EAGER:
         return asyncio.Task(coroutine, loop=loop, eager_start=True)  # type: ignore[call-arg,unused-ignore]
     return loop.create_task(coroutine)
-
-
-def _misfit(definition: Definition, payload: dict[str, Any]) -> Exception | None:
-    try:
-        definition.signature.bind(**payload)
-    except TypeError as error:
-        return TypeError(f"the payload does not fit the task '{definition.name}': {error}")
-    return None

@@ -32,11 +32,15 @@ logger = logging.getLogger("queue_core.worker")
 class Sweeper:
     """Every worker has one; one of them at a time leads."""
 
-    def __init__(self, store: JobStore, dispatcher: Dispatcher | None, announcer: Announcer, worker: str) -> None:
+    def __init__(
+        self, store: JobStore, dispatcher: Dispatcher | None, announcer: Announcer, worker: str, lease: float
+    ) -> None:
         self._store = store
         self._dispatcher = dispatcher
         self._announcer = announcer
         self._worker = worker
+        # A job of a lost leader waits for its lease to end and for the next leader: the shorter counts.
+        self._leadership = min(LEADERSHIP, max(2 * TICK, lease))
         self._audit = None if dispatcher is None else Audit(store, dispatcher)
         self._slow_at = float("-inf")
 
@@ -54,7 +58,7 @@ class Sweeper:
 
     async def run_once(self) -> bool:
         """Do one round; False when another worker leads."""
-        if not await self._store.lead("sweep", self._worker, LEADERSHIP):
+        if not await self._store.lead("sweep", self._worker, self._leadership):
             return False
         await self.reclaim()
         await self.promote()

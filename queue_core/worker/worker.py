@@ -23,7 +23,7 @@ from queue_core.worker.announcer import Announcer
 from queue_core.worker.attempt import Attempt
 from queue_core.worker.fetcher import Fetcher
 from queue_core.worker.heartbeat import Heartbeat, Times
-from queue_core.worker.runner import Runner
+from queue_core.worker.runner import Runner, RunPlan
 from queue_core.worker.settler import Settler
 from queue_core.worker.sweeper import Sweeper
 
@@ -38,6 +38,8 @@ class Worker:
 
     `concurrency`: jobs at a time. `queues`: those of the tasks when left out. `lease` and `heartbeat`: durations,
     from the settings when left out. `grace`: how long running jobs may go on after a stop before they are given back.
+    `target`: `package.module:name` of the queue object; with it, a job whose workers were lost twice runs alone in a
+    process of its own.
     """
 
     def __init__(
@@ -49,12 +51,12 @@ class Worker:
         lease: Duration | None = None,
         heartbeat: Duration | None = None,
         grace: Duration = 30.0,
+        target: str | None = None,
     ) -> None:
         if concurrency < 1:
             raise ConfigurationError("a worker's concurrency is at least 1")
         self.id = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
         self._jobs = jobs
-        self._concurrency = concurrency
         self._queues = tuple(dict.fromkeys(queues or jobs.tasks.queues()))
         self._types = jobs.tasks.types()
         self._times = _times(jobs, lease, heartbeat)
@@ -64,12 +66,11 @@ class Worker:
         self._forced = asyncio.Event()
         self._announcer = Announcer(jobs.bus)
         self._settler = Settler(jobs.store, jobs.dispatcher, self._announcer, self._held)
-        self._runner = Runner(
-            jobs.tasks, jobs.settings.limits, concurrency, self.id, self._settler, self._announcer, self._held
-        )
+        plan = RunPlan(jobs.tasks, jobs.settings.limits, concurrency, self.id, target)
+        self._runner = Runner(plan, self._settler, self._announcer, self._held)
         request = ClaimRequest("", self.id, self._types, 0, self._times.lease)
         self._fetcher = Fetcher(jobs.store, jobs.dispatcher, self._runner, self._queues, request)
-        self._sweeper = Sweeper(jobs.store, jobs.dispatcher, self._announcer, self.id)
+        self._sweeper = Sweeper(jobs.store, jobs.dispatcher, self._announcer, self.id, self._times.lease)
 
     def stop(self) -> None:
         """Stop claiming and drain; a second call gives the running jobs back at once. For the loop's thread."""
@@ -153,7 +154,7 @@ class Worker:
             version=_version(),
             queues=self._queues,
             types=self._types,
-            concurrency=self._concurrency,
+            concurrency=self._runner.concurrency,
             busy=self._runner.busy,
             quiet=self._fetcher.quiet,
             lease=self._times.lease,
