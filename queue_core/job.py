@@ -117,6 +117,8 @@ class Settled(NamedTuple):
     rank: int | None = None
     # seconds since the epoch at which a retrying job is due; else None
     due: float | None = None
+    # True: instead of being retried or released it was cancelled, as somebody had asked for while it ran
+    cancelled: bool = False
 
 
 class Reclaimed(NamedTuple):
@@ -128,8 +130,10 @@ class Reclaimed(NamedTuple):
     token: int
     worker: str
     crashes: int
-    # None: buried as poison
+    # None: buried as poison, or cancelled
     rank: int | None
+    # True: instead of becoming ready it was cancelled, as somebody had asked for while it ran
+    cancelled: bool = False
 
 
 class Final(NamedTuple):

@@ -3,36 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast, overload
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, overload
 
 from queue_core.bus import EventBus
-from queue_core.codec import decode_result
 from queue_core.context import JobContext
 from queue_core.control import Control
 from queue_core.dispatch import Dispatcher
 from queue_core.enqueueing import Enqueueing
-from queue_core.errors import JobCancelled, JobFailed, JobNotFound, ResultTimeout
 from queue_core.handle import JobHandle
 from queue_core.inspection import Inspector
-from queue_core.job import Final
 from queue_core.opening import open_parts
-from queue_core.priorities import Priority, parse_priority
+from queue_core.priorities import Priority
+from queue_core.results import Results
 from queue_core.retry import Retry
 from queue_core.settings import JobsSettings, parse_duration, settings_from
-from queue_core.states import FINAL, Status
+from queue_core.states import Status
 from queue_core.store import JobStore
-from queue_core.tasks import Duration, EnqueueOptions, Task, TaskDecorator, TaskRegistry, define
-from queue_core.validation import check_max_retries, check_name
+from queue_core.tasks import Duration, EnqueueOptions, Task, TaskDecorator, TaskRegistry, define, task_options
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-READ_BACK_FIRST, READ_BACK_MOST = 1.0, 5.0
-"""Seconds between two looks at a job that somebody waits for; its own channel says it sooner."""
 
 
 class JobQueue:
@@ -57,6 +50,7 @@ class JobQueue:
         self.settings = settings or settings_from(postgres=postgres, redis=redis, prefix=prefix, memory=memory)
         self._parts = open_parts(self.settings)
         self._enqueueing = Enqueueing(self._parts, self.settings)
+        self._results = Results(self._parts)
         self._opening: asyncio.Lock = asyncio.Lock()
         self._open = False
         self.tasks = TaskRegistry()
@@ -166,11 +160,7 @@ class JobQueue:
             ConfigurationError: the name is taken, or the function cannot be called by parameter names.
         """
         policy = (retry or Retry()).resolved(self.settings.defaults)
-        options = EnqueueOptions(
-            queue=check_name(queue, "the queue's name"),
-            priority=parse_priority(priority),
-            max_retries=check_max_retries(policy.max_retries),
-        )
+        options = task_options(queue, priority, policy)
         limit = self.settings.defaults.timeout if timeout is None else parse_duration(timeout)
 
         def register(function: Callable[..., Any]) -> Task[Any, Any]:
@@ -260,18 +250,7 @@ class JobQueue:
         """Wait for a job of a known queue; see `result`."""
         if not self._open:
             await self.open()
-        start = time.monotonic()
-        pause = READ_BACK_FIRST
-        async with self._parts.bus.watch(queue, job_id) as wait:
-            while True:
-                final = await self._final(job_id)
-                if final.status in FINAL:
-                    return _given(final)
-                left = float("inf") if timeout is None else timeout - (time.monotonic() - start)
-                if left <= 0:
-                    raise ResultTimeout(job_id, cast(float, timeout))
-                await wait(min(pause, left))
-                pause = min(READ_BACK_MOST, pause * 1.5)
+        return await self._results.wait(queue, job_id, timeout)
 
     async def status_of(self, job_id: str) -> Status:
         """Return where a job is in its life.
@@ -281,18 +260,4 @@ class JobQueue:
         """
         if not self._open:
             await self.open()
-        return (await self._final(job_id)).status
-
-    async def _final(self, job_id: str) -> Final:
-        finals = await self._parts.store.finals([job_id])
-        if not finals:
-            raise JobNotFound(job_id)
-        return finals[0]
-
-
-def _given(final: Final) -> Any:
-    if final.status is Status.DEAD:
-        raise JobFailed(final.id, final.error or "no error was kept")
-    if final.status is Status.CANCELLED:
-        raise JobCancelled(final.id)
-    return decode_result(final.result)
+        return (await self._results.final(job_id)).status

@@ -44,8 +44,9 @@ MOVES: dict[Status, frozenset[Status]] = {
     Status.RUNNING: frozenset(
         {Status.COMPLETED, Status.RETRYING, Status.DEAD, Status.QUEUED, Status.SCHEDULED, Status.CANCELLED}
     ),
-    Status.DEAD: frozenset({Status.QUEUED}),
-    Status.COMPLETED: frozenset({Status.QUEUED}),
+    # to scheduled when a bulk retry is spread over some time
+    Status.DEAD: frozenset({Status.QUEUED, Status.SCHEDULED}),
+    Status.COMPLETED: frozenset({Status.QUEUED, Status.SCHEDULED}),
     Status.CANCELLED: frozenset(),
 }
 """Every legal move; a move that is not here is refused by every store."""

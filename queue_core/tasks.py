@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol
 
 from queue_core.context import JobContext
 from queue_core.errors import ConfigurationError, InvalidJob, UnknownTask
-from queue_core.priorities import Priority
+from queue_core.priorities import Priority, parse_priority
 from queue_core.retry import Policy
+from queue_core.validation import check_max_retries, check_name
 
 if TYPE_CHECKING:
     from queue_core.handle import JobHandle
@@ -174,6 +175,19 @@ def define(
         policy=policy,
         timeout=timeout,
         options=options,
+    )
+
+
+def task_options(queue: str, priority: int | str | Priority, policy: Policy) -> EnqueueOptions:
+    """Return what jobs of a task are enqueued with, unless the caller says otherwise.
+
+    Raises:
+        InvalidJob: a name, a priority or a number of retries is out of its range.
+    """
+    return EnqueueOptions(
+        queue=check_name(queue, "the queue's name"),
+        priority=parse_priority(priority),
+        max_retries=check_max_retries(policy.max_retries),
     )
 
 

@@ -1,0 +1,77 @@
+"""Files, functions and imports stay within their budgets; an exception is named here, with its reason."""
+
+from collections.abc import Mapping
+
+from tests.architecture.sources import (
+    cycles,
+    files,
+    functions,
+    imports,
+    length_without_docstring,
+    parameters,
+    sources,
+)
+
+LINES_IN_A_FILE = 400
+LINES_IN_A_FUNCTION = 50
+PARAMETERS_OF_A_CONSTRUCTOR = 8
+LINES_IN_A_LUA_FILE = 80
+INTERNAL_IMPORTS = 15
+
+# What may be longer, and why: "file" or "file:function" → reason. One that is no longer needed fails the test too.
+LONG_FILES: Mapping[str, str] = {}
+LONG_FUNCTIONS: Mapping[str, str] = {}
+WIDE_CONSTRUCTORS: Mapping[str, str] = {}
+LONG_LUA_FILES: Mapping[str, str] = {}
+MANY_IMPORTS: Mapping[str, str] = {
+    "queue_core.queue": "the public face: it composes every seam and shows each under its type",
+}
+
+
+def assert_within(found: Mapping[str, int], limit: int, exceptions: Mapping[str, str]) -> None:
+    over = {name: size for name, size in found.items() if size > limit}
+    assert {name: size for name, size in over.items() if name not in exceptions} == {}, f"the limit is {limit}"
+    assert sorted(set(exceptions) - set(over)) == [], "these exceptions are not needed any more"
+    assert all(reason.strip() for reason in exceptions.values()), "an exception carries its reason"
+
+
+def test_files_are_short() -> None:
+    assert_within({source.name: source.lines for source in sources()}, LINES_IN_A_FILE, LONG_FILES)
+
+
+def test_functions_are_short() -> None:
+    found = {
+        f"{source.name}:{name}": length_without_docstring(function)
+        for source in sources()
+        for name, function in functions(source)
+    }
+    assert_within(found, LINES_IN_A_FUNCTION, LONG_FUNCTIONS)
+
+
+def test_constructors_take_few_parameters() -> None:
+    found = {
+        f"{source.name}:{name}": parameters(function)
+        for source in sources()
+        for name, function in functions(source)
+        if name.endswith(".__init__")
+    }
+    assert_within(found, PARAMETERS_OF_A_CONSTRUCTOR, WIDE_CONSTRUCTORS)
+
+
+def test_lua_files_are_short() -> None:
+    found = {name: len(text.splitlines()) for name, text in files(".lua")}
+    assert_within(found, LINES_IN_A_LUA_FILE, LONG_LUA_FILES)
+
+
+def test_modules_import_few_others() -> None:
+    found = {module: len(named) for module, named in imports().items()}
+    assert_within(found, INTERNAL_IMPORTS, MANY_IMPORTS)
+
+
+def test_no_modules_import_each_other() -> None:
+    assert [sorted(group) for group in cycles(imports())] == []
+
+
+def test_a_cycle_would_be_seen() -> None:
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}, "e": set[str]()}
+    assert cycles({module: frozenset(named) for module, named in graph.items()}) == [{"a", "b", "c"}]

@@ -1,0 +1,92 @@
+"""Options and fixtures of all tests."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from jobconsole.embedded.servers import EmbeddedServers
+from tests.servers import (
+    SessionServers,
+    chosen_source,
+    fresh_database,
+    fresh_prefix,
+    prepare_template,
+    session_servers,
+)
+
+StartServers = Callable[..., EmbeddedServers]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--servers",
+        choices=("wheel", "system"),
+        default="wheel",
+        help="PostgreSQL and Redis of the wheels (the default), or those installed on this machine; "
+        "TEST_POSTGRES_URL and TEST_REDIS_URL name running ones instead",
+    )
+
+
+@pytest.fixture(scope="session")
+def servers(pytestconfig: pytest.Config) -> Iterator[SessionServers]:
+    """The two servers of this session; a test must not stop them."""
+    with session_servers(chosen_source(pytestconfig)) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def migrated_template(servers: SessionServers) -> Iterator[str]:
+    """The name of a database with the newest schema, to make copies of; nobody may stay connected to it."""
+    with fresh_database(servers.postgres_url) as url:
+        prepare_template(url)
+        yield urlsplit(url).path.removeprefix("/")
+
+
+@pytest.fixture
+def postgres_url(servers: SessionServers, migrated_template: str) -> Iterator[str]:
+    """A database of this test alone, with the newest schema."""
+    with fresh_database(servers.postgres_url, migrated_template) as url:
+        yield url
+
+
+@pytest.fixture
+def empty_postgres_url(servers: SessionServers) -> Iterator[str]:
+    """A database of this test alone, with nothing in it."""
+    with fresh_database(servers.postgres_url) as url:
+        yield url
+
+
+@pytest.fixture
+def redis_url(servers: SessionServers) -> str:
+    """The Redis-protocol server of the session: keys go under `redis_prefix`."""
+    return servers.redis_url
+
+
+@pytest.fixture
+def redis_prefix(servers: SessionServers) -> Iterator[str]:
+    """A prefix of this test alone, such as "t0a1b2c3d4e:"."""
+    with fresh_prefix(servers.redis_url) as prefix:
+        yield prefix
+
+
+@pytest.fixture
+def start_servers(servers: SessionServers) -> Iterator[StartServers]:
+    """Start private servers with options of `EmbeddedServers.start`; they end with the test."""
+    with ExitStack() as stack:
+
+        def start(**options: Any) -> EmbeddedServers:
+            # A copy of an initialised data folder takes a fifth of the time of initdb.
+            template = servers.embedded.data_template() if servers.embedded else None
+            options = {"prefer": servers.prefer, "template": template} | options
+            return stack.enter_context(EmbeddedServers.start(**options))
+
+        yield start
+
+
+@pytest.fixture
+def own_servers(start_servers: StartServers) -> EmbeddedServers:
+    """Private servers that a test may stop, kill and freeze."""
+    return start_servers()

@@ -1,0 +1,80 @@
+"""The servers that tests run on: started for the session, or named by the environment."""
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pytest
+import redis
+
+from jobconsole.embedded import databases
+from jobconsole.embedded.binaries import Source
+from jobconsole.embedded.servers import EmbeddedServers
+from queue_core.stores.postgres.migrate import migrate
+
+
+@dataclass(frozen=True)
+class SessionServers:
+    """The two servers of a test session."""
+
+    # Any database of the PostgreSQL server, for making others.
+    postgres_url: str
+    redis_url: str
+    # None when both addresses come from the environment.
+    embedded: EmbeddedServers | None
+    # Where the programs are looked for first.
+    prefer: Source
+
+
+def chosen_source(config: pytest.Config) -> Source:
+    """Answer what `--servers` says."""
+    return cast("Source", config.getoption("--servers"))
+
+
+@contextmanager
+def session_servers(prefer: Source) -> Iterator[SessionServers]:
+    """Start what the environment does not name."""
+    postgres_url = os.environ.get("TEST_POSTGRES_URL")
+    redis_url = os.environ.get("TEST_REDIS_URL")
+    if postgres_url and redis_url:
+        yield SessionServers(postgres_url, redis_url, None, prefer)
+        return
+    with EmbeddedServers.start(prefer=prefer) as embedded:
+        found = {embedded.postgres.source, embedded.redis.source}
+        if prefer == "system" and found != {"system"}:
+            pytest.exit("--servers=system: PostgreSQL 15 and Redis 7, or later ones, have to be installed", 4)
+        yield SessionServers(postgres_url or embedded.postgres_url, redis_url or embedded.redis_url, embedded, prefer)
+
+
+def random_name(kind: str) -> str:
+    """Answer a name that no other test uses, on a server that others may use too."""
+    return f"{kind}{secrets.token_hex(5)}"
+
+
+@contextmanager
+def fresh_database(server_url: str, template: str | None = None) -> Iterator[str]:
+    """Make a database, answer its address, and remove it at the end."""
+    name = random_name("jobconsole_test_")
+    try:
+        yield databases.create_database(server_url, name, template)
+    finally:
+        databases.drop_database(server_url, name)
+
+
+@contextmanager
+def fresh_prefix(redis_url: str) -> Iterator[str]:
+    """Answer a prefix that nobody uses, and remove all its keys at the end."""
+    prefix = f"{random_name('t')}:"
+    yield prefix
+    with redis.Redis.from_url(redis_url, socket_timeout=10) as client:
+        keys: list[Any] = list(client.scan_iter(f"{prefix}*", count=1000))
+        for start in range(0, len(keys), 1000):
+            client.unlink(*keys[start : start + 1000])
+
+
+def prepare_template(url: str) -> None:
+    """Bring the template database, of which every test gets a copy, to the newest schema."""
+    migrate(url)
