@@ -158,8 +158,9 @@ def _context_jobs(contexts: Mapping[str, Any], name: str | None, source: Path | 
     if name is None:
         return {}
     if name not in contexts:
-        where = f"{source} has" if source else "there is no configuration file, so there is"
-        raise ConfigurationError(f"{where} no context '{name}'{nearest(name, contexts)}")
+        if source is None:
+            raise ConfigurationError(f"there is no context '{name}': no configuration file was found")
+        raise ConfigurationError(f"{source} has no context '{name}'{nearest(name, contexts)}")
     block = contexts[name] or {}
     return block.get("jobs") if isinstance(block, dict) else {}
 

@@ -184,7 +184,14 @@ class Inspector(Protocol):
         ...
 
     async def jobs(self, where: Filter, limit: int, cursor: str | None = None, order: Order = "newest") -> Page:
-        """Return a page of jobs by the time of their last change (dead: of their death), newest first by default."""
+        """Return a page of jobs by the time of their last change, newest first by default.
+
+        That is the time of death of a dead job, and of its deletion in the trash. A page is bounded in bytes, too:
+        payloads and results may be cut (`payload` and `result` are then None) and tracebacks left out; `get` has them.
+
+        Raises:
+            FilterError: no page gave this cursor.
+        """
         ...
 
     async def count(self, where: Filter, at_most: int = 100_000) -> int:
@@ -192,15 +199,23 @@ class Inspector(Protocol):
         ...
 
     async def ids(self, where: Filter, limit: int) -> list[str]:
-        """Return the ids of matching jobs, to freeze what a bulk verb will act on."""
+        """Return the ids of matching jobs, newest first, to freeze what a bulk verb will act on."""
         ...
 
     async def attempts(self, job_id: str) -> list[Attempt]:
-        """Return the failed attempts of a job, oldest first."""
+        """Return the failed attempts of a job, oldest first.
+
+        Raises:
+            JobNotFound: no job has this id.
+        """
         ...
 
     async def signatures(self, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
-        """Return groups of dead jobs by error, newest growth within `window` seconds first, then by count."""
+        """Return groups of dead jobs by error, newest growth within `window` seconds first, then by count.
+
+        The filter chooses the jobs that are counted; growth is that of the whole signature in the queues of those
+        jobs. A minute is the smallest time that growth is known for.
+        """
         ...
 
     async def tallies(self) -> list[Tally]:
@@ -218,7 +233,8 @@ class Inspector(Protocol):
     async def retry(self, ids: Sequence[str], spread: float = 0.0) -> Changed:
         """Move dead (trash included) and completed jobs to queued with retry count 0; token and crash count stay.
 
-        `spread` seconds: each becomes due at a random moment within them.
+        They queue up behind what waits with their priority, so that a bulk retry does not push in front of live work.
+        `spread` seconds: each is scheduled for a random moment within them.
         """
         ...
 

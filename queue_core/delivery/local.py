@@ -31,7 +31,10 @@ class LocalDispatcher:
     """Counts what was offered and wakes one waiter for it; which jobs these are, the store knows."""
 
     def __init__(self) -> None:
+        # jobs offered in all, of these handed out to takers, and offered when somebody last looked; by queue
         self._offered: Counter[str] = Counter()
+        self._taken: Counter[str] = Counter()
+        self._looked: Counter[str] = Counter()
         self._waiting: deque[_Waiter] = deque()
 
     async def offer(self, ready: Sequence[Ready]) -> None:
@@ -52,7 +55,7 @@ class LocalDispatcher:
             await asyncio.wait([answer], timeout=timeout)
         except asyncio.CancelledError:
             if answer.done():
-                self._offered[answer.result().queue] += limit  # at worst somebody looks and finds nothing
+                self._offered[answer.result().queue] += limit  # at worst somebody looks in vain
                 self._serve()
             raise
         finally:
@@ -62,27 +65,28 @@ class LocalDispatcher:
 
     def _serve(self) -> None:
         """Answer the waiters for whom something was offered; the others keep their places."""
-        if any(self._offered.values()):
-            self._waiting = deque(waiter for waiter in self._waiting if not self._answer(waiter))
+        self._waiting = deque(waiter for waiter in self._waiting if not self._answer(waiter))
 
     def _answer(self, waiter: _Waiter) -> bool:
-        queue = next((queue for queue in waiter.queues if self._offered[queue] > 0), None)
+        queue = next((queue for queue in waiter.queues if self._left(queue)), None)
         if queue is None or waiter.answer.done():
             return False
-        self._drop(queue, waiter.limit)
+        self._taken[queue] += min(waiter.limit, self._left(queue))
+        self._looked[queue] = self._offered[queue]
         waiter.answer.set_result(Taken(queue, None))
         return True
 
-    def _drop(self, queue: str, count: int) -> None:
-        self._offered[queue] = max(0, self._offered[queue] - count)
+    def _left(self, queue: str) -> int:
+        return self._offered[queue] - self._taken[queue]
 
     async def forget(self, queue: str, ids: Sequence[str]) -> None:
-        """Count them as taken."""
-        self._drop(queue, len(ids))
+        """Count these jobs as taken; none: all that were offered before the last look, which found the queue empty."""
+        until = self._taken[queue] + len(ids) if ids else self._looked[queue]
+        self._taken[queue] = min(self._offered[queue], max(self._taken[queue], until))
 
     async def lacking(self, queue: str, head: Sequence[Ready]) -> list[Ready]:
         """Return as many of the first ready jobs as were not offered, so that somebody looks for them."""
-        return list(head[self._offered[queue] :])
+        return list(head[self._left(queue) :])
 
     async def intact(self, queue: str) -> bool:
         """Return True: what is in this process does not go before it."""
@@ -97,7 +101,7 @@ class LocalDispatcher:
 
     async def facts(self) -> dict[str, Any]:
         """Return how many jobs are offered and how many workers wait."""
-        return {"backend": "memory", "offered": self._offered.total(), "waiting": len(self._waiting)}
+        return {"backend": "memory", "offered": sum(map(self._left, self._offered)), "waiting": len(self._waiting)}
 
     async def close(self) -> None:
         """Nothing is connected."""
@@ -131,7 +135,7 @@ class LocalEventBus:
         self._numbers: Counter[str] = Counter()
         # A subscriber that goes without a word is forgotten with its mailbox.
         self._mailboxes: WeakSet[_Mailbox] = WeakSet()
-        self._waiting: dict[str, set[asyncio.Event]] = {}
+        self._watching: dict[str, list[asyncio.Event]] = {}
 
     async def publish(self, events: Sequence[Event]) -> None:
         """Hand events on, one message a queue."""
@@ -144,7 +148,7 @@ class LocalEventBus:
 
     def _tell(self, finished: Iterable[str]) -> None:
         for job_id in finished:
-            for told in self._waiting.get(job_id, ()):
+            for told in self._watching.get(job_id, ()):
                 told.set()
 
     def subscribe(self) -> AsyncIterator[EventBatch]:
@@ -158,22 +162,23 @@ class LocalEventBus:
     async def watch(self, queue: str, job_id: str) -> AsyncIterator[Callable[[float], Awaitable[bool]]]:
         """Listen for the end of a job: once inside the context, nothing said from then on is missed."""
         told = asyncio.Event()
-        self._waiting.setdefault(job_id, set()).add(told)
+
+        async def wait(seconds: float) -> bool:
+            try:
+                async with asyncio.timeout(seconds):
+                    await told.wait()
+            except TimeoutError:
+                return False
+            told.clear()
+            return True
+
+        self._watching.setdefault(job_id, []).append(told)
         try:
-            yield lambda seconds: _told_within(told, seconds)
+            yield wait
         finally:
-            waiting = self._waiting[job_id]
-            waiting.discard(told)
-            if not waiting:
-                del self._waiting[job_id]
+            self._watching[job_id].remove(told)
+            if not self._watching[job_id]:
+                del self._watching[job_id]
 
     async def close(self) -> None:
         """Nothing is connected."""
-
-
-async def _told_within(told: asyncio.Event, seconds: float) -> bool:
-    try:
-        async with asyncio.timeout(seconds):
-            return await told.wait()
-    except TimeoutError:
-        return False

@@ -30,6 +30,9 @@ Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 Query = bytes | sql.Composed
 Row = tuple[Any, ...]
 
+# A schema or rights that are not there. Other errors of this kind are mistakes of this package and stay visible.
+_NOT_OURS = (pg.UndefinedTable, pg.UndefinedColumn, pg.UndefinedObject, pg.UndefinedFunction, pg.InsufficientPrivilege)
+
 # The pool's warnings would be printed across the console's screen; what they tell comes out as StoreUnavailable.
 logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
 
@@ -96,7 +99,7 @@ class Pool:
         except BROKEN as error:
             await self._drop()
             raise (self._late() if isinstance(error, TimeoutError) else translate(error)) from error
-        except psycopg.ProgrammingError as error:
+        except _NOT_OURS as error:
             raise translate(error) from error
 
     def _late(self) -> StoreUnavailable:

@@ -296,8 +296,8 @@ DECLARE
     shown text;
 BEGIN
     found := payload::jsonb #> path;
-    shown := found #>> '{}';
-    IF shown IS NULL OR jsonb_typeof(found) IN ('object', 'array') THEN
+    shown := coalesce(found #>> '{}', 'null');
+    IF found IS NULL OR jsonb_typeof(found) IN ('object', 'array') THEN
         RETURN false;
     ELSIF operator = '~' THEN
         RETURN strpos(lower(shown), lower(value)) > 0;

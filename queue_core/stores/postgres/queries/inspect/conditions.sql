@@ -30,9 +30,9 @@ v.priority < {value}::int
 -- [priority >]
 v.priority > {value}::int
 -- [age <]
-v.updated_at > now() - make_interval(secs => {value}::float8)
+v.updated_at > now() - make_interval(secs => least({value}::float8, 1e11))
 -- [age >]
-v.updated_at < now() - make_interval(secs => {value}::float8)
+v.updated_at < now() - make_interval(secs => least({value}::float8, 1e11))
 -- [retries =]
 v.retry_count = {value}::int
 -- [retries <]

@@ -1,0 +1,48 @@
+"""The heartbeat's way into the memory store."""
+
+from __future__ import annotations
+
+from queue_core.store import Beat, BeatReply, WorkerBeat
+from queue_core.stores.memory.rows import Lease, WorkerRow
+from queue_core.stores.memory.state import MemoryState
+
+
+class MemoryHeart:
+    """Prolongs leases and keeps the worker's entry; called from the heartbeat's thread."""
+
+    def __init__(self, state: MemoryState) -> None:
+        self._state = state
+
+    def beat(self, beat: WorkerBeat) -> BeatReply:
+        """Prolong the leases that still hold, record their progress, and renew the worker's entry."""
+        with self._state.lock:
+            now = self._state.clock.now()
+            held = {one.id: lease for one in beat.leases if (lease := self._held(one)) is not None}
+            for one in beat.leases:
+                if one.id in held:
+                    _renew(held[one.id], one, now + beat.lease)
+            return BeatReply(
+                lost=tuple(one.id for one in beat.leases if one.id not in held),
+                cancel=tuple(job_id for job_id, lease in held.items() if lease.cancel),
+                command=self._register(beat, now),
+            )
+
+    def close(self) -> None:
+        """Nothing has to be given back."""
+
+    def _held(self, beat: Beat) -> Lease | None:
+        row = self._state.running.get(beat.id)
+        return row.lease if row and row.lease and row.lease.token == beat.token else None
+
+    def _register(self, beat: WorkerBeat, now: float) -> str:
+        entry = self._state.workers.setdefault(beat.worker, WorkerRow(beat, now, now))
+        entry.beat, entry.heartbeat_at = beat, now
+        command, entry.command = entry.command, ""
+        return command
+
+
+def _renew(lease: Lease, beat: Beat, expires_at: float) -> None:
+    lease.expires_at = expires_at
+    if beat.progress is not None:
+        lease.progress = max(lease.progress, min(beat.progress, 100))
+        lease.message = beat.message

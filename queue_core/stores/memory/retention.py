@@ -1,0 +1,37 @@
+"""What leaves the memory store because nobody wants to keep it any longer."""
+
+from __future__ import annotations
+
+from math import inf
+
+from queue_core.states import Status
+from queue_core.stores.memory.rows import JobRow
+from queue_core.stores.memory.state import MemoryState
+
+SERIES_SECONDS = 2 * 86400.0
+"""How long minutes are kept."""
+LOST_SECONDS = 86400.0
+"""How long the entry of a lost worker is shown."""
+
+
+def prune(state: MemoryState) -> None:
+    """Remove finished jobs, minutes and entries of lost workers that are over their retention."""
+    now = state.clock.now()
+    for row in [row for row in state.jobs.values() if _over(state, row, now)]:
+        state.remove(row, f"expired_{row.status}")
+    state.totals.forget_before(now - SERIES_SECONDS)
+    for name in [name for name, one in state.workers.items() if one.heartbeat_at < now - LOST_SECONDS]:
+        del state.workers[name]
+
+
+def _over(state: MemoryState, row: JobRow, now: float) -> bool:
+    if row.finished_at is None:
+        return False
+    if row.trashed_at is not None:
+        return now - row.trashed_at > _or_never(state.retention.trash)
+    keep = state.retention.dead if row.status is Status.DEAD else state.retention.completed
+    return now - row.finished_at > _or_never(keep)
+
+
+def _or_never(seconds: float | None) -> float:
+    return inf if seconds is None else seconds

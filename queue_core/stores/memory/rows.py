@@ -1,0 +1,170 @@
+"""What the memory store keeps: one mutable row for each job, worker and queue."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from queue_core.job import Attempt, Claim, Final, Job, NewJob, OutcomeKind, Ready
+from queue_core.priorities import rank
+from queue_core.states import Status
+from queue_core.store import WorkerBeat
+
+
+def moment(seconds: float) -> datetime:
+    """Return the moment that many seconds after the epoch."""
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+@dataclass(slots=True)
+class Lease:
+    """The right of one worker to run one job until a time."""
+
+    token: int
+    worker: str
+    started_at: float
+    expires_at: float
+    progress: int = 0
+    message: str = ""
+    # somebody asked to cancel the job while it runs
+    cancel: bool = False
+
+
+@dataclass(slots=True)
+class JobRow:
+    """A job in whatever state it is. Times are seconds since the epoch."""
+
+    given: NewJob
+    # order of arrival in this store, kept for life
+    sequence: int
+    status: Status
+    created_at: float
+    updated_at: float
+    run_at: float
+    retry_count: int = 0
+    crashes: int = 0
+    # the last lease token that was given out; nothing ever lowers it
+    token: int = 0
+    # token -> how the worker ended that attempt
+    endings: dict[int, OutcomeKind] = field(default_factory=dict)
+    # exactly while running
+    lease: Lease | None = None
+    # the lease of the last attempt of a job whose life has ended
+    last: Lease | None = None
+    # exactly in final states
+    finished_at: float | None = None
+    trashed_at: float | None = None
+    result: str | None = None
+    error: str | None = None
+    attempts: list[Attempt] = field(default_factory=list)
+
+    @property
+    def id(self) -> str:
+        """The id that the producer chose."""
+        return self.given.id
+
+    @property
+    def queue(self) -> str:
+        """The name of its queue."""
+        return self.given.queue
+
+    @property
+    def rank(self) -> int:
+        """The order in its queue, which retries and releases do not change."""
+        return rank(self.given.priority, self.sequence)
+
+    def ready(self) -> Ready:
+        """Return what a dispatcher is told."""
+        return Ready(self.id, self.queue, self.rank)
+
+    def claim(self, lease: Lease) -> Claim:
+        """Return what the worker is handed."""
+        return Claim(
+            self.id,
+            lease.token,
+            self.queue,
+            self.given.type,
+            self.given.payload,
+            self.given.priority,
+            self.rank,
+            self.retry_count,
+            self.given.max_retries,
+            self.crashes,
+            self.created_at,
+            self.given.tags,
+        )
+
+    def final(self, since: float) -> Final:
+        """Return what `result()` reads back; a result from before `since` is over its retention."""
+        kept = self.finished_at is not None and self.finished_at > since
+        return Final(self.id, self.status, self.result if kept else None, self.error)
+
+    def view(self) -> Job:
+        """Return the job as people see it."""
+        lease = self.lease or self.last
+        failed = self.attempts[-1] if self.attempts else None
+        return Job(
+            id=self.id,
+            type=self.given.type,
+            queue=self.queue,
+            payload=_decoded(self.given.payload),
+            payload_text=self.given.payload,
+            status=self.status,
+            priority=self.given.priority,
+            created_at=moment(self.created_at),
+            updated_at=moment(self.updated_at),
+            run_at=moment(self.run_at),
+            started_at=moment(lease.started_at) if lease else None,
+            completed_at=None if self.finished_at is None else moment(self.finished_at),
+            result=None if self.result is None else json.loads(self.result),
+            error=self.error,
+            retry_count=self.retry_count,
+            max_retries=self.given.max_retries,
+            crashes=self.crashes,
+            progress=lease.progress if lease else 0,
+            progress_message=lease.message if lease else "",
+            tags=self.given.tags,
+            token=self.token,
+            worker=lease.worker if lease else None,
+            lease_expires_at=moment(self.lease.expires_at) if self.lease else None,
+            failure_kind=failed.kind if failed else None,
+            signature=failed.signature if failed else None,
+            traceback=failed.traceback if failed else None,
+            trashed_at=None if self.trashed_at is None else moment(self.trashed_at),
+            cancel_requested=self.lease is not None and self.lease.cancel,
+        )
+
+
+def _decoded(text: str) -> dict[str, Any] | None:
+    try:
+        payload = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return payload if isinstance(payload, dict) else None
+
+
+@dataclass(slots=True)
+class QueueRow:
+    """A queue with its waiting jobs. Both lists are sorted, so that the first element is the next."""
+
+    name: str
+    paused: bool = False
+    # (rank, id) of ready jobs
+    ready: list[tuple[int, str]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class WorkerRow:
+    """A worker that announced itself."""
+
+    beat: WorkerBeat
+    started_at: float
+    heartbeat_at: float
+    # the order that its next heartbeat brings
+    command: str = ""
+
+    def lost(self, now: float) -> bool:
+        """Tell whether three heartbeats in a row did not come."""
+        return now - self.heartbeat_at > 3 * self.beat.interval

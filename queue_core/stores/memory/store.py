@@ -1,0 +1,173 @@
+"""The hot path in memory: the reference that every other store is compared with."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from math import inf
+
+from queue_core.clock import Clock, SystemClock
+from queue_core.errors import InvalidJob
+from queue_core.job import Claim, Final, Inserted, NewJob, Outcome, Ready, Reclaimed, Settled
+from queue_core.priorities import parse_priority
+from queue_core.settings import RetentionSettings
+from queue_core.states import Status
+from queue_core.store import ClaimRequest
+from queue_core.stores.memory.heart import MemoryHeart
+from queue_core.stores.memory.retention import prune
+from queue_core.stores.memory.rows import JobRow
+from queue_core.stores.memory.settling import reclaim, settle
+from queue_core.stores.memory.state import MemoryState
+
+
+class MemoryStore:
+    """Jobs in dictionaries; see queue_core.store.JobStore for what each method does."""
+
+    name = "memory"
+
+    def __init__(self, clock: Clock | None = None, retention: RetentionSettings | None = None) -> None:
+        self.state = MemoryState(clock or SystemClock(), retention or RetentionSettings())
+
+    async def open(self) -> None:
+        """Nothing has to be connected."""
+
+    async def close(self) -> None:
+        """The jobs stay until the store itself goes."""
+
+    async def insert(self, jobs: Sequence[NewJob]) -> list[Inserted]:
+        """Write the jobs, all or none; an id that is known already stays as it was."""
+        for job in jobs:
+            _check(job)
+        with self.state.lock:
+            now = self.state.clock.now()
+            return [self._insert(job, now) for job in jobs]
+
+    def _insert(self, job: NewJob, now: float) -> Inserted:
+        if job.id in self.state.jobs:
+            return Inserted(job.id, job.queue, None, None, created=False)
+        row = self.state.arrive(job, now)
+        if row.status is Status.QUEUED:
+            return Inserted(row.id, row.queue, row.rank, None, created=True)
+        return Inserted(row.id, row.queue, None, row.run_at, created=True)
+
+    async def claim(self, request: ClaimRequest) -> list[Claim]:
+        """Move ready jobs to running, best rank first."""
+        with self.state.lock:
+            queue = self.state.queues.get(request.queue)
+            if queue is None or queue.paused:
+                return []
+            wanted = (row for row in self._candidates(request) if row.given.type in request.types)
+            chosen = list(islice(wanted, request.limit))
+            return [row.claim(self.state.start(row, request.worker, request.lease)) for row in chosen]
+
+    def _candidates(self, request: ClaimRequest) -> Iterator[JobRow]:
+        if request.ids is None:
+            return (self.state.jobs[job_id] for _, job_id in self.state.queues[request.queue].ready)
+        return iter(self._ready_among(request.queue, request.ids))
+
+    def _ready_among(self, queue: str, ids: Sequence[str]) -> list[JobRow]:
+        found = [self.state.jobs[job_id] for job_id in set(ids) if job_id in self.state.jobs]
+        ready = [row for row in found if row.status is Status.QUEUED and row.queue == queue]
+        return sorted(ready, key=lambda row: row.rank)
+
+    async def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
+        """End attempts whose token still holds."""
+        with self.state.lock:
+            return [settle(self.state, outcome) for outcome in outcomes]
+
+    async def promote(self, limit: int) -> list[Ready]:
+        """Move due scheduled and retrying jobs to queued, those first that are due for the longest time."""
+        with self.state.lock:
+            end = bisect_right(self.state.due, self.state.clock.now(), key=lambda entry: entry[0])
+            rows = [self.state.jobs[job_id] for _, _, job_id in self.state.due[: min(end, limit)]]
+            for row in rows:
+                self.state.ready(row)
+            return sorted((row.ready() for row in rows), key=lambda ready: ready.rank)
+
+    async def next_due(self) -> float | None:
+        """Return the seconds until the next scheduled or retrying job is due."""
+        with self.state.lock:
+            return max(0.0, self.state.due[0][0] - self.state.clock.now()) if self.state.due else None
+
+    async def reclaim(self, limit: int) -> list[Reclaimed]:
+        """Take jobs back whose lease expired."""
+        with self.state.lock:
+            now = self.state.clock.now()
+            expired = [
+                (row, row.lease) for row in self.state.running.values() if row.lease and row.lease.expires_at < now
+            ]
+            return [reclaim(self.state, row, lease) for row, lease in expired[:limit]]
+
+    async def head(self, queue: str, limit: int) -> list[Ready]:
+        """Return the first claimable jobs whose type a live worker has announced."""
+        with self.state.lock:
+            found = self.state.queues.get(queue)
+            if found is None or found.paused:
+                return []
+            types = self.state.announced_types()
+            rows = (self.state.jobs[job_id] for _, job_id in found.ready)
+            return [row.ready() for row in islice((row for row in rows if row.given.type in types), limit)]
+
+    async def claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
+        """Return those of these jobs that are claimable now and whose type a live worker has announced."""
+        with self.state.lock:
+            found = self.state.queues.get(queue)
+            if found is None or found.paused:
+                return []
+            types = self.state.announced_types()
+            return [row.ready() for row in self._ready_among(queue, ids) if row.given.type in types]
+
+    async def ready_after(self, queue: str, rank: int, limit: int) -> list[Ready]:
+        """Return ready jobs with a higher rank."""
+        with self.state.lock:
+            found = self.state.queues.get(queue)
+            if found is None:
+                return []
+            start = bisect_right(found.ready, rank, key=lambda entry: entry[0])
+            return [self.state.jobs[job_id].ready() for _, job_id in found.ready[start : start + limit]]
+
+    async def queues(self) -> dict[str, bool]:
+        """Return every queue and whether it is paused."""
+        with self.state.lock:
+            return {queue.name: queue.paused for queue in self.state.queues.values()}
+
+    async def finals(self, ids: Sequence[str]) -> list[Final]:
+        """Return what is known about these jobs."""
+        with self.state.lock:
+            since = self.state.clock.now() - (self.state.retention.results or inf)
+            found = [self.state.jobs[job_id] for job_id in dict.fromkeys(ids) if job_id in self.state.jobs]
+            return [row.final(since) for row in found]
+
+    async def lead(self, duty: str, worker: str, seconds: float) -> bool:
+        """Take or renew the leadership of a duty."""
+        with self.state.lock:
+            now = self.state.clock.now()
+            leader, until = self.state.leaders.get(duty, (worker, now))
+            if leader != worker and until >= now:
+                return False
+            self.state.leaders[duty] = (worker, now + seconds)
+            return True
+
+    async def retire(self, worker: str) -> None:
+        """Remove a worker's entry and its leaderships."""
+        with self.state.lock:
+            self.state.workers.pop(worker, None)
+            for duty in [duty for duty, (leader, _) in self.state.leaders.items() if leader == worker]:
+                del self.state.leaders[duty]
+
+    async def upkeep(self) -> None:
+        """Remove what its retention no longer keeps."""
+        with self.state.lock:
+            prune(self.state)
+
+    def heart(self) -> MemoryHeart:
+        """Return a link for a heartbeat thread."""
+        return MemoryHeart(self.state)
+
+
+def _check(job: NewJob) -> None:
+    """Refuse a row that no store may hold, as the constraints of a database do."""
+    parse_priority(job.priority)
+    if not 0 < len(job.queue) <= 200:
+        raise InvalidJob("a queue's name has 1 to 200 characters")

@@ -1,0 +1,82 @@
+"""What operators change: each statement names the state it expects and appends to the totals itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from queue_core.errors import QueueNotFound
+from queue_core.inspection import Changed
+from queue_core.job import Ready
+from queue_core.stores.postgres.pool import Pool
+from queue_core.stores.postgres.records import known_ids
+from queue_core.stores.postgres.sql import plain_array
+from queue_core.text import storable
+
+
+class Changes:
+    """See queue_core.inspection.Inspector for what each method does."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def retry(self, ids: Sequence[str], spread: float = 0.0) -> Changed:
+        """Move dead (trash included) and completed jobs to queued with retry count 0; token and crash count stay.
+
+        With `spread`, to scheduled, each due at a random moment within so many seconds.
+        """
+        rows = await self._change("change/retry", ids=ids, spread=max(spread, 0.0))
+        return Changed(tuple(row[0] for row in rows), tuple(Ready(*row) for row in rows if row[2] is not None))
+
+    async def delete(self, ids: Sequence[str]) -> Changed:
+        """Move dead jobs to the trash."""
+        return _changed(await self._change("change/delete", ids=ids))
+
+    async def restore(self, ids: Sequence[str]) -> Changed:
+        """Move jobs from the trash back into the DLQ."""
+        return _changed(await self._change("change/restore", ids=ids))
+
+    async def purge(self, ids: Sequence[str]) -> Changed:
+        """Remove jobs in the trash for good; the totals go on counting them."""
+        return _changed(await self._change("change/purge", ids=ids))
+
+    async def cancel(self, ids: Sequence[str]) -> Changed:
+        """Move waiting jobs to cancelled; ask the workers of running ones to stop them."""
+        return _changed(await self._change("change/lock_jobs", "change/cancel", ids=ids))
+
+    async def pause(self, queue: str) -> bool:
+        """Let no worker claim from this queue; False when it was paused already.
+
+        Raises:
+            QueueNotFound: no queue has this name.
+        """
+        return await self._switch("change/pause", queue)
+
+    async def resume(self, queue: str) -> bool:
+        """Let workers claim from this queue again; False when it was not paused.
+
+        Raises:
+            QueueNotFound: no queue has this name.
+        """
+        return await self._switch("change/resume", queue)
+
+    async def command(self, worker: str, command: Literal["quiet", "resume", "stop"]) -> bool:
+        """Give a worker an order that its next heartbeat brings; False when there is no such worker."""
+        params = {"worker": storable(worker), "command": command}
+        return bool(await self._pool.change("change/command", params=params))
+
+    async def _change(self, *steps: str, ids: Sequence[str], **params: Any) -> list[tuple[Any, ...]]:
+        known = known_ids(ids)
+        if not known:
+            return []
+        return await self._pool.change(*steps, params={"ids": plain_array(known), **params})
+
+    async def _switch(self, step: str, queue: str) -> bool:
+        ((exists, changed),) = await self._pool.change(step, params={"queue": storable(queue)})
+        if not exists:
+            raise QueueNotFound(queue)
+        return bool(changed)
+
+
+def _changed(rows: list[tuple[Any, ...]]) -> Changed:
+    return Changed(tuple(row[0] for row in rows))

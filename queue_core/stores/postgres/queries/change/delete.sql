@@ -1,0 +1,5 @@
+-- Move dead jobs to the trash.
+WITH locked AS MATERIALIZED (
+    SELECT id FROM jobs_dead WHERE id = ANY (%(ids)s::uuid[]) AND trashed_at IS NULL ORDER BY id FOR UPDATE
+)
+UPDATE jobs_dead d SET trashed_at = now() FROM locked l WHERE d.id = l.id RETURNING d.id::text

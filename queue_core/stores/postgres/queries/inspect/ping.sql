@@ -1,0 +1,2 @@
+-- Answer, to measure the way.
+SELECT 1

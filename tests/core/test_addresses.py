@@ -1,0 +1,77 @@
+"""Server addresses: what is refused, and that no password is ever shown."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from queue_core.addresses import check_postgres_url, check_redis_url, mask
+
+GOOD_POSTGRES = [
+    "postgresql://app@db/app",
+    "postgres://app:secret@db:5432/app?sslmode=require",
+    "postgresql://app@/postgres?host=/tmp/pg",
+    "postgresql://a:1@[::1]:5433/x",
+    "postgresql://one:5432,two:5433/app?target_session_attrs=read-write",
+    "postgresql:///app",
+]
+GOOD_REDIS = [
+    "redis://localhost:6379/0",
+    "rediss://:secret@cache.example:6380",
+    "redis://",
+    "unix:///tmp/r.sock?db=0",
+    "unix://user:secret@/tmp/r.sock",
+]
+BAD_POSTGRES = {
+    "mysql://a:hunter2@db/x": "a PostgreSQL URL begins with postgresql:// or postgres://, not with mysql://",
+    "hunter2": "a PostgreSQL URL begins with postgresql:// or postgres://",
+    "postgresql://a:hunter2@db:99999/x": "the port of the PostgreSQL URL must be a number from 1 to 65535",
+    "postgresql://a:hunter2@db:5432x/x": "the port of the PostgreSQL URL must be a number from 1 to 65535",
+    "postgresql://a:hunter2%zz@db/x": "the PostgreSQL URL holds a % that is no escape; "
+    "write %25 for the character itself",
+    "postgresql://a:hunter2@db/x y": "the PostgreSQL URL holds a space or a control character",
+    "postgresql://a:hunter2:@[db/x": "the host of the PostgreSQL URL cannot be read; "
+    "write the special characters of a password as %XX",
+}
+BAD_REDIS = {
+    "http://:hunter2@h": "a Redis URL begins with redis://, rediss:// or unix://, not with http://",
+    "redis://:hunter2@h/jobs": "the database of a Redis URL must be a number, as in redis://localhost:6379/0",
+    "unix:///s.sock?db=x": "the database of a Redis URL must be a number, as in redis://localhost:6379/0",
+    "unix://s.sock": "a Redis URL with unix:// needs the absolute path of a socket, as in unix:///run/redis.sock",
+}
+
+
+@pytest.mark.parametrize("url", GOOD_POSTGRES)
+def test_a_good_postgres_address_is_returned_as_it_is(url: str) -> None:
+    assert check_postgres_url(url) == url
+
+
+@pytest.mark.parametrize("url", GOOD_REDIS)
+def test_a_good_redis_address_is_returned_as_it_is(url: str) -> None:
+    assert check_redis_url(url) == url
+
+
+@pytest.mark.parametrize(("url", "sentence"), BAD_POSTGRES.items())
+def test_a_bad_postgres_address_is_one_sentence_without_the_password(url: str, sentence: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        check_postgres_url(url)
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize(("url", "sentence"), BAD_REDIS.items())
+def test_a_bad_redis_address_is_one_sentence_without_the_password(url: str, sentence: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        check_redis_url(url)
+    assert str(caught.value) == sentence
+
+
+@given(st.text(st.characters(blacklist_categories=["Z", "C"]), min_size=1))
+def test_whatever_a_password_holds_it_is_masked(password: str) -> None:
+    secret = f"<{password}>"
+    assert secret not in mask(f"could not connect to postgresql://app:{secret}@db/app at all")
+    assert mask(f"redis://:{secret}@h/0").startswith("redis://:***@")
+
+
+def test_passwords_in_parameters_are_masked_and_the_rest_stays() -> None:
+    assert mask("postgresql:///x?user=a&password=p&sslmode=on") == "postgresql:///x?user=a&password=***&sslmode=on"
+    assert mask("unix:///r.sock?db=0") == "unix:///r.sock?db=0"
+    assert mask("postgresql://app@db:5432/x") == "postgresql://app@db:5432/x"

@@ -1,0 +1,200 @@
+"""Where settings come from, which source wins, and what a mistake says."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from queue_core.configuration import Loaded, load
+from queue_core.errors import ConfigurationError
+
+YAML = """
+jobs:
+  postgres: {url: "postgresql://app:hunter2@db/app"}
+  redis: {url: "redis://localhost:6379/0", prefix: site}
+  defaults: {timeout: 1m}
+queue: {maxRetries: 5, retryDelay: 2s, retryBackoff: 3}
+contexts:
+  prod: {read_only: true, jobs: {redis: {prefix: prod}}}
+"""
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty current folder."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def read(
+    text: str | None = None, environ: Mapping[str, str] | None = None, name: str = "c.yaml", **options: Any
+) -> Loaded:
+    """Load a file with this text, and nothing of this machine's own environment or folders."""
+    path = None
+    if text is not None:
+        path = Path(name)
+        path.write_text(text)
+    nowhere = {"XDG_CONFIG_HOME": "/nonexistent"}
+    return load(path, nowhere | dict(environ or {}), **options)
+
+
+def refusal(*arguments: Any, **options: Any) -> str:
+    with pytest.raises(ConfigurationError) as caught:
+        read(*arguments, **options)
+    sentence = str(caught.value)
+    assert "\n" not in sentence
+    assert "hunter2" not in sentence
+    return sentence
+
+
+class TestSources:
+    def test_without_any_the_defaults_hold(self) -> None:
+        loaded = read()
+        assert loaded.source is None
+        assert loaded.settings.mode == "postgres"
+        assert loaded.settings.defaults.max_retries == 3
+
+    def test_a_file_is_read(self) -> None:
+        settings = read(YAML).settings
+        assert settings.mode == "postgres+redis"
+        assert settings.redis.prefix == "site:"
+        assert settings.defaults.timeout == 60
+        assert settings.defaults.max_retries == 5
+        assert settings.defaults.retry_delay == 2
+        assert settings.defaults.retry_backoff == 3
+
+    def test_toml_says_the_same(self) -> None:
+        text = '[jobs.redis]\nurl = "unix:///r.sock?db=1"\n[queue]\nmaxRetries = 1\n'
+        settings = read(text, name="c.toml").settings
+        assert settings.queue_backend == "redis"
+        assert settings.defaults.max_retries == 1
+
+    def test_an_argument_wins_over_the_environment_and_that_over_the_file(self) -> None:
+        environ = {"JOBCONSOLE_JOBS__REDIS__PREFIX": "env", "JOBCONSOLE_JOBS__DEFAULTS__LEASE": "7s"}
+        settings = read(YAML, environ, overrides={"jobs": {"redis": {"prefix": "flag"}}}).settings
+        assert settings.redis.prefix == "flag:"
+        assert settings.defaults.lease == 7
+        assert settings.defaults.timeout == 60
+
+    @pytest.mark.parametrize("name", ["MAXRETRIES", "MAX_RETRIES"])
+    def test_the_environment_knows_the_short_block_too(self, name: str) -> None:
+        assert read(YAML, {f"JOBCONSOLE_QUEUE__{name}": "9"}).settings.defaults.max_retries == 9
+
+    def test_an_empty_variable_is_not_set(self) -> None:
+        assert read(YAML, {"JOBCONSOLE_JOBS__REDIS__PREFIX": ""}).settings.redis.prefix == "site:"
+
+    def test_variables_that_kubernetes_makes_are_left_alone(self) -> None:
+        read(environ={"JOBCONSOLE_PORT": "tcp://10.0.0.1:80", "JOBCONSOLE_SERVICE_HOST": "10.0.0.1"})
+
+    def test_a_context_wins_over_the_environment(self) -> None:
+        loaded = read(YAML, {"JOBCONSOLE_JOBS__REDIS__PREFIX": "env"}, context="prod")
+        assert loaded.settings.redis.prefix == "prod:"
+        assert loaded.contexts["prod"]["read_only"] is True
+
+    def test_the_file_is_looked_for_here_and_then_in_the_users_folder(self, tmp_path: Path) -> None:
+        home = tmp_path / "config"
+        (home / "jobconsole").mkdir(parents=True)
+        (home / "jobconsole" / "jobconsole.toml").write_text("[queue]\nmaxRetries = 1\n")
+        environ = {"XDG_CONFIG_HOME": str(home)}
+        assert load(environ=environ).settings.defaults.max_retries == 1
+        Path("jobconsole.yaml").write_text("queue: {maxRetries: 2}")
+        assert load(environ=environ).settings.defaults.max_retries == 2
+        Path("named.yaml").write_text("queue: {maxRetries: 4}")
+        assert load(environ=environ | {"JOBCONSOLE_CONFIG": "named.yaml"}).settings.defaults.max_retries == 4
+
+    def test_a_secret_may_stand_in_a_file_beside_the_configuration(self, tmp_path: Path) -> None:
+        (tmp_path / "secret").write_text("postgresql://app:hunter2@db/app\n")
+        path = tmp_path / "c.yaml"
+        path.write_text("jobs: {postgres: {url_file: secret}}")
+        url = load(path, {}).settings.postgres.url
+        assert url is not None
+        assert url.get_secret_value() == "postgresql://app:hunter2@db/app"
+        environ = {"JOBCONSOLE_JOBS__POSTGRES__URL_FILE": str(tmp_path / "secret")}
+        assert read(environ=environ).settings.postgres.url == url
+
+    def test_an_empty_file_and_empty_blocks_are_nothing(self) -> None:
+        assert read("").settings == read("jobs:\n  redis:\nqueue:\ncontexts:\n").settings == read().settings
+
+
+class TestSecrets:
+    def test_nothing_shows_a_password(self) -> None:
+        loaded = read(YAML)
+        assert "hunter2" not in repr(loaded) + str(loaded.settings.masked())
+        assert loaded.settings.masked()["postgres"]["url"] == "postgresql://app:***@db/app"
+
+
+class TestMistakes:
+    def test_an_unknown_key_names_file_key_and_the_nearest(self) -> None:
+        assert refusal("jobs: {redis: {ulr: x}}") == "c.yaml: jobs.redis.ulr: unknown key; did you mean 'url'?"
+        assert refusal("quue: {}") == "c.yaml: quue: unknown key; did you mean 'queue'?"
+        sentence = refusal(environ={"JOBCONSOLE_JOBS__REDIS__ULR": "x"})
+        assert sentence == "environment: JOBCONSOLE_JOBS__REDIS__ULR: unknown key; did you mean 'url'?"
+        assert refusal("1: {}") == "c.yaml: 1: unknown key; known here: contexts, jobs, queue"
+
+    @pytest.mark.parametrize(
+        ("text", "sentence"),
+        [
+            ("jobs: {defaults: {max_retries: many}}", "jobs.defaults.max_retries: must be a whole number"),
+            ("queue: {retryDelay: soon}", "jobs.defaults.retry_delay: 'soon' is no duration; write seconds, or for "
+             "example 500ms, 5s, 5m, 1h, 7d"),
+            ("queue: {retryDelay: -5s}", "jobs.defaults.retry_delay: a duration cannot be negative or infinite: '-5s'"),
+            ("queue: {maxRetries: -1}", "jobs.defaults.max_retries: must be greater than or equal to 0"),
+            ("jobs: {queue_backend: mongo}", "jobs.queue_backend: must be 'redis', 'postgres', 'sqlite' or 'memory'"),
+            ("jobs: 3", "jobs: must be a block of keys, not a single value"),
+            ("contexts: []", None),
+            ("contexts: [a]", "contexts: must be a block of named contexts"),
+            ("jobs: {postgres: {url: 'mysql://a:hunter2@h'}}", "jobs.postgres.url: a PostgreSQL URL begins with "
+             "postgresql:// or postgres://, not with mysql://"),
+            ("jobs: {postgres: {url: 7}}", "jobs.postgres.url: must be text"),
+            ("jobs: {redis: {prefix: 'a{b'}}", "jobs.redis.prefix: a prefix cannot contain { or }: the queue's name "
+             "stands in braces, as the hash tag"),
+        ],
+    )  # fmt: skip
+    def test_a_value_that_does_not_fit_names_its_source_and_key(self, text: str, sentence: str | None) -> None:
+        if sentence is None:
+            read(text)
+        else:
+            assert refusal(text) == f"c.yaml: {sentence}"
+
+    def test_a_value_of_the_environment_is_named_by_its_variable(self) -> None:
+        sentence = refusal(YAML, {"JOBCONSOLE_JOBS__DEFAULTS__MAX_RETRIES": "many"})
+        assert sentence == "environment: JOBCONSOLE_JOBS__DEFAULTS__MAX_RETRIES: must be a whole number"
+
+    @pytest.mark.parametrize(
+        ("text", "sentence"),
+        [
+            ("jobs: {a: 1", "c.yaml, line 1: not valid YAML: expected ',' or '}', but got '<stream end>'"),
+            ("- 1", "c.yaml: must hold a block of keys, such as 'jobs:'"),
+            ("queue:\n  maxRetries: 1\n  maxRetries: 2\n", "c.yaml, line 3: the key 'maxRetries' stands twice in one "
+             "block"),
+            ("queue: {maxRetries: 1, max_retries: 2}", "c.yaml: queue.max_retries: is given twice: 'max_retries' "
+             "stands in this block already"),
+            ("queue: {maxRetries: 1}\njobs: {defaults: {max_retries: 2}}", "c.yaml: queue.max_retries: is given under "
+             "jobs.defaults as well; keep one of them"),
+        ],
+    )  # fmt: skip
+    def test_a_file_that_cannot_be_understood_says_where(self, text: str, sentence: str) -> None:
+        assert refusal(text) == sentence
+
+    def test_files_that_cannot_be_read(self, elsewhere: Path) -> None:
+        with pytest.raises(ConfigurationError, match=r"cannot read nosuch\.yaml: No such file"):
+            load("nosuch.yaml", {})
+        with pytest.raises(ConfigurationError, match="Is a directory"):
+            load(elsewhere, {})
+        assert "not valid TOML" in refusal("[jobs.redis]\nurl=", name="c.toml")
+        sentence = refusal("jobs: {postgres: {url_file: /nosuch}}")
+        assert sentence == "c.yaml: jobs.postgres.url_file: cannot read /nosuch: No such file or directory"
+        Path("latin.yaml").write_bytes(b"queue: \xe4")
+        with pytest.raises(ConfigurationError, match="is not UTF-8 text"):
+            load("latin.yaml", {})
+
+    def test_two_files_in_one_folder(self) -> None:
+        for name in ("jobconsole.yaml", "jobconsole.toml"):
+            Path(name).write_text("")
+        assert refusal() == "jobconsole.yaml and jobconsole.toml are both there; keep one of them"
+
+    def test_a_context_that_is_not_there(self) -> None:
+        assert refusal(YAML, context="prd") == "c.yaml has no context 'prd'; did you mean 'prod'?"

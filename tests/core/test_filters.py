@@ -1,0 +1,146 @@
+"""The filter language: what it reads, and that it says what is wrong."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from queue_core.errors import FilterError
+from queue_core.filters import Filter, Operator, Term, parse, render
+from queue_core.states import Status
+
+VALUES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=30)
+WORDS = st.sampled_from(["type", "queue", "tag", "worker", "error", "payload.user.id", "payload.a.0.b"])
+
+
+@st.composite
+def terms(draw: st.DrawFn) -> Term:
+    """Terms as `parse` leaves them."""
+    negated = draw(st.booleans())
+    kind = draw(st.sampled_from(["word", "text", "status", "number", "age", "hex"]))
+    if kind == "word":
+        return Term(draw(WORDS), draw(st.sampled_from(["=", "~"])), draw(VALUES), negated)
+    if kind == "text":
+        return Term("text", "~", draw(VALUES), negated)
+    if kind == "status":
+        return Term("status", "=", draw(st.sampled_from(Status)).value, negated)
+    if kind == "number":
+        operators: list[Operator] = ["=", "<", ">"]
+        return Term("priority", draw(st.sampled_from(operators)), str(draw(st.integers(-128, 127))), negated)
+    if kind == "age":
+        return Term("age", draw(st.sampled_from(["<", ">"])), repr(float(draw(st.integers(0, 10**9)))), negated)
+    digits = st.text("0123456789abcdef", min_size=1, max_size=12)
+    return Term(draw(st.sampled_from(["id", "signature"])), "=", draw(digits), negated)
+
+
+@given(st.lists(terms(), max_size=10), st.booleans())
+def test_a_rendered_filter_reads_back_as_itself(some: list[Term], trash: bool) -> None:
+    where = Filter(tuple(some), trash)
+    assert parse(render(where)) == where
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_a_filter_or_a_filter_error_at_a_place_in_it(text: str) -> None:
+    try:
+        where = parse(text)
+    except FilterError as error:
+        mistake = error
+    else:
+        assert parse(render(where)) == where
+        return
+    assert 0 <= mistake.position <= len(text)
+    assert str(mistake).startswith(f"filter, character {mistake.position + 1}: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "term"),
+    [
+        ("type:send_email", Term("type", "=", "send_email")),
+        ("TYPE:x", Term("type", "=", "x")),
+        ("type=x", Term("type", "=", "x")),
+        ("type:~mail", Term("type", "~", "mail")),
+        ("type:a:b", Term("type", "=", "a:b")),
+        ("err:~smtp", Term("error", "~", "smtp")),
+        ("err:smtp", Term("error", "~", "smtp")),
+        ("err=smtp", Term("error", "=", "smtp")),
+        ('err:"mx 7 \\"x\\""', Term("error", "~", 'mx 7 "x"')),
+        ("age:<1h", Term("age", "<", "3600.0")),
+        ("age>2d", Term("age", ">", "172800.0")),
+        ("sig:9F31", Term("signature", "=", "9f31")),
+        ("id:0197F3C2-11", Term("id", "=", "0197f3c211")),
+        ("payload.user.id=7", Term("payload.user.id", "=", "7")),
+        ("payload.items.0.name:~pen", Term("payload.items.0.name", "~", "pen")),
+        ("payload.size:>10", Term("payload.size", ">", "10")),
+        ("!tag:y", Term("tag", "=", "y", True)),
+        ("-tag:y", Term("tag", "=", "y", True)),
+        ("status:failed", Term("status", "=", "dead")),
+        ("status:dlq", Term("status", "=", "dead")),
+        ("status:pending", Term("status", "=", "queued")),
+        ("status:processing", Term("status", "=", "running")),
+        ("priority:>high", Term("priority", ">", "10")),
+        ("priority:-5", Term("priority", "=", "-5")),
+        ("retries:>2", Term("retries", ">", "2")),
+        ("worker:web-1", Term("worker", "=", "web-1")),
+        ("reset", Term("text", "~", "reset")),
+        ('"type:x y"', Term("text", "~", "type:x y")),
+        ('!"free text"', Term("text", "~", "free text", True)),
+        ("mx-7:25", Term("text", "~", "mx-7:25")),
+        ("12:30", Term("text", "~", "12:30")),
+    ],
+)
+def test_one_term(text: str, term: Term) -> None:
+    assert parse(text) == Filter((term,))
+    assert parse(f"  {text}\t") == Filter((term,))
+
+
+def test_terms_stand_together_and_the_trash_is_no_term() -> None:
+    where = parse('type:x  err:~"a b" trash:yes !tag:y')
+    assert where.trash
+    assert [term.field for term in where.terms] == ["type", "error", "tag"]
+    assert not parse("trash:no").trash
+    assert not parse("!trash:yes").trash
+    assert parse("") == Filter()
+
+
+def test_states_that_can_match() -> None:
+    assert parse("status:failed").statuses() == {Status.DEAD}
+    assert parse("!status:dead").statuses() == frozenset(Status) - {Status.DEAD}
+    assert parse("status:dead status:queued").statuses() == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("text", "position", "reason", "nearest"),
+    [
+        ("typ:x", 0, "no field 'typ'; did you mean 'type'?", "type"),
+        ("type:x  quue:y", 8, "no field 'quue'; did you mean 'queue'?", "queue"),
+        ("signatur:9f", 0, "no field 'signatur'; did you mean 'signature'?", "signature"),
+        ("payload:7", 0, "no field 'payload'; did you mean 'payload.<path>'?", "payload.<path>"),
+        ("payload..x=7", 0, "no field 'payload..x'; did you mean 'payload.<path>'?", "payload.<path>"),
+        ("https://x", 0, "no field 'https'; put quotes around words to search for them", None),
+        ("type:", 5, "'type' has no value", None),
+        ('a "b', 2, "a quote is not closed, or something stands right behind it", None),
+        ('"a"b', 0, "a quote is not closed, or something stands right behind it", None),
+        ("!", 0, "a word is missing", None),
+        ("age:1h", 3, "'age' does not take '='; write age:<… age:>…", None),
+        ("status:~dead", 6, "'status' does not take '~'; write status:…", None),
+        ("priority:>=5", 8, "'priority' does not take '>='; write priority:… priority:<… priority:>…", None),
+        ("status:deed", 7, "no status 'deed'; one of: scheduled, queued, running, retrying, completed, cancelled, dead,"
+         " pending, processing, failed, dlq", None),
+        ("priority:200", 9, "priority must be a whole number from -128 to 127, or low, normal, high or urgent", None),
+        ("retries:>two", 9, "'two' is no whole number", None),
+        ("age:<soon", 5, "'soon' is no duration; write seconds, or for example 500ms, 5s, 5m, 1h, 7d", None),
+        ("sig:xyz", 4, "'xyz' is no beginning of a signature: up to 12 hexadecimal digits", None),
+        ("id:xyz", 3, "'xyz' is no beginning of an id: up to 32 hexadecimal digits", None),
+        ("trash:maybe", 6, "'maybe' is neither yes nor no", None),
+    ],
+)  # fmt: skip
+def test_mistakes_are_named_where_they_are(text: str, position: int, reason: str, nearest: str | None) -> None:
+    with pytest.raises(FilterError) as caught:
+        parse(text)
+    assert (caught.value.position, caught.value.reason, caught.value.nearest) == (position, reason, nearest)
+
+
+def test_filters_are_bounded() -> None:
+    with pytest.raises(FilterError, match="at most 4,000 characters"):
+        parse("x" * 4_001)
+    with pytest.raises(FilterError, match="at most 50 terms"):
+        parse("x " * 51)

@@ -1,0 +1,130 @@
+"""Migrations: forward, numbered, once, by one process at a time; and the history's partitions."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+
+import psycopg
+import pytest
+
+from queue_core.errors import SchemaError, SchemaMissing, SchemaNewer, StoreUnavailable
+from queue_core.stores.postgres import migrate as migrating
+from queue_core.stores.postgres.migrate import KNOWN, check, migrate, migrations, schema_version
+from queue_core.stores.postgres.sql import load
+
+
+def days(connection: psycopg.Connection[tuple[str]]) -> set[str]:
+    rows = connection.execute(
+        "select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid"
+        " where i.inhparent = 'job_history'::regclass"
+    )
+    return {row[0] for row in rows}
+
+
+def expected_days(today: datetime) -> set[str]:
+    return {f"job_history_{today + timedelta(days=n):%Y%m%d}" for n in range(-1, 8)}
+
+
+def test_an_empty_database_gets_every_version_and_then_nothing(empty_postgres_url: str) -> None:
+    assert migrate(empty_postgres_url) == [migration.version for migration in migrations()]
+    assert migrate(empty_postgres_url) == []
+    with psycopg.connect(empty_postgres_url) as connection:
+        assert schema_version(connection) == KNOWN
+        check(connection)
+
+
+def test_concurrent_migrations_apply_each_version_once(empty_postgres_url: str) -> None:
+    with ThreadPoolExecutor(6) as pool:
+        applied = list(pool.map(migrate, [empty_postgres_url] * 6))
+    assert sorted(version for one in applied for version in one) == list(range(1, KNOWN + 1))
+
+
+def test_a_database_without_schema_is_missing_it(empty_postgres_url: str) -> None:
+    with psycopg.connect(empty_postgres_url) as connection:
+        connection.execute("create table unrelated (n int)")
+        assert schema_version(connection) == 0
+        with pytest.raises(SchemaMissing, match="run 'jobconsole migrate'"):
+            check(connection)
+        # What the caller had done in this transaction is still there.
+        connection.execute("select n from unrelated")
+
+
+def test_a_newer_schema_is_refused_and_left_alone(postgres_url: str) -> None:
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("insert into schema_version (version, name) values (%s, 'future')", (KNOWN + 1,))
+        with pytest.raises(SchemaNewer):
+            check(connection)
+    with pytest.raises(SchemaNewer, match="upgrade this program"):
+        migrate(postgres_url)
+
+
+def test_a_failing_migration_is_rolled_back_and_those_before_it_stay(
+    empty_postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = migrating.Migration(KNOWN + 1, "broken", b"create table half (n int); select 1 / 0")
+    monkeypatch.setattr(migrating, "migrations", lambda: (*migrations(), broken))
+    with pytest.raises(SchemaError, match=r"migration \d+ \(broken\) failed and was rolled back: division by zero"):
+        migrate(empty_postgres_url)
+    with psycopg.connect(empty_postgres_url) as connection:
+        assert schema_version(connection) == KNOWN
+        assert connection.execute("select to_regclass('half')").fetchone() == (None,)
+
+
+def test_tables_of_somebody_else_are_named_in_one_sentence(empty_postgres_url: str) -> None:
+    with psycopg.connect(empty_postgres_url, autocommit=True) as connection:
+        connection.execute("create table queues (n int)")
+    with pytest.raises(SchemaError, match=r'^migration 1 \(jobs\) failed and was rolled back: relation "queues"'):
+        migrate(empty_postgres_url)
+
+
+def test_no_server_is_store_unavailable() -> None:
+    with pytest.raises(StoreUnavailable):
+        migrate("postgresql://app@127.0.0.1:1/nothing")
+
+
+def test_rubbish_instead_of_a_url_is_one_sentence() -> None:
+    with pytest.raises(SchemaError, match="the database URL cannot be read"):
+        migrate("postgresql:/nonsense/?x=y z")
+
+
+def test_partitions_reach_from_yesterday_to_a_week_ahead(postgres_url: str) -> None:
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        row = connection.execute("select now()").fetchone()
+        assert row is not None
+        today = row[0].astimezone(UTC)
+        assert expected_days(today) <= days(connection)
+        connection.execute(f"drop table job_history_{today + timedelta(days=3):%Y%m%d}")
+        assert connection.execute(load("upkeep/partitions")).fetchone() == (1,)
+        assert connection.execute(load("upkeep/partitions")).fetchone() == (0,)
+        assert expected_days(today) <= days(connection)
+
+
+def test_partitions_are_days_in_utc_wherever_the_server_stands(empty_postgres_url: str) -> None:
+    with psycopg.connect(empty_postgres_url, autocommit=True) as connection:
+        connection.execute("do $$ begin execute format('alter database %I set timezone to ''Pacific/Auckland''',"
+                           " current_database()); end $$")  # fmt: skip
+        connection.execute("do $$ begin execute format('alter database %I set datestyle to ''SQL, DMY''',"
+                           " current_database()); end $$")  # fmt: skip
+    migrate(empty_postgres_url)
+    with psycopg.connect(empty_postgres_url, options="-c timezone=UTC -c datestyle=ISO") as connection:
+        rows = connection.execute(
+            "select c.relname, pg_get_expr(c.relpartbound, c.oid)"
+            " from pg_inherits i join pg_class c on c.oid = i.inhrelid"
+            " where i.inhparent = 'job_history'::regclass"
+        ).fetchall()
+    assert rows
+    for name, bounds in rows:
+        day = datetime.strptime(name.removeprefix("job_history_"), "%Y%m%d").replace(tzinfo=UTC)
+        after = day + timedelta(days=1)
+        assert bounds == f"FOR VALUES FROM ('{day:%Y-%m-%d} 00:00:00+00') TO ('{after:%Y-%m-%d} 00:00:00+00')"
+
+
+def test_making_partitions_lets_the_hot_path_write(postgres_url: str) -> None:
+    """A settle that is under way in the history does not wait, nor does the new partition wait for it."""
+    with psycopg.connect(postgres_url) as settling, psycopg.connect(postgres_url, autocommit=True) as upkeep:
+        settling.execute(
+            "insert into job_history (id, queue_id, seq, priority, status, run_at, type, payload, retry_count, crashes,"
+            " max_retries, last_token, created_at)"
+            " values (gen_random_uuid(), 1, 1, 5, 'completed', now(), 'x', '{}', 0, 0, 3, 1, now())"
+        )
+        upkeep.execute("set lock_timeout = '2s'")
+        upkeep.execute("select make_job_history(8)")
