@@ -1,0 +1,1 @@
+SELECT pg_temp.pass_time(make_interval(secs => %(seconds)s))

@@ -1,0 +1,24 @@
+-- Let time pass without waiting: everything that was, was earlier. The history gets the days that it then reaches back to.
+CREATE FUNCTION pg_temp.pass_time(by interval) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    day date;
+BEGIN
+    FOR day IN SELECT DISTINCT ((finished_at - by) AT TIME ZONE 'UTC')::date FROM job_history LOOP
+        EXECUTE format('CREATE TABLE IF NOT EXISTS %I PARTITION OF job_history FOR VALUES FROM (%L) TO (%L)',
+                       'job_history_' || to_char(day, 'YYYYMMDD'), day::text || ' 00:00+00', (day + 1)::text || ' 00:00+00');
+    END LOOP;
+    UPDATE job_history SET run_at = run_at - by, created_at = created_at - by, started_at = started_at - by,
+                           finished_at = finished_at - by;
+    UPDATE jobs SET run_at = run_at - by, created_at = created_at - by, updated_at = updated_at - by;
+    UPDATE jobs_dead SET run_at = run_at - by, created_at = created_at - by, started_at = started_at - by,
+                         died_at = died_at - by, trashed_at = trashed_at - by;
+    UPDATE job_attempts SET started_at = started_at - by, finished_at = finished_at - by;
+    UPDATE error_signatures SET first_seen = first_seen - by;
+    UPDATE leases SET started_at = started_at - by, expires_at = expires_at - by;
+    UPDATE workers SET started_at = started_at - by, heartbeat_at = heartbeat_at - by;
+    UPDATE leaders SET expires_at = expires_at - by;
+    UPDATE tally_deltas SET at = at - by;
+    UPDATE minutes SET minute = date_trunc('minute', minute - by);
+    UPDATE signature_minutes SET minute = date_trunc('minute', minute - by);
+END
+$$

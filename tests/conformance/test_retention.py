@@ -1,0 +1,69 @@
+"""Upkeep: what is over its retention goes, and the totals go on counting it.
+
+The defaults: completed and cancelled jobs 7 days (history goes by whole days, so up to a day later), the trash 30
+days, the dead never.
+"""
+
+import pytest
+
+from queue_core.errors import JobNotFound
+from tests.conformance.world import UNFINISHED, World
+
+DAY = 86400.0
+
+
+@pytest.mark.parametrize("state", ["completed", "cancelled"])
+async def test_finished_jobs_go_after_their_retention(world: World, state: str) -> None:
+    job_id = await world.job_in(state)
+    before = await world.inspector.conservation()
+    await world.advance(9 * DAY)
+    await world.store.upkeep()
+    with pytest.raises(JobNotFound):
+        await world.inspector.get(job_id)
+    assert await world.store.finals([job_id]) == []
+    assert await world.inspector.conservation() == before
+    names = {one.outcome: one.count for one in await world.inspector.tallies()}
+    assert names == {"enqueued": 1, state: 1, f"expired_{state}": 1}
+
+
+@pytest.mark.parametrize("state", ["completed", "cancelled"])
+async def test_not_before(world: World, state: str) -> None:
+    job_id = await world.job_in(state)
+    await world.advance(7 * DAY - 3600)
+    await world.store.upkeep()
+    assert await world.status(job_id) == state
+
+
+async def test_the_trash_is_emptied(world: World) -> None:
+    claim = await world.trashed()
+    await world.advance(30 * DAY + 3600)
+    await world.store.upkeep()
+    with pytest.raises(JobNotFound):
+        await world.inspector.get(claim.id)
+    where = await world.inspector.conservation()
+    assert (where.dead, where.unfinished) == (1, 0)
+
+
+async def test_the_trash_keeps_what_came_late(world: World) -> None:
+    claim = await world.ended("dead")
+    await world.advance(29 * DAY)
+    await world.inspector.delete([claim.id])
+    await world.advance(2 * DAY)
+    await world.store.upkeep()
+    assert await world.status(claim.id) == "dead"
+
+
+@pytest.mark.parametrize("state", ["dead", *UNFINISHED])
+async def test_the_dead_and_the_unfinished_stay(world: World, state: str) -> None:
+    job_id = await world.job_in(state)
+    await world.advance(400 * DAY)
+    await world.store.upkeep()
+    assert await world.status(job_id) == state
+
+
+async def test_entries_of_lost_workers_go_after_a_day(world: World) -> None:
+    await world.beat(worker="one")
+    await world.advance(DAY + 3600)
+    await world.beat(worker="two")
+    await world.store.upkeep()
+    assert [worker.id for worker in (await world.inspector.overview()).workers] == ["two"]

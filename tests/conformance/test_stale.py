@@ -1,0 +1,167 @@
+"""Fencing: a write whose token is not the job's current one is refused and changes nothing."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from tests.conformance.making import LEASE, held, outcome
+from tests.conformance.test_settle import KINDS
+from tests.conformance.world import World
+
+Event = Callable[[World, str], Awaitable[None]]
+
+
+async def reclaimed(world: World, job_id: str) -> None:
+    await world.advance(LEASE + 1)
+    assert [one.id for one in await world.store.reclaim(10)] == [job_id]
+
+
+async def claimed_again(world: World, job_id: str) -> None:
+    await reclaimed(world, job_id)
+    await world.claim_job(job_id, worker="worker-2")
+
+
+async def completed_by_another(world: World, job_id: str) -> None:
+    await reclaimed(world, job_id)
+    await world.settle(await world.claim_job(job_id, worker="worker-2"), "completed", result='"the other"')
+
+
+async def failed_at_another(world: World, job_id: str) -> None:
+    await reclaimed(world, job_id)
+    await world.settle(await world.claim_job(job_id, worker="worker-2"), "retrying")
+
+
+async def buried_by_another(world: World, job_id: str) -> None:
+    await reclaimed(world, job_id)
+    await world.settle(await world.claim_job(job_id, worker="worker-2"), "dead")
+
+
+async def released_by_another(world: World, job_id: str) -> None:
+    await reclaimed(world, job_id)
+    await world.settle(await world.claim_job(job_id, worker="worker-2"), "released")
+
+
+async def cancelled_after_the_loss(world: World, job_id: str) -> None:
+    await reclaimed(world, job_id)
+    await world.inspector.cancel([job_id])
+
+
+async def buried_as_poison(world: World, job_id: str) -> None:
+    await reclaimed(world, job_id)
+    for _ in range(2):
+        await world.claim_job(job_id, worker="worker-2")
+        await reclaimed(world, job_id)
+
+
+LATE: list[Event] = [
+    reclaimed,
+    claimed_again,
+    completed_by_another,
+    failed_at_another,
+    buried_by_another,
+    released_by_another,
+    cancelled_after_the_loss,
+    buried_as_poison,
+]
+
+
+@pytest.fixture(params=LATE, ids=[late.__name__ for late in LATE])
+def event(request: pytest.FixtureRequest) -> Event:
+    """What happened to the job while its first worker was asleep."""
+    found: Event = request.param
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_worker_that_wakes_up_too_late_is_refused(world: World, event: Event, kind: str) -> None:
+    claim = await world.running(worker="asleep")
+    await event(world, claim.id)
+    before, totals = await world.job(claim.id), await world.inspector.conservation()
+    attempts = await world.inspector.attempts(claim.id)
+    settled = await world.settle(claim, kind)
+    assert (settled.accepted, settled.rank, settled.due) == (False, None, None)
+    assert await world.job(claim.id) == before
+    assert await world.inspector.conservation() == totals
+    assert await world.inspector.attempts(claim.id) == attempts
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_also_when_its_own_loss_was_the_third(world: World, kind: str) -> None:
+    claim = await world.claim_job(await world.crashed(2), worker="asleep")
+    await reclaimed(world, claim.id)
+    before, totals = await world.job(claim.id), await world.inspector.conservation()
+    assert before.status == "dead"
+    assert not (await world.settle(claim, kind)).accepted
+    assert await world.job(claim.id) == before
+    assert await world.inspector.conservation() == totals
+
+
+async def test_its_heartbeat_is_refused_too(world: World, event: Event) -> None:
+    claim = await world.running(worker="asleep")
+    await event(world, claim.id)
+    before = await world.job(claim.id)
+    reply = await world.beat(held(claim, 99, "still here"), worker="asleep", lease=LEASE * 100)
+    assert (reply.lost, reply.cancel) == ((claim.id,), ())
+    assert await world.job(claim.id) == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("change", [-1, 1, 1 << 40])
+async def test_a_token_that_is_not_the_jobs_is_refused(world: World, kind: str, change: int) -> None:
+    claim = await world.running()
+    before = await world.job(claim.id)
+    (settled,) = await world.store.settle([outcome(claim._replace(token=claim.token + change), kind)])
+    assert not settled.accepted
+    assert await world.job(claim.id) == before
+    assert (await world.settle(claim, "completed")).accepted
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_the_token_of_another_job_is_refused(world: World, kind: str) -> None:
+    mine, other = await world.running(), await world.running()
+    before = await world.job(other.id)
+    assert not (await world.settle(other._replace(token=mine.token), kind)).accepted
+    assert await world.job(other.id) == before
+
+
+@pytest.mark.parametrize("first", KINDS)
+@pytest.mark.parametrize("second", KINDS)
+async def test_an_attempt_ends_once(world: World, first: str, second: str) -> None:
+    """The same outcome again is an answer that got lost on its way; another one is a mistake."""
+    claim = await world.ended(first)
+    before, totals = await world.job(claim.id), await world.inspector.conservation()
+    settled = await world.settle(claim, second)
+    assert settled.accepted == (first == second)
+    assert await world.job(claim.id) == before
+    assert await world.inspector.conservation() == totals
+    assert len(await world.inspector.attempts(claim.id)) == (first in {"retrying", "dead"})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_the_same_outcome_twice_in_one_batch_counts_once(world: World, kind: str) -> None:
+    claim = await world.running()
+    one = outcome(claim, kind, run_us=700)
+    assert await world.settle_all([one, one]) == [True, True]
+    tally = {(tally.outcome, tally.count, tally.run_us) for tally in await world.inspector.tallies()}
+    name = "retried" if kind == "retrying" else kind
+    assert tally == {("enqueued", 1, 0), (name, 1, 700)}
+
+
+async def test_two_outcomes_of_one_attempt_in_one_batch(world: World) -> None:
+    claim = await world.running()
+    answers = await world.settle_all([outcome(claim, "completed"), outcome(claim, "dead")])
+    assert sorted(answers) == [False, True]
+    assert await world.status(claim.id) == ("completed" if answers[0] else "dead")
+
+
+async def test_a_retried_job_is_not_ended_by_its_earlier_attempt(world: World) -> None:
+    """Reported as done before, for it was; the attempt that runs now does not notice."""
+    first = await world.ended("retrying", {"delay": 0.0})
+    await world.store.promote(10)
+    second = await world.claim_job(first.id)
+    before = await world.job(first.id)
+    assert not (await world.settle(first, "completed")).accepted
+    assert not (await world.settle(first, "released")).accepted
+    assert (await world.settle(first, "retrying")).accepted
+    assert await world.job(first.id) == before
+    assert (await world.settle(second, "completed")).accepted
