@@ -1,0 +1,126 @@
+"""What really happened, written outside the store: one append-only file for each process.
+
+    batch TAG COUNT              the producer is about to enqueue COUNT jobs that carry TAG
+    enqueued TAG ID ID …         the store has committed them
+    start ID TOKEN WORKER        a handler starts
+    end ID TOKEN                 it returned
+    fail ID TOKEN EXCEPTION      it raised
+    refused ID TOKEN             the store refused the attempt's outcome
+
+A producer that is killed between the two lines of a batch leaves it open: whether the store has it is asked by its
+tag, and neither answer is a loss, because `enqueue` never returned. Lines cut by a kill are left out the same way.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+class LedgerWriter:
+    """Appends lines to this process's file; safe to use from several threads and after a fork."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._owner = 0
+        self._file = -1
+
+    def batch(self, tag: str, count: int) -> None:
+        """Note what is about to be enqueued."""
+        self._write("batch", tag, str(count))
+
+    def enqueued(self, tag: str, ids: Iterable[str]) -> None:
+        """Note what the store has committed."""
+        self._write("enqueued", tag, *ids)
+
+    def start(self, job_id: str, token: int, worker: str) -> None:
+        """Note that a handler starts."""
+        self._write("start", job_id, str(token), worker)
+
+    def end(self, job_id: str, token: int) -> None:
+        """Note that a handler returned."""
+        self._write("end", job_id, str(token))
+
+    def fail(self, job_id: str, token: int, exception: str) -> None:
+        """Note that a handler raised."""
+        self._write("fail", job_id, str(token), exception)
+
+    def refused(self, job_id: str, token: int) -> None:
+        """Note that the store refused an outcome."""
+        self._write("refused", job_id, str(token))
+
+    def _write(self, *words: str) -> None:
+        if self._owner != os.getpid():
+            path = self._folder / f"{os.getpid()}.ledger"
+            self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._owner = os.getpid()
+        # One write, so that lines of several threads never mix and a kill cuts at most the last one.
+        os.write(self._file, (" ".join(words) + "\n").encode())
+
+
+@dataclass(slots=True)
+class Ledger:
+    """All lines of all processes, put together."""
+
+    # ids that the store has committed, by the producers' word
+    enqueued: set[str] = field(default_factory=set)
+    # tags of batches whose fate the producer never learned
+    open_batches: set[str] = field(default_factory=set)
+    # job id -> lease token -> worker
+    starts: dict[str, dict[int, str]] = field(default_factory=dict)
+    # attempts whose handler returned
+    ends: set[tuple[str, int]] = field(default_factory=set)
+    # attempts whose outcome the store refused
+    refusals: set[tuple[str, int]] = field(default_factory=set)
+    # exception -> attempts that it ended
+    failures: dict[str, int] = field(default_factory=dict)
+    _sizes: dict[str, int] = field(default_factory=dict)
+
+    def known(self) -> set[str]:
+        """Return every id that the store must know: a job that a handler has started was enqueued, whoever did it."""
+        return self.enqueued | self.starts.keys()
+
+    def highest(self, job_id: str) -> int:
+        """Return the highest token that a handler of this job has started with, 0 when none has."""
+        return max(self.starts.get(job_id, {}), default=0)
+
+    def add(self, line: str) -> None:
+        """Take one whole line in; others are skipped."""
+        match line.split(" "):
+            case ["batch", tag, count] if count.isdigit():
+                self._sizes[tag] = int(count)
+                self.open_batches.add(tag)
+            case ["enqueued", tag, *ids]:
+                self.enqueued.update(ids)
+                self._close_batch(tag, len(ids))
+            case ["start", job_id, token, *worker] if token.isdigit():
+                self.starts.setdefault(job_id, {})[int(token)] = " ".join(worker)
+            case ["end", job_id, token] if token.isdigit():
+                self.ends.add((job_id, int(token)))
+            case ["refused", job_id, token] if token.isdigit():
+                self.refusals.add((job_id, int(token)))
+            case ["fail", _, _, *exception]:
+                name = " ".join(exception)
+                self.failures[name] = self.failures.get(name, 0) + 1
+
+    def _close_batch(self, tag: str, count: int) -> None:
+        if count == self._sizes.get(tag):
+            self.open_batches.discard(tag)
+
+
+def read_ledger(folder: Path) -> Ledger:
+    """Return what all processes have written into this folder."""
+    ledger = Ledger()
+    for path in sorted(folder.glob("*.ledger")):
+        for line in _whole_lines(path):
+            ledger.add(line)
+    return ledger
+
+
+def _whole_lines(path: Path) -> Iterator[str]:
+    with path.open(encoding="utf-8", errors="replace", newline="\n") as lines:
+        for line in lines:
+            if line.endswith("\n"):
+                yield line[:-1]

@@ -1,0 +1,105 @@
+"""The arguments of `jobconsole demo`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """What the demo was asked for, checked."""
+
+    # plain lines in place of the console
+    headless: bool = False
+    # one JSON object on stdout, everything else on stderr; headless
+    json: bool = False
+    # seconds until it ends by itself; None: until SIGINT or SIGTERM
+    seconds: float | None = None
+    # seconds
+    lease: float = 5.0
+    # worker processes
+    processes: int = 2
+    # jobs that one worker process runs at once
+    concurrency: int = 4
+    # the most jobs enqueued per second, on average; None: as the workers keep up
+    rate: float | None = None
+    # the producer stops after this many; None: it goes on
+    jobs: int | None = None
+    # other servers than the embedded ones; only an empty database and an empty prefix are accepted
+    postgres_url: str | None = None
+    redis_url: str | None = None
+    prefix: str = "demo:"
+
+    @classmethod
+    def of(cls, namespace: argparse.Namespace) -> DemoOptions:
+        """Return what `add_arguments` has parsed."""
+        given = {field.name: getattr(namespace, field.name, None) for field in fields(cls)}
+        return cls(**{name: value for name, value in given.items() if value is not None})
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `jobconsole demo`; those that are global ones elsewhere mean only the demo here."""
+    default = DemoOptions()
+
+    def add(*names: str, **kwargs: Any) -> None:
+        # No defaults here: they would overwrite a global option that was given before the noun.
+        parser.add_argument(*names, default=argparse.SUPPRESS, **kwargs)
+
+    add("--headless", action="store_true", help="print a line per second and a summary instead of opening the console")
+    add("--json", action="store_true", help="print one JSON object on stdout, everything else on stderr (headless)")
+    add("--seconds", type=_seconds, metavar="N", help="end after N seconds (otherwise: Ctrl+C, or quit the console)")
+    add("--lease", type=_lease, metavar="T", help="the workers' lease, at least 1s (default 5s)")
+    add("--processes", type=_whole(1, 64), metavar="N", help="worker processes (default 2)")
+    add(
+        "--concurrency",
+        type=_whole(1, 1000),
+        metavar="N",
+        help=f"jobs that one worker process runs at once (default {default.concurrency})",
+    )
+    add("--rate", type=_rate, metavar="N", help="enqueue at most N jobs a second (default: as the workers keep up)")
+    add("--jobs", type=_whole(1, 10_000_000), metavar="N", help="enqueue N jobs and no more")
+    add("--postgres-url", metavar="URL", help="use this PostgreSQL, whose database must be empty")
+    add("--redis-url", metavar="URL", help="use this Redis, in which the prefix must be empty")
+    add("--prefix", metavar="TEXT", help=f"prefix of all keys in Redis (default {default.prefix})")
+
+
+def _seconds(text: str) -> float:
+    return _duration(text, 1.0)
+
+
+def _lease(text: str) -> float:
+    return _duration(text, 1.0)
+
+
+def _duration(text: str, least: float) -> float:
+    from queue_core.settings import parse_duration
+
+    try:
+        seconds = parse_duration(text)
+    except ValueError as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from None
+    if seconds < least:
+        raise argparse.ArgumentTypeError(f"'{text}' is too short: at least {least:g} s")
+    return seconds
+
+
+def _rate(text: str) -> float:
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = 0.0
+    if not 0.1 <= rate <= 100_000:
+        raise argparse.ArgumentTypeError(f"'{text}' is no rate: a number of jobs per second from 0.1 to 100000")
+    return rate
+
+
+def _whole(least: int, most: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from {least} to {most}")
+        return int(text)
+
+    return read

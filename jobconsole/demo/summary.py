@@ -1,0 +1,108 @@
+"""The sum at the end: what the ledger says, what SQL says, and whether both agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from jobconsole.demo.audit import Findings
+from queue_core.inspection import Conservation
+from queue_core.text import safe
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One run of the demo. `enqueued` and `lost` come from the ledger, the other counts from SQL."""
+
+    enqueued: int
+    completed: int
+    # DLQ and trash
+    dead: int
+    cancelled: int
+    unfinished: int
+    retries: int
+    # attempts that ended with their worker
+    crashed: int
+    lost: int
+    stale_writes: int
+    stale_refused: int
+    # enqueued by others than the demo's producer; they are in `enqueued`
+    others: int
+    # enqueued == completed + dead + cancelled + unfinished
+    conserved: bool
+    # None: the exporter did not answer
+    metrics_agree: bool | None
+    # exception -> dead jobs
+    failures: dict[str, int]
+    seconds: float
+
+    @property
+    def exit_code(self) -> int:
+        """0, or 1 when something was lost, was overwritten or does not add up."""
+        return 0 if self.conserved and not self.lost and not self.stale_writes else 1
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the object that --json prints."""
+        return {"version": 1, **asdict(self)}
+
+    def lines(self) -> Iterator[str]:
+        """Return the summary for people."""
+        yield f"enqueued {self.enqueued:,} = " + self._places()
+        yield f"retries {self.retries:,}, crashed attempts {self.crashed:,}, in {self.seconds:.1f} s"
+        yield f"lost {self.lost}, stale writes {self.stale_writes}, stale writes refused {self.stale_refused}"
+        if self.others:
+            yield f"{self.others:,} of the jobs were enqueued by others than this demo"
+        for exception, count in self.failures.items():
+            yield f"dead: {count:>5,} × {safe(exception, limit=100)}"
+        if self.metrics_agree is not None:
+            yield "the metrics agree with SQL" if self.metrics_agree else "the metrics do not agree with SQL"
+        if self.exit_code:
+            yield f"This run failed: {'; '.join(self._problems())}."
+
+    def _places(self) -> str:
+        return (
+            f"completed {self.completed:,} + dead {self.dead:,} + cancelled {self.cancelled:,} "
+            f"+ unfinished {self.unfinished:,}{'' if self.conserved else ' does not add up'}"
+        )
+
+    def _problems(self) -> Iterator[str]:
+        if self.lost:
+            yield f"the store does not know {self.lost:,} of the jobs that were enqueued"
+        if self.stale_writes:
+            yield f"{self.stale_writes:,} jobs were ended by an outdated lease"
+        if not self.conserved:
+            counted = self.completed + self.dead + self.cancelled + self.unfinished
+            yield f"{self.enqueued:,} were enqueued and {counted:,} are there"
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """What the summary says besides the counts that must add up."""
+
+    crashed: int
+    failures: dict[str, int]
+    metrics_agree: bool | None
+    seconds: float
+
+
+def summarise(findings: Findings, counts: Conservation, tail: Tail) -> Summary:
+    """Put the ledger's side and the store's side together."""
+    total = counts.completed + counts.dead + counts.cancelled + counts.unfinished
+    return Summary(
+        enqueued=findings.enqueued,
+        completed=counts.completed,
+        dead=counts.dead,
+        cancelled=counts.cancelled,
+        unfinished=counts.unfinished,
+        retries=counts.retries,
+        crashed=tail.crashed,
+        lost=len(findings.lost),
+        stale_writes=len(findings.stale_writes),
+        stale_refused=findings.stale_refused,
+        others=findings.others,
+        conserved=findings.enqueued == total,
+        metrics_agree=tail.metrics_agree,
+        failures=tail.failures,
+        seconds=round(tail.seconds, 1),
+    )

@@ -1,0 +1,32 @@
+"""The workers' parent process: `jobconsole worker run jobconsole.demo.tasks:jobs`, more patient and more polite."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from queue_core.worker.options import ServiceOptions, setup_logging
+from queue_core.worker.service import supervise
+
+TASKS = "jobconsole.demo.tasks:jobs"
+GRACE_SECONDS = 8.0
+"""How long running jobs may go on at the end before they are given back."""
+NICENESS = 5
+"""Whoever else works on this machine comes first."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run as the workers' parent process."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--processes", type=int, required=True)
+    parser.add_argument("--concurrency", type=int, required=True)
+    options = parser.parse_args(arguments)
+    os.nice(NICENESS)
+    setup_logging("text")
+    return supervise(TASKS, ServiceOptions(options.processes, options.concurrency, grace=GRACE_SECONDS))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""The demo from the outside: real servers, real work, real failures, and a sum that can fail."""
+
+import asyncio
+import signal
+import subprocess
+import urllib.request
+
+import psycopg
+import pytest
+
+from queue_core import JobQueue
+from queue_core.filters import Filter, Term
+from queue_core.states import Status
+from tests.acceptance.demo_process import DemoProcess, assert_nothing_left, folder_of
+
+COUNTS = {"enqueued", "completed", "dead", "cancelled", "unfinished"}
+KEYS = {*COUNTS, "retries", "lost", "stale_writes", "stale_refused", "seconds"}
+
+
+@pytest.mark.timeout(180)
+def test_a_short_run_loses_nothing_and_leaves_nothing() -> None:
+    with DemoProcess("--seconds", "8", "--lease", "2s") as demo:
+        addresses = demo.addresses()
+        with urllib.request.urlopen(addresses["metrics"], timeout=30) as answer:
+            assert b"queue_size" in answer.read()
+        code, summary = demo.summary()
+
+    assert code == 0, demo.lines
+    assert summary.keys() >= KEYS
+    finished = summary["completed"] + summary["dead"] + summary["cancelled"]
+    assert summary["enqueued"] == finished + summary["unfinished"]
+    assert summary["enqueued"] > 100
+    assert summary["completed"] > 0
+    assert summary["lost"] == summary["stale_writes"] == 0
+    assert summary["crashed"] > 0
+    assert len(summary["failures"]) >= 4, summary
+    assert summary["metrics_agree"] is True
+    assert_nothing_left(folder_of(addresses["postgres"]), {int(pid) for pid in addresses["workers"].split()})
+
+
+@pytest.mark.timeout(180)
+async def test_a_repaired_kind_succeeds_and_a_missing_row_is_noticed() -> None:
+    with DemoProcess("--lease", "2s", "--jobs", "120") as demo:
+        addresses = demo.addresses()
+        repair = demo.line(r"repair read_document: (cp \S+ \S+)")[1]
+        jobs = JobQueue(postgres=addresses["postgres"], redis=addresses["redis"], prefix="demo:")
+        async with jobs:
+            dead = await first_dead(demo, jobs)
+            await asyncio.to_thread(subprocess.run, repair.split(), check=True)
+            await jobs.control.retry([dead])
+            assert (await jobs.result(dead, timeout=60))["kind"] == "dict"
+        with psycopg.connect(addresses["postgres"]) as connection:
+            assert connection.execute("DELETE FROM job_history WHERE id = %s", [dead]).rowcount == 1
+        demo.send(signal.SIGTERM)
+        code, summary = demo.summary()
+
+    assert code == 1
+    assert summary["lost"] == 1
+    assert summary["enqueued"] == 120
+    assert not summary["conserved"]
+
+
+async def first_dead(demo: DemoProcess, jobs: JobQueue) -> str:
+    """Wait until the document's job is dead, looking each second, as the demo does."""
+    where = Filter((Term("status", "=", Status.DEAD), Term("type", "=", "read_document")))
+    while not (found := await jobs.inspector.ids(where, 1)):
+        demo.line(r" *\d+ s ")
+    return found[0]
+
+
+@pytest.mark.timeout(180)
+def test_nothing_is_left_when_the_demo_is_killed() -> None:
+    with DemoProcess() as demo:
+        addresses = demo.addresses()
+        demo.line(r" *\d+ s ")
+        demo.send(signal.SIGKILL)
+        assert_nothing_left(folder_of(addresses["postgres"]), {int(pid) for pid in addresses["workers"].split()})

@@ -1,0 +1,72 @@
+"""Every failing kind of the demo really fails, and the others really work."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from jobconsole.demo.folder import FOLDER_VARIABLE, Folder, prepare
+from jobconsole.demo.hints import closed_port
+from jobconsole.demo.ledger import read_ledger
+from jobconsole.demo.material import find_material
+from jobconsole.demo.plan import Plan
+from queue_core import JobQueue, Worker
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Folder]:
+    """The demo's folder, with its tasks on a queue in memory."""
+    folder = prepare(tmp_path)
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
+    monkeypatch.setenv("JOBCONSOLE_CONFIG", str(folder.settings))
+    monkeypatch.setenv("JOBCONSOLE_JOBS__QUEUE_BACKEND", "memory")
+    yield folder
+    import_module("jobconsole.demo.tasks.app").ledger.cache_clear()
+
+
+async def drained(jobs: JobQueue, worker: Worker) -> None:
+    """Run the worker until nothing is left to do."""
+    running = asyncio.create_task(worker.run())
+    async for batch in jobs.bus.subscribe():
+        ended = batch.gap or any(event.event in {"completed", "dead"} for event in batch.events)
+        if ended and not (await jobs.inspector.conservation()).unfinished:
+            break
+    worker.stop()
+    await running
+
+
+async def test_a_wave_works_and_fails_as_it_should(folder: Folder) -> None:
+    jobs: JobQueue = import_module("jobconsole.demo.tasks").jobs
+    plan = Plan(find_material(folder.good / folder.document.name), folder, closed_port())
+    worker = Worker(jobs, concurrency=8)
+    async with jobs:
+        for order in plan.wave(60):
+            await jobs.enqueue_many(order.type, order.payloads)
+        await drained(jobs, worker)
+
+        counts = await jobs.inspector.conservation()
+        tallies = Counter({(tally.type, tally.outcome): tally.count for tally in await jobs.inspector.tallies()})
+    dead = {type_ for type_, outcome in tallies if outcome == "dead"}
+    assert dead == {
+        "parse_module",
+        "read_document",
+        "count_words",
+        "thumbnail",
+        "notify",
+        "pack_folder",
+        "archive_quickly",
+    }
+    assert counts.dead == 8
+    assert tallies["archive_quickly", "timed_out"] == 1
+    assert tallies["pack_folder", "completed"] == 1
+    assert counts.completed > 60
+
+    ledger = read_ledger(folder.ledger)
+    assert len(ledger.starts) == counts.completed + counts.dead
+    assert len(ledger.ends) == counts.completed
+    assert {"SyntaxError", "JSONDecodeError", "UnicodeDecodeError", "ConnectionRefusedError", "PackerDied"} <= set(
+        ledger.failures
+    )
