@@ -1,0 +1,8 @@
+"""`python -m jobconsole` is the command line."""
+
+import sys
+
+from jobconsole.cli.root import main
+
+if __name__ == "__main__":
+    sys.exit(main())

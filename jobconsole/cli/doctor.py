@@ -1,0 +1,80 @@
+"""`jobconsole doctor`: check the servers, the schema, the workers and the queues."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import TYPE_CHECKING
+
+from jobconsole.cli.failures import DONE, FAILED
+from jobconsole.cli.output import Output
+from jobconsole.cli.parsing import Parser, add_globals
+from jobconsole.cli.session import queue_of, settings_of
+from jobconsole.core.checks import Check, check_postgres, check_redis, check_work, unreachable, worst
+from queue_core.text import safe
+
+if TYPE_CHECKING:
+    from queue_core.queue import JobQueue
+
+_COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
+
+
+def add_arguments(parser: Parser) -> None:
+    """Declare the options."""
+    add_globals(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace, output: Output) -> int:
+    """Check everything that can be checked; what does not answer is a finding, not an error."""
+    settings = settings_of(options)
+
+    async def look() -> list[Check]:
+        jobs = queue_of(settings)
+        try:
+            store, delivery = await asyncio.gather(_store(jobs), _delivery(jobs))
+            return [*store, *delivery]
+        finally:
+            await jobs.close()
+
+    checks = asyncio.run(look())
+    if output.as_json:
+        output.json({"result": worst(checks), "checks": checks})
+    else:
+        _show(output, checks)
+    return FAILED if worst(checks) == "fail" else DONE
+
+
+async def _store(jobs: JobQueue) -> list[Check]:
+    from queue_core.errors import QueueCoreError
+
+    try:
+        facts = await jobs.inspector.facts()
+        checks = [Check("postgres", "ok", "answers"), *check_postgres(facts)]
+        if facts["schema"] != facts["schema_known"]:
+            return checks
+        return checks + check_work(await jobs.inspector.overview())
+    except (QueueCoreError, OSError) as error:
+        return [unreachable("postgres", str(error))]
+
+
+async def _delivery(jobs: JobQueue) -> list[Check]:
+    from queue_core.dispatch import DispatchUnavailable
+
+    if jobs.dispatcher is None:
+        return []
+    try:
+        return [Check("redis", "ok", "answers"), *check_redis(await jobs.dispatcher.facts())]
+    except (DispatchUnavailable, OSError) as error:
+        return [unreachable("redis", str(error))]
+
+
+def _show(output: Output, checks: list[Check]) -> None:
+    widest = max(len(check.name) for check in checks)
+    for check in checks:
+        word = output.paint(f"{check.level:<4}", _COLOURS[check.level])
+        output.line(f"{word}  {check.name:<{widest}}  {safe(check.said, 400)}")
+        if check.advice:
+            output.line(f"{'':<4}  {'':<{widest}}  -> {safe(check.advice, 400)}")
+    counts = {level: sum(1 for check in checks if check.level == level) for level in _COLOURS}
+    output.line(f"{counts['ok']} ok, {counts['warn']} to look at, {counts['fail']} failed")

@@ -1,0 +1,144 @@
+"""`jobconsole job enqueue`: one job from a type and a JSON object."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from jobconsole.cli.failures import DONE, UsageError, warn
+from jobconsole.cli.output import Output
+from jobconsole.cli.parsing import Parser, whole
+from jobconsole.cli.session import queue_of, settings_of
+from queue_core.errors import InvalidJob, ReadOnly
+
+if TYPE_CHECKING:
+    from queue_core.queue import JobQueue
+
+_ESCAPED = 6
+"""A character takes at most so many bytes more as a JSON escape."""
+
+_KINDS = {
+    list: "an array",
+    str: "a text",
+    int: "a number",
+    float: "a number",
+    bool: "true or false",
+    type(None): "null",
+}
+
+
+def add_arguments(verb: Parser) -> None:
+    """Declare the options."""
+    verb.add_argument("type", metavar="TYPE", help="the task's name")
+    verb.add_argument(
+        "payload", nargs="?", default="{}", metavar="JSON", help="an object of parameter names; - reads it"
+    )
+    verb.add_argument("--queue", metavar="NAME", help="(default: default)")
+    verb.add_argument("--priority", metavar="P", help="-128 to 127, or low, normal, high, urgent (default normal)")
+    verb.add_argument("--delay", metavar="T", help="due after this time, as in 5m")
+    verb.add_argument("--at", metavar="TIME", help="due at this time with its zone, as in 2030-01-31T09:00:00+01:00")
+    verb.add_argument("--tag", action="append", default=[], metavar="NAME", help="may be given several times")
+    verb.add_argument("--max-retries", type=whole(0, 1000), metavar="N", help="further attempts after the first")
+    verb.add_argument("--strict", action="store_true", help="refuse a type that no live worker announces")
+
+
+def run(options: argparse.Namespace, output: Output) -> int:
+    """Enqueue one job.
+
+    Raises:
+        InvalidJob, UsageError, ReadOnly, StoreUnavailable, SchemaError: nothing was written.
+    """
+    import asyncio
+
+    settings = settings_of(options)
+    if settings.read_only:
+        raise ReadOnly("job enqueue")
+    payload = _payload(options.payload, settings.jobs.limits.payload)
+    run_at = None if options.at is None else _time(options.at)
+
+    async def enqueue() -> int:
+        jobs = queue_of(settings)
+        try:
+            return await _enqueue(jobs, options, output, payload, run_at)
+        finally:
+            await jobs.close()
+
+    return asyncio.run(enqueue())
+
+
+async def _enqueue(
+    jobs: JobQueue, options: argparse.Namespace, output: Output, payload: Any, run_at: datetime | None
+) -> int:
+    if options.strict:
+        await jobs.open()
+        await _check_type(jobs, options.type)
+    # Not opened before: what is wrong with the job is said even when no server answers.
+    handle = await jobs.enqueue(
+        options.type,
+        payload,
+        queue=options.queue,
+        priority=options.priority,
+        delay=options.delay,
+        run_at=run_at,
+        max_retries=options.max_retries,
+        tags=options.tag,
+    )
+    if output.as_json:
+        output.json({"id": handle.id, "queue": handle.queue, "type": handle.type, "created": handle.created})
+    else:
+        output.line(handle.id)
+    # The job is in: its id must come out whatever becomes of the question below.
+    output.flush()
+    if not options.strict and not await _announced(jobs, options.type):
+        warn(f"no live worker announces the type '{options.type}'; the job waits until one does")
+    return DONE
+
+
+async def _announced(jobs: JobQueue, type_: str) -> bool:
+    overview = await jobs.inspector.overview()
+    return any(type_ in worker.types for worker in overview.workers if not worker.lost)
+
+
+async def _check_type(jobs: JobQueue, type_: str) -> None:
+    if not await _announced(jobs, type_):
+        raise UsageError(f"no live worker announces the type '{type_}'; nothing was enqueued")
+
+
+def _payload(argument: str, limit: int) -> dict[str, Any]:
+    text = argument
+    if argument == "-":
+        text = sys.stdin.read(limit * _ESCAPED + 1)
+        if len(text) > limit * _ESCAPED:
+            raise InvalidJob(f"the payload has more than {limit * _ESCAPED:,} bytes; the limit is {limit:,}")
+    payload = _decoded(text)
+    if not isinstance(payload, dict):
+        raise InvalidJob(f"the payload must be a JSON object of parameter names, not {_KINDS[type(payload)]}")
+    return payload
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except RecursionError:
+        raise InvalidJob("the payload is not JSON: it is nested too deeply") from None
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno} column {error.colno}"
+        raise InvalidJob(f"the payload is not JSON: {error.msg} at {where}") from None
+    except InvalidJob:
+        raise
+    except ValueError as error:  # a number of too many digits
+        raise InvalidJob(f"the payload is not JSON: {error}") from None
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise InvalidJob(f"the payload is not JSON: {name} has no JSON form")
+
+
+def _time(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidJob(f"'{text}' is no time; write it as in 2030-01-31T09:00:00+01:00") from None

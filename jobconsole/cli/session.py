@@ -1,0 +1,103 @@
+"""From the global options to settings and to a connected queue."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from jobconsole.cli.output import Output
+from jobconsole.settings import ConsoleSettings, read_settings
+from queue_core.errors import ConfigurationError, ReadOnly
+
+if TYPE_CHECKING:
+    from queue_core.queue import JobQueue
+
+Command = Callable[["JobQueue", argparse.Namespace, Output], Awaitable[int]]
+
+_NO_SERVERS = (
+    "no servers are configured: give --postgres-url and --redis-url, set JOBCONSOLE_JOBS__POSTGRES__URL and "
+    "JOBCONSOLE_JOBS__REDIS__URL, or write them into jobconsole.yaml ('jobconsole demo' needs none)"
+)
+
+
+def settings_of(options: argparse.Namespace) -> ConsoleSettings:
+    """Return the settings that the global options, the environment and the file give together.
+
+    Raises:
+        ConfigurationError: a setting is missing, unknown or contradictory.
+    """
+    return read_settings(
+        path=_given(options, "config"),
+        overrides={"jobs": _overrides(options)},
+        context=_given(options, "context"),
+        read_only=bool(_given(options, "read_only")),
+    )
+
+
+def postgres_url(settings: ConsoleSettings) -> str:
+    """Return the address of PostgreSQL.
+
+    Raises:
+        ConfigurationError: none is configured.
+    """
+    url = settings.jobs.postgres.url
+    if url is None:
+        raise ConfigurationError(
+            "no PostgreSQL is configured: give --postgres-url, set JOBCONSOLE_JOBS__POSTGRES__URL, "
+            "or write jobs.postgres.url into jobconsole.yaml"
+        )
+    return url.get_secret_value()
+
+
+def queue_of(settings: ConsoleSettings) -> JobQueue:
+    """Return the unopened queue of the settings.
+
+    Raises:
+        ConfigurationError: no servers are configured, or their mode cannot be used from outside.
+    """
+    from queue_core.queue import JobQueue
+
+    jobs = settings.jobs
+    if jobs.mode == "memory":
+        raise ConfigurationError("queue_backend 'memory' lives inside one process, where no command can reach it")
+    if jobs.postgres.url is None and jobs.redis.url is None:
+        raise ConfigurationError(_NO_SERVERS)
+    return JobQueue.from_settings(jobs)
+
+
+def connected(options: argparse.Namespace, output: Output, command: Command, changes: str = "") -> int:
+    """Run a command on an opened queue; `changes` names what a read-only connection refuses.
+
+    Raises:
+        ConfigurationError, ReadOnly, StoreUnavailable, SchemaError: nothing was done.
+    """
+    settings = settings_of(options)
+    if changes and settings.read_only:
+        raise ReadOnly(changes)
+
+    async def run() -> int:
+        async with queue_of(settings) as jobs:
+            return await command(jobs, options, output)
+
+    return asyncio.run(run())
+
+
+def _overrides(options: argparse.Namespace) -> dict[str, Any]:
+    overrides: dict[str, Any] = {"postgres": {}, "redis": {}}
+    for name, block, key in (
+        ("postgres_url", "postgres", "url"),
+        ("redis_url", "redis", "url"),
+        ("prefix", "redis", "prefix"),
+        ("timeout", "postgres", "timeout"),
+        ("timeout", "redis", "timeout"),
+    ):
+        value = _given(options, name)
+        if value is not None:
+            overrides[block][key] = value
+    return overrides
+
+
+def _given(options: argparse.Namespace, name: str) -> Any:
+    return getattr(options, name, None)

@@ -1,0 +1,36 @@
+"""`jobconsole ui`: the console."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from jobconsole.cli.failures import UsageError
+from jobconsole.cli.output import Output
+from jobconsole.cli.parsing import Parser, add_globals
+from jobconsole.cli.session import queue_of, settings_of
+
+
+def add_arguments(parser: Parser) -> None:
+    """Declare the options."""
+    add_globals(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace, output: Output) -> int:
+    """Open the console.
+
+    Raises:
+        UsageError: there is no terminal.
+        ConfigurationError: no servers are configured.
+    """
+    settings = settings_of(options)
+    queue_of(settings)
+    # Without a terminal, Textual would write escape sequences into a file and say that all is well.
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise Refused(
+            "the console needs a terminal; without one, 'jobconsole job list' and the other commands show more"
+        )
+    from jobconsole.tui.app import run_console
+
+    return int(run_console(settings, read_only=settings.read_only, context=settings.context))

@@ -1,0 +1,1 @@
+"""Metrics for Prometheus: read from the back-ends at each scrape, never counted here."""

@@ -1,0 +1,150 @@
+"""One read of all back-ends for a scrape: in parallel, within one time limit, shared by scrapes that overlap."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from queue_core.addresses import mask
+from queue_core.dispatch import Dispatcher
+from queue_core.inspection import Inspector, Overview, Tally
+from queue_core.text import safe
+
+T = TypeVar("T")
+logger = logging.getLogger("jobconsole.exporter")
+
+LIMIT = 2.5
+"""Seconds for a read of everything; below the 10 s of a scrape, and longer than a healthy store ever takes."""
+
+
+class Backend(NamedTuple):
+    """How the read of one back-end went."""
+
+    up: bool
+    # of this read
+    seconds: float
+    # failed reads since this process began
+    errors: int
+    # why it is not up, in one line
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one scrape is made of; without `overview`, the store could not be read."""
+
+    backends: Mapping[str, Backend]
+    overview: Overview | None = None
+    tallies: tuple[Tally, ...] = ()
+
+
+class _Stored(NamedTuple):
+    overview: Overview
+    tallies: tuple[Tally, ...]
+
+
+class _Answer(NamedTuple, Generic[T]):
+    backend: Backend
+    value: T | None
+
+
+class Reader:
+    """Reads the store through its inspector and asks the dispatcher whether it answers."""
+
+    def __init__(
+        self, inspector: Inspector, dispatcher: Dispatcher | None, store: str = "postgres", limit: float = LIMIT
+    ) -> None:
+        self._inspector = inspector
+        self._dispatcher = dispatcher
+        self._store = store
+        self._limit = limit
+        self._errors: dict[str, int] = {}
+        self._down: set[str] = set()
+        # a cancelled read of a frozen server may take its time to end; no second one is begun meanwhile
+        self._busy: dict[tuple[str, str], asyncio.Task[Any]] = {}
+        self._shared: dict[str, asyncio.Task[Reading]] = {}
+
+    async def read(self, patience: float | None = None) -> Reading:
+        """Return a fresh reading, within `patience` seconds if that is less than the limit.
+
+        Calls that overlap get the same one.
+        """
+        return await self._share("read", self._read, patience)
+
+    async def ping(self, patience: float | None = None) -> Reading:
+        """Return whether the back-ends answer, without reading anything else."""
+        return await self._share("ping", self._ping, patience)
+
+    async def _share(
+        self, what: str, begin: Callable[[float], Coroutine[Any, Any, Reading]], patience: float | None
+    ) -> Reading:
+        task = self._shared.get(what)
+        if task is None or task.done():
+            limit = self._limit if patience is None else min(patience, self._limit)
+            task = self._shared[what] = asyncio.create_task(begin(limit))
+        return await asyncio.shield(task)
+
+    async def _read(self, limit: float) -> Reading:
+        (backend, stored), others = await asyncio.gather(
+            self._within(limit, self._store, "read", self._stored), self._delivery(limit)
+        )
+        backends = {self._store: backend, **others}
+        return Reading(backends, stored.overview, stored.tallies) if stored else Reading(backends)
+
+    async def _ping(self, limit: float) -> Reading:
+        (backend, _), others = await asyncio.gather(
+            self._within(limit, self._store, "ping", self._inspector.ping), self._delivery(limit)
+        )
+        return Reading({self._store: backend, **others})
+
+    async def _stored(self) -> _Stored:
+        overview, tallies = await asyncio.gather(self._inspector.overview(), self._inspector.tallies())
+        return _Stored(overview, tuple(tallies))
+
+    async def _delivery(self, limit: float) -> dict[str, Backend]:
+        if self._dispatcher is None:
+            return {}
+        backend, _ = await self._within(limit, "redis", "ping", self._dispatcher.ping)
+        return {"redis": backend}
+
+    async def _within(
+        self, limit: float, name: str, what: str, begin: Callable[[], Coroutine[Any, Any, T]]
+    ) -> _Answer[T]:
+        began = time.monotonic()
+        task = self._busy.get((name, what))
+        if task is None or task.done():
+            task = self._busy[name, what] = asyncio.create_task(begin())
+        if not task.cancelling():
+            await asyncio.wait({task}, timeout=limit)
+        reason = _failure(task, limit)
+        if not task.done():
+            task.cancel()
+        self._note(name, reason)
+        seconds = time.monotonic() - began
+        backend = Backend(reason is None, seconds, self._errors.get(name, 0), reason or "")
+        return _Answer(backend, task.result() if reason is None else None)
+
+    def _note(self, name: str, reason: str | None) -> None:
+        """Count a failed read, and log it when the one before went well; one line for each change."""
+        if reason is not None:
+            self._errors[name] = self._errors.get(name, 0) + 1
+        if reason is not None and name not in self._down:
+            self._down.add(name)
+            logger.warning("%s cannot be read: %s", name, reason)
+        elif reason is None and name in self._down:
+            self._down.discard(name)
+            logger.warning("%s can be read again", name)
+
+
+def _failure(task: asyncio.Task[Any], limit: float) -> str | None:
+    """Return why a read gave nothing, or None when it gave something."""
+    if not task.done() or task.cancelled():
+        return f"no answer within {limit:g} s"
+    error = task.exception()
+    if error is None:
+        return None
+    return safe(mask(f"{type(error).__name__}: {' '.join(str(error).split())}"), 300)
