@@ -106,7 +106,8 @@ class Tally:
 
     queue: str
     type: str
-    # enqueued, completed, retried, dead, cancelled, released, crashed, timed_out, retried_by_operator, purged, expired
+    # enqueued, completed, retried, dead, cancelled, released; crashed and timed_out beside what became of the job;
+    # retried_by_operator, purged, expired_completed, expired_cancelled, expired_dead
     outcome: str
     count: int
     # microseconds
@@ -251,7 +252,10 @@ class Inspector(Protocol):
         ...
 
     async def cancel(self, ids: Sequence[str]) -> Changed:
-        """Move waiting jobs to cancelled; ask the workers of running ones to stop them."""
+        """Move waiting jobs to cancelled; ask the workers of running ones to stop them.
+
+        A running job may still complete or die before its worker hears of it, but it does not run again.
+        """
         ...
 
     async def pause(self, queue: str) -> bool:

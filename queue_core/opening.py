@@ -30,6 +30,8 @@ def open_parts(settings: JobsSettings) -> Parts:
     """
     if settings.mode == "postgres+redis":
         return _postgres_redis(settings)
+    if settings.mode == "postgres":
+        return _postgres(settings)
     if settings.mode == "memory":
         return _memory(settings)
     raise ConfigurationError(
@@ -51,6 +53,20 @@ def _postgres_redis(settings: JobsSettings) -> Parts:
         PostgresInspector(settings.postgres),
         RedisDispatcher(settings.redis, circuit),
         RedisEventBus(settings.redis, circuit),
+    )
+
+
+def _postgres(settings: JobsSettings) -> Parts:
+    from queue_core.stores.postgres.bus import PostgresEventBus
+    from queue_core.stores.postgres.delivery import PostgresDispatcher
+    from queue_core.stores.postgres.inspector import PostgresInspector
+    from queue_core.stores.postgres.store import PostgresStore
+
+    return Parts(
+        PostgresStore(settings.postgres, settings.retention),
+        PostgresInspector(settings.postgres),
+        PostgresDispatcher(settings.postgres),
+        PostgresEventBus(settings.postgres),
     )
 
 

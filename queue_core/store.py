@@ -23,7 +23,8 @@ class ClaimRequest(NamedTuple):
     limit: int
     # seconds
     lease: float
-    # ids that the dispatcher nominated; None: the store looks for the best ranks itself
+    # ids that the dispatcher nominated, which may be anything: what is not ready in this queue is passed over;
+    # None: the store looks for the best ranks itself
     ids: Sequence[str] | None = None
 
 
@@ -32,7 +33,7 @@ class Beat(NamedTuple):
 
     id: str
     token: int
-    # 0 to 100; None leaves the stored progress as it is
+    # 0 to 100, more and less are taken for that; never falls within an attempt; None leaves progress and message
     progress: int | None = None
     message: str = ""
 
@@ -71,7 +72,11 @@ class Heart(Protocol):
     """The heartbeat's own way into the store: blocking, used by one thread, on its own connection."""
 
     def beat(self, beat: WorkerBeat) -> BeatReply:
-        """Prolong the leases that still hold, record their progress, and renew the worker's entry."""
+        """Prolong the leases that still hold, record their progress, and renew the worker's entry.
+
+        A lease that expired holds until the job is reclaimed. A wish to cancel is told until the attempt ends, an order
+        once.
+        """
         ...
 
     def close(self) -> None:
@@ -100,7 +105,11 @@ class JobStore(Protocol):
         ...
 
     async def insert(self, jobs: Sequence[NewJob]) -> list[Inserted]:
-        """Write the jobs, all or none, as queued or scheduled, creating their queues; answer in the same order."""
+        """Write the jobs, all or none, as queued or scheduled, creating their queues; answer in the same order.
+
+        An unfinished job of the same id stays as it is. Who does not know whether an earlier insert was written asks
+        `finals` before inserting again: the job may have finished since.
+        """
         ...
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
@@ -108,19 +117,27 @@ class JobStore(Protocol):
         ...
 
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
-        """End attempts whose token still holds; refuse the others without changing anything."""
+        """End attempts whose token still holds; refuse the others without changing anything.
+
+        A token holds until the attempt was ended or the job reclaimed, also after the lease expired. The same outcome
+        again is accepted again and changes nothing: the first answer may have got lost. A job that somebody asked to
+        cancel is not retried nor released but cancelled.
+        """
         ...
 
     async def promote(self, limit: int) -> list[Ready]:
-        """Move due scheduled and retrying jobs to queued."""
+        """Move due scheduled and retrying jobs to queued, those that are due the longest; answer by rank."""
         ...
 
     async def next_due(self) -> float | None:
-        """Return the seconds until the next scheduled or retrying job is due, or None."""
+        """Return the seconds until the next scheduled or retrying job is due, 0 or less when it is, or None."""
         ...
 
     async def reclaim(self, limit: int) -> list[Reclaimed]:
-        """Move jobs whose lease expired to queued with one crash more, or bury them as poison at the third."""
+        """Move jobs whose lease expired to queued with one crash more, or bury them as poison at the third.
+
+        One that somebody asked to cancel is cancelled instead of queued.
+        """
         ...
 
     async def head(self, queue: str, limit: int) -> list[Ready]:
@@ -148,7 +165,7 @@ class JobStore(Protocol):
         ...
 
     async def retire(self, worker: str) -> None:
-        """Remove a worker's entry after its end."""
+        """Remove a worker's entry and its leaderships after its end."""
         ...
 
     async def upkeep(self) -> None:

@@ -141,10 +141,13 @@ class LocalEventBus:
         """Hand events on, one message a queue."""
         for queue, group in by_queue(events).items():
             self._numbers[queue] += 1
-            batch = EventBatch(queue, self._generation, self._numbers[queue], time.time(), tuple(group))
-            for mailbox in tuple(self._mailboxes):
-                mailbox.put(batch)
-            self._tell(event.id for event in group if event.event in _FINAL)
+            self.deliver(EventBatch(queue, self._generation, self._numbers[queue], time.time(), tuple(group)))
+
+    def deliver(self, batch: EventBatch) -> None:
+        """Hand a message, from here or from elsewhere, to every subscriber of this process."""
+        for mailbox in tuple(self._mailboxes):
+            mailbox.put(batch)
+        self._tell(event.id for event in batch.events if event.event in _FINAL)
 
     def _tell(self, finished: Iterable[str]) -> None:
         for job_id in finished:

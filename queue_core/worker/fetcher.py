@@ -19,6 +19,8 @@ BATCH = 500
 """Jobs claimed at a time: some 5 ms of the store."""
 WAIT = 5.0
 """Seconds of one blocking wait. Waking does not depend on it: it only bounds how long a stop can take unheard."""
+AT_ONCE = 0.001
+"""Seconds of a wait that only collects what is there."""
 POLL_FIRST, POLL_MOST = 0.05, 1.0
 """Seconds between two looks into the store without a dispatcher; growing while nothing is found, with jitter."""
 COOL_DOWN = 0.1
@@ -50,6 +52,8 @@ class Fetcher:
         self._resumed = asyncio.Event()
         self._resumed.set()
         self._poll = POLL_FIRST
+        # queues in which the store may have more than was asked for
+        self._unfinished: deque[str] = deque()
         # seconds of time.monotonic at which a claim last worked, for health
         self.worked_at = time.monotonic()
 
@@ -91,14 +95,15 @@ class Fetcher:
         try:
             taken = await self._take(queues, limit)
         except DispatchUnavailable:
-            await self._look(queues, limit)
+            await self._poll_store(queues, limit)
             return
         if taken is None:
             return
         if self.quiet:
             return  # told while waiting; the audit finds what was taken
         if taken.ids is None:
-            await self._look([taken.queue], limit)
+            if await self._look([taken.queue], limit) >= limit:
+                self._unfinished.append(taken.queue)
             return
         claims = await self._claim(taken.queue, limit, taken.ids)
         if len(claims) < len(taken.ids):
@@ -107,17 +112,25 @@ class Fetcher:
     async def _take(self, queues: Sequence[str], limit: int) -> Taken | None:
         if self._dispatcher is None:
             raise DispatchUnavailable("there is none")
+        if self._unfinished:
+            # A look that found all it asked for may have left some; the other queues still get their turn first.
+            taken = await self._dispatcher.take(queues, limit, AT_ONCE)
+            return taken or Taken(self._unfinished.popleft(), None)
         # A queue that cools down must not be waited past its time.
         return await self._dispatcher.take(queues, limit, WAIT if len(queues) == len(self._queues) else COOL_DOWN)
 
-    async def _look(self, queues: Sequence[str], limit: int) -> None:
-        """Ask the store for its best ranks, queue after queue; wait a little when there is nothing."""
+    async def _look(self, queues: Sequence[str], limit: int) -> int:
+        """Ask the store for its best ranks, queue after queue; return how many jobs were claimed."""
         found = 0
         for queue in queues:
             found += len(await self._claim(queue, limit - found, None))
             if found >= limit:
                 break
-        if found:
+        return found
+
+    async def _poll_store(self, queues: Sequence[str], limit: int) -> None:
+        """Look into the store without a dispatcher; wait a little when there is nothing."""
+        if await self._look(queues, limit):
             self._poll = POLL_FIRST
         else:
             await asyncio.sleep(self._poll * random.uniform(0.5, 1.0))

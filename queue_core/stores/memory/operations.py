@@ -10,15 +10,15 @@ from queue_core.stores.memory.state import MemoryState
 
 
 def retry(state: MemoryState, row: JobRow, spread: float = 0.0) -> bool:
-    """Move a dead or completed job to queued, or to scheduled when it is spread; token and crash count stay."""
+    """Move a dead or completed job to queued, or to scheduled when it is spread; token and crash count stay.
+
+    It queues up anew, so that a bulk retry does not push in front of live work.
+    """
     if row.status not in (Status.DEAD, Status.COMPLETED):
         return False
     now = state.clock.now()
     row.retry_count = 0
-    if spread > 0:
-        state.wait(row, Status.SCHEDULED, now + uniform(0, spread))
-    else:
-        state.ready(row, now)
+    state.again(row, Status.SCHEDULED if spread > 0 else Status.QUEUED, now + uniform(0, max(spread, 0.0)))
     state.totals.note(row, "retried_by_operator", now)
     return True
 

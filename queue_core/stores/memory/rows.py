@@ -37,7 +37,7 @@ class JobRow:
     """A job in whatever state it is. Times are seconds since the epoch."""
 
     given: NewJob
-    # order of arrival in this store, kept for life
+    # order of arrival in this store; only an operator's retry is a new arrival
     sequence: int
     status: Status
     created_at: float
@@ -72,7 +72,7 @@ class JobRow:
 
     @property
     def rank(self) -> int:
-        """The order in its queue, which retries and releases do not change."""
+        """The order in its queue, which the worker's retries and releases do not change."""
         return rank(self.given.priority, self.sequence)
 
     def ready(self) -> Ready:

@@ -58,12 +58,18 @@ class MemoryState:
         row.lease = Lease(self._token, worker, row.updated_at, row.updated_at + seconds)
         return row.lease
 
-    def ready(self, row: JobRow, run_at: float | None = None) -> None:
-        """Move a job to queued, due since a time when one is given; its rank is what it always was."""
-        self._move(row, Status.QUEUED, run_at)
+    def ready(self, row: JobRow) -> None:
+        """Move a job to queued, where its rank is what it always was."""
+        self._move(row, Status.QUEUED)
 
     def wait(self, row: JobRow, status: Status, run_at: float) -> None:
         """Move a job to scheduled or retrying, to be promoted at a time."""
+        self._move(row, status, run_at)
+
+    def again(self, row: JobRow, status: Status, run_at: float) -> None:
+        """Move a finished job to queued or scheduled, with the order of a job that arrives now."""
+        self._sequence += 1
+        row.sequence = self._sequence
         self._move(row, status, run_at)
 
     def finish(self, row: JobRow, status: Status) -> None:

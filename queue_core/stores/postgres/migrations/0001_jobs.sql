@@ -233,7 +233,8 @@ CREATE TABLE signature_minutes (
 ) WITH (fillfactor = 50);
 
 -- Jobs as people and the inspector see them, one view for each place that holds them and all of them together. updated_at
--- is the time of the last change, by which lists are ordered: in the history and the DLQ an index has that order.
+-- is the time of the last change, by which lists are ordered: in the history and the DLQ an index has that order. (The
+-- joins are LEFT so that the planner can leave them out where nobody asks for the queue's name.)
 CREATE VIEW running_jobs AS
     SELECT j.id, q.name AS queue, j.queue_id, j.type, 'running'::job_status AS status, j.priority, j.payload, j.tags,
            j.retry_count, j.max_retries, j.crashes, l.token, j.run_at, j.created_at, l.started_at,
@@ -241,7 +242,7 @@ CREATE VIEW running_jobs AS
            (SELECT a.signature FROM job_attempts a WHERE a.job_id = j.id ORDER BY a.token DESC LIMIT 1) AS signature,
            (SELECT a.kind FROM job_attempts a WHERE a.job_id = j.id ORDER BY a.token DESC LIMIT 1) AS kind,
            l.progress, l.message, l.worker, l.expires_at, l.cancel, NULL::timestamptz AS trashed_at
-      FROM leases l JOIN jobs j ON j.id = l.id JOIN queues q ON q.id = j.queue_id;
+      FROM leases l JOIN jobs j ON j.id = l.id LEFT JOIN queues q ON q.id = j.queue_id;
 
 CREATE VIEW waiting_jobs AS
     SELECT j.id, q.name AS queue, j.queue_id, j.type, j.status, j.priority, j.payload, j.tags,
@@ -251,7 +252,7 @@ CREATE VIEW waiting_jobs AS
            (SELECT a.kind FROM job_attempts a WHERE a.job_id = j.id ORDER BY a.token DESC LIMIT 1) AS kind,
            0::smallint AS progress, '' AS message, NULL::text AS worker, NULL::timestamptz AS expires_at, false AS cancel,
            NULL::timestamptz AS trashed_at
-      FROM jobs j JOIN queues q ON q.id = j.queue_id
+      FROM jobs j LEFT JOIN queues q ON q.id = j.queue_id
      WHERE NOT EXISTS (SELECT FROM leases l WHERE l.id = j.id);
 
 CREATE VIEW dead_jobs AS
@@ -259,7 +260,7 @@ CREATE VIEW dead_jobs AS
            d.retry_count, d.max_retries, d.crashes, d.last_token AS token, d.run_at, d.created_at, d.started_at,
            d.died_at AS finished_at, d.died_at AS updated_at, d.error, NULL::text AS result, d.signature, d.kind,
            d.progress, d.message, d.worker, NULL::timestamptz AS expires_at, false AS cancel, NULL::timestamptz AS trashed_at
-      FROM jobs_dead d JOIN queues q ON q.id = d.queue_id
+      FROM jobs_dead d LEFT JOIN queues q ON q.id = d.queue_id
      WHERE d.trashed_at IS NULL;
 
 CREATE VIEW trashed_jobs AS
@@ -267,7 +268,7 @@ CREATE VIEW trashed_jobs AS
            d.retry_count, d.max_retries, d.crashes, d.last_token AS token, d.run_at, d.created_at, d.started_at,
            d.died_at AS finished_at, d.trashed_at AS updated_at, d.error, NULL::text AS result, d.signature, d.kind,
            d.progress, d.message, d.worker, NULL::timestamptz AS expires_at, false AS cancel, d.trashed_at
-      FROM jobs_dead d JOIN queues q ON q.id = d.queue_id
+      FROM jobs_dead d LEFT JOIN queues q ON q.id = d.queue_id
      WHERE d.trashed_at IS NOT NULL;
 
 CREATE VIEW finished_jobs AS
@@ -278,7 +279,7 @@ CREATE VIEW finished_jobs AS
            (SELECT a.kind FROM job_attempts a WHERE a.job_id = h.id ORDER BY a.token DESC LIMIT 1) AS kind,
            CASE WHEN h.status = 'completed' THEN 100 ELSE 0 END::smallint AS progress, '' AS message, h.worker,
            NULL::timestamptz AS expires_at, false AS cancel, NULL::timestamptz AS trashed_at
-      FROM job_history h JOIN queues q ON q.id = h.queue_id;
+      FROM job_history h LEFT JOIN queues q ON q.id = h.queue_id;
 
 CREATE VIEW all_jobs AS
     SELECT * FROM running_jobs

@@ -1,0 +1,107 @@
+"""Delivery by PostgreSQL alone: NOTIFY tells the workers of each process which queues to look into."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from queue_core.delivery.hints import Hints
+from queue_core.dispatch import DispatchUnavailable, Due, Taken
+from queue_core.errors import StoreUnavailable
+from queue_core.job import Ready
+from queue_core.settings import PostgresSettings
+from queue_core.stores.postgres.lane import Lane
+from queue_core.stores.postgres.listening import Listener
+from queue_core.stores.postgres.sql import text_array
+
+GATHER = 0.02
+"""Seconds for which further offers of a queue ride on the notification that was just sent: NOTIFY takes a global lock,
+and a worker that was woken looks until nothing is left."""
+
+
+class PostgresDispatcher:
+    """See queue_core.dispatch.Dispatcher for what each method does. It holds no jobs, so there is nothing to lose."""
+
+    def __init__(self, settings: PostgresSettings) -> None:
+        self._lane = Lane(settings)
+        self._hints = Hints()
+        self._listener = Listener(settings, {"ready": self._hear}, self._hints.hint_all)
+        # seconds of time.monotonic at which each queue was last notified of
+        self._told: dict[str, float] = {}
+        self._late: set[str] = set()
+        self._late_task: asyncio.Task[None] | None = None
+
+    def _hear(self, queue: str) -> None:
+        self._hints.hint([queue])
+
+    async def offer(self, ready: Sequence[Ready]) -> None:
+        """Tell all processes of the queues of these jobs, at once or riding on a moment's others."""
+        now = time.monotonic()
+        queues = {job.queue for job in ready}
+        at_once = [queue for queue in queues if now - self._told.get(queue, float("-inf")) >= GATHER]
+        self._late |= queues.difference(at_once)
+        if self._late and (self._late_task is None or self._late_task.done()):
+            self._late_task = asyncio.create_task(self._tell_late())
+        await self._tell(at_once)
+
+    async def _tell_late(self) -> None:
+        await asyncio.sleep(GATHER)
+        late, self._late = self._late, set()
+        try:
+            await self._tell(sorted(late))
+        except DispatchUnavailable:
+            return  # the audit tells of them again
+
+    async def _tell(self, queues: Sequence[str]) -> None:
+        if not queues:
+            return
+        now = time.monotonic()
+        self._told.update(dict.fromkeys(queues, now))
+        try:
+            await self._lane.run("notify/send", {"channel": "queue_core_ready", "messages": text_array(queues)})
+        except StoreUnavailable as error:
+            raise DispatchUnavailable(str(error)) from error
+
+    async def schedule(self, due: Sequence[Due]) -> None:
+        """Do nothing: the promoter asks the store when the next job is due."""
+
+    async def take(self, queues: Sequence[str], limit: int, timeout: float) -> Taken | None:
+        """Wait until one of the queues may have ready jobs; the store is to be asked for them."""
+        self._listener.start()
+        return await self._hints.take(queues, timeout)
+
+    async def forget(self, queue: str, ids: Sequence[str]) -> None:
+        """Do nothing: no ids are held."""
+
+    async def lacking(self, queue: str, head: Sequence[Ready]) -> list[Ready]:
+        """Return the first of the ready jobs: whoever is idle should look, in case a notification was lost."""
+        return list(head[:1])
+
+    async def intact(self, queue: str) -> bool:
+        """Return True: there is nothing to lose."""
+        return True
+
+    async def mark(self, queue: str) -> None:
+        """Do nothing: it was never in doubt."""
+
+    async def ping(self) -> float:
+        """Return the seconds that one round trip takes."""
+        start = time.perf_counter()
+        try:
+            await self._lane.run("notify/probe")
+        except StoreUnavailable as error:
+            raise DispatchUnavailable(str(error)) from error
+        return time.perf_counter() - start
+
+    async def facts(self) -> dict[str, Any]:
+        """Return nothing: the inspector tells all about the server."""
+        return {}
+
+    async def close(self) -> None:
+        """Disconnect; doing it twice is safe."""
+        if self._late_task is not None:
+            await asyncio.gather(self._late_task, return_exceptions=True)
+        await self._listener.close()
+        await self._lane.close()

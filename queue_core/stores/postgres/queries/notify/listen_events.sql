@@ -1,0 +1,2 @@
+-- Be told of lifecycle events.
+LISTEN queue_core_events

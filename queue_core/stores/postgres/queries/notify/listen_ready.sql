@@ -1,0 +1,2 @@
+-- Be told of queues with ready jobs.
+LISTEN queue_core_ready

@@ -1,0 +1,2 @@
+-- Show whether the connection is still there.
+SELECT 1
