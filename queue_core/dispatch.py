@@ -52,7 +52,7 @@ class Dispatcher(Protocol):
         ...
 
     async def forget(self, queue: str, ids: Sequence[str]) -> None:
-        """Drop candidates that are no longer ready; no ids: the look that the last `take` led to found nothing left."""
+        """Drop candidates that are no longer ready."""
         ...
 
     async def lacking(self, queue: str, head: Sequence[Ready]) -> list[Ready]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
@@ -44,10 +45,13 @@ class JobQueue:
         postgres: str | None = None,
         redis: str | None = None,
         prefix: str | None = None,
+        sqlite: str | os.PathLike[str] | None = None,
         memory: bool = False,
         settings: JobsSettings | None = None,
     ) -> None:
-        self.settings = settings or settings_from(postgres=postgres, redis=redis, prefix=prefix, memory=memory)
+        self.settings = settings or settings_from(
+            postgres=postgres, redis=redis, prefix=prefix, sqlite=sqlite, memory=memory
+        )
         self._parts = open_parts(self.settings)
         self._enqueueing = Enqueueing(self._parts, self.settings)
         self._results = Results(self._parts)

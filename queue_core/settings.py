@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from datetime import timedelta
 from typing import Annotated, Any, Literal
@@ -77,6 +78,15 @@ def _masked(value: SecretStr) -> str:
     return mask(value.get_secret_value())
 
 
+def _sqlite_path(value: object) -> str:
+    path = os.fspath(value) if isinstance(value, str | os.PathLike) else value
+    if not isinstance(path, str) or not path or "\0" in path:
+        raise ValueError("the path of the SQLite file is a text that is not empty")
+    if path == ":memory:" or path.startswith("file:"):
+        raise ValueError("SQLite needs the path of a file that processes share; queue_backend 'memory' keeps no file")
+    return path
+
+
 def _prefix(value: object) -> str:
     text = str(value)
     if "{" in text or "}" in text:
@@ -95,6 +105,7 @@ PostgresUrl = Annotated[SecretStr, AfterValidator(_postgres_url), PlainSerialize
 """A checked URL; its password is masked in every form but `get_secret_value()`."""
 RedisUrl = Annotated[SecretStr, AfterValidator(_redis_url), PlainSerializer(_masked, when_used="json")]
 """A checked URL; its password is masked in every form but `get_secret_value()`."""
+SqlitePath = Annotated[str, BeforeValidator(_sqlite_path)]
 
 
 class Model(BaseModel):
@@ -120,6 +131,13 @@ class RedisSettings(Model):
     prefix: Prefix = "jobs:"
     # seconds to wait for an answer before going on without Redis
     timeout: Duration = 2.0
+
+
+class SqliteSettings(Model):
+    # beside the file SQLite keeps two more, with -wal and -shm behind its name; all three belong together
+    path: SqlitePath = "jobs.db"
+    # seconds to wait for the file's lock or an answer before StoreUnavailable
+    timeout: Duration = 10.0
 
 
 class Defaults(Model):
@@ -153,6 +171,7 @@ class JobsSettings(Model):
     queue_backend: Literal["redis", "postgres", "sqlite", "memory"] = "postgres"
     postgres: PostgresSettings = PostgresSettings()
     redis: RedisSettings = RedisSettings()
+    sqlite: SqliteSettings = SqliteSettings()
     defaults: Defaults = Defaults()
     retention: RetentionSettings = RetentionSettings()
     limits: Limits = Limits()
@@ -170,21 +189,31 @@ class JobsSettings(Model):
 
 
 def settings_from(
-    *, postgres: str | None = None, redis: str | None = None, prefix: str | None = None, memory: bool = False
+    *,
+    postgres: str | None = None,
+    redis: str | None = None,
+    prefix: str | None = None,
+    sqlite: str | os.PathLike[str] | None = None,
+    memory: bool = False,
 ) -> JobsSettings:
     """Return settings made from addresses alone.
 
     Raises:
-        ConfigurationError: no address, or one that cannot be understood.
+        ConfigurationError: no address, one that cannot be understood, or addresses of two stores.
     """
-    if not (postgres or redis or memory):
-        raise ConfigurationError("a JobQueue needs addresses: postgres=… and redis=…, or memory=True, or settings=…")
-    backend = "memory" if memory else "redis" if redis else "postgres"
+    if not (postgres or redis or memory or sqlite is not None):
+        raise ConfigurationError(
+            "a JobQueue needs addresses: postgres=… and redis=…, or sqlite=…, or memory=True, or settings=…"
+        )
+    if sqlite is not None and (postgres or redis or memory):
+        raise ConfigurationError("sqlite=… is a store of its own: give it without postgres=…, redis=… and memory=True")
+    backend = "sqlite" if sqlite is not None else "memory" if memory else "redis" if redis else "postgres"
     try:
         return JobsSettings(
             queue_backend=backend,  # type: ignore[arg-type]
             postgres=PostgresSettings.model_validate({"url": postgres}),
             redis=RedisSettings.model_validate({"url": redis, **({} if prefix is None else {"prefix": prefix})}),
+            sqlite=SqliteSettings.model_validate({} if sqlite is None else {"path": sqlite}),
         )
     except ValidationError as error:
         raise ConfigurationError(error.errors()[0]["msg"].removeprefix("Value error, ")) from None

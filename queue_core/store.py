@@ -62,7 +62,7 @@ class BeatReply(NamedTuple):
 
     # ids whose lease is over: stop them, their writes will be refused
     lost: tuple[str, ...]
-    # ids that somebody asked to cancel
+    # ids of all jobs of this worker that somebody asked to cancel, whether their leases were in the beat or not
     cancel: tuple[str, ...]
     # "", "quiet", "resume" or "stop"
     command: str

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager, suppress
-from typing import Any, NamedTuple
+from contextlib import asynccontextmanager
+from typing import Any
 from uuid import uuid4
 from weakref import WeakSet
 
+from queue_core.delivery.hints import Hints
 from queue_core.dispatch import Due, Taken
 from queue_core.events import Event, EventBatch, EventName, by_queue
 from queue_core.job import Ready
@@ -21,72 +22,30 @@ BUFFER = 1000
 _FINAL = frozenset({EventName.COMPLETED, EventName.DEAD, EventName.CANCELLED})
 
 
-class _Waiter(NamedTuple):
-    queues: Sequence[str]
-    limit: int
-    answer: asyncio.Future[Taken]
-
-
 class LocalDispatcher:
-    """Counts what was offered and wakes one waiter for it; which jobs these are, the store knows."""
+    """Wakes one waiter for each job that is offered; which jobs these are, the store knows."""
 
     def __init__(self) -> None:
-        # jobs offered in all, of these handed out to takers, and offered when somebody last looked; by queue
-        self._offered: Counter[str] = Counter()
-        self._taken: Counter[str] = Counter()
-        self._looked: Counter[str] = Counter()
-        self._waiting: deque[_Waiter] = deque()
+        self._hints = Hints()
 
     async def offer(self, ready: Sequence[Ready]) -> None:
-        """Note that these jobs are ready and wake those who wait for them, the longest waiting first."""
-        self._offered.update(job.queue for job in ready)
-        self._serve()
+        """Wake those who wait for the queues of these jobs, the longest waiting first; keep the hint for who comes."""
+        for job in ready:
+            self._hints.hint([job.queue])
 
     async def schedule(self, due: Sequence[Due]) -> None:
         """Do nothing: the promoter asks the store when the next job is due."""
 
     async def take(self, queues: Sequence[str], limit: int, timeout: float) -> Taken | None:
         """Wait until one of the queues may have ready jobs; the store is to be asked for them."""
-        answer: asyncio.Future[Taken] = asyncio.get_running_loop().create_future()
-        waiter = _Waiter(queues, limit, answer)
-        self._waiting.append(waiter)
-        self._serve()
-        try:
-            await asyncio.wait([answer], timeout=timeout)
-        except asyncio.CancelledError:
-            if answer.done():
-                self._offered[answer.result().queue] += limit  # at worst somebody looks in vain
-                self._serve()
-            raise
-        finally:
-            with suppress(ValueError):
-                self._waiting.remove(waiter)
-        return answer.result() if answer.done() else None
-
-    def _serve(self) -> None:
-        """Answer the waiters for whom something was offered; the others keep their places."""
-        self._waiting = deque(waiter for waiter in self._waiting if not self._answer(waiter))
-
-    def _answer(self, waiter: _Waiter) -> bool:
-        queue = next((queue for queue in waiter.queues if self._left(queue)), None)
-        if queue is None or waiter.answer.done():
-            return False
-        self._taken[queue] += min(waiter.limit, self._left(queue))
-        self._looked[queue] = self._offered[queue]
-        waiter.answer.set_result(Taken(queue, None))
-        return True
-
-    def _left(self, queue: str) -> int:
-        return self._offered[queue] - self._taken[queue]
+        return await self._hints.take(queues, timeout)
 
     async def forget(self, queue: str, ids: Sequence[str]) -> None:
-        """Count these jobs as taken; none: all that were offered before the last look, which found the queue empty."""
-        until = self._taken[queue] + len(ids) if ids else self._looked[queue]
-        self._taken[queue] = min(self._offered[queue], max(self._taken[queue], until))
+        """Do nothing: no ids are held."""
 
     async def lacking(self, queue: str, head: Sequence[Ready]) -> list[Ready]:
-        """Return as many of the first ready jobs as were not offered, so that somebody looks for them."""
-        return list(head[self._left(queue) :])
+        """Return the first of the ready jobs: whoever is idle should look."""
+        return list(head[:1])
 
     async def intact(self, queue: str) -> bool:
         """Return True: what is in this process does not go before it."""
@@ -100,8 +59,8 @@ class LocalDispatcher:
         return 0.0
 
     async def facts(self) -> dict[str, Any]:
-        """Return how many jobs are offered and how many workers wait."""
-        return {"backend": "memory", "offered": sum(map(self._left, self._offered)), "waiting": len(self._waiting)}
+        """Return nothing: there is no server."""
+        return {}
 
     async def close(self) -> None:
         """Nothing is connected."""

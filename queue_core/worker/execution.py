@@ -49,8 +49,8 @@ async def _in_thread(
         attempt.thread = threading.get_ident()
         try:
             return definition.function(*args, **payload)
-        except StopIteration as error:
-            raise RuntimeError("the handler raised StopIteration") from error  # no future can carry it
+        except (StopIteration, GeneratorExit) as error:  # to a coroutine these mean its own end
+            raise RuntimeError(f"the handler raised {type(error).__name__}") from error
         finally:
             attempt.thread = None
 

@@ -59,12 +59,19 @@ class DemoProcess:
 
     def addresses(self) -> dict[str, str]:
         """Wait until the demo has said where everything is."""
-        found = {name: self.line(rf"{name}: (\S+)")[1] for name in ("postgres", "redis", "metrics")}
-        return found | {"workers": self.line(r"workers: ([\d ]+)$")[1]}
+        return {name: self.line(rf"{name}: (\S+)")[1] for name in ("postgres", "redis", "metrics")}
+
+    def workers(self) -> set[int]:
+        """Wait until the demo has named its worker processes."""
+        return set(map(int, self.line(r"workers: ([\d ]+)$")[1].split()))
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal to the demo's own process."""
         self._process.send_signal(number)
+
+    def end(self) -> int:
+        """Wait for the end, and return the exit code."""
+        return self._process.wait(PATIENCE_SECONDS)
 
     def summary(self) -> tuple[int, dict[str, Any]]:
         """Wait for the end, and return the exit code with the one object on stdout."""

@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import subprocess
+import sys
 import urllib.request
 
 import psycopg
@@ -12,6 +13,7 @@ from queue_core import JobQueue
 from queue_core.filters import Filter, Term
 from queue_core.states import Status
 from tests.acceptance.demo_process import DemoProcess, assert_nothing_left, folder_of
+from tests.acceptance.terminal import in_a_terminal
 
 COUNTS = {"enqueued", "completed", "dead", "cancelled", "unfinished"}
 KEYS = {*COUNTS, "retries", "lost", "stale_writes", "stale_refused", "seconds"}
@@ -20,7 +22,7 @@ KEYS = {*COUNTS, "retries", "lost", "stale_writes", "stale_refused", "seconds"}
 @pytest.mark.timeout(180)
 def test_a_short_run_loses_nothing_and_leaves_nothing() -> None:
     with DemoProcess("--seconds", "8", "--lease", "2s") as demo:
-        addresses = demo.addresses()
+        addresses, workers = demo.addresses(), demo.workers()
         with urllib.request.urlopen(addresses["metrics"], timeout=30) as answer:
             assert b"queue_size" in answer.read()
         code, summary = demo.summary()
@@ -35,14 +37,15 @@ def test_a_short_run_loses_nothing_and_leaves_nothing() -> None:
     assert summary["crashed"] > 0
     assert len(summary["failures"]) >= 4, summary
     assert summary["metrics_agree"] is True
-    assert_nothing_left(folder_of(addresses["postgres"]), {int(pid) for pid in addresses["workers"].split()})
+    assert_nothing_left(folder_of(addresses["postgres"]), workers)
 
 
 @pytest.mark.timeout(180)
-async def test_a_repaired_kind_succeeds_and_a_missing_row_is_noticed() -> None:
+async def test_a_repaired_kind_succeeds_and_what_was_done_to_the_rows_is_noticed() -> None:
     with DemoProcess("--lease", "2s", "--jobs", "120") as demo:
         addresses = demo.addresses()
         repair = demo.line(r"repair read_document: (cp \S+ \S+)")[1]
+        demo.workers()
         jobs = JobQueue(postgres=addresses["postgres"], redis=addresses["redis"], prefix="demo:")
         async with jobs:
             dead = await first_dead(demo, jobs)
@@ -51,11 +54,17 @@ async def test_a_repaired_kind_succeeds_and_a_missing_row_is_noticed() -> None:
             assert (await jobs.result(dead, timeout=60))["kind"] == "dict"
         with psycopg.connect(addresses["postgres"]) as connection:
             assert connection.execute("DELETE FROM job_history WHERE id = %s", [dead]).rowcount == 1
+            # What a write by an attempt before the last one would leave.
+            connection.execute(
+                "UPDATE job_history SET last_token = last_token - 1 "
+                "WHERE id = (SELECT id FROM job_history WHERE status = 'completed' LIMIT 1)"
+            )
         demo.send(signal.SIGTERM)
         code, summary = demo.summary()
 
     assert code == 1
     assert summary["lost"] == 1
+    assert summary["stale_writes"] == 1
     assert summary["enqueued"] == 120
     assert not summary["conserved"]
 
@@ -71,7 +80,29 @@ async def first_dead(demo: DemoProcess, jobs: JobQueue) -> str:
 @pytest.mark.timeout(180)
 def test_nothing_is_left_when_the_demo_is_killed() -> None:
     with DemoProcess() as demo:
-        addresses = demo.addresses()
+        addresses, workers = demo.addresses(), demo.workers()
         demo.line(r" *\d+ s ")
         demo.send(signal.SIGKILL)
-        assert_nothing_left(folder_of(addresses["postgres"]), {int(pid) for pid in addresses["workers"].split()})
+        assert_nothing_left(folder_of(addresses["postgres"]), workers)
+
+
+@pytest.mark.timeout(180)
+def test_a_second_signal_ends_it_at_once_and_leaves_nothing() -> None:
+    with DemoProcess() as demo:
+        addresses, workers = demo.addresses(), demo.workers()
+        demo.line(r" *\d+ s ")
+        demo.send(signal.SIGINT)
+        demo.line("the producer has stopped")
+        demo.send(signal.SIGINT)
+        assert demo.end() == 130
+    assert_nothing_left(folder_of(addresses["postgres"]), workers)
+
+
+@pytest.mark.timeout(180)
+def test_in_a_terminal_the_console_opens_and_the_sum_follows() -> None:
+    code, screen = in_a_terminal([sys.executable, "-m", "jobconsole", "demo", "--seconds", "6", "--lease", "2s"])
+    assert code == 0, screen[-2000:]
+    opened, closed = screen.index("\x1b[?1049h"), screen.index("\x1b[?1049l")
+    assert screen.index("workers: ") < opened
+    assert "Dead letters" in screen[opened:closed]
+    assert "lost 0, stale writes 0" in screen[closed:]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 import psycopg
+import pytest
 
-from queue_core.settings import PostgresSettings
+from queue_core.settings import JobsSettings, PostgresSettings, RedisSettings
 from queue_core.stores.memory.inspector import MemoryInspector
 from queue_core.stores.memory.store import MemoryStore
 from queue_core.testing import FakeClock
@@ -67,8 +69,38 @@ async def _advance(url: str, seconds: float) -> None:
         await connection.execute((QUERIES / "advance.sql").read_bytes(), {"seconds": seconds})
 
 
+@contextmanager
+def emptied(url: str) -> Iterator[str]:
+    """Give an address of a store, and leave the store empty."""
+    try:
+        yield url
+    finally:
+        empty(url)
+
+
+def empty(url: str) -> None:
+    """Leave nothing in the database's store."""
+    with psycopg.connect(url) as connection:
+        connection.execute((QUERIES / "empty.sql").read_bytes())
+
+
 OPENERS: dict[str, tuple[str | None, Callable[[str | None], Opener]]] = {
     # mode -> the fixture with its address, and its opener
     "memory": (None, memory),
-    "postgres": ("postgres_url", postgres),
+    "postgres": ("empty_store_url", postgres),
 }
+
+
+def settings_of(mode: str, request: pytest.FixtureRequest) -> JobsSettings:
+    """Return the settings of a queue object in this mode, with addresses of servers that hold nothing."""
+    if mode == "memory":
+        return JobsSettings(queue_backend="memory")
+    postgres = PostgresSettings(url=request.getfixturevalue("empty_store_url"))
+    if mode == "postgres":
+        return JobsSettings(queue_backend="postgres", postgres=postgres)
+    redis = RedisSettings(url=request.getfixturevalue("redis_url"), prefix=request.getfixturevalue("redis_prefix"))
+    return JobsSettings(queue_backend="redis", postgres=postgres, redis=redis)
+
+
+MODES = ("memory", "postgres", "postgres+redis")
+"""What a queue object can be made of: store and delivery."""

@@ -41,6 +41,15 @@ async def test_a_running_job_goes_on_until_its_worker_hears_of_it(world: World) 
     assert (job.status, job.cancel_requested) == ("cancelled", False)
 
 
+async def test_its_worker_hears_of_it_with_any_beat_and_nobody_else_does(world: World) -> None:
+    """Most beats carry only what has news; the wish must not wait for the next one that carries all."""
+    claim, other = await world.running(), await world.running()
+    await world.inspector.cancel([claim.id])
+    assert (await world.beat()).cancel == (claim.id,)
+    assert (await world.beat(held(other))).cancel == (claim.id,)
+    assert (await world.beat(worker="worker-2")).cancel == ()
+
+
 async def test_asking_twice_changes_nothing(world: World) -> None:
     claim = await world.running()
     await world.inspector.cancel([claim.id])

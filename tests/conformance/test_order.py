@@ -1,7 +1,9 @@
-"""A job keeps its place in the order of its queue, whatever happens to it in between."""
+"""A job keeps its place in the order of its queue, until an operator retries it."""
+
+import pytest
 
 from queue_core.job import Claim
-from tests.conformance.making import LEASE
+from tests.conformance.making import LEASE, outcome
 from tests.conformance.world import World
 
 
@@ -38,19 +40,22 @@ async def test_a_reclaimed_job_is_first_again(world: World) -> None:
     assert await world.claim_ids() == [claim.id, *others]
 
 
-async def test_a_job_out_of_the_dlq_is_first_again(world: World) -> None:
+@pytest.mark.parametrize("kind", ["dead", "completed"])
+async def test_what_an_operator_retries_queues_up_behind_live_work(world: World, kind: str) -> None:
     claim, others = await first_of_three(world)
-    await world.settle(claim, "dead")
+    await world.settle(claim, kind)
     (ready,) = (await world.inspector.retry([claim.id])).ready
-    assert ready.rank == claim.rank
-    assert await world.claim_ids() == [claim.id, *others]
+    assert ready.rank > claim.rank
+    later = await world.insert()
+    assert await world.claim_ids() == [*others, claim.id, later]
 
 
-async def test_a_completed_job_that_runs_again_is_first_again(world: World) -> None:
-    claim, others = await first_of_three(world)
-    await world.settle(claim, "completed")
-    await world.inspector.retry([claim.id])
-    assert await world.claim_ids() == [claim.id, *others]
+async def test_an_operators_retry_of_many_keeps_the_order_of_the_ids(world: World) -> None:
+    ids = await world.insert_many(5)
+    await world.store.settle([outcome(claim, "dead") for claim in await world.claim(5)])
+    urgent = (await world.ended("dead", priority=20)).id
+    await world.inspector.retry([ids[3], ids[1], urgent, ids[4]])
+    assert await world.claim_ids() == [urgent, ids[3], ids[1], ids[4]]
 
 
 async def test_a_promoted_job_stands_where_it_arrived(world: World) -> None:

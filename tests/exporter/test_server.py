@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
+from pydantic import SecretStr
 
 from jobconsole.embedded.servers import EmbeddedServers
 from jobconsole.exporter.reading import Reader
@@ -33,7 +34,9 @@ SLACK = 5.0
 
 def settings(postgres_url: str, redis_url: str) -> JobsSettings:
     return JobsSettings(
-        queue_backend="redis", postgres=PostgresSettings(url=postgres_url), redis=RedisSettings(url=redis_url)
+        queue_backend="redis",
+        postgres=PostgresSettings(url=SecretStr(postgres_url)),
+        redis=RedisSettings(url=SecretStr(redis_url)),
     )
 
 

@@ -7,16 +7,16 @@ import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
 
 from redis.asyncio.client import PubSub
 
 from queue_core.delivery.circuit import Circuit
-from queue_core.delivery.redis.client import make_client, within
-from queue_core.delivery.redis.keys import Keys
-from queue_core.delivery.redis.scripts import Scripts
+from queue_core.delivery.redis.reaching import within
 from queue_core.dispatch import DispatchUnavailable
 from queue_core.events import Event, EventBatch, by_queue, decode_message, encode_events
+from queue_core.redis.client import make_client
+from queue_core.redis.keys import Keys
+from queue_core.redis.scripts import Call, Scripts
 from queue_core.settings import RedisSettings
 
 LARGEST = 1000
@@ -38,7 +38,7 @@ class RedisEventBus:
         self._keys = Keys(settings.prefix)
         self._client = make_client(settings)
         self._listening = make_client(settings, blocking=True)
-        self._scripts = Scripts(self._client)
+        self._scripts = Scripts(self._client, "queue_core.delivery.redis")
 
     async def publish(self, events: Sequence[Event]) -> None:
         """Send events, many in one message; failing to is never an error of the caller."""
@@ -55,7 +55,7 @@ class RedisEventBus:
         except DispatchUnavailable:
             return  # events are hints; whoever shows state reads the store
 
-    def _message(self, queue: str, events: Sequence[Event]) -> tuple[str, list[str], list[Any]]:
+    def _message(self, queue: str, events: Sequence[Event]) -> Call:
         keys = [self._keys.of(queue, name) for name in ("eseq", "gen", "waiters")]
         at = f"{time.time():.3f}"
         finished = [event.id for event in events if event.event in _FINAL]
@@ -67,7 +67,7 @@ class RedisEventBus:
             encode_events(events),
             *finished,
         ]
-        return "publish", keys, args
+        return Call("publish", keys, args)
 
     async def subscribe(self) -> AsyncIterator[EventBatch]:
         """Yield batches as they come, for ever; reconnects by itself and reports what it may have missed as a gap."""

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 from queue_core.delivery.circuit import Circuit
-from queue_core.delivery.redis.client import make_client, within
-from queue_core.delivery.redis.keys import Keys
-from queue_core.delivery.redis.scripts import Scripts
+from queue_core.delivery.redis.reaching import within
 from queue_core.dispatch import Due, Taken
 from queue_core.job import Ready
+from queue_core.redis.client import make_client
+from queue_core.redis.keys import Keys
+from queue_core.redis.scripts import Call, Scripts
 from queue_core.settings import RedisSettings
 
 CHUNK = 1000
@@ -27,27 +28,36 @@ def _chunks(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
 
 
 class RedisDispatcher:
-    """See queue_core.dispatch.Dispatcher for what each method does."""
+    """See queue_core.dispatch.Dispatcher for what each method does.
 
-    def __init__(self, settings: RedisSettings, circuit: Circuit) -> None:
+    `ready` and `hints` name the two sets of a queue. Where the store is in this Redis, too, `pending` is the name of its
+    own set of ready jobs, and it needs no hints.
+    """
+
+    def __init__(
+        self, settings: RedisSettings, circuit: Circuit, ready: str = "pending", hints: str | None = "scheduled"
+    ) -> None:
         self._timeout = settings.timeout
         self._circuit = circuit
+        self._ready = ready
+        self._sets = [ready] if hints is None else [ready, hints]
+        self._hints = hints
         self._keys = Keys(settings.prefix)
         self._client = make_client(settings)
         # Blocking pops wait on their own connections, which never hold up a short command.
         self._blocking = make_client(settings, blocking=True)
-        self._scripts = Scripts(self._client)
+        self._scripts = Scripts(self._client, "queue_core.delivery.redis")
 
     async def offer(self, ready: Sequence[Ready]) -> None:
         """Make these jobs known and wake as many waiting workers; offering again is harmless."""
         groups: dict[str, list[Ready]] = {}
         for job in ready:
             groups.setdefault(job.queue, []).append(job)
-        calls: list[tuple[str, list[str], list[Any]]] = []
+        calls: list[Call] = []
         for queue, jobs in groups.items():
-            keys = [self._keys.of(queue, name) for name in ("pending", "scheduled")]
+            keys = [self._keys.of(queue, name) for name in self._sets]
             calls += [
-                ("offer", keys, [part for job in chunk for part in (job.rank, job.id)]) for chunk in _chunks(jobs)
+                Call("offer", keys, [part for job in chunk for part in (job.rank, job.id)]) for chunk in _chunks(jobs)
             ]
         async with within(self._timeout, self._circuit):
             for some in _chunks(calls):
@@ -55,32 +65,34 @@ class RedisDispatcher:
 
     async def schedule(self, due: Sequence[Due]) -> None:
         """Note when these jobs become ready, as a hint for the promoter."""
+        if self._hints is None:
+            return
         groups: dict[str, dict[str, int]] = {}
         for job in due:
             groups.setdefault(job.queue, {})[job.id] = int(job.due * 1000)
         async with within(self._timeout, self._circuit):
             pipeline = self._client.pipeline(transaction=False)
             for queue, scores in groups.items():
-                pipeline.zadd(self._keys.of(queue, "scheduled"), scores)
+                pipeline.zadd(self._keys.of(queue, self._hints), scores)
             await pipeline.execute()
 
     async def take(self, queues: Sequence[str], limit: int, timeout: float) -> Taken | None:
         """Wait until one of the queues has candidates, first in the order given, and take up to `limit` of them."""
-        keys = [self._keys.of(queue, "pending") for queue in queues]
+        keys = [self._keys.of(queue, self._ready) for queue in queues]
         # The server ends the wait; a little more time here for the answer's way.
         async with within(timeout + self._timeout, self._circuit):
             found: Any = await self._blocking.bzmpop(timeout, len(keys), keys, min=True, count=limit)
         if not found:
             return None
         key, members = found
-        return Taken(self._keys.queue_of(key, "pending"), [member for member, _ in members])
+        return Taken(self._keys.queue_of(key, self._ready), [member for member, _ in members])
 
     async def forget(self, queue: str, ids: Sequence[str]) -> None:
         """Drop candidates that are no longer ready."""
         async with within(self._timeout, self._circuit):
             for chunk in _chunks(ids):
                 pipeline = self._client.pipeline(transaction=False)
-                for name in ("pending", "scheduled"):
+                for name in self._sets:
                     pipeline.zrem(self._keys.of(queue, name), *chunk)
                 await pipeline.execute()
 
@@ -89,7 +101,7 @@ class RedisDispatcher:
         missing: list[Ready] = []
         async with within(self._timeout, self._circuit):
             for chunk in _chunks(head):
-                scores = await self._client.zmscore(self._keys.of(queue, "pending"), [job.id for job in chunk])
+                scores = await self._client.zmscore(self._keys.of(queue, self._ready), [job.id for job in chunk])
                 missing += [job for job, score in zip(chunk, scores, strict=True) if score is None]
         return missing
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from queue_core.store import Beat, BeatReply, WorkerBeat
 from queue_core.stores.memory.rows import Lease, WorkerRow
 from queue_core.stores.memory.state import MemoryState
@@ -23,7 +25,7 @@ class MemoryHeart:
                     _renew(held[one.id], one, now + beat.lease)
             return BeatReply(
                 lost=tuple(one.id for one in beat.leases if one.id not in held),
-                cancel=tuple(job_id for job_id, lease in held.items() if lease.cancel),
+                cancel=tuple(self._unwanted(beat.worker)),
                 command=self._register(beat, now),
             )
 
@@ -33,6 +35,11 @@ class MemoryHeart:
     def _held(self, beat: Beat) -> Lease | None:
         row = self._state.running.get(beat.id)
         return row.lease if row and row.lease and row.lease.token == beat.token else None
+
+    def _unwanted(self, worker: str) -> Iterator[str]:
+        for row in self._state.running.values():
+            if row.lease and row.lease.worker == worker and row.lease.cancel:
+                yield row.id
 
     def _register(self, beat: WorkerBeat, now: float) -> str:
         entry = self._state.workers.setdefault(beat.worker, WorkerRow(beat, now, now))

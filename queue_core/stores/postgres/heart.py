@@ -8,7 +8,7 @@ import psycopg
 
 from queue_core.settings import PostgresSettings
 from queue_core.store import BeatReply, WorkerBeat
-from queue_core.stores.postgres.lane import BROKEN, connection_options, translate
+from queue_core.stores.postgres.lane import BROKEN, hot_options, translate
 from queue_core.stores.postgres.sql import load, plain_array, text_array
 
 
@@ -39,10 +39,9 @@ class PostgresHeart:
 
     def _execute(self, beat: WorkerBeat) -> list[tuple[Any, ...]]:
         if self._connection is None or self._connection.closed:
-            options = connection_options(self._settings)
-            limit = max(1000, int(min(self._settings.timeout, beat.lease / 3) * 1000))
             # Milliseconds; a heartbeat that hangs longer than its lease helps nobody.
-            options["options"] = f"-c statement_timeout={limit}"
+            limit = max(1000, int(min(self._settings.timeout, beat.lease / 3) * 1000))
+            options = hot_options(self._settings, limit)
             options["tcp_user_timeout"] = limit
             self._connection = psycopg.connect(**options)
         cursor = self._connection.execute(

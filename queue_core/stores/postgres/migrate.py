@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import psycopg
 from psycopg import errors as pg
 
-from queue_core.errors import SchemaError, SchemaMissing, SchemaNewer, StoreUnavailable
+from queue_core.errors import ConfigurationError, SchemaError, SchemaMissing, SchemaNewer, StoreUnavailable
 from queue_core.stores.postgres.sql import load
 
 CONNECT_SECONDS = 10
@@ -58,6 +58,7 @@ def migrate(url: str) -> list[int]:
     others wait for it and then find nothing to do.
 
     Raises:
+        ConfigurationError: the URL cannot be read.
         StoreUnavailable: no connection, or the tables stayed locked.
         SchemaNewer: a newer version of this program has migrated the database.
         SchemaError: a migration failed; it was rolled back, those before it stay.
@@ -87,7 +88,8 @@ def _connect(url: str) -> Iterator[Connection]:
     except psycopg.OperationalError as error:
         raise StoreUnavailable("postgres", _sentence(error)) from error
     except psycopg.ProgrammingError as error:
-        raise SchemaError(f"the database URL cannot be read: {_sentence(error)}") from error
+        # What the driver says contains the address, and that may contain a password.
+        raise ConfigurationError("this is no address that PostgreSQL's client understands") from error
 
 
 def _exclusively(connection: Connection, doing: str, work: Callable[[], bool]) -> bool:

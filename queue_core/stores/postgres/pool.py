@@ -1,21 +1,27 @@
-"""The operations path's own few connections, so that a slow question of a console never waits in front of a worker."""
+"""The operations path's own few connections, so that a slow question of a console never waits in front of a worker.
+
+psycopg_pool is not used: it tells a server that is gone only by time that has passed, takes a second for each idle
+connection that a restart has closed, and a query that a frozen server does not answer holds up its caller ten seconds
+longer than its time limit (all measured with psycopg_pool 3.3).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import select
+import socket
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import psycopg
 from psycopg import errors as pg
 from psycopg import sql
 from psycopg.rows import dict_row
-from psycopg_pool import AsyncConnectionPool
 
-from queue_core.errors import QueueCoreError, StoreUnavailable
+from queue_core.errors import ConfigurationError, QueueCoreError, StoreUnavailable
 from queue_core.settings import PostgresSettings
 from queue_core.stores.postgres.lane import ATTEMPTS, BROKEN, RETRIED, connection_options, translate
 from queue_core.stores.postgres.migrate import require
@@ -23,8 +29,6 @@ from queue_core.stores.postgres.sql import load
 
 CONNECTIONS = 4
 """A console asks two or three things at a time, an exporter as many; more would be taken from the workers."""
-IDLE_SECONDS = 60.0
-CLOSE_SECONDS = 1.0
 
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 Query = bytes | sql.Composed
@@ -33,18 +37,20 @@ Row = tuple[Any, ...]
 # A schema or rights that are not there. Other errors of this kind are mistakes of this package and stay visible.
 _NOT_OURS = (pg.UndefinedTable, pg.UndefinedColumn, pg.UndefinedObject, pg.UndefinedFunction, pg.InsufficientPrivilege)
 
-# The pool's warnings would be printed across the console's screen; what they tell comes out as StoreUnavailable.
-logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
+# The driver's warnings would be printed across the console's screen; what they tell comes out as StoreUnavailable.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 
 class Pool:
-    """Opened when it is first needed, dropped when a server fails or turns out to be read-only."""
+    """Connections made when they are needed, and dropped when a server fails or turns out to be read-only."""
 
     def __init__(self, settings: PostgresSettings) -> None:
         self._settings = settings
-        self._pool: AsyncConnectionPool[Connection] | None = None
+        self._slots = asyncio.Semaphore(min(CONNECTIONS, settings.pool))
+        self._idle: list[Connection] = []
+        # Raised by a drop: connections of an earlier generation are not used again.
+        self._generation = 0
         self._schema = 0
-        self._opening = asyncio.Lock()
 
     async def rows(self, query: str | Query, params: Mapping[str, Any] | None = None) -> list[Row]:
         """Run a query file by its name, or a composed query, in a transaction of its own and return its rows.
@@ -82,67 +88,96 @@ class Pool:
             await connection.execute(load("inspect/snapshot"))
             yield connection
 
+    async def schema(self) -> int:
+        """Return the version of the schema, 0 when there is none."""
+        async with self.connection(any_schema=True) as connection:
+            return await _version(connection)
+
     @asynccontextmanager
     async def connection(self, any_schema: bool = False) -> AsyncIterator[Connection]:
-        """Give a connection in autocommit mode; errors of the driver come out as errors of this package."""
+        """Give a connection in autocommit mode for as long as the time limit; errors come out as this package's."""
+        generation, late = self._generation, asyncio.Event()
         try:
-            async with asyncio.timeout(self._settings.timeout):
-                pool = await self._opened()
+            async with self._lent(late) as connection:
                 if not any_schema:
-                    require(self._schema)
-                async with pool.connection() as connection:
-                    yield connection
-        except pg.QueryCanceled as error:
-            raise self._late() from error
+                    await self._check_schema(connection)
+                yield connection
         except (*RETRIED, pg.UniqueViolation) as error:
             raise _InTheWay(str(error)) from error
+        except pg.QueryCanceled as error:
+            raise self._no_answer() from error
         except BROKEN as error:
-            await self._drop()
-            raise (self._late() if isinstance(error, TimeoutError) else translate(error)) from error
+            await self._drop(generation)
+            raise (
+                self._no_answer() if late.is_set() or isinstance(error, TimeoutError) else translate(error)
+            ) from error
         except _NOT_OURS as error:
             raise translate(error) from error
 
-    def _late(self) -> StoreUnavailable:
+    def _no_answer(self) -> StoreUnavailable:
         return StoreUnavailable("postgres", f"no answer within {self._settings.timeout:g} s")
 
-    async def _opened(self) -> AsyncConnectionPool[Connection]:
-        async with self._opening:
-            if self._pool is None:
-                options = connection_options(self._settings)
-                if self._settings.prepare:
-                    # Through a pooler in transaction mode neither this option nor a SET reaches the right session.
-                    options["options"] = f"-c statement_timeout={int(self._settings.timeout * 900)}"
-                address = options.pop("conninfo")
-                # A pool reports a missing server only as time that has passed; one connection says at once why.
-                async with await psycopg.AsyncConnection.connect(address, **options) as first:
-                    self._schema = await _version(first)
-                pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
-                    address,
-                    kwargs=options,
-                    min_size=0,
-                    max_size=min(CONNECTIONS, self._settings.pool),
-                    max_idle=IDLE_SECONDS,
-                    timeout=self._settings.timeout,
-                    check=_check,
-                    open=False,
-                )
-                await pool.open()
-                self._pool = pool
-            return self._pool
+    @asynccontextmanager
+    async def _lent(self, late: asyncio.Event) -> AsyncIterator[Connection]:
+        """Take a connection, cut it off when the time is over, and put it back when it is still good."""
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + self._settings.timeout
+        async with asyncio.timeout_at(ends):
+            await self._slots.acquire()
+        generation = self._generation
+        try:
+            async with asyncio.timeout_at(ends):
+                connection = await self._take()
+            watch = loop.call_at(ends, _cut, connection, late)
+            try:
+                yield connection
+            finally:
+                watch.cancel()
+                await self._put_back(connection, generation)
+        finally:
+            self._slots.release()
 
-    async def schema(self) -> int:
-        """Return the version of the schema, 0 when there is none."""
-        async with self.connection(any_schema=True):
-            return self._schema
+    async def _take(self) -> Connection:
+        while self._idle:
+            connection = self._idle.pop()
+            if not _closed_by_server(connection):
+                return connection
+            await connection.close()
+        options = connection_options(self._settings)
+        if self._settings.prepare:
+            # Through a pooler in transaction mode neither this option nor a SET reaches the right session.
+            options["options"] = f"-c statement_timeout={max(1, int(self._settings.timeout * 900))}"
+        try:
+            return await psycopg.AsyncConnection.connect(**options)
+        except psycopg.ProgrammingError as error:
+            # What the driver says contains the address, and that may contain a password.
+            raise ConfigurationError("jobs.postgres.url is no address that PostgreSQL's client understands") from error
 
-    async def _drop(self) -> None:
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            await pool.close(CLOSE_SECONDS)
+    async def _put_back(self, connection: Connection, generation: int) -> None:
+        idle = connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+        if idle and generation == self._generation:
+            self._idle.append(connection)
+        else:
+            await connection.close()
+
+    async def _check_schema(self, connection: Connection) -> None:
+        try:
+            require(self._schema)
+        except QueueCoreError:
+            # Not read yet; or it did not fit, and somebody may have migrated since.
+            self._schema = await _version(connection)
+            require(self._schema)
+
+    async def _drop(self, generation: int) -> None:
+        """Leave all connections that are as old as the one that failed."""
+        if generation == self._generation:
+            self._generation += 1
+            while self._idle:
+                await self._idle.pop().close()
 
     async def close(self) -> None:
         """Disconnect; doing it twice is safe."""
-        await self._drop()
+        await self._drop(self._generation)
 
 
 class _InTheWay(QueueCoreError):
@@ -166,12 +201,27 @@ async def _version(connection: Connection) -> int:
         return 0
 
 
-async def _check(connection: Connection) -> None:
-    """Refuse a connection that the server has closed while it was idle, without a round trip."""
+def _cut(connection: Connection, late: asyncio.Event) -> None:
+    """Shut a connection's socket, so that whoever waits for it gets an error at once.
+
+    Cancelling the task instead makes the driver ask the server to cancel the query, and wait for it to do so.
+    """
+    late.set()
+    if not connection.closed:
+        with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as same:
+            same.shutdown(socket.SHUT_RDWR)
+
+
+def _closed_by_server(connection: Connection) -> bool:
+    """Tell without a round trip whether the server has closed a connection while it was idle."""
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
-    # First perhaps a notice, then the server's last words, then the end: reading that raises OperationalError.
-    for _ in range(4):
-        if not poll.poll(0):
-            return
-        connection.pgconn.consume_input()
+    try:
+        # First perhaps a notice, then the server's last words, then the end.
+        for _ in range(4):
+            if not poll.poll(0):
+                return False
+            connection.pgconn.consume_input()
+    except psycopg.OperationalError:
+        return True
+    return False

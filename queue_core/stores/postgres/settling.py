@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from queue_core.inspection import HISTOGRAM_BOUNDS
@@ -25,7 +25,15 @@ _STATEMENT = {
 Key = tuple[str, int]
 
 
-def by_statement(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
+def once(outcomes: Sequence[Outcome]) -> dict[Key, Outcome]:
+    """Return the first outcome of each attempt: what follows it cannot end the attempt again."""
+    first: dict[Key, Outcome] = {}
+    for outcome in outcomes:
+        first.setdefault((outcome.id, outcome.token), outcome)
+    return first
+
+
+def by_statement(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
     """Group outcomes by the statement that writes them."""
     groups: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
@@ -47,7 +55,7 @@ def parameters(statement: str, group: Sequence[Outcome]) -> dict[str, Any]:
             "result": text_array(outcome.result for outcome in group),
         }
     common |= _failures([outcome.failure for outcome in group])
-    if statement == "settle/requeue":
+    if statement != "settle/bury":
         common |= {
             "retry": plain_array("t" if outcome.kind == "retrying" else "f" for outcome in group),
             "delay": plain_array(outcome.delay for outcome in group),

@@ -15,7 +15,8 @@ from queue_core.store import ClaimRequest
 from queue_core.stores.postgres.heart import PostgresHeart
 from queue_core.stores.postgres.lane import Lane
 from queue_core.stores.postgres.migrate import KNOWN
-from queue_core.stores.postgres.settling import Key, answer, by_statement, parameters
+from queue_core.stores.postgres.records import known_ids
+from queue_core.stores.postgres.settling import Key, answer, by_statement, once, parameters
 from queue_core.stores.postgres.sql import plain_array, text_array
 from queue_core.stores.postgres.upkeep import Upkeep
 
@@ -90,7 +91,7 @@ class PostgresStore:
 
     async def finals(self, ids: Sequence[str]) -> list[Final]:
         """Return what is known about these jobs, unknown ids left out."""
-        rows = await self._inserts.run("worker/finals", {"ids": plain_array(ids), "seconds": self._results})
+        rows = await self._inserts.run("worker/finals", {"ids": plain_array(known_ids(ids)), "seconds": self._results})
         return [Final(job_id, Status(status), result, error) for job_id, status, result, error in rows]
 
     # -- workers
@@ -110,7 +111,7 @@ class PostgresStore:
         if request.ids is None:
             rows = await self._claims.run("claim/by_rank", params)
         else:
-            rows = await self._claims.run("claim/by_ids", params | {"ids": plain_array(request.ids)})
+            rows = await self._claims.run("claim/by_ids", params | {"ids": plain_array(known_ids(request.ids))})
         queue = request.queue
         return [
             Claim(job_id, token, queue, type_, payload, priority, rank, retries, limit, crashes, at, tuple(tags or ()))
@@ -119,26 +120,36 @@ class PostgresStore:
 
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
         """End attempts whose token still holds; refuse the others without changing anything."""
+        first = once(outcomes)
         done: dict[Key, Settled] = {}
-        for statement, group in by_statement(outcomes).items():
+        for statement, group in by_statement(first.values()).items():
             rows = await self._settles.run(statement, parameters(statement, group))
             done.update(answer(row) for row in rows)
-        refused = [outcome for outcome in outcomes if (outcome.id, outcome.token) not in done]
-        if refused:
-            done.update(await self._written_before(refused))
-        return [done.get((outcome.id, outcome.token)) or Settled(outcome.id, False) for outcome in outcomes]
+        if len(done) < len(first):
+            done |= await self._second_look([outcome for key, outcome in first.items() if key not in done])
+        return [
+            done.get(key, refused) if first[key].kind == outcome.kind else refused
+            for outcome in outcomes
+            for key, refused in [((outcome.id, outcome.token), Settled(outcome.id, False))]
+        ]
 
-    async def _written_before(self, refused: Sequence[Outcome]) -> dict[Key, Settled]:
-        """Find outcomes whose settle was committed although its reply got lost, and was then tried again."""
+    async def _second_look(self, refused: Sequence[Outcome]) -> dict[Key, Settled]:
+        """Find out why outcomes were refused: to be cancelled instead, written before (a lost reply), or stale."""
+        done: dict[Key, Settled] = {}
+        ends = [outcome for outcome in refused if outcome.kind in ("retrying", "released")]
+        if ends:
+            rows = await self._settles.run("settle/cancel_instead", parameters("settle/cancel_instead", ends))
+            done = {(job_id, token): Settled(job_id, True, cancelled=True) for job_id, token in rows}
+        left = [outcome for outcome in refused if (outcome.id, outcome.token) not in done]
         rows = await self._settles.run(
             "settle/settled_already",
             {
-                "id": plain_array([outcome.id for outcome in refused]),
-                "token": plain_array([outcome.token for outcome in refused]),
-                "kind": plain_array([outcome.kind for outcome in refused]),
+                "id": plain_array([outcome.id for outcome in left]),
+                "token": plain_array([outcome.token for outcome in left]),
+                "kind": plain_array([outcome.kind for outcome in left]),
             },
         )
-        return dict(answer(row) for row in rows)
+        return done | {(job_id, token): Settled(job_id, True, cancelled=instead) for job_id, token, instead in rows}
 
     async def retire(self, worker: str) -> None:
         """Remove a worker's entry after its end."""
@@ -173,7 +184,7 @@ class PostgresStore:
     async def claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
         """Return those of these jobs that are claimable now and whose type a live worker has announced."""
         number = await self._number(queue, self._claims)
-        rows = await self._claims.run("claim/claimable", {"queue_id": number, "ids": plain_array(ids)})
+        rows = await self._claims.run("claim/claimable", {"queue_id": number, "ids": plain_array(known_ids(ids))})
         return [Ready(job_id, queue, rank) for job_id, rank in rows]
 
     async def ready_after(self, queue: str, rank: int, limit: int) -> list[Ready]:

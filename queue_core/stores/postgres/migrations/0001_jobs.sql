@@ -35,7 +35,7 @@ CREATE TABLE jobs (
     created_at timestamptz NOT NULL DEFAULT now(),
     updated_at timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT jobs_ready_check CHECK (
-        status = 'queued' AND rank = ((127 - priority)::bigint << 45 | seq)
+        status = 'queued' AND rank IS NOT NULL AND rank = ((127 - priority)::bigint << 45 | seq)
         OR status IN ('scheduled', 'retrying') AND rank IS NULL
     )
 ) WITH (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.1);
@@ -112,6 +112,9 @@ CREATE TABLE job_attempts (
     message text NOT NULL,
     traceback text NOT NULL,
     signature text NOT NULL,
+    -- what ended it: how a settle whose reply was lost is told from another one
+    outcome text NOT NULL
+        CONSTRAINT job_attempts_outcome_check CHECK (outcome IN ('retrying', 'dead', 'released', 'crashed', 'poison')),
     worker text,
     started_at timestamptz,
     finished_at timestamptz NOT NULL DEFAULT now(),
@@ -328,6 +331,8 @@ BEGIN
          WHERE i.inhparent = 'job_history'::regclass
     LOOP
         CONTINUE WHEN day.ends > before;
+        -- A job of that day that is just being retried is unfinished, or counted here, but never both.
+        EXECUTE format('LOCK TABLE %s IN SHARE MODE', day.name);
         EXECUTE format(
             'INSERT INTO tally_deltas (queue_id, type, outcome, n)
              SELECT queue_id, type, ''expired_'' || status, count(*) FROM %s GROUP BY 1, 2, 3', day.name);

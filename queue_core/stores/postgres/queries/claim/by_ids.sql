@@ -6,7 +6,7 @@ WITH soft AS MATERIALIZED (
       FROM jobs j
      WHERE j.id = ANY (%(ids)s::uuid[])
        AND j.queue_id = %(queue_id)s
-       AND j.rank IS NOT NULL
+       AND j.status = 'queued'
        AND j.type = ANY (%(types)s::text[])
        AND EXISTS (SELECT FROM queues q WHERE q.id = %(queue_id)s AND q.paused_at IS NULL)
      ORDER BY j.rank

@@ -18,8 +18,10 @@ WITH input AS MATERIALIZED (
            max_retries, token, summary, signature, kind, progress, message, worker, created_at, started_at
       FROM gone
 ), noted AS (
-    INSERT INTO job_attempts (job_id, token, number, kind, exception, message, traceback, signature, worker, started_at)
-    SELECT id, token, retry_count + crashes + 1, kind, exception, said, traceback, signature, worker, started_at FROM gone
+    INSERT INTO job_attempts (job_id, token, number, kind, exception, message, traceback, signature, outcome, worker, started_at)
+    SELECT id, token, retry_count + crashes + 1, kind, exception, said, traceback, signature, 'dead',
+           worker, started_at
+      FROM gone
 ), named AS (
     INSERT INTO error_signatures (signature, title, exception)
     SELECT DISTINCT ON (signature) signature, title, exception FROM gone ORDER BY signature
@@ -30,8 +32,8 @@ WITH input AS MATERIALIZED (
       FROM gone
 ), counted AS (
     INSERT INTO tally_deltas (queue_id, type, outcome, signature, wait_bucket, run_bucket, n, wait_us, run_us)
-    SELECT queue_id, type, 'dead', signature, width_bucket(wait_us, %(bounds)s::bigint[]),
-           width_bucket(run_us, %(bounds)s::bigint[]), count(*), sum(wait_us), sum(run_us)
+    SELECT queue_id, type, 'dead', signature, width_bucket(wait_us - 1, %(bounds)s::bigint[]),
+           width_bucket(run_us - 1, %(bounds)s::bigint[]), count(*), sum(wait_us), sum(run_us)
       FROM measured GROUP BY 1, 2, 3, 4, 5, 6
     UNION ALL
     SELECT queue_id, type, 'timed_out', '', -1, -1, count(*), 0, 0 FROM measured WHERE kind = 'timeout' GROUP BY 1, 2

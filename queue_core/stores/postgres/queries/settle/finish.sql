@@ -21,7 +21,7 @@ WITH input AS MATERIALIZED (
       FROM gone
 ), counted AS (
     INSERT INTO tally_deltas (queue_id, type, outcome, wait_bucket, run_bucket, n, wait_us, run_us)
-    SELECT queue_id, type, outcome, width_bucket(wait_us, %(bounds)s::bigint[]), width_bucket(run_us, %(bounds)s::bigint[]),
+    SELECT queue_id, type, outcome, width_bucket(wait_us - 1, %(bounds)s::bigint[]), width_bucket(run_us - 1, %(bounds)s::bigint[]),
            count(*), sum(wait_us), sum(run_us)
       FROM measured
      GROUP BY 1, 2, 3, 4, 5

@@ -11,7 +11,7 @@ WITH soft AS MATERIALIZED (
 ), renewed AS (
     UPDATE leases l
        SET expires_at = now() + make_interval(secs => %(lease)s),
-           progress = greatest(l.progress, coalesce(h.progress, 0)),
+           progress = greatest(l.progress, least(100, coalesce(h.progress, 0))),
            message = CASE WHEN h.progress IS NULL THEN l.message ELSE h.message END
       FROM held h
      WHERE l.id = h.id

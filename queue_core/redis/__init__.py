@@ -1,0 +1,1 @@
+"""What every part that speaks to Redis shares: clients, keys, scripts. Neither stores nor delivery."""

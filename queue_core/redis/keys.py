@@ -1,0 +1,74 @@
+"""Every Redis key and channel, through one function that puts the queue into a hash tag.
+
+P is `<prefix>{<queue>}:`. Delivery, in both modes that use Redis (the ready set is called `offered` in mode `redis`):
+
+| key | type | meaning |
+|---|---|---|
+| `P pending` or `P offered` | ZSET id → rank | candidates for workers, the best rank first |
+| `P scheduled` | ZSET id → due ms | hints for the promoter; in mode `redis` the scheduled jobs themselves |
+| `P gen` | string | run id of the server, a random part; missing or foreign = rebuild |
+| `P eseq` | string | number of the last message of events |
+| `P waiters` | ZSET id → ms | finished jobs that somebody waits for; expires |
+| `<prefix>events` | channel | lifecycle events (queue_core.events) |
+| `P job:<id>:done` | channel | says that a job has finished |
+
+The store of mode `redis` (times in a ZSET of `ms` are rounded up, so that nothing is early):
+
+| key | type | meaning |
+|---|---|---|
+| `P job:<id>` | HASH | the fields of queue_core.job.Job, without those that stand in the key, and without empty ones |
+| `P attempts:<id>` | LIST | failed attempts, the last 50 |
+| `P pending` | ZSET id → rank | queued jobs |
+| `P scheduled`, `P retrying` | ZSET id → due ms | waiting for their time |
+| `P running` | ZSET id → ms | running jobs by the end of their lease |
+| `P unfinished` | ZSET id → µs | all of these by their last change |
+| `P completed`, `P cancelled` | ZSET id → µs | by their end; go after their retention |
+| `P dlq`, `P trash` | ZSET id → µs | by their death, by their deletion |
+| `P by_type:<type>` | SET | ids of all jobs of a type |
+| `P types` | HASH type → n | waiting jobs |
+| `P cancelling` | HASH id → worker | running jobs that somebody asked to cancel |
+| `P causes` | HASH id → signature, type | dead jobs |
+| `P signatures`, `P seen` | HASH, ZSET signature → µs | first seen and title; last seen; 10,000 at most |
+| `P deaths` | ZSET minute, signature → minute and n | deaths of the last two days |
+| `P minutes` | ZSET minute, outcome → minute and n | totals of the last two days |
+| `P tallies` | HASH | totals by outcome and type since the store was made |
+| `P paused` | string | there while the queue is paused |
+| `P seq`, `P token` | string | the last order of arrival, the time of the last lease token |
+| `<prefix>queues` | SET | names of all queues |
+| `<prefix>workers` | HASH worker → entry | goes a day after the last heartbeat |
+| `<prefix>leaders` | HASH duty → µs, worker | who leads until when |
+| `<prefix>schema` | string | version of all this |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class Keys:
+    """The keys under one prefix, which ends in a colon or is empty."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self.events = f"{prefix}events"
+        self.queues = f"{prefix}queues"
+        self.workers = f"{prefix}workers"
+        self.leaders = f"{prefix}leaders"
+        self.schema = f"{prefix}schema"
+
+    def of(self, queue: str, name: str) -> str:
+        """Return the key of this name of a queue."""
+        return f"{self._prefix}{{{queue}}}:{name}"
+
+    def jobs(self, queue: str, ids: Iterable[str]) -> list[str]:
+        """Return the keys of jobs' hashes."""
+        start = self.of(queue, "job:")
+        return [start + job_id for job_id in ids]
+
+    def done_prefix(self, queue: str) -> str:
+        """Return what stands before the id in a queue's done channels."""
+        return self.of(queue, "job:")
+
+    def queue_of(self, key: str, name: str) -> str:
+        """Return the queue of a key that `of` made."""
+        return key[len(self._prefix) + 1 : -len(name) - 2]

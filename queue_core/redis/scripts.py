@@ -1,0 +1,80 @@
+"""Lua files, run by their digest."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+from redis.asyncio import Redis
+from redis.asyncio.client import Pipeline
+from redis.exceptions import NoScriptError
+
+_SHARED = re.compile(r"^-- with: (\w+)$", re.MULTILINE)
+
+
+@cache
+def source(package: str, name: str) -> str:
+    """Return the text of a package's script by its verb; a line `-- with: name` stands for that file's text."""
+    text = files(package).joinpath("lua", f"{name}.lua").read_text(encoding="utf-8")
+    return _SHARED.sub(lambda match: source(package, match[1]).rstrip(), text)
+
+
+class Call(NamedTuple):
+    """One run of a script."""
+
+    # the verb: the name of its file
+    name: str
+    keys: Sequence[str]
+    args: Sequence[Any]
+
+
+class Scripts:
+    """Runs a package's scripts on one client, loading them where the server does not know them (yet, or any more)."""
+
+    def __init__(self, client: Redis, package: str) -> None:
+        self._client = client
+        self._package = package
+        self._digests: dict[str, str] = {}
+
+    async def run(self, name: str, keys: Sequence[str], args: Sequence[Any]) -> Any:
+        """Run one script."""
+        return (await self.run_many([Call(name, keys, args)]))[0]
+
+    async def run_many(self, calls: Sequence[Call], together: bool = False) -> list[Any]:
+        """Run scripts in one round trip; `together`: all or none of them, with nobody else's commands in between.
+
+        Raises:
+            RedisError: the first failure. Without `together`, the other calls may have run.
+        """
+        await self._load({call.name for call in calls} - self._digests.keys())
+        answers = await self._execute(calls, together)
+        forgotten = [place for place, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
+        if forgotten:
+            # Emptied or restarted. A script that is not known has done nothing, so it is safe to send it again.
+            await self._load({calls[place].name for place in forgotten})
+            again = await self._execute([calls[place] for place in forgotten], together)
+            for place, answer in zip(forgotten, again, strict=True):
+                answers[place] = answer
+        for answer in answers:
+            if isinstance(answer, Exception):
+                raise answer
+        return answers
+
+    async def _load(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._digests[name] = await self._client.script_load(source(self._package, name))
+
+    async def _execute(self, calls: Sequence[Call], together: bool) -> list[Any]:
+        if len(calls) == 1:
+            name, keys, args = calls[0]
+            try:
+                return [await self._client.evalsha(self._digests[name], len(keys), *keys, *args)]
+            except NoScriptError as error:
+                return [error]
+        pipeline: Pipeline = self._client.pipeline(transaction=together)
+        for name, keys, args in calls:
+            pipeline.evalsha(self._digests[name], len(keys), *keys, *args)
+        return list(await pipeline.execute(raise_on_error=False))

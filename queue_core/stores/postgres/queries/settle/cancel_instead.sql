@@ -1,0 +1,42 @@
+-- Cancel jobs whose attempt ended without a result, when somebody asked for it while they ran: the wish came too late for
+-- this attempt and must not come too early for another one.
+WITH input AS MATERIALIZED (
+    SELECT *
+      FROM unnest(%(id)s::uuid[], %(token)s::bigint[], %(retry)s::bool[], %(run_us)s::bigint[], %(kind)s::text[],
+                  %(exception)s::text[], %(message)s::text[], %(traceback)s::text[], %(signature)s::text[], %(title)s::text[],
+                  %(summary)s::text[])
+           AS i (id, token, retry, run_us, kind, exception, message, traceback, signature, title, summary)
+), gone AS (
+    DELETE FROM jobs j USING input i, leases l
+     WHERE j.id = i.id AND l.id = i.id AND l.token = i.token AND j.last_token < i.token AND l.cancel
+    RETURNING j.*, i.token, i.retry, i.run_us, i.kind, i.exception, i.message, i.traceback, i.signature, i.title, i.summary,
+              l.worker, l.started_at
+), freed AS (
+    DELETE FROM leases l USING gone g WHERE l.id = g.id AND l.token = g.token
+), kept AS (
+    INSERT INTO job_history (id, queue_id, seq, priority, status, run_at, type, payload, tags, retry_count, crashes,
+                             max_retries, last_token, error, worker, created_at, started_at)
+    SELECT id, queue_id, seq, priority, 'cancelled', run_at, type, payload, tags, retry_count, crashes, max_retries, token,
+           coalesce(summary, error), worker, created_at, started_at
+      FROM gone
+), noted AS (
+    INSERT INTO job_attempts (job_id, token, number, kind, exception, message, traceback, signature, outcome, worker, started_at)
+    SELECT id, token, retry_count + crashes + 1, kind, exception, message, traceback, signature,
+           CASE WHEN retry THEN 'retrying' ELSE 'released' END, worker, started_at
+      FROM gone WHERE kind IS NOT NULL
+), named AS (
+    INSERT INTO error_signatures (signature, title, exception)
+    SELECT DISTINCT ON (signature) signature, title, exception FROM gone WHERE kind IS NOT NULL ORDER BY signature
+        ON CONFLICT (signature) DO NOTHING
+), measured AS (
+    SELECT queue_id, type, kind, run_us, greatest(0, extract(epoch FROM started_at - run_at) * 1000000)::bigint AS wait_us
+      FROM gone
+), counted AS (
+    INSERT INTO tally_deltas (queue_id, type, outcome, wait_bucket, run_bucket, n, wait_us, run_us)
+    SELECT queue_id, type, 'cancelled', width_bucket(wait_us - 1, %(bounds)s::bigint[]),
+           width_bucket(run_us - 1, %(bounds)s::bigint[]), count(*), sum(wait_us), sum(run_us)
+      FROM measured GROUP BY 1, 2, 4, 5
+    UNION ALL
+    SELECT queue_id, type, 'timed_out', -1, -1, count(*), 0, 0 FROM measured WHERE kind = 'timeout' GROUP BY 1, 2
+)
+SELECT id::text, token FROM gone

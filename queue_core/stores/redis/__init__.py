@@ -1,0 +1,1 @@
+"""Redis alone: jobs as hashes, states as sorted sets, every change one atomic script."""

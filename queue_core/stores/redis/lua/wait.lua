@@ -1,0 +1,13 @@
+-- Shared: the time from due to start. ARGV 1..18 are the bounds of the histogram in us, 18 stands for beyond the last.
+local function count_wait(outcome, type, started_at, run_at)
+  local us = math.max(0, (tonumber(started_at) or 0) - (tonumber(run_at) or 0))
+  local bucket = 18
+  for i = 1, 18 do
+    if us <= tonumber(ARGV[i]) then
+      bucket = i - 1
+      break
+    end
+  end
+  add(outcome, 'wait', type, us)
+  add(outcome, 'w' .. bucket, type, 1)
+end

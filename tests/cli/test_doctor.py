@@ -1,0 +1,158 @@
+"""The doctor: what it makes of facts, and what it says about real servers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from jobconsole.core.checks import check_postgres, check_redis, check_work
+from jobconsole.embedded.servers import EmbeddedServers
+from queue_core.inspection import Overview, QueueInfo, WorkerInfo
+from queue_core.stores.postgres.migrate import migrate
+from tests.cli.running import Cli
+from tests.conftest import StartServers
+
+NOW = datetime(2026, 1, 30, 3, 7, tzinfo=UTC)
+
+POSTGRES: dict[str, Any] = {
+    "version": "15.4", "version_number": 150004, "schema": 1, "schema_known": 1, "fsync": True,
+    "full_page_writes": True, "synchronous_commit": "on", "read_only": False, "connections": 5, "max_connections": 100,
+    "oldest_transaction_s": None, "oldest_transaction_pid": None, "prepared_transactions": 0, "invalid_indexes": [],
+    "partitions_ahead_days": 7, "tables": {}, "clock_skew_s": 0.1, "clock_skew_error_s": 0.0, "pooler": False,
+}  # fmt: skip
+REDIS: dict[str, Any] = {
+    "version": None, "redis_version": "7.0.15", "aof_enabled": 1, "aof_last_write_status": "ok", "maxmemory": 0,
+    "maxmemory_policy": "noeviction", "used_memory": 1 << 20, "role": "master", "evicted_keys": 0, "clock_skew": 0.0,
+}  # fmt: skip
+QUEUE = QueueInfo("work", False, {}, 0, 0, 0, 0, 0, None)
+WORKER = WorkerInfo("w", "h", 1, "1", ("work",), ("task",), 10, 0, False, NOW, NOW, 1.0, False)
+WELL = Overview(NOW, (QUEUE,), (WORKER,))
+
+
+class TestJudgement:
+    def test_all_is_well(self) -> None:
+        checks = [*check_postgres(POSTGRES), *check_redis(REDIS), *check_work(WELL)]
+        assert {check.level for check in checks} == {"ok"}
+        assert not any(check.advice for check in checks)
+        assert len({check.name for check in checks}) == len(checks)
+
+    @pytest.mark.parametrize(
+        ("facts", "name", "level", "advice"),
+        [
+            ({"version": "14.9", "version_number": 140009}, "postgres version", "fail", "PostgreSQL 15"),
+            ({"schema": 0}, "schema", "fail", "jobconsole migrate"),
+            ({"schema": 2}, "schema", "fail", "upgrade this program"),
+            ({"read_only": True}, "postgres role", "fail", "primary"),
+            ({"fsync": False}, "durability", "fail", "lose jobs"),
+            ({"synchronous_commit": "off"}, "durability", "fail", "set it to 'on'"),
+            ({"clock_skew_s": -5.0}, "postgres clock", "warn", "NTP"),
+            ({"oldest_transaction_s": 900.0, "oldest_transaction_pid": 77}, "oldest transaction", "warn", "(77)"),
+            ({"oldest_transaction_s": 9e9, "oldest_transaction_pid": 77}, "oldest transaction", "fail", "(77)"),
+            ({"prepared_transactions": 2}, "prepared transactions", "warn", "pg_prepared_xacts"),
+            ({"invalid_indexes": ["jobs_ready"]}, "indexes", "fail", "REINDEX"),
+            ({"partitions_ahead_days": 0}, "history partitions", "warn", "jobconsole migrate"),
+            ({"partitions_ahead_days": -1}, "history partitions", "fail", "jobconsole migrate"),
+            ({"tables": {"jobs": {"live": 10, "dead": 200_000}}}, "tables", "warn", "VACUUM"),
+            ({"connections": 95}, "connections", "warn", "max_connections"),
+            ({"pooler": True}, "pooler", "warn", "listen_url"),
+        ],
+    )
+    def test_postgres(self, facts: dict[str, Any], name: str, level: str, advice: str) -> None:
+        (check,) = [check for check in check_postgres(POSTGRES | facts) if check.level != "ok"]
+        assert (check.name, check.level) == (name, level)
+        assert advice in check.advice
+
+    @pytest.mark.parametrize(
+        ("facts", "name", "level", "advice"),
+        [
+            ({"redis_version": "6.2.1"}, "redis version", "fail", "Redis 7.0"),
+            ({"role": "slave"}, "redis role", "fail", "primary"),
+            ({"aof_enabled": 0}, "redis persistence", "warn", "appendonly yes"),
+            ({"aof_last_write_status": "err"}, "redis persistence", "fail", "disk"),
+            ({"maxmemory_policy": "allkeys-lru"}, "redis eviction", "warn", "noeviction"),
+            ({"maxmemory_policy": "allkeys-lru", "maxmemory": 1 << 30}, "redis eviction", "fail", "noeviction"),
+            ({"maxmemory": 1 << 20}, "redis memory", "warn", "maxmemory"),
+            ({"clock_skew": 3.0}, "redis clock", "warn", "NTP"),
+        ],
+    )
+    def test_redis(self, facts: dict[str, Any], name: str, level: str, advice: str) -> None:
+        (check,) = [check for check in check_redis(REDIS | facts) if check.level != "ok"]
+        assert (check.name, check.level) == (name, level)
+        assert advice in check.advice
+
+    @pytest.mark.parametrize(
+        ("overview", "name", "level", "said"),
+        [
+            (replace(WELL, workers=()), "workers", "warn", "0 alive, 0 lost"),
+            (replace(WELL, workers=(WORKER, replace(WORKER, lost=True))), "workers", "warn", "1 alive, 1 lost"),
+            (replace(WELL, orphaned_types={"a\x1b": 2}), "types", "fail", "no worker for a␛ (2 jobs)"),
+            (replace(WELL, queues=(replace(QUEUE, paused=True),)), "paused queues", "warn", "work"),
+            (
+                replace(WELL, queues=(replace(QUEUE, oldest=NOW - timedelta(hours=2)),)),
+                "waiting time",
+                "warn",
+                "work for 2h",
+            ),
+        ],
+    )
+    def test_work(self, overview: Overview, name: str, level: str, said: str) -> None:
+        (check,) = [check for check in check_work(overview) if check.level != "ok"]
+        assert (check.name, check.level, check.said) == (name, level, said)
+        assert check.advice
+
+
+class TestRealServers:
+    @pytest.fixture
+    def sound(self, start_servers: StartServers) -> EmbeddedServers:
+        """Servers as production should have them."""
+        return start_servers(durable=True, redis_appendonly=True, template=None)
+
+    def cli(self, servers: EmbeddedServers) -> Cli:
+        return Cli(
+            {
+                "JOBCONSOLE_JOBS__POSTGRES__URL": servers.postgres_url,
+                "JOBCONSOLE_JOBS__REDIS__URL": servers.redis_url,
+                "JOBCONSOLE_JOBS__POSTGRES__TIMEOUT": "2s",
+                "JOBCONSOLE_JOBS__REDIS__TIMEOUT": "1s",
+            }
+        )
+
+    def levels(self, cli: Cli) -> tuple[int, dict[str, str]]:
+        answer = cli("doctor", "--json")
+        return answer.code, {check["name"]: check["level"] for check in answer.body["checks"]}
+
+    def test_from_nothing_to_production(self, sound: EmbeddedServers) -> None:
+        cli = self.cli(sound)
+        code, levels = self.levels(cli)
+        assert (code, levels["schema"]) == (1, "fail")
+        migrate(sound.postgres_url)
+        code, levels = self.levels(cli)
+        assert code == 0
+        assert [name for name, level in levels.items() if level != "ok"] == ["workers"]
+        cli("job", "enqueue", "nobody")
+        code, levels = self.levels(cli)
+        assert (code, levels["types"]) == (1, "fail")
+
+    def test_without_redis_there_is_nothing_to_say_about_it(self, cli: Cli) -> None:
+        alone = Cli({"JOBCONSOLE_JOBS__POSTGRES__URL": cli.environ["JOBCONSOLE_JOBS__POSTGRES__URL"]})
+        names = {check["name"] for check in alone("doctor", "--json").body["checks"]}
+        assert "schema" in names
+        assert not any(name.startswith("redis") for name in names)
+
+    def test_servers_that_are_gone_or_hang_are_findings(self, own_servers: EmbeddedServers) -> None:
+        migrate(own_servers.postgres_url)
+        cli = self.cli(own_servers)
+        own_servers.redis.pause()
+        own_servers.postgres.stop()
+        answer = cli("doctor")
+        assert answer.code == 1
+        assert answer.err == ""
+        assert [line.split()[:2] for line in answer.out.splitlines() if not line.startswith(" ")] == [
+            ["fail", "postgres"],
+            ["fail", "redis"],
+            ["0", "ok,"],
+        ]
+        own_servers.redis.resume()

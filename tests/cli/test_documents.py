@@ -1,0 +1,73 @@
+"""The documentation names commands, options and metrics that are there."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import yaml
+
+from jobconsole.cli.root import parser_of
+from jobconsole.exporter.table import TABLE
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def blocks(name: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", (DOCS / name).read_text(), re.DOTALL | re.MULTILINE)
+
+
+def commands() -> list[str]:
+    """Return every command line of the documentation, pipes taken apart."""
+    lines = [
+        line for name in ("commands.md", "metrics.md") for block in blocks(name, "sh") for line in block.splitlines()
+    ]
+    lines += re.findall(r"`(jobconsole exporter [^`]*)`", (DOCS / "metrics.md").read_text())
+    found = []
+    for line in lines:
+        part: list[str] = []
+        for word in [*shlex.split(line, comments=True), "|"]:
+            if word != "|":
+                part.append(word)
+                continue
+            if part and part[0] == "jobconsole":
+                found.append(shlex.join(part))
+            part = []
+    return found
+
+
+@pytest.mark.parametrize("line", commands())
+def test_a_command_of_the_documentation_is_understood(line: str) -> None:
+    parser_of().parse_args(shlex.split(line)[1:])
+
+
+def test_every_verb_is_documented() -> None:
+    documented = {tuple(word for word in shlex.split(line)[1:3] if re.fullmatch("[a-z]+", word)) for line in commands()}
+    for noun, verbs in {
+        "job": "list show enqueue retry cancel delete restore",
+        "dlq": "groups list retry delete restore purge",
+        "queue": "list pause resume",
+        "worker": "list run quiet resume stop",
+    }.items():
+        for verb in verbs.split():
+            assert (noun, verb) in documented
+    assert {(noun,) for noun in ("migrate", "doctor", "events", "exporter", "demo")} <= documented
+
+
+def test_the_table_of_metrics_is_the_one_that_is_served() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (\w+) \| ([\w, ]+) \| (.*) \|$", (DOCS / "metrics.md").read_text(), re.MULTILINE)
+    assert {name: (kind, tuple(labels.split(", ")), said) for name, kind, labels, said in rows} == {
+        name: tuple(spec) for name, spec in TABLE.items()
+    }
+
+
+def test_alerts_name_metrics_that_are_there() -> None:
+    (text,) = blocks("metrics.md", "yaml")
+    rules = yaml.safe_load(text)["groups"][0]["rules"]
+    assert len({rule["alert"] for rule in rules}) == len(rules)
+    for rule in rules:
+        named = set(re.findall(r"\b(?:job|jobs|queue|jobconsole)_\w+", rule["expr"]))
+        assert named
+        assert named <= set(TABLE)

@@ -1,0 +1,227 @@
+"""The command line as a process: how it starts, how it ends, and what its streams do to it."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Scene
+from tests.cli.running import PATIENCE, Cli
+from tests.conformance.world import World
+
+HEAVY = {"textual", "rich", "psycopg", "psycopg_pool", "redis", "pydantic", "prometheus_client", "yaml", "asyncio"}
+
+
+def loaded_by(*arguments: str) -> set[str]:
+    """Return the top-level packages that a command loads in an interpreter that has loaded nothing else."""
+    code = (
+        "import sys; from jobconsole.cli.root import main; main(sys.argv[1:]); "
+        "print(*{name.partition('.')[0] for name in sys.modules}, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=PATIENCE, check=True
+    )
+    return set(done.stderr.split())
+
+
+class TestStart:
+    def test_the_version_loads_nothing_heavy(self) -> None:
+        assert loaded_by("--version") & HEAVY == set()
+
+    @pytest.mark.parametrize("line", ["--help", "job --help", "exporter --help", "demo --help"])
+    def test_help_loads_no_driver_and_no_screen(self, line: str) -> None:
+        assert loaded_by(*line.split()) & {"textual", "rich", "psycopg", "redis", "prometheus_client"} == set()
+
+    def test_version_and_help(self, alone: Cli) -> None:
+        assert alone.process("--version").out == f"jobconsole {version('jobconsole')}\n"
+        assert alone("--version", "--json").body == {"version": 1, "jobconsole": version("jobconsole")}
+        answer = alone.process("job", "enqueue", "--help")
+        assert (answer.code, answer.err) == (0, "")
+        assert answer.out.startswith("usage: jobconsole job enqueue ")
+
+    @pytest.mark.parametrize(
+        "noun", ["ui", "demo", "job", "dlq", "queue", "worker", "events", "exporter", "migrate", "doctor"]
+    )
+    def test_every_command_has_help(self, alone: Cli, noun: str) -> None:
+        answer = alone(noun, "--help")
+        assert (answer.code, answer.err) == (0, "")
+        for verb in re.findall(r"^    (\w+) ", answer.out.partition("options:")[0], re.MULTILINE):
+            assert alone(noun, verb, "--help").code == 0
+
+    def test_a_global_option_may_stand_before_or_after(self, cli: Cli) -> None:
+        assert cli("--json", "queue", "list").body["queues"] == cli("queue", "list", "--json").body["queues"] == []
+
+
+class TestStreams:
+    def test_a_reader_that_goes_away_is_no_failure(self, cli: Cli) -> None:
+        process = cli.start("job", "list", "--json")
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.wait(PATIENCE) == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+        process.stderr.close()
+
+    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+    def test_a_full_disk_is_one_sentence(self, alone: Cli) -> None:
+        with Path("/dev/full").open("w") as full:
+            done = subprocess.run(
+                [sys.executable, "-m", "jobconsole", "--version"],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                env=alone.environ,
+                timeout=PATIENCE,
+                check=False,
+            )
+        assert done.returncode == 1
+        assert done.stderr == b"jobconsole: cannot write to standard output: No space left on device\n"
+
+    @pytest.mark.parametrize("closed", [1, 2])
+    def test_closed_streams_change_no_exit_code(self, alone: Cli, closed: int) -> None:
+        command = f"exec {sys.executable} -m jobconsole $0 {closed}>&-"
+        for word, code in (("--version", 0), ("nonsense", 2)):
+            done = subprocess.run(
+                ["sh", "-c", command, word], capture_output=True, env=alone.environ, timeout=PATIENCE, check=False
+            )
+            assert done.returncode == code
+
+    def test_a_narrow_encoding_shows_codes(self, cli: Cli, play: Callable[[Scene], None]) -> None:
+        async def scene(world: World) -> None:
+            await world.insert(type="größe\x1b")
+
+        play(scene)
+        done = Cli(cli.environ | {"PYTHONIOENCODING": "ascii"}).process("job", "list")
+        assert (done.code, done.err) == (0, "")
+        assert r"gr\xf6\xdfe\u241b" in done.out
+
+
+class TestColour:
+    def look(self, cli: Cli, **environ: str) -> str:
+        """Return what the doctor says to a terminal."""
+        master, slave = pty.openpty()
+        env = {name: value for name, value in cli.environ.items() if name != "NO_COLOR"} | {"TERM": "xterm"} | environ
+        process = subprocess.Popen(
+            [sys.executable, "-m", "jobconsole", "doctor"], stdin=slave, stdout=slave, stderr=slave, env=env
+        )
+        os.close(slave)
+        said = b""
+        try:
+            while chunk := os.read(master, 65536):
+                said += chunk
+        except OSError:  # Linux says so when the other side is closed
+            pass
+        os.close(master)
+        process.wait(PATIENCE)
+        return said.decode()
+
+    def test_a_terminal_gets_colours_unless_it_says_no(self, cli: Cli) -> None:
+        assert "\x1b[32mok  \x1b[0m" in self.look(cli)
+        assert "\x1b" not in self.look(cli, NO_COLOR="1")
+        assert "\x1b" not in self.look(cli, TERM="dumb")
+
+
+class TestEnd:
+    def test_ctrl_c_is_exit_code_130(self, cli: Cli) -> None:
+        process = cli.start("events")
+        assert process.stderr is not None
+        assert process.stderr.readline() == "listening; Ctrl+C ends it\n"
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=PATIENCE)
+        assert (process.returncode, said) == (130, "jobconsole: interrupted\n")
+
+    def test_a_fault_of_ours_is_one_sentence_and_a_traceback_when_asked(
+        self, cli: Cli, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def broken(*_: object) -> None:
+            raise ZeroDivisionError("postgresql://app:hunter2@db/app \x1b[2J")
+
+        monkeypatch.setattr("jobconsole.cli.queue.show_queues", broken)
+        answer = cli("queue", "list")
+        assert answer.code == 1
+        assert answer.err == (
+            "jobconsole: internal error: ZeroDivisionError: postgresql://app:***@db/app ␛[2J; "
+            "run it again with --debug for the traceback\n"
+        )
+        assert "Traceback (most recent call last)" in cli("queue", "list", "--debug").err
+
+
+class TestEvents:
+    def test_events_as_text_and_as_json_lines(self, cli: Cli) -> None:
+        processes = [cli.start("events", "--count", "2", *more) for more in ([], ["--json", "--event", "created"])]
+        for process in processes:
+            assert process.stderr is not None
+            assert process.stderr.readline() == "listening; Ctrl+C ends it\n"
+        for _ in range(2):
+            assert cli("job", "enqueue", "hello", '{"a":1}').code == 0
+        text, lines = (process.communicate(timeout=PATIENCE)[0].splitlines() for process in processes)
+        assert [process.returncode for process in processes] == [0, 0]
+        assert [line.split("  ")[1].strip() for line in text] == ["created", "created"]
+        assert all("  hello  default  priority=5 status=queued" in line for line in text)
+        assert all(line.startswith('{"version": 1, "at": "') and '"event": "created"' in line for line in lines)
+
+    def test_it_ends_after_a_time(self, cli: Cli) -> None:
+        answer = cli("events", "--seconds", "100ms")
+        assert (answer.code, answer.out) == (0, "")
+
+
+class TestExporter:
+    def test_it_serves_until_it_is_told_to_end(self, cli: Cli) -> None:
+        import urllib.request
+
+        process = cli.start("exporter", "--port", "0")
+        assert process.stdout is not None
+        url = process.stdout.readline().removeprefix("metrics: ").strip()
+        assert process.stdout.readline().startswith("healthz: http://127.0.0.1:")
+        with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
+            assert b'jobconsole_up{backend="redis"} 1.0' in answer.read()
+        taken = cli("exporter", "--port", url.rpartition(":")[2].removesuffix("/metrics"))
+        assert taken.code == 3
+        assert taken.err.startswith("jobconsole: cannot listen on 127.0.0.1:")
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=PATIENCE)
+        assert (process.returncode, said) == (0, "")
+
+
+class TestWorker:
+    APP = """
+from queue_core import JobQueue
+jobs = JobQueue.from_settings()
+@jobs.task
+def add(a: int, b: int) -> int:
+    return a + b
+"""
+
+    def test_a_service_runs_jobs_with_the_global_options(self, cli: Cli, elsewhere: Path) -> None:
+        (elsewhere / "sums.py").write_text(self.APP)
+        names = {"JOBCONSOLE_JOBS__POSTGRES__URL": "--postgres-url", "JOBCONSOLE_JOBS__REDIS__URL": "--redis-url"}
+        names["JOBCONSOLE_JOBS__REDIS__PREFIX"] = "--prefix"
+        given = [part for name, option in names.items() for part in (option, cli.environ[name])]
+        bare = Cli({}, cli.started)
+        listening = cli.start("events", "--event", "completed", "--count", "1", "--json")
+        assert listening.stderr is not None
+        listening.stderr.readline()
+        service = bare.start("worker", "run", "sums:jobs", *given)
+        job = cli("job", "enqueue", "add", '{"a":1,"b":2}').out.strip()
+        said, _ = listening.communicate(timeout=PATIENCE)
+        assert job in said
+        service.send_signal(signal.SIGTERM)
+        _, log = service.communicate(timeout=PATIENCE)
+        assert service.returncode == 0
+        assert "Traceback" not in log
+        assert cli("job", "show", job, "--json").body["job"]["result"] == 3
+
+    @pytest.mark.parametrize("target", ["nosuch:jobs", "sums:nosuch", "json:dumps"])
+    def test_a_wrong_target_is_exit_code_2(self, cli: Cli, elsewhere: Path, target: str) -> None:
+        (elsewhere / "sums.py").write_text(self.APP)
+        answer = cli.process("worker", "run", target)
+        assert (answer.code, answer.out) == (2, "")
+        assert answer.err.count("\n") == 1

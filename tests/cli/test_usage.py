@@ -1,0 +1,178 @@
+"""Everything a person can get wrong before a server is asked: one sentence, exit code 2, nothing on standard output."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from queue_core.stores.postgres.migrate import KNOWN
+from queue_core.stores.postgres.sql import load
+from tests.cli.running import Cli
+
+NOWHERE = {"JOBCONSOLE_JOBS__POSTGRES__URL": "postgresql://app:hunter2@127.0.0.1:1/app"} | {
+    "JOBCONSOLE_JOBS__REDIS__URL": "redis://:hunter2@127.0.0.1:1/0"
+}
+ENQUEUE = "see 'jobconsole job enqueue --help'"
+
+WRONG = {
+    "lst": "no command 'lst'; one of: demo, dlq, doctor, events, exporter, job, migrate, queue, ui, worker",
+    "jobs list": "no command 'jobs'; did you mean 'job'?",
+    "job lst": "no verb 'lst'; did you mean 'list'?",
+    "job": "the following arguments are required: VERB; see 'jobconsole job --help'",
+    "job list --nosuch": "unrecognized arguments: --nosuch; see 'jobconsole --help'",
+    "job list --limit 0": "argument --limit: '0' is not a whole number from 1 to 10,000; "
+    "see 'jobconsole job list --help'",
+    "job list --older-than soon": "argument --older-than: 'soon' is no duration; write seconds, or for example 500ms, "
+    "5s, 5m, 1h, 7d; see 'jobconsole job list --help'",
+    "job list --status foo": "argument --status: no status 'foo'; one of: scheduled, queued, running, retrying, "
+    "completed, cancelled, dead, pending, processing, failed, dlq",
+    "job list --filter err:": "filter, character 5: 'err' has no value",
+    "job list --log-format xml": "--log-format cannot be 'xml'; one of: json, text",
+    "job retry": "which jobs? give ids, a filter such as --signature or --type, or --all",
+    "job retry --all 0197": "give either ids or filters, not both",
+    "job enqueue": f"the following arguments are required: TYPE; {ENQUEUE}",
+    "job enqueue t {": "the payload is not JSON: Expecting property name enclosed in double quotes at line 1 column 2",
+    "job enqueue t [1]": "the payload must be a JSON object of parameter names, not an array",
+    "job enqueue t null": "the payload must be a JSON object of parameter names, not null",
+    'job enqueue t {"a":NaN}': "the payload is not JSON: NaN has no JSON form",
+    'job enqueue t {"a":-Infinity}': "the payload is not JSON: -Infinity has no JSON form",
+    'job enqueue t {"a":1e999}': "the payload is not JSON: NaN and infinity have no JSON form",
+    r'job enqueue t {"a":"\u0000"}': "the payload holds a NUL character, which PostgreSQL cannot store",
+    r'job enqueue t {"a":"\ud800"}': "the payload holds a lone surrogate, which is no Unicode text",
+    "job enqueue t --at 2030-01-01T00:00:00": "run_at 2030-01-01T00:00:00 has no time zone; two machines would read it "
+    "differently",
+    "job enqueue t --at tomorrow": "'tomorrow' is no time; write it as in 2030-01-31T09:00:00+01:00",
+    "job enqueue t --delay -5": "delay: a duration cannot be negative or infinite: '-5'",
+    "job enqueue t --delay 5 --at 2030-01-01T00:00:00Z": "give either delay or run_at, not both",
+    "job enqueue t --priority 200": "priority must be a whole number from -128 to 127, or low, normal, high or urgent",
+    "job enqueue t --priority -129": "priority must be a whole number from -128 to 127, or low, normal, high or urgent",
+    "job enqueue t --max-retries -1": f"argument --max-retries: '-1' is not a whole number from 0 to 1,000; {ENQUEUE}",
+    "job enqueue t --queue a{b}": "the queue's name cannot hold braces, control characters or spaces at its ends: "
+    "'a{b}'",
+    "exporter --port 99999": "argument --port: '99999' is not a whole number from 0 to 65,535; "
+    "see 'jobconsole exporter --help'",
+    "job list --postgres-url mysql://a:hunter2@h": "command line: jobs.postgres.url: a PostgreSQL URL begins with "
+    "postgresql:// or postgres://, not with mysql://",
+    "--redis-url redis://:hunter2@h:x job list": "command line: jobs.redis.url: the port of the Redis URL must be a "
+    "number from 1 to 65535",
+    "job list --prefix a{": "command line: jobs.redis.prefix: a prefix cannot contain { or }: the queue's name stands "
+    "in braces, as the hash tag",
+    "job list --config nosuch.yaml": "the configuration: cannot read nosuch.yaml: No such file or directory",
+    "job list --context prod": "there is no context 'prod': no configuration file was found",
+    "ui": "the console needs a terminal; 'jobconsole dlq groups' and 'jobconsole job list' do not",
+    "": "the console needs a terminal; 'jobconsole dlq groups' and 'jobconsole job list' do not",
+    "demo --seconds never": "argument --seconds: 'never' is no duration; write seconds, or for example 500ms, 5s, 5m, "
+    "1h, 7d; see 'jobconsole demo --help'",
+}
+
+
+@pytest.mark.parametrize(("line", "sentence"), WRONG.items(), ids=list(WRONG))
+def test_a_mistake_is_one_sentence_and_exit_code_2(line: str, sentence: str) -> None:
+    answer = Cli(NOWHERE)(*line.split(" ") if line else ())
+    assert (answer.code, answer.out, answer.err) == (2, "", f"jobconsole: {sentence}\n")
+
+
+def test_an_empty_name_and_one_that_a_terminal_would_obey(alone: Cli) -> None:
+    cli = Cli(NOWHERE)
+    assert cli("job", "enqueue", "").err == "jobconsole: the type's name is a text that is not empty, not ''\n"
+    answer = cli("job", "enqueue", "t", "--queue", "a\x1b[2Jb")
+    assert (answer.code, "\x1b" in answer.err) == (2, False)
+
+
+def test_a_payload_that_is_too_large_is_refused_with_the_sizes() -> None:
+    answer = Cli(NOWHERE)("job", "enqueue", "t", "-", stdin='{"a":"%s"}' % ("x" * 1_100_000))
+    assert answer.code == 2
+    assert answer.err == "jobconsole: the payload has 1,100,008 bytes; the limit is 1,048,576\n"
+    answer = Cli(NOWHERE)("job", "enqueue", "t", "-", stdin="x" * 7_000_000)
+    assert answer.err == "jobconsole: the payload has more than 6,291,456 bytes; the limit is 1,048,576\n"
+    answer = Cli(NOWHERE)("job", "enqueue", "t", "-", stdin="[" * 200_000)
+    assert answer.err == "jobconsole: the payload is not JSON: it is nested too deeply\n"
+
+
+def test_without_servers_it_says_how_to_name_them(alone: Cli) -> None:
+    for line in (["job", "list"], ["doctor"], ["exporter"]):
+        answer = alone(*line)
+        assert answer.code == 2
+        assert answer.err.startswith("jobconsole: no servers are configured: give --postgres-url and --redis-url, ")
+    assert alone("migrate").err.startswith("jobconsole: no PostgreSQL is configured: give --postgres-url, ")
+
+
+def test_the_memory_of_another_process_cannot_be_reached() -> None:
+    answer = Cli({"JOBCONSOLE_JOBS__QUEUE_BACKEND": "memory"})("job", "list")
+    assert answer.code == 2
+    assert "lives inside one process" in answer.err
+
+
+def test_a_typo_in_the_file_names_file_key_and_the_nearest(elsewhere: Path, alone: Cli) -> None:
+    (elsewhere / "jobconsole.yaml").write_text("jobs: {redis: {ulr: 'redis://:hunter2@h'}}")
+    answer = alone("job", "list")
+    assert (answer.code, answer.err) == (
+        2,
+        "jobconsole: jobconsole.yaml: jobs.redis.ulr: unknown key; did you mean 'url'?\n",
+    )
+
+
+REFUSED = {
+    "dlq delete --all": "refused to delete jobs without --yes, since standard input is no terminal to ask at",
+    "dlq purge --all": "refused to purge jobs without --yes, since standard input is no terminal to ask at",
+    "job cancel --type t": "refused to cancel jobs without --yes, since standard input is no terminal to ask at",
+    "worker stop w": "refused to stop workers without --yes, since standard input is no terminal to ask at",
+    "--read-only job enqueue t": "'job enqueue' was refused: this connection is read-only",
+    "dlq retry --all --read-only": "'dlq retry' was refused: this connection is read-only",
+    "queue pause q --read-only": "'queue pause' was refused: this connection is read-only",
+    "worker quiet w --read-only": "'worker quiet' was refused: this connection is read-only",
+    "worker run m:jobs --read-only": "'worker run' was refused: this connection is read-only",
+    "migrate --read-only": "'migrate' was refused: this connection is read-only",
+}
+
+
+@pytest.mark.parametrize(("line", "sentence"), REFUSED.items(), ids=list(REFUSED))
+def test_what_is_refused_is_exit_code_5(line: str, sentence: str) -> None:
+    answer = Cli(NOWHERE)(*line.split(" "))
+    assert (answer.code, answer.out, answer.err) == (5, "", f"jobconsole: {sentence}\n")
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["job list", "job enqueue t", "dlq groups", "dlq retry --all", "queue list", "worker list", "migrate", "events"],
+)
+def test_servers_that_are_down_are_exit_code_3(line: str) -> None:
+    answer = Cli(NOWHERE)(*line.split(" "))
+    assert (answer.code, answer.out) == (3, "")
+    assert answer.err.startswith("jobconsole: postgres cannot be reached: ")
+    assert answer.err.count("\n") == 1
+    assert "hunter2" not in answer.err
+    assert "Traceback" not in answer.err
+
+
+def test_redis_alone_being_down_stops_only_what_needs_it(cli: Cli) -> None:
+    down = Cli(cli.environ | {"JOBCONSOLE_JOBS__REDIS__URL": NOWHERE["JOBCONSOLE_JOBS__REDIS__URL"]})
+    assert down("job", "enqueue", "t").code == 0
+    assert len(down("job", "list", "--json").body["jobs"]) == 1
+    answer = down("events")
+    assert (answer.code, answer.err.startswith("jobconsole: redis cannot be reached: ")) == (3, True)
+
+
+class TestSchema:
+    def test_a_missing_schema_says_what_to_run(self, empty_postgres_url: str, redis_url: str) -> None:
+        cli = Cli({"JOBCONSOLE_JOBS__POSTGRES__URL": empty_postgres_url, "JOBCONSOLE_JOBS__REDIS__URL": redis_url})
+        for line in (["job", "list"], ["job", "enqueue", "t"], ["queue", "list"]):
+            answer = cli(*line)
+            assert (answer.code, answer.out) == (3, "")
+            assert answer.err == "jobconsole: the database has no schema; run 'jobconsole migrate'\n"
+        applied = ", ".join(f"{number:04}" for number in range(1, KNOWN + 1))
+        assert cli("migrate").out == f"applied {applied}; the schema is {KNOWN}\n"
+        assert cli("migrate").out == f"nothing to do; the schema is {KNOWN}\n"
+        assert cli("migrate", "--json").body == {"version": 1, "applied": [], "schema": KNOWN}
+        assert cli("job", "list").code == 0
+
+    def test_a_newer_schema_is_refused(self, cli: Cli, postgres_url: str) -> None:
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            connection.execute(load("migrate/record"), {"version": 99, "name": "from_the_future"})
+        answer = cli("job", "list")
+        assert answer.code == 5
+        assert answer.err == (
+            f"jobconsole: the database has schema 99, newer than {KNOWN} known here; upgrade this program\n"
+        )

@@ -1,0 +1,146 @@
+"""What the store must know after any sequence of operations, in the fewest words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from queue_core.inspection import Conservation
+from queue_core.job import Job
+
+POISON = 3
+
+
+@dataclass
+class Modelled:
+    """One job. Time is a flag: whether it went on long enough for the lease to expire, or the job to be due."""
+
+    id: str
+    queue: str
+    priority: int
+    order: int
+    status: str
+    retries: int = 0
+    crashes: int = 0
+    token: int = 0
+    overdue: bool = False
+    cancel: bool = False
+    trashed: bool = False
+
+    def seen(self) -> tuple[str, str, int, int, int, bool, bool]:
+        """Return what must agree with the store."""
+        return self.status, self.queue, self.retries, self.crashes, self.token, self.cancel, self.trashed
+
+
+def seen(job: Job) -> tuple[str, str, int, int, int, bool, bool]:
+    """Return what must agree with the model."""
+    trashed = job.trashed_at is not None
+    return str(job.status), job.queue, job.retry_count, job.crashes, job.token, job.cancel_requested, trashed
+
+
+@dataclass
+class Model:
+    """All jobs, and the totals."""
+
+    jobs: dict[str, Modelled] = field(default_factory=dict)
+    paused: set[str] = field(default_factory=set)
+    totals: Counter[str] = field(default_factory=Counter)
+    arrivals: int = 0
+
+    def insert(self, job_id: str, queue: str, priority: int, delayed: bool) -> None:
+        if job_id in self.jobs:
+            return
+        self.arrivals += 1
+        status = "scheduled" if delayed else "queued"
+        self.jobs[job_id] = Modelled(job_id, queue, priority, self.arrivals, status)
+        self.totals["enqueued"] += 1
+
+    def claimable(self, queue: str) -> list[str]:
+        """Return the ids that a claim must give, in order."""
+        if queue in self.paused:
+            return []
+        ready = [job for job in self.jobs.values() if job.queue == queue and job.status == "queued"]
+        return [job.id for job in sorted(ready, key=lambda job: (-job.priority, job.order))]
+
+    def claim(self, job_id: str, token: int) -> None:
+        job = self.jobs[job_id]
+        assert token > max(one.token for one in self.jobs.values())
+        job.status, job.token, job.overdue = "running", token, False
+
+    def holds(self, job_id: str, token: int) -> bool:
+        job = self.jobs.get(job_id)
+        return job is not None and job.status == "running" and job.token == token
+
+    def settle(self, job_id: str, kind: str) -> None:
+        job = self.jobs[job_id]
+        if job.cancel and kind in {"retrying", "released"}:
+            kind = "cancelled"
+        job.status = "queued" if kind == "released" else kind
+        job.retries += kind == "retrying"
+        job.overdue = job.cancel = False
+        self.totals["retried" if kind == "retrying" else kind] += 1
+
+    def pass_time(self) -> None:
+        for job in self.jobs.values():
+            job.overdue = job.status in {"scheduled", "retrying", "running"}
+
+    def promote(self) -> set[str]:
+        due = [job for job in self.jobs.values() if job.overdue and job.status in {"scheduled", "retrying"}]
+        for job in due:
+            job.status, job.overdue = "queued", False
+        return {job.id for job in due}
+
+    def reclaim(self) -> set[str]:
+        lost = [job for job in self.jobs.values() if job.overdue and job.status == "running"]
+        for job in lost:
+            job.crashes += 1
+            job.status = "dead" if job.crashes >= POISON else "cancelled" if job.cancel else "queued"
+            job.overdue = job.cancel = False
+            self.totals["crashed"] += 1
+            self.totals[job.status] += job.status != "queued"
+        return {job.id for job in lost}
+
+    def retry(self, ids: Iterable[str]) -> set[str]:
+        changed = [job for job in self._known(ids) if job.status in {"dead", "completed"}]
+        for job in changed:
+            self.arrivals += 1
+            job.status, job.retries, job.trashed, job.order = "queued", 0, False, self.arrivals
+        self.totals["retried_by_operator"] += len(changed)
+        return {job.id for job in changed}
+
+    def trash(self, ids: Iterable[str], trashed: bool) -> set[str]:
+        changed = [job for job in self._known(ids) if job.status == "dead" and job.trashed is not trashed]
+        for job in changed:
+            job.trashed = trashed
+        return {job.id for job in changed}
+
+    def purge(self, ids: Iterable[str]) -> set[str]:
+        changed = {job.id for job in self._known(ids) if job.trashed}
+        for job_id in changed:
+            del self.jobs[job_id]
+        self.totals["purged"] += len(changed)
+        return changed
+
+    def cancel(self, ids: Iterable[str]) -> set[str]:
+        waiting = [job for job in self._known(ids) if job.status in {"scheduled", "queued", "retrying"}]
+        running = [job for job in self._known(ids) if job.status == "running" and not job.cancel]
+        for job in waiting:
+            job.status, job.overdue = "cancelled", False
+        for job in running:
+            job.cancel = True
+        self.totals["cancelled"] += len(waiting)
+        return {job.id for job in waiting + running}
+
+    def _known(self, ids: Iterable[str]) -> list[Modelled]:
+        return [self.jobs[job_id] for job_id in dict.fromkeys(ids) if job_id in self.jobs]
+
+    def conservation(self) -> Conservation:
+        count = Counter(job.status for job in self.jobs.values())
+        return Conservation(
+            completed=count["completed"],
+            dead=count["dead"] + self.totals["purged"],
+            cancelled=count["cancelled"],
+            unfinished=sum(count[status] for status in ("scheduled", "queued", "running", "retrying")),
+            retries=self.totals["retried"],
+        )

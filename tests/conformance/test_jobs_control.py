@@ -1,0 +1,215 @@
+"""Operators and workers: cancel, pause, quiet, stop; and a shutdown that loses nothing."""
+
+import asyncio
+import threading
+
+import pytest
+
+from queue_core.context import JobContext
+from queue_core.errors import JobCancelled
+from queue_core.queue import JobQueue
+from queue_core.worker.worker import Worker
+from tests.conformance.working import PATIENCE, until, until_status, working
+
+
+async def test_a_running_job_is_cancelled(jobs: JobQueue) -> None:
+    stopped = asyncio.Event()
+
+    @jobs.task
+    async def endless() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    async with working(jobs):
+        handle = await endless.enqueue()
+        await until_status(jobs, handle.id, "running")
+        assert (await jobs.control.cancel([handle.id])).ids == (handle.id,)
+        with pytest.raises(JobCancelled):
+            await handle.result(PATIENCE)
+    assert stopped.is_set()
+    assert await handle.status() == "cancelled"
+
+
+async def test_a_waiting_job_is_cancelled_and_never_runs(jobs: JobQueue) -> None:
+    ran = False
+
+    @jobs.task
+    async def task() -> None:
+        nonlocal ran
+        ran = True
+
+    @jobs.task
+    async def other() -> str:
+        return "done"
+
+    handles = [await task.enqueue(), await task.options(delay=0.2).enqueue()]
+    await jobs.control.cancel([handle.id for handle in handles])
+    async with working(jobs):
+        assert await (await other.options(delay=0.4).enqueue()).result(PATIENCE) == "done"
+    assert not ran
+    assert {await handle.status() for handle in handles} == {"cancelled"}
+
+
+async def test_a_paused_queue_waits(jobs: JobQueue) -> None:
+    @jobs.task(queue="images")
+    async def resize() -> str:
+        return "done"
+
+    @jobs.task(queue="mail")
+    async def send() -> str:
+        return "sent"
+
+    await jobs.store.insert([])
+    first = await resize.enqueue()
+    await jobs.control.pause("images")
+    async with working(jobs):
+        second = await resize.enqueue()
+        for _ in range(3):
+            assert await (await send.enqueue()).result(PATIENCE) == "sent"
+        assert {await first.status(), await second.status()} == {"queued"}
+        await jobs.control.resume("images")
+        assert await first.result(PATIENCE) == "done"
+        assert await second.result(PATIENCE) == "done"
+
+
+async def test_a_quiet_worker_claims_nothing_until_told(jobs: JobQueue) -> None:
+    @jobs.task
+    async def task() -> str:
+        return "done"
+
+    async with working(jobs) as worker:
+        await (await task.enqueue()).result(PATIENCE)
+        await until(lambda: jobs.control.command(worker.id, "quiet"))
+
+        async def quiet() -> bool:
+            return any(one.quiet for one in (await jobs.inspector.overview()).workers)
+
+        await until(quiet)
+        handle = await task.enqueue()
+        await asyncio.sleep(0.3)
+        assert await handle.status() == "queued"
+        await jobs.control.command(worker.id, "resume")
+        assert await handle.result(PATIENCE) == "done"
+
+
+async def test_a_worker_is_stopped_by_order(jobs: JobQueue) -> None:
+    @jobs.task
+    async def task() -> None: ...
+
+    worker = Worker(jobs, lease="10s", heartbeat="0.2s")
+    running = asyncio.create_task(worker.run())
+    await until(lambda: jobs.control.command(worker.id, "stop"))
+    async with asyncio.timeout(PATIENCE):
+        await running
+    assert (await jobs.inspector.overview()).workers == ()
+
+
+async def test_a_worker_announces_itself(jobs: JobQueue) -> None:
+    @jobs.task(queue="images")
+    async def resize() -> None: ...
+
+    async with working(jobs, concurrency=7) as worker:
+
+        async def there() -> bool:
+            return bool((await jobs.inspector.overview()).workers)
+
+        await until(there)
+        (info,) = (await jobs.inspector.overview()).workers
+        assert (info.id, info.queues, info.types) == (worker.id, ("images",), ("resize",))
+        assert (info.concurrency, info.quiet, info.lost) == (7, False, False)
+    assert (await jobs.inspector.overview()).workers == ()
+
+
+async def test_a_stop_lets_running_jobs_finish_and_starts_no_more(jobs: JobQueue) -> None:
+    release = asyncio.Event()
+    started: list[int] = []
+
+    @jobs.task
+    async def work(n: int) -> int:
+        started.append(n)
+        await release.wait()
+        return n
+
+    handles = await work.enqueue_many([{"n": n} for n in range(6)])
+    async with working(jobs, stops=True, concurrency=2) as worker:
+        await until(lambda: _all_running(jobs, handles[0].id, handles[1].id))
+        worker.stop()
+        await asyncio.sleep(0.1)
+        release.set()
+    assert started == [0, 1]
+    jobs_now = [await jobs.inspector.get(handle.id) for handle in handles]
+    assert [job.status for job in jobs_now] == ["completed"] * 2 + ["queued"] * 4
+    assert all((job.retry_count, job.crashes, job.error) == (0, 0, None) for job in jobs_now)
+
+
+async def _all_running(jobs: JobQueue, *ids: str) -> bool:
+    return {str((await jobs.inspector.get(job_id)).status) for job_id in ids} == {"running"}
+
+
+async def test_after_the_grace_the_jobs_are_given_back_without_using_an_attempt(jobs: JobQueue) -> None:
+    runs: list[int] = []
+
+    @jobs.task
+    async def stubborn(ctx: JobContext) -> str:
+        runs.append(ctx.attempt)
+        if len(runs) == 1:
+            await asyncio.Event().wait()
+        return "the second time"
+
+    async with working(jobs, grace="0.1s"):
+        handle = await stubborn.enqueue()
+        await until_status(jobs, handle.id, "running")
+    job = await jobs.inspector.get(handle.id)
+    assert (job.status, job.retry_count, job.crashes) == ("queued", 0, 0)
+    async with working(jobs):
+        assert await handle.result(PATIENCE) == "the second time"
+    assert runs == [1, 1]
+
+
+async def test_a_second_stop_does_not_wait_for_the_grace(jobs: JobQueue) -> None:
+    @jobs.task
+    async def endless() -> None:
+        await asyncio.Event().wait()
+
+    async with working(jobs, stops=True, grace="1h") as worker:
+        handle = await endless.enqueue()
+        await until_status(jobs, handle.id, "running")
+        worker.stop()
+        worker.stop()
+    assert await handle.status() == "queued"
+
+
+async def test_a_plain_function_may_finish_within_the_grace(jobs: JobQueue) -> None:
+    release = threading.Event()
+
+    @jobs.task
+    def work() -> str:
+        release.wait(PATIENCE)
+        return "done"
+
+    async with working(jobs, stops=True) as worker:
+        handle = await work.enqueue()
+        await until_status(jobs, handle.id, "running")
+        worker.stop()
+        release.set()
+    assert await handle.result(PATIENCE) == "done"
+
+
+async def test_stopping_an_idle_worker(jobs: JobQueue) -> None:
+    @jobs.task
+    async def task() -> None: ...
+
+    for _ in range(3):
+        async with working(jobs):
+            pass
+    assert (await jobs.inspector.overview()).workers == ()
+
+
+async def test_opening_and_closing_twice(jobs: JobQueue) -> None:
+    await jobs.open()
+    await jobs.open()
+    await jobs.close()
+    await jobs.close()
+    assert (await jobs.enqueue("again.open")).created

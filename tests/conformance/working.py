@@ -1,0 +1,56 @@
+"""Workers that run while a test looks on, and ways to wait for what they do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from queue_core.events import Event, EventName
+from queue_core.queue import JobQueue
+from queue_core.worker.worker import Worker
+
+PATIENCE = 30.0
+"""Seconds that a test waits at most for what should come at once; a slow machine must not fail it."""
+
+
+@asynccontextmanager
+async def working(jobs: JobQueue, stops: bool = False, **options: Any) -> AsyncIterator[Worker]:
+    """Run a worker of the tasks registered so far; at the end it is stopped and must have ended well.
+
+    With `stops` the test stops it: a second time would mean that it must not wait for its jobs.
+    """
+    worker = Worker(jobs, **{"concurrency": 10, "lease": "30s", "heartbeat": "0.2s", "grace": "20s"} | options)
+    running = asyncio.create_task(worker.run())
+    try:
+        yield worker
+    finally:
+        if not stops:
+            worker.stop()
+        async with asyncio.timeout(PATIENCE):
+            await running
+
+
+async def until(condition: Callable[[], Awaitable[object]]) -> None:
+    """Look again and again until something holds."""
+    async with asyncio.timeout(PATIENCE):
+        while not await condition():  # noqa: ASYNC110  the state of a store is not an event
+            await asyncio.sleep(0.01)
+
+
+async def until_status(jobs: JobQueue, job_id: str, status: str) -> None:
+    """Wait until a job is in this state."""
+
+    async def reached() -> bool:
+        return str((await jobs.inspector.get(job_id)).status) == status
+
+    await until(reached)
+
+
+async def subscribed(jobs: JobQueue, heard: asyncio.Event) -> None:
+    """Publish until a subscriber hears of it: from then on it misses nothing."""
+    async with asyncio.timeout(PATIENCE):
+        while not heard.is_set():
+            await jobs.bus.publish([Event(EventName.QUEUE, "probe", "probe")])
+            await asyncio.sleep(0.01)

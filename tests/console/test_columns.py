@@ -1,0 +1,59 @@
+"""Columns fit their width, and the least needed goes first."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobconsole.core.columns import DEAD_JOBS, GAP, JOBS, QUEUES, RUNNING_JOBS, SIGNATURES, WORKERS, bar, fit_columns
+from jobconsole.core.glyphs import ASCII, UNICODE, Glyphs, glyphs_for
+from jobconsole.core.ordering import held_order
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+TABLES = {
+    "signatures": SIGNATURES,
+    "dead": DEAD_JOBS,
+    "jobs": JOBS,
+    "running": RUNNING_JOBS,
+    "queues": QUEUES,
+    "workers": WORKERS,
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("width", [75, 90, 180])
+def test_a_table_fills_its_width(name: str, width: int) -> None:
+    fitted = fit_columns(TABLES[name], width)
+    assert sum(size for _, size in fitted) + GAP * (len(fitted) - 1) == width
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_what_a_table_is_about_is_never_dropped(name: str) -> None:
+    flexible = next(column.title for column in TABLES[name] if column.flex)
+    assert flexible in [column.title for column, _ in fit_columns(TABLES[name], 30)]
+
+
+@given(st.integers(0, 100), st.integers(1, 60), st.sampled_from([UNICODE, ASCII]))
+def test_a_progress_bar_keeps_its_width(percent: int, width: int, glyphs: Glyphs) -> None:
+    assert sum(len(text) for text, _ in bar(percent, width, glyphs)) == width
+
+
+def test_full_and_empty_differ_without_colour() -> None:
+    for glyphs in (UNICODE, ASCII):
+        (full, _), (empty, _) = bar(50, 10, glyphs)
+        assert set(full).isdisjoint(empty)
+
+
+def test_a_terminal_without_unicode_gets_ascii() -> None:
+    assert glyphs_for("ANSI_X3.4-1968") is ASCII
+    assert glyphs_for("UTF-8") is UNICODE
+    assert "".join(ASCII.states.values()).isascii()
+    assert ASCII.levels.isascii()
+
+
+def test_the_order_holds_and_new_rows_come_first() -> None:
+    assert held_order(["c", "new", "a", "b"], ["a", "b", "c", "gone"], str) == ["new", "a", "b", "c"]
+    assert held_order(["c", "a"], [], str) == ["c", "a"]

@@ -1,0 +1,120 @@
+"""A window shows what the store would show, page by page, and finds rows by their ids."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobconsole.core import listing
+from jobconsole.core.listing import Window
+from jobconsole.core.snapshot import DEAD
+from queue_core import JobQueue
+from queue_core.filters import Filter
+from tests.conformance.world import World
+
+PAGE = 10
+
+
+@pytest.fixture(autouse=True)
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "PAGE", PAGE)
+    monkeypatch.setattr(listing, "AHEAD", 3)
+
+
+async def bury(world: World, number: int) -> list[str]:
+    """Return the ids of so many new dead jobs, newest first."""
+    return [(await world.ended("dead")).id for _ in range(number)][::-1]
+
+
+async def read_all(window: Window, jobs: JobQueue) -> None:
+    """Read every page."""
+    await window.refresh(jobs.inspector)
+    while not window.complete:
+        await window.read_more(jobs.inspector)
+
+
+def ids(window: Window) -> list[str]:
+    """Return the ids in order."""
+    return [row.id for row in window.rows]
+
+
+async def test_pages_follow_each_other(jobs: JobQueue, world: World) -> None:
+    dead = await bury(world, 25)
+    window = Window(DEAD)
+    await window.refresh(jobs.inspector)
+    assert ids(window) == dead[:PAGE]
+    assert not window.wants(2)
+    assert window.wants(8)
+    await read_all(window, jobs)
+    assert ids(window) == dead
+    assert not window.wants(24)
+
+
+async def test_new_rows_come_in_above_without_touching_what_is_below(jobs: JobQueue, world: World) -> None:
+    old = await bury(world, 25)
+    window = Window(DEAD)
+    await read_all(window, jobs)
+    new = await bury(world, 4)
+    await window.refresh(jobs.inspector)
+    assert ids(window) == new + old
+    assert window.complete
+
+
+async def test_rows_that_are_gone_leave_the_page_that_is_read_again(jobs: JobQueue, world: World) -> None:
+    dead = await bury(world, 25)
+    window = Window(DEAD)
+    await read_all(window, jobs)
+    await jobs.control.delete([dead[2], dead[14]])
+    await window.refresh(jobs.inspector, first_visible=12)
+    assert ids(window) == [one for one in dead if one not in {dead[2], dead[14]}]
+
+
+async def test_a_flood_above_starts_the_list_anew(jobs: JobQueue, world: World) -> None:
+    await bury(world, 25)
+    window = Window(DEAD)
+    await read_all(window, jobs)
+    new = await bury(world, PAGE + 5)
+    await window.refresh(jobs.inspector)
+    assert ids(window) == new[:PAGE]
+    await read_all(window, jobs)
+    assert len(ids(window)) == 25 + PAGE + 5
+
+
+async def test_an_emptied_list_is_empty(jobs: JobQueue, world: World) -> None:
+    dead = await bury(world, 12)
+    window = Window(DEAD)
+    await read_all(window, jobs)
+    await jobs.control.delete(dead)
+    await window.refresh(jobs.inspector)
+    assert (ids(window), window.complete) == ([], True)
+
+
+async def test_a_job_that_moved_up_stands_there_once(jobs: JobQueue, world: World) -> None:
+    dead = await bury(world, 25)
+    window = Window(Filter())
+    await read_all(window, jobs)
+    await jobs.control.retry([dead[20]])
+    await window.refresh(jobs.inspector)
+    assert ids(window)[0] == dead[20]
+    assert len(ids(window)) == len(set(ids(window)))
+
+
+async def test_what_one_removed_is_forgotten_at_once(jobs: JobQueue, world: World) -> None:
+    dead = await bury(world, 15)
+    window = Window(DEAD)
+    await read_all(window, jobs)
+    window.forget({dead[0], dead[9]})
+    assert ids(window) == [one for one in dead if one not in {dead[0], dead[9]}]
+    await window.read_more(jobs.inspector)
+    assert len(ids(window)) == len(set(ids(window)))
+
+
+async def test_a_window_holds_so_many_rows_and_says_so(
+    jobs: JobQueue, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "MOST", 20)
+    await bury(world, 35)
+    window = Window(DEAD)
+    await window.refresh(jobs.inspector)
+    await window.read_more(jobs.inspector)
+    assert window.full
+    assert not window.wants(19)

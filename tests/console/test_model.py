@@ -1,0 +1,137 @@
+"""The model takes counts from snapshots only, and knows when it may have missed something."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from jobconsole.core.model import Model
+from jobconsole.core.snapshot import Snapshot, Wanted, read_snapshot
+from queue_core import JobQueue
+from queue_core.events import Event, EventBatch
+from tests.conformance.world import World
+
+
+class Steady:
+    """A clock that stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.at = 1_000.5
+
+    def __call__(self) -> float:
+        return self.at
+
+
+@pytest.fixture
+def steady() -> Steady:
+    return Steady()
+
+
+@pytest.fixture
+def model(steady: Steady) -> Model:
+    return Model(steady)
+
+
+def batch(*events: Event, gap: bool = False) -> EventBatch:
+    """Return a message of one queue."""
+    return EventBatch("work", "generation", 1, 0.0, events, gap)
+
+
+def completed(number: int) -> list[Event]:
+    """Return the ends of so many jobs."""
+    return [Event("completed", "work", f"job-{one}", "task", 1) for one in range(number)]
+
+
+async def snapshot(jobs: JobQueue, steady: Steady) -> Snapshot:
+    """Return a snapshot as if it had been read now by this clock."""
+    read = await read_snapshot(jobs.inspector, Wanted(minutes=3))
+    return replace(read, began=steady.at, taken=steady.at)
+
+
+async def test_counts_come_from_snapshots_and_never_from_events(
+    jobs: JobQueue, world: World, model: Model, steady: Steady
+) -> None:
+    await world.insert_many(3)
+    model.adopt(await snapshot(jobs, steady))
+    model.apply(batch(*(Event("created", "work", f"new-{number}", "task") for number in range(50))))
+    assert model.snapshot is not None
+    assert model.snapshot.totals.queued == 3
+    assert model.stale
+
+
+async def test_rates_come_from_events(model: Model, steady: Steady) -> None:
+    for _ in range(5):
+        model.apply(batch(*completed(20)))
+        steady.at += 1
+    assert model.rate("completed") == 20
+    assert model.event_rate() == 20
+    assert model.history("completed", 6) == [0, 20, 20, 20, 20, 20]
+
+
+async def test_a_gap_asks_for_a_snapshot_and_ends_with_it(jobs: JobQueue, model: Model, steady: Steady) -> None:
+    model.adopt(await snapshot(jobs, steady))
+    model.apply(batch(gap=True))
+    assert (model.gap, model.stale, model.gaps) == (True, True, 1)
+    model.adopt(await snapshot(jobs, steady))
+    assert (model.gap, model.stale, model.gaps) == (False, False, 1)
+
+
+async def test_a_message_without_events_changes_nothing(jobs: JobQueue, model: Model, steady: Steady) -> None:
+    model.adopt(await snapshot(jobs, steady))
+    model.apply(batch())
+    assert not model.stale
+
+
+async def test_the_store_has_the_clock(jobs: JobQueue, model: Model, steady: Steady) -> None:
+    read = await snapshot(jobs, steady)
+    model.adopt(read)
+    steady.at += 60
+    assert (model.now - read.now).total_seconds() == pytest.approx(60)
+    assert model.age == pytest.approx(60)
+
+
+async def test_the_chart_begins_with_what_the_store_counted(
+    jobs: JobQueue, world: World, model: Model, steady: Steady
+) -> None:
+    for _ in range(6):
+        await world.ended("completed")
+    # Something must have happened before the console looked: the running minute counts as far as it has gone.
+    steady.at += 0.6
+    model.adopt(await snapshot(jobs, steady))
+    assert 0 <= sum(model.history("completed", 120)) <= 6 + 1e-6
+
+
+async def test_rates_without_events_are_differences_of_snapshots(
+    jobs: JobQueue, world: World, model: Model, steady: Steady
+) -> None:
+    model.adopt(await snapshot(jobs, steady))
+    model.polling = True
+    for _ in range(7):
+        await world.ended("completed")
+    steady.at += 3
+    model.adopt(await snapshot(jobs, steady))
+    steady.at += 1
+    assert sum(model.history("completed", 3)) == 7
+
+
+async def test_running_jobs_of_a_snapshot_and_of_events_meet(
+    jobs: JobQueue, world: World, model: Model, steady: Steady
+) -> None:
+    claim = await world.running()
+    model.adopt(await snapshot(jobs, steady))
+    steady.at += 1
+    model.apply(batch(Event("progress", "work", claim.id, "task", claim.token, {"progress": 30})))
+    model.adopt(await snapshot(jobs, steady))
+    assert model.running.live[claim.id].progress == 30
+    model.apply(batch(Event("completed", "work", claim.id, "task", claim.token)))
+    model.adopt(await snapshot(jobs, steady))
+    assert model.running.live == {}, "a snapshot that still has it is older than the event"
+
+
+async def test_hostile_names_come_out_of_a_snapshot_harmless(jobs: JobQueue, world: World, steady: Steady) -> None:
+    await world.ended("dead", type="task", queue="q\u202eevil")
+    read = await snapshot(jobs, steady)
+    assert "\u202e" not in read.queues[0].label
+    assert read.queues[0].name == "q\u202eevil", "verbs use the name as it is"
+    assert "\u202e" not in read.signatures[0].queues[0]

@@ -1,0 +1,126 @@
+"""The questions that consoles ask again and again are answered by indexes, however much there is."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import pytest
+
+from queue_core.filters import Filter, parse
+from queue_core.stores.postgres.inspector import PostgresInspector
+from queue_core.stores.postgres.pool import Pool, Query
+from queue_core.stores.postgres.sql import load
+from tests.postgres.operations.filling import COMPLETED, DEAD, READY, SCHEDULED, Database
+
+Ask = Callable[[PostgresInspector], Awaitable[Any]]
+
+
+@pytest.fixture
+async def filled(database: Database) -> Database:
+    await database.queues()
+    await database.fill(DEAD, 5_000, trashed=False)
+    await database.fill(DEAD, 2_000, trashed=True)
+    await database.fill(READY, 5_000)
+    await database.fill(SCHEDULED, 500)
+    await database.fill(COMPLETED, 5_000)
+    await database.analyse()
+    return database
+
+
+@pytest.fixture
+def plans(filled: Database, inspector: PostgresInspector, monkeypatch: pytest.MonkeyPatch) -> Callable[[Ask], Any]:
+    """Returns the plans of the queries that a question is made of."""
+    asked: list[tuple[bytes | Any, Mapping[str, Any] | None]] = []
+    rows, records = Pool.rows, Pool.records
+
+    async def note_rows(pool: Pool, query: str | Query, params: Mapping[str, Any] | None = None) -> Any:
+        asked.append((load(query) if isinstance(query, str) else query, params))
+        return await rows(pool, query, params)
+
+    async def note_records(pool: Pool, query: Query, params: Mapping[str, Any]) -> Any:
+        asked.append((query, params))
+        return await records(pool, query, params)
+
+    monkeypatch.setattr(Pool, "rows", note_rows)
+    monkeypatch.setattr(Pool, "records", note_records)
+
+    async def explained(ask: Ask) -> str:
+        asked.clear()
+        await ask(inspector)
+        return "\n".join([await filled.explain(query, dict(params or {})) for query, params in asked])
+
+    return explained
+
+
+def page(text: str, after_first: bool = False) -> Ask:
+    async def ask(inspector: PostgresInspector) -> None:
+        first = await inspector.jobs(parse(text), 50)
+        assert first.jobs
+        if after_first:
+            assert (await inspector.jobs(parse(text), 50, first.cursor)).jobs
+
+    return ask
+
+
+@pytest.mark.parametrize("after_first", [False, True], ids=["first page", "next page"])
+async def test_the_dead_in_order_of_their_death(plans: Callable[[Ask], Any], after_first: bool) -> None:
+    plan = await plans(page("status:dead", after_first))
+    assert "Scan Backward using jobs_dead_newest" in plan
+    assert "Sort" not in plan
+    assert "Seq Scan on jobs_dead" not in plan
+
+
+async def test_the_dead_of_a_signature(plans: Callable[[Ask], Any], inspector: PostgresInspector) -> None:
+    (group,) = await inspector.signatures(Filter(), 900, 15, 1)
+    plan = await plans(page(f"status:dead sig:{group.signature}"))
+    assert "using jobs_dead_signature" in plan
+    assert "Seq Scan on jobs_dead" not in plan
+
+
+async def test_the_trash(plans: Callable[[Ask], Any]) -> None:
+    plan = await plans(page("trash:yes"))
+    assert "using jobs_dead_trash" in plan
+    assert "Seq Scan on jobs_dead" not in plan
+
+
+async def test_the_history_day_by_day(plans: Callable[[Ask], Any], filled: Database) -> None:
+    today = await filled.value("select to_char(now() at time zone 'UTC', 'YYYYMMDD')")
+    plan = await plans(page("status:completed"))
+    assert f"Seq Scan on job_history_{today}" not in plan
+    assert f"Scan Backward using job_history_{today}_finished_at_id_idx" in plan
+
+
+async def test_groups_come_from_their_index_alone(plans: Callable[[Ask], Any]) -> None:
+    plan = await plans(lambda inspector: inspector.signatures(Filter(), 900, 15, 50))
+    assert "Index Only Scan using jobs_dead_signature" in plan
+    assert "Seq Scan on jobs_dead" not in plan
+
+
+@pytest.mark.parametrize(
+    ("query", "index"),
+    [("inspect/depths", "jobs_ready"), ("inspect/dead", "jobs_dead_signature"), ("inspect/due", "jobs_due")],
+)
+async def test_the_overview_counts_in_indexes(filled: Database, query: str, index: str) -> None:
+    plan = await filled.explain(load(query), {"limit": 500})
+    assert index in plan
+    assert "Seq Scan" not in plan.replace("Seq Scan on jobs_dead jobs_dead_1", "")
+
+
+async def test_the_oldest_is_looked_for_at_the_heads(filled: Database) -> None:
+    plan = await filled.explain(load("inspect/heads"), {"queue_ids": "{1,2}", "priorities": "{5,5}", "limit": 20})
+    assert "Index Scan using jobs_ready" in plan
+
+
+async def test_one_job_wherever_it_is(plans: Callable[[Ask], Any], filled: Database) -> None:
+    job_id = await filled.value("select id::text from job_history limit 1")
+    plan = await plans(lambda inspector: inspector.get(job_id))
+    for index in ("jobs_pkey", "jobs_dead_pkey", "_id_idx"):
+        assert index in plan
+    assert "Seq Scan on jobs" not in plan
+
+
+async def test_the_beginning_of_an_id(plans: Callable[[Ask], Any], filled: Database) -> None:
+    job_id = await filled.value("select id::text from jobs_dead where trashed_at is null limit 1")
+    plan = await plans(page(f"status:dead id:{job_id[:8]}"))
+    assert "jobs_dead_pkey" in plan
