@@ -9,7 +9,7 @@ from jobconsole.cli.failures import DONE
 from jobconsole.cli.job import DELETE, RESTORE, RETRY, add_list, list_jobs
 from jobconsole.cli.operating import Operation, add_operation, add_spread, operate
 from jobconsole.cli.output import Output
-from jobconsole.cli.parsing import Parser, add_verbs, duration, whole
+from jobconsole.cli.parsing import Parser, add_verbs, positive, whole
 from jobconsole.cli.selection import add_filters, add_selection, check_queue, filter_of
 from jobconsole.cli.session import connected
 from jobconsole.cli.tables import show_groups
@@ -26,7 +26,7 @@ def add_arguments(parser: Parser) -> None:
     add = add_verbs(parser)
     groups = add("groups", run_groups, "dead jobs by error signature, the fastest growing first")
     add_filters(groups)
-    groups.add_argument("--window", type=duration, default=900.0, metavar="T", help="of the growth (default 15m)")
+    groups.add_argument("--window", type=positive, default=900.0, metavar="T", help="of the growth (default 15m)")
     groups.add_argument("--limit", type=whole(1, 10_000), default=50, metavar="N", help="at most N (default 50)")
     listed = add("list", run_list, "list dead jobs, the newest first")
     add_list(listed)

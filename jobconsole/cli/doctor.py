@@ -61,7 +61,7 @@ async def _store(jobs: JobQueue) -> list[Check]:
 async def _delivery(jobs: JobQueue) -> list[Check]:
     from queue_core.dispatch import DispatchUnavailable
 
-    if jobs.dispatcher is None:
+    if jobs.dispatcher is None or not jobs.settings.mode.endswith("+redis"):
         return []
     try:
         return [Check("redis", "ok", "answers"), *check_redis(await jobs.dispatcher.facts())]

@@ -39,7 +39,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 
 async def _follow(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
-    if jobs.dispatcher is not None:
+    if jobs.dispatcher is not None and jobs.settings.mode.endswith("+redis"):
         # The subscription waits for a server that is down; somebody at a terminal wants to know.
         await jobs.dispatcher.ping()
     left = options.count

@@ -6,9 +6,9 @@ import argparse
 import signal
 import threading
 
-from jobconsole.cli.failures import DONE, note
+from jobconsole.cli.failures import DONE
 from jobconsole.cli.output import Output
-from jobconsole.cli.parsing import Parser, add_globals, duration, port, whole
+from jobconsole.cli.parsing import Parser, add_globals, port, positive, whole
 from jobconsole.cli.session import queue_of, settings_of
 
 
@@ -16,7 +16,7 @@ def add_arguments(parser: Parser) -> None:
     """Declare the options."""
     parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="listen here (default 127.0.0.1)")
     parser.add_argument("--port", type=port, default=9808, metavar="N", help="(default 9808; 0 = a free one)")
-    parser.add_argument("--limit", type=duration, metavar="T", help="for reading all servers (default 2.5s)")
+    parser.add_argument("--limit", type=positive, metavar="T", help="for reading all servers (default 2.5s)")
     parser.add_argument(
         "--type", action="append", default=[], metavar="NAME", help="only these get a label of their own"
     )
@@ -48,7 +48,6 @@ def run(options: argparse.Namespace, output: Output) -> int:
             output.line(f"healthz: {exporter.health_url}")
         output.flush()
         ended.wait()
-    note("stopped")
     return DONE
 
 

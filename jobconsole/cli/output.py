@@ -9,11 +9,11 @@ import os
 import shutil
 import sys
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, TextIO
 
-from queue_core.text import safe
+from jobconsole.cli.failures import CommandError
 
 VERSION = 1
 """Of the JSON that commands print; it grows when a key is renamed or removed, not when one is added."""
@@ -36,7 +36,9 @@ class Output:
     """Standard output in the form that was asked for: text for people, or JSON for programs."""
 
     def __init__(self, stream: TextIO | None = None, as_json: bool = False) -> None:
-        self._stream: TextIO = sys.stdout if stream is None else stream
+        # None when the process was started with standard output closed.
+        found = sys.stdout if stream is None else stream
+        self._stream: TextIO = io.StringIO() if found is None else found
         self.as_json = as_json
         if isinstance(self._stream, io.TextIOWrapper):
             # A terminal of another encoding shows what it has no character for as its code.
@@ -49,20 +51,34 @@ class Output:
         return not plain and self._stream.isatty()
 
     def write(self, text: str) -> None:
-        """Write text that this program made itself."""
-        self._stream.write(text)
+        """Write text that this program made itself.
+
+        Raises:
+            BrokenPipeError: the reader has gone.
+            CommandError: the text cannot be written, as on a full disk.
+        """
+        self._checked(lambda: self._stream.write(text))
 
     def line(self, text: str = "") -> None:
         """Write one line for people."""
-        self._stream.write(f"{text}\n")
+        self.write(f"{text}\n")
 
     def json(self, body: Mapping[str, Any]) -> None:
         """Write one JSON object on one line, its version first."""
-        self._stream.write(f"{json.dumps({'version': VERSION, **body}, default=_plain)}\n")
+        self.write(f"{json.dumps({'version': VERSION, **body}, default=_plain)}\n")
 
     def flush(self) -> None:
         """Write what is buffered, so that a full disk or a closed pipe shows now."""
-        self._stream.flush()
+        self._checked(self._stream.flush)
+
+    @staticmethod
+    def _checked(action: Callable[[], object]) -> None:
+        try:
+            action()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise CommandError(f"cannot write to standard output: {error.strerror}") from None
 
     def paint(self, text: str, colour: str) -> str:
         """Return the text in a colour (green, yellow, red, bold), or as it is where colours are off."""
@@ -70,6 +86,8 @@ class Output:
 
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> None:
         """Write aligned columns; cells are made harmless, and on a terminal the last column is cut to its width."""
+        from queue_core.text import safe
+
         cells = [[safe(_text(value), column.limit) for column, value in zip(columns, row, strict=True)] for row in rows]
         titles = [column.title for column in columns]
         widths = [max(map(width, column)) for column in zip(titles, *cells, strict=True)]

@@ -66,7 +66,7 @@ def add_globals(parser: argparse.ArgumentParser) -> None:
     add("--postgres-url", metavar="URL", help="the durable store")
     add("--redis-url", metavar="URL", help="the delivery")
     add("--prefix", metavar="TEXT", help="prefix of all keys in Redis (default jobs:)")
-    add("--timeout", type=duration, metavar="T", help="give up on a server after this time (default 10s; Redis 2s)")
+    add("--timeout", type=positive, metavar="T", help="give up on a server after this time (default 10s; Redis 2s)")
     add("--read-only", action="store_true", help="refuse everything that changes jobs")
     add("--json", action="store_true", help="print one JSON object with a version, never colour")
     add("--log-format", choices=("text", "json"), metavar="text|json", help="of the lines of long-running commands")
@@ -94,6 +94,14 @@ def duration(text: str) -> float:
         return parse_duration(text)
     except ValueError as problem:
         raise argparse.ArgumentTypeError(str(problem)) from None
+
+
+def positive(text: str) -> float:
+    """Return the seconds of a duration that is longer than none."""
+    seconds = duration(text)
+    if seconds <= 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is no time at all; give more than 0")
+    return seconds
 
 
 def whole(least: int, most: int) -> Callable[[str], int]:

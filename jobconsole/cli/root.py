@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    parser = _parser()
+    parser = parser_of()
     try:
         options = parser.parse_args(arguments)
     except SystemExit:  # --help has been answered
@@ -67,7 +67,8 @@ def _version(output: Output) -> int:
     return 0
 
 
-def _parser() -> Parser:
+def parser_of() -> Parser:
+    """Return the parser of the whole command line."""
     parser = Parser(
         prog="jobconsole",
         description="Operations console, command line and exporter for queue_core.",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from jobconsole.cli.output import Output
-from jobconsole.cli.parsing import Parser, duration, whole
+from jobconsole.cli.parsing import Parser, duration, positive, whole
 from jobconsole.cli.session import settings_of
 from queue_core.errors import ReadOnly
 
@@ -28,8 +28,8 @@ def add_arguments(verb: Parser) -> None:
         "--concurrency", type=whole(1, 10_000), default=100, metavar="N", help="per process (default 100)"
     )
     verb.add_argument("--queues", metavar="A,B", help="only these (default: the queues of the tasks)")
-    verb.add_argument("--lease", type=duration, metavar="T", help="(default: jobs.defaults.lease, 5m)")
-    verb.add_argument("--heartbeat", type=duration, metavar="T", help="(default: jobs.defaults.heartbeat, 1m)")
+    verb.add_argument("--lease", type=positive, metavar="T", help="(default: jobs.defaults.lease, 5m)")
+    verb.add_argument("--heartbeat", type=positive, metavar="T", help="(default: jobs.defaults.heartbeat, 1m)")
     verb.add_argument("--grace", type=duration, default=30.0, metavar="T", help="to finish jobs after SIGTERM (30s)")
 
 

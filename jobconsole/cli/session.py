@@ -78,8 +78,12 @@ def connected(options: argparse.Namespace, output: Output, command: Command, cha
         raise ReadOnly(changes)
 
     async def run() -> int:
-        async with queue_of(settings) as jobs:
+        jobs = queue_of(settings)
+        try:
+            await jobs.open()
             return await command(jobs, options, output)
+        finally:
+            await jobs.close()
 
     return asyncio.run(run())
 

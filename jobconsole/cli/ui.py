@@ -28,9 +28,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     queue_of(settings)
     # Without a terminal, Textual would write escape sequences into a file and say that all is well.
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise Refused(
-            "the console needs a terminal; without one, 'jobconsole job list' and the other commands show more"
-        )
+        raise UsageError("the console needs a terminal; 'jobconsole dlq groups' and 'jobconsole job list' do not")
     from jobconsole.tui.app import run_console
 
-    return int(run_console(settings, read_only=settings.read_only, context=settings.context))
+    return int(run_console(settings.jobs, read_only=settings.read_only, context=settings.word or None))

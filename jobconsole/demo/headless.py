@@ -26,13 +26,12 @@ class Ticker:
         self._completed = 0
         self._pids = pids
 
-    async def run(self, stopping: Stopping, seconds: float | None) -> None:
-        """Write until the end is asked for, `seconds` are over, or nobody reads any more.
+    async def run(self, stopping: Stopping, end: float) -> None:
+        """Write until the end is asked for, `end` of the monotonic clock, or nobody reads any more.
 
         Raises:
             DemoError: a process of the demo has ended by itself.
         """
-        end = float("inf") if seconds is None else self._started + seconds
         following = time.monotonic()
         while not stopping.asked and self._voice.heard and time.monotonic() < end:
             self._stage.fleet.check()

@@ -6,9 +6,12 @@ import asyncio
 import json
 import sys
 import time
+from collections.abc import Sequence
 
 from jobconsole.demo.closing import sum_up
+from jobconsole.demo.console import has_terminal, show_console
 from jobconsole.demo.crash import await_workers, crash_one
+from jobconsole.demo.errors import DemoError
 from jobconsole.demo.headless import Ticker
 from jobconsole.demo.options import DemoOptions
 from jobconsole.demo.stage import Stage, open_stage
@@ -16,6 +19,7 @@ from jobconsole.demo.stopping import Stopping
 from jobconsole.demo.summary import Summary
 from jobconsole.demo.voice import Voice, occupy_standard_streams, voice_for
 from queue_core import JobQueue
+from queue_core.inspection import Inspector
 
 
 def run_demo(options: DemoOptions) -> int:
@@ -23,33 +27,63 @@ def run_demo(options: DemoOptions) -> int:
     occupy_standard_streams()
     voice = voice_for(options.json)
     with Stopping() as stopping, open_stage(options) as stage:
-        summary = asyncio.run(_headless(options, stage, stopping, voice))
+        run = Run(options, stage, stopping, voice)
+        summary = asyncio.run(run.to_its_end())
+    for line in summary.lines():
+        voice.say(line)
     if options.json:
         Voice(sys.stdout).say(json.dumps(summary.as_json()))
+    if run.problem is not None:
+        raise run.problem
     return summary.exit_code
 
 
-async def _headless(options: DemoOptions, stage: Stage, stopping: Stopping, voice: Voice) -> Summary:
-    async with JobQueue.from_settings(stage.settings) as jobs:
-        started = time.monotonic()
-        pids = await _open(options, stage, jobs, voice)
-        ticker = Ticker(stage, jobs.inspector, voice, started, pids)
-        await ticker.run(stopping, options.seconds)
-        summary = await sum_up(stage, jobs, voice, started)
-    for line in summary.lines():
-        voice.say(line)
-    return summary
+class Run:
+    """One run on a stage that stands already."""
+
+    def __init__(self, options: DemoOptions, stage: Stage, stopping: Stopping, voice: Voice) -> None:
+        self._options = options
+        self._stage = stage
+        self._stopping = stopping
+        self._voice = voice
+        self._started = time.monotonic()
+        # what has ended the run before its time
+        self.problem: DemoError | None = None
+
+    async def to_its_end(self) -> Summary:
+        """Show the run until it is over, and add it up."""
+        async with JobQueue.from_settings(self._stage.settings) as jobs:
+            try:
+                await self._show(jobs.inspector)
+            except DemoError as problem:
+                self.problem = problem
+            return await sum_up(self._stage, jobs, self._voice, self._started)
+
+    async def _show(self, inspector: Inspector) -> None:
+        pids = await self._open(inspector)
+        seconds = self._options.seconds
+        end = float("inf") if seconds is None else self._started + seconds
+        if self._options.headless or self._options.json or not has_terminal():
+            ticker = Ticker(self._stage, inspector, self._voice, self._started, pids)
+            await ticker.run(self._stopping, end)
+        else:
+            await show_console(self._stage, self._stopping, end, [*self._stage.addresses(), _named(pids)])
+
+    async def _open(self, inspector: Inspector) -> list[int]:
+        """Say where everything is, have the one crash behind it, and return the pids of the workers that live on."""
+        for line in (*self._stage.addresses(), *self._stage.hints):
+            self._voice.say(line)
+        processes, lease = self._options.processes, self._options.lease
+        await await_workers(self._stage, inspector, processes)
+        victim = await crash_one(self._stage, inspector)
+        self._voice.say(
+            f"worker process {victim} was killed with signal 9 while it ran jobs: they run again when their lease of "
+            f"{lease:g} s is over"
+        )
+        pids = await await_workers(self._stage, inspector, processes, without=victim)
+        self._voice.say(_named(pids))
+        return pids
 
 
-async def _open(options: DemoOptions, stage: Stage, jobs: JobQueue, voice: Voice) -> list[int]:
-    """Have the one crash behind it, then say where everything is, and return the pids that were named."""
-    await await_workers(stage, jobs.inspector, options.processes)
-    victim = await crash_one(stage, jobs.inspector)
-    pids = await await_workers(stage, jobs.inspector, options.processes, without=victim)
-    for line in (*stage.addresses(), f"workers: {' '.join(map(str, pids))}", *stage.hints):
-        voice.say(line)
-    voice.say(
-        f"worker {victim} was killed (signal 9) while it ran jobs: they run again when their lease of "
-        f"{options.lease:g} s is over"
-    )
-    return pids
+def _named(pids: Sequence[int]) -> str:
+    return f"workers: {' '.join(map(str, pids))}"

@@ -69,7 +69,7 @@ def find_material(document: Path) -> Material:
         documents=(document, *found.get(".json", ())),
         pictures=_pictures((library, packages)) if importlib.util.find_spec("PIL") else (),
         binaries=binaries,
-        bad_modules=tuple(path for path in (library / name for name in BAD_SYNTAX) if path.is_file()) or binaries[:1],
+        bad_modules=_bad_modules(library) or _named(packages, "METADATA")[:1] or binaries[:1],
         folders=_folders(library),
         larger_folders=_larger(packages) or _folders(library),
         large_folder=library,
@@ -105,6 +105,10 @@ def _survey(roots: tuple[Path, ...]) -> dict[str, list[Path]]:
         for ending, paths in below.items():
             found.setdefault(ending, []).extend(paths)
     return found
+
+
+def _bad_modules(library: Path) -> tuple[Path, ...]:
+    return tuple(path for path in (library / name for name in BAD_SYNTAX) if path.is_file())
 
 
 def _named(packages: Path, name: str) -> tuple[Path, ...]:

@@ -98,7 +98,7 @@ class Fleet:
         """
         for child in self._children:
             if child.ended is not None:
-                raise DemoError(f"The {child.name} process has ended with {child.ended}: {child.last_words()}")
+                raise DemoError(f"The {child.name} process {_how(child.ended, child.last_words())}.")
 
     async def end(self, child: Child, seconds: float) -> bool:
         """Ask a process to end, kill its session after `seconds`, and answer whether it ended by itself."""
@@ -126,6 +126,12 @@ class Fleet:
             self._warden.stdin.flush()
         except OSError:
             raise DemoError("The demo's warden process is gone; the demo ends here.") from None
+
+
+def _how(status: int, last_words: str) -> str:
+    if status < 0:
+        return f"was killed by {signal.Signals(-status).name}"
+    return f"has ended with {status}" + (f": {last_words.rstrip('.')}" if last_words else "")
 
 
 async def _until(condition: Callable[[], bool], seconds: float) -> bool:

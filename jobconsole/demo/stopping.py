@@ -52,17 +52,22 @@ class Stopping:
             raise KeyboardInterrupt
         self.ask()
 
-    async def wait(self, seconds: float) -> bool:
-        """Wait for the end being asked for, at most so long, and answer whether it was."""
+    async def wait(self, seconds: float, task: asyncio.Task[Any] | None = None) -> bool:
+        """Wait until the end is asked for, `task` is done or the time is over; answer whether it was asked for."""
         loop, event = asyncio.get_running_loop(), asyncio.Event()
 
         def tell() -> None:
             loop.call_soon_threadsafe(event.set)
 
         self.on_ask(tell)
+        asked = asyncio.create_task(event.wait())
         try:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(event.wait(), max(0.0, seconds))
+            await asyncio.wait(
+                {asked} if task is None else {asked, task},
+                timeout=max(0.0, seconds),
+                return_when=asyncio.FIRST_COMPLETED,
+            )
         finally:
             self._tell = None
+            asked.cancel()
         return self._asked

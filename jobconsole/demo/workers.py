@@ -11,7 +11,7 @@ from queue_core.worker.options import ServiceOptions, setup_logging
 from queue_core.worker.service import supervise
 
 TASKS = "jobconsole.demo.tasks:jobs"
-GRACE_SECONDS = 8.0
+GRACE_SECONDS = 4.0
 """How long running jobs may go on at the end before they are given back."""
 NICENESS = 5
 """Whoever else works on this machine comes first."""

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from queue_core.addresses import mask
-from queue_core.dispatch import Dispatcher
+from queue_core.dispatch import Dispatcher, DispatchUnavailable
+from queue_core.errors import QueueCoreError
 from queue_core.inspection import Inspector, Overview, Tally
 from queue_core.text import safe
 
@@ -147,4 +148,7 @@ def _failure(task: asyncio.Task[Any], limit: float) -> str | None:
     error = task.exception()
     if error is None:
         return None
-    return safe(mask(f"{type(error).__name__}: {' '.join(str(error).split())}"), 300)
+    text = " ".join(str(error).split())
+    if not isinstance(error, QueueCoreError | DispatchUnavailable):
+        text = f"{type(error).__name__}: {text}"
+    return safe(mask(text), 300)

@@ -12,6 +12,7 @@ import os
 import socket
 import threading
 from collections.abc import Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -61,10 +62,9 @@ class Exporter:
         self._options = options or ExporterOptions()
         self._types = TypeNames(self._options.types, self._options.most_types)
         self._thread: threading.Thread | None = None
-        self._started = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ended: asyncio.Event | None = None
-        self._port: int | OSError = 0
+        self._port = 0
 
     @property
     def url(self) -> str:
@@ -89,15 +89,16 @@ class Exporter:
         if self._thread is not None:
             return
         disable_created_metrics()  # type: ignore[no-untyped-call]
-        parts = open_parts(self._settings)
-        self._started.clear()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(parts)), name="exporter", daemon=True)
+        bound: Future[int] = Future()
+        arguments = (open_parts(self._settings), bound)
+        self._thread = threading.Thread(target=self._run, args=arguments, name="exporter", daemon=True)
         self._thread.start()
-        self._started.wait()
-        if isinstance(self._port, OSError):
+        try:
+            self._port = bound.result()
+        except (OSError, ValueError) as error:  # ValueError: a host that is no name at all
             self._thread.join()
             self._thread = None
-            raise ExporterError(self._refusal(self._port)) from None
+            raise ExporterError(self._refusal(error)) from None
 
     def stop(self) -> None:
         """Stop serving and disconnect; stopping twice or before the start is safe."""
@@ -114,30 +115,42 @@ class Exporter:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    async def _serve(self, parts: Parts) -> None:
+    def _run(self, parts: Parts, bound: Future[int]) -> None:
+        try:
+            asyncio.run(self._serve(parts, bound))
+        except Exception as error:
+            if bound.done():
+                raise
+            bound.set_exception(error)
+
+    async def _serve(self, parts: Parts, bound: Future[int]) -> None:
         self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
         delivery = parts.dispatcher if self._settings.mode.endswith("+redis") else None
-        routes = Routes(Reader(parts.inspector, delivery, parts.store.name, self._options.limit), self._types)
+        reader = Reader(parts.inspector, delivery, parts.store.name, self._options.limit)
+        routes = Routes(reader, self._types)
         server = HttpServer({"/metrics": routes.metrics, "/healthz": routes.health})
         try:
-            self._port = await server.start(self._options.host, self._options.port)
-        except OSError as error:
-            self._port = error
-            return
-        finally:
-            self._started.set()
-        try:
+            bound.set_result(await server.start(self._options.host, self._options.port))
+            # Connections are made, and what is wrong with them is logged, before the first scrape.
+            first = asyncio.create_task(reader.read())
             await self._ended.wait()
+            first.cancel()
         finally:
             await server.stop()
             await _close(parts)
 
-    def _refusal(self, error: OSError) -> str:
+    def _refusal(self, error: Exception) -> str:
         where = f"{self._options.host}:{self._options.port}"
-        # asyncio's own text repeats the address; that of a name which cannot be resolved is short.
-        known = error.errno is not None and not isinstance(error, socket.gaierror)
-        reason = os.strerror(error.errno) if known else error.strerror  # type: ignore[arg-type]
-        return f"cannot listen on {where}: {reason}; choose another with --host and --port"
+        return f"cannot listen on {where}: {_reason(error)}; choose another with --host and --port"
+
+
+def _reason(error: Exception) -> str:
+    if not isinstance(error, OSError):
+        return "this is no host"
+    # asyncio's own text repeats the address; that of a name which cannot be resolved is short.
+    if isinstance(error, socket.gaierror) or error.errno is None:
+        return str(error.strerror)
+    return os.strerror(error.errno)
 
 
 class Routes:
