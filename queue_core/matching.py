@@ -33,7 +33,7 @@ def holds(job: Job, term: Term, now: datetime) -> bool:
     """
     head, _, path = term.field.partition(".")
     if head == "payload" and path:
-        found = _payload(job, path, term)
+        found = payload_holds(job.payload, path, term)
     elif term.field in _FIELDS:
         found = _FIELDS[term.field](job, term, now)
     else:
@@ -55,10 +55,11 @@ def _text_of(name: str) -> Callable[[Job, Term, datetime], bool]:
 def _text(found: str | None, term: Term) -> bool:
     if found is None:
         return False
-    return found == term.value if term.operator == "=" else _contains(found, term.value)
+    return found == term.value if term.operator == "=" else contains(found, term.value)
 
 
-def _contains(found: str, part: str) -> bool:
+def contains(found: str, part: str) -> bool:
+    """Return whether a text has a part, without regard to case."""
     return part.lower() in found.lower()
 
 
@@ -87,7 +88,7 @@ def _age(job: Job, term: Term, now: datetime) -> bool:
 
 def _anywhere(job: Job, term: Term, _now: datetime) -> bool:
     texts = (job.error or "", job.payload_text, job.type, *job.tags)
-    return any(_contains(text, term.value) for text in texts) or _begins("id")(job, term, _now)
+    return any(contains(text, term.value) for text in texts) or _begins("id")(job, term, _now)
 
 
 _FIELDS: dict[str, Callable[[Job, Term, datetime], bool]] = {
@@ -106,8 +107,9 @@ _FIELDS: dict[str, Callable[[Job, Term, datetime], bool]] = {
 }
 
 
-def _payload(job: Job, path: str, term: Term) -> bool:
-    value = _at(job.payload, path.split("."))
+def payload_holds(payload: dict[str, Any] | None, path: str, term: Term) -> bool:
+    """Return whether a term holds for the value at a path of a payload, before it is turned round."""
+    value = _at(payload, path.split("."))
     if isinstance(value, int | float) and not isinstance(value, bool) and _NUMBER.fullmatch(term.value):
         return term.operator != "~" and _COMPARE[term.operator](value, float(term.value))
     if value is _NOTHING or term.operator in "<>":

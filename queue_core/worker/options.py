@@ -9,7 +9,10 @@ from dataclasses import asdict, dataclass
 from typing import Literal, Self
 
 from queue_core.addresses import mask
+from queue_core.text import safe
 
+LONGEST = 64 << 10
+"""Characters of one log entry."""
 EXIT_FAILED, EXIT_USAGE, EXIT_UNREACHABLE = 1, 2, 3
 """Exit codes: something failed; a wrong target or setting; the store cannot be used."""
 
@@ -45,16 +48,16 @@ class _JsonFormatter(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "pid": record.process,
-            "message": mask(record.getMessage()),
+            "message": safe(mask(record.getMessage()), LONGEST, newlines=True),
         }
         if record.exc_info:
-            said["traceback"] = mask(self.formatException(record.exc_info))
+            said["traceback"] = safe(mask(self.formatException(record.exc_info)), LONGEST, newlines=True)
         return json.dumps(said, ensure_ascii=False)
 
 
 class _TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        return mask(super().format(record))
+        return safe(mask(super().format(record)), LONGEST, newlines=True)
 
 
 def setup_logging(log_format: str) -> None:

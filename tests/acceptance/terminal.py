@@ -1,4 +1,4 @@
-"""A program in a terminal of its own."""
+"""A program in a terminal of its own, with somebody who looks and presses a key."""
 
 import fcntl
 import os
@@ -11,8 +11,8 @@ from collections.abc import Sequence
 ROWS, COLUMNS = 40, 120
 
 
-def in_a_terminal(command: Sequence[str]) -> tuple[int, str]:
-    """Run a program in a terminal that nobody types into, and return its exit code with everything it has drawn."""
+def in_a_terminal(command: Sequence[str], wait_for: str, key: str) -> tuple[int, str]:
+    """Run a program, press a key once it has drawn something, and return its exit code with all that it has drawn."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
     environment = {name: value for name, value in os.environ.items() if not name.startswith("JOBCONSOLE_")}
@@ -26,11 +26,21 @@ def in_a_terminal(command: Sequence[str]) -> tuple[int, str]:
     ) as process:
         os.close(theirs)
         try:
-            drawn = b"".join(iter(lambda: _read(ours), b""))
+            drawn = _watch(ours, wait_for.encode(), key.encode())
         finally:
             os.close(ours)
             process.kill()
     return process.returncode, drawn.decode(errors="replace")
+
+
+def _watch(terminal: int, wait_for: bytes, key: bytes) -> bytes:
+    drawn, pressed = b"", False
+    while part := _read(terminal):
+        drawn += part
+        if not pressed and wait_for in drawn:
+            pressed = True
+            os.write(terminal, key)
+    return drawn
 
 
 def _read(terminal: int) -> bytes:

@@ -25,6 +25,7 @@ WIDE_CONSTRUCTORS: Mapping[str, str] = {}
 LONG_LUA_FILES: Mapping[str, str] = {}
 MANY_IMPORTS: Mapping[str, str] = {
     "queue_core.queue": "the public face: it composes every seam and shows each under its type",
+    "queue_core.opening": "the one place that names every part of every mode, each imported on demand",
 }
 
 

@@ -26,8 +26,9 @@ def line(job: str, token: int, progress: int = 0, started: float = 0.0) -> JobLi
     """Return a running job as a snapshot has it."""
     return JobLine(
         id=job, type="task", queue="work", status=Status.RUNNING, priority=5, created_at=AT, updated_at=AT, run_at=AT,
-        started_at=datetime.fromtimestamp(AT.timestamp() + started, UTC), completed_at=None, error="", signature="", kind="",
-        retry_count=0, max_retries=3, crashes=0, progress=progress, message="", worker="w", token=token, trashed=False,
+        started_at=datetime.fromtimestamp(AT.timestamp() + started, UTC), completed_at=None, error="", signature="",
+        kind="", retry_count=0, max_retries=3, crashes=0, progress=progress, message="", worker="w", token=token,
+        trashed=False,
     )  # fmt: skip
 
 

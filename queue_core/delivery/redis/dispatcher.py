@@ -30,8 +30,8 @@ def _chunks(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
 class RedisDispatcher:
     """See queue_core.dispatch.Dispatcher for what each method does.
 
-    `ready` and `hints` name the two sets of a queue. Where the store is in this Redis, too, `pending` is the name of its
-    own set of ready jobs, and it needs no hints.
+    `ready` and `hints` name the two sets of a queue. Where the store is in this Redis, too, `pending` is its own set of
+    ready jobs, and it needs no hints.
     """
 
     def __init__(

@@ -61,7 +61,7 @@ class Listener:
                     pause = PAUSE_FIRST
                     await self._hear(connection)
             except BROKEN as error:
-                logger.info("LISTEN lost, trying again: %s", error)
+                logger.info("notifications lost, connecting again: %s", error)
             finally:
                 self._listening.clear()
             await asyncio.sleep(pause)

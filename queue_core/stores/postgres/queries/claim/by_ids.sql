@@ -12,15 +12,18 @@ WITH soft AS MATERIALIZED (
      ORDER BY j.rank
      LIMIT %(limit)s
        FOR NO KEY UPDATE OF j SKIP LOCKED
+), numbered AS MATERIALIZED (
+    SELECT c.*, e.epoch::bigint << 40 | nextval('lease_seq') AS token FROM candidate c, lease_epoch_live e
 ), leased AS (
     INSERT INTO leases (id, token, queue_id, worker, started_at, expires_at)
-    SELECT c.id, e.epoch::bigint << 40 | nextval('lease_seq'), %(queue_id)s, %(worker)s, now(),
-           now() + make_interval(secs => %(lease)s)
-      FROM candidate c, lease_epoch_live e, soft
+    SELECT n.id, n.token, %(queue_id)s, %(worker)s, now(), now() + make_interval(secs => %(lease)s)
+      FROM numbered n, soft
         ON CONFLICT (id) DO NOTHING
-    RETURNING id, token
+    RETURNING id
 )
-SELECT c.id::text, l.token, c.type, c.payload, c.priority, c.rank, c.retry_count, c.max_retries, c.crashes,
-       extract(epoch FROM c.created_at)::float8, c.tags
-  FROM candidate c JOIN leased l ON l.id = c.id
- ORDER BY c.rank
+-- IS TRUE keeps the planner from making a join of it, which for a wrong guess of the rows compares each with each.
+SELECT n.id::text, n.token, n.type, n.payload, n.priority, n.rank, n.retry_count, n.max_retries, n.crashes,
+       extract(epoch FROM n.created_at)::float8, n.tags
+  FROM numbered n
+ WHERE (n.id IN (SELECT id FROM leased)) IS TRUE
+ ORDER BY n.rank

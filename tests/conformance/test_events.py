@@ -1,0 +1,194 @@
+"""The event bus: hints that reach every subscriber in order, or the word that some were lost."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from queue_core.bus import EventBus
+from queue_core.events import Event, EventBatch, EventName
+from queue_core.opening import open_parts
+from queue_core.settings import JobsSettings
+from tests.conformance.making import new_job
+from tests.conformance.working import PATIENCE
+
+
+@pytest.fixture
+async def bus(mode_settings: JobsSettings) -> AsyncIterator[EventBus]:
+    """The event bus of the mode under test."""
+    parts = open_parts(mode_settings)
+    yield parts.bus
+    await parts.bus.close()
+    await parts.bus.close()
+    if parts.dispatcher is not None:
+        await parts.dispatcher.close()
+    await parts.inspector.close()
+    await parts.store.close()
+
+
+def event(name: EventName = EventName.COMPLETED, queue: str = "a", **extra: object) -> Event:
+    return Event(name, queue, new_job().id, "task", 7, dict(extra) or None)
+
+
+class Ear:
+    """What one subscriber hears."""
+
+    def __init__(self) -> None:
+        self.batches: list[EventBatch] = []
+        self._changed = asyncio.Event()
+
+    async def listen(self, bus: EventBus) -> None:
+        async for batch in bus.subscribe():
+            self.batches.append(batch)
+            self._changed.set()
+
+    @property
+    def events(self) -> list[Event]:
+        return [event for batch in self.batches for event in batch.events if event.queue != "probe"]
+
+    async def until_heard(self, last: Event, bus: EventBus | None = None) -> None:
+        """Wait for an event; with a bus, say it until it is heard."""
+        async with asyncio.timeout(PATIENCE):
+            while not any(one.id == last.id for batch in self.batches for one in batch.events):
+                self._changed.clear()
+                if bus is not None:
+                    await bus.publish([last])
+                    await asyncio.sleep(0.01)
+                else:
+                    await self._changed.wait()
+
+
+@asynccontextmanager
+async def listening(bus: EventBus) -> AsyncIterator[Ear]:
+    """Listen from a moment on from which nothing is missed."""
+    ear = Ear()
+    task = asyncio.create_task(ear.listen(bus))
+    try:
+        await ear.until_heard(event(EventName.QUEUE, "probe"), bus)
+        ear.batches.clear()
+        yield ear
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_subscriber_hears_what_is_said(bus: EventBus) -> None:
+    said = [event(EventName.CREATED, priority=5), event(EventName.CLAIMED, worker="w"), event(ms=12.5)]
+    async with listening(bus) as ear:
+        await bus.publish(said)
+        await ear.until_heard(said[-1])
+    assert ear.events == said
+
+
+async def test_every_subscriber_hears_it(bus: EventBus) -> None:
+    said = event()
+    async with listening(bus) as first, listening(bus) as second:
+        await bus.publish([said])
+        await first.until_heard(said)
+        await second.until_heard(said)
+    assert said in first.events
+    assert said in second.events
+
+
+async def test_the_messages_of_a_queue_are_numbered(bus: EventBus) -> None:
+    said = [event() for _ in range(5)]
+    async with listening(bus) as ear:
+        for one in said:
+            await bus.publish([one])
+        await ear.until_heard(said[-1])
+    mine = [batch for batch in ear.batches if batch.queue == "a"]
+    assert [one.id for batch in mine for one in batch.events] == [one.id for one in said]
+    assert len({batch.generation for batch in mine}) == 1
+    numbers = [batch.number for batch in mine]
+    assert numbers == list(range(numbers[0], numbers[0] + len(mine)))
+    assert not any(batch.gap for batch in mine)
+
+
+async def test_queues_have_their_own_messages(bus: EventBus) -> None:
+    said = [event(queue="a"), event(queue="b"), event(queue="a")]
+    async with listening(bus) as ear:
+        await bus.publish(said)
+        await ear.until_heard(said[1])
+        await ear.until_heard(said[2])
+    for batch in ear.batches:
+        assert {one.queue for one in batch.events} <= {batch.queue}
+    assert sorted(one.id for one in ear.events) == sorted(one.id for one in said)
+
+
+async def test_many_events_arrive_or_are_missed_aloud(bus: EventBus) -> None:
+    said = [event(priority=number) for number in range(5000)]
+    async with listening(bus) as ear:
+        await bus.publish(said)
+        await asyncio.sleep(0)
+        last = event()
+        await ear.until_heard(last, bus)
+    heard = {one.id for one in ear.events}
+    lost = [one for one in said if one.id not in heard]
+    assert not lost or any(batch.gap for batch in ear.batches)
+
+
+async def test_hostile_text_is_carried(bus: EventBus) -> None:
+    text = "🦀 \u202e \x1b[31m ' \" {} \\ \n NULL"
+    said = event(EventName.FAILED, queue="ü a", error=text)
+    async with listening(bus) as ear:
+        await bus.publish([said])
+        await ear.until_heard(said)
+    assert ear.events == [said]
+
+
+async def test_saying_nothing(bus: EventBus) -> None:
+    await bus.publish([])
+
+
+@pytest.mark.parametrize("name", [EventName.COMPLETED, EventName.DEAD, EventName.CANCELLED])
+async def test_who_waits_for_a_job_is_told_of_its_end(bus: EventBus, name: EventName) -> None:
+    end = event(name)
+    async with bus.watch("a", end.id) as wait:
+        waiting = asyncio.ensure_future(wait(PATIENCE))
+        await bus.publish([event(name), end])
+        assert await waiting
+
+
+async def test_also_of_an_end_before_the_wait_began(bus: EventBus) -> None:
+    end = event()
+    async with bus.watch("a", end.id) as wait:
+        await bus.publish([end])
+        assert await wait(PATIENCE)
+
+
+async def test_other_jobs_and_other_events_do_not_tell(bus: EventBus) -> None:
+    job = event(EventName.RETRYING)
+    async with bus.watch("a", job.id) as wait:
+        await bus.publish([job, job._replace(event=EventName.PROGRESS), event(), event(queue="b")])
+        start = time.monotonic()
+        assert not await wait(0.1)
+        assert time.monotonic() - start >= 0.09
+
+
+async def test_an_end_is_told_once(bus: EventBus) -> None:
+    """Who reads the store and finds the job unfinished waits again, without turning in a circle."""
+    end = event(EventName.CANCELLED)
+    async with bus.watch("a", end.id) as wait:
+        await bus.publish([end])
+        assert await wait(PATIENCE)
+        assert not await wait(0.1)
+
+
+async def test_many_wait_for_the_same_and_for_others(bus: EventBus) -> None:
+    ends = [event() for _ in range(10)]
+
+    async def told(end: Event) -> bool:
+        async with bus.watch("a", end.id) as wait:
+            inside.release()
+            return await wait(PATIENCE)
+
+    inside = asyncio.Semaphore(0)
+    waiting = [asyncio.create_task(told(end)) for end in ends for _ in range(2)]
+    for _ in waiting:
+        await inside.acquire()
+    await bus.publish(ends)
+    assert all(await asyncio.gather(*waiting))

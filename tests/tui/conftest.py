@@ -1,0 +1,53 @@
+"""Consoles over the real stores."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+
+import pytest
+
+from jobconsole.tui.app import ConsoleApp
+from queue_core import JobQueue
+from tests.conformance.world import World
+from tests.tui.scenes import night
+from tests.tui.seat import NARROW, Seat, seated
+
+Sit = Callable[..., AbstractAsyncContextManager[Seat]]
+
+
+async def _nothing(seconds: float) -> None:
+    raise NotImplementedError("the real store has its own clock")
+
+
+@pytest.fixture
+async def jobs(postgres_url: str, redis_url: str, redis_prefix: str) -> AsyncIterator[JobQueue]:
+    """An empty queue on PostgreSQL and Redis."""
+    async with JobQueue(postgres=postgres_url, redis=redis_url, prefix=redis_prefix) as jobs:
+        # A leader raises the epoch that claims need.
+        await jobs.store.lead("upkeep", "leader", 60.0)
+        yield jobs
+
+
+@pytest.fixture
+async def world(jobs: JobQueue) -> AsyncIterator[World]:
+    """Brings jobs of the queue into any state."""
+    world = World(jobs.store, jobs.inspector, _nothing)
+    yield world
+    await world.close()
+
+
+@pytest.fixture
+async def buried(world: World) -> dict[str, list[str]]:
+    """The dead jobs of a night by their type, newest first."""
+    return await night(world)
+
+
+@pytest.fixture
+def sit(jobs: JobQueue) -> Sit:
+    """Sit down at a console over the queue."""
+
+    def sitting(size: tuple[int, int] = NARROW, **options: object) -> AbstractAsyncContextManager[Seat]:
+        return seated(ConsoleApp(jobs, **options), size)  # type: ignore[arg-type]
+
+    return sitting
