@@ -89,13 +89,14 @@ def decode_message(text: str | bytes) -> EventBatch | None:
         message = json.loads(text)
         if message["v"] != VERSION:
             return None
-        queue = message["queue"]
+        queue, generation = str(message["queue"]), str(message["gen"])
         events = [_decode_event(queue, body) for body in message["events"]]
-        return EventBatch(queue, message["gen"], int(message["n"]), float(message["at"]), events)
-    except (ValueError, KeyError, TypeError):
+        return EventBatch(queue, generation, int(message["n"]), float(message["at"]), events)
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
         return None
 
 
 def _decode_event(queue: str, body: dict[str, Any]) -> Event:
     extra = {key: value for key, value in body.items() if key not in {"event", "id", "type", "token"}}
-    return Event(body["event"], queue, body["id"], body.get("type", ""), int(body.get("token", 0)), extra or None)
+    name, job_id, type_ = str(body["event"]), str(body["id"]), str(body.get("type", ""))
+    return Event(name, queue, job_id, type_, int(body.get("token", 0)), extra or None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -22,6 +23,12 @@ def source(package: str, name: str) -> str:
     return _SHARED.sub(lambda match: source(package, match[1]).rstrip(), text)
 
 
+@cache
+def digest(package: str, name: str) -> str:
+    """Return what a server that knows the script calls it."""
+    return hashlib.sha1(source(package, name).encode(), usedforsecurity=False).hexdigest()
+
+
 class Call(NamedTuple):
     """One run of a script."""
 
@@ -37,7 +44,6 @@ class Scripts:
     def __init__(self, client: Redis, package: str) -> None:
         self._client = client
         self._package = package
-        self._digests: dict[str, str] = {}
 
     async def run(self, name: str, keys: Sequence[str], args: Sequence[Any]) -> Any:
         """Run one script."""
@@ -49,11 +55,10 @@ class Scripts:
         Raises:
             RedisError: the first failure. Without `together`, the other calls may have run.
         """
-        await self._load({call.name for call in calls} - self._digests.keys())
         answers = await self._execute(calls, together)
         forgotten = [place for place, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
         if forgotten:
-            # Emptied or restarted. A script that is not known has done nothing, so it is safe to send it again.
+            # A new, emptied or restarted server. A script that is not known has done nothing: it is safe to send it again.
             await self._load({calls[place].name for place in forgotten})
             again = await self._execute([calls[place] for place in forgotten], together)
             for place, answer in zip(forgotten, again, strict=True):
@@ -65,16 +70,16 @@ class Scripts:
 
     async def _load(self, names: Iterable[str]) -> None:
         for name in names:
-            self._digests[name] = await self._client.script_load(source(self._package, name))
+            await self._client.script_load(source(self._package, name))
 
     async def _execute(self, calls: Sequence[Call], together: bool) -> list[Any]:
         if len(calls) == 1:
             name, keys, args = calls[0]
             try:
-                return [await self._client.evalsha(self._digests[name], len(keys), *keys, *args)]
+                return [await self._client.evalsha(digest(self._package, name), len(keys), *keys, *args)]
             except NoScriptError as error:
                 return [error]
         pipeline: Pipeline = self._client.pipeline(transaction=together)
         for name, keys, args in calls:
-            pipeline.evalsha(self._digests[name], len(keys), *keys, *args)
+            pipeline.evalsha(digest(self._package, name), len(keys), *keys, *args)
         return list(await pipeline.execute(raise_on_error=False))

@@ -93,6 +93,8 @@ class Worker:
         if not self._types:
             raise ConfigurationError("no tasks are registered, so there is nothing to run")
         await self._jobs.open()
+        # Room for today's history has to be there before the first settle, however long nobody ran.
+        await self._jobs.store.upkeep()
         with self._signals():
             await self._work()
 

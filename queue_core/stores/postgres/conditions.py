@@ -103,7 +103,8 @@ def _term(term: Term, prefix: str, params: dict[str, Any]) -> sql.Composed:
     values = {
         "value": value,
         "like": f"%{_escaped(value)}%",
-        "begins": f"{_escaped(value.replace('-', '').lower())}%",
+        # Dashes alone begin no id.
+        "begins": f"{_escaped(digits)}%" if (digits := value.replace("-", "").lower()) else None,
         "path": text_array(storable(path).split(".")),
         "number": value if _NUMBER.fullmatch(value) else None,
     }

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import psycopg
@@ -20,6 +23,10 @@ from queue_core.errors import (
 )
 from queue_core.settings import PostgresSettings
 from queue_core.stores.postgres.sql import load
+
+Connection = psycopg.AsyncConnection[tuple[Any, ...]]
+Rows = list[tuple[Any, ...]]
+Steps = list[tuple[str, Mapping[str, Any] | None]]
 
 ATTEMPTS = 3
 """Deadlocks and serialization failures are tried again this often; nothing was written by them."""
@@ -78,17 +85,28 @@ def translate(error: BaseException) -> QueueCoreError:
     return StoreUnavailable("postgres", text[0] if text else f"no answer in time ({type(error).__name__})")
 
 
+def cut(connection: Connection, late: asyncio.Event) -> None:
+    """Shut a connection's socket, so that whoever waits for it gets an error at once.
+
+    Cancelling the task instead makes the driver ask the server to cancel the query, and wait for it to do so.
+    """
+    late.set()
+    if not connection.closed:
+        with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as same:
+            same.shutdown(socket.SHUT_RDWR)
+
+
 class Lane:
     """Runs one statement at a time on its own connection, each its own transaction, within a time limit."""
 
     def __init__(self, settings: PostgresSettings) -> None:
         self._settings = settings
-        self._connection: psycopg.AsyncConnection[tuple[Any, ...]] | None = None
+        self._connection: Connection | None = None
         self._lock = asyncio.Lock()
         # seconds of time.monotonic
         self._planned_at = float("-inf")
 
-    async def run(self, query: str, params: Mapping[str, Any] | None = None) -> list[tuple[Any, ...]]:
+    async def run(self, query: str, params: Mapping[str, Any] | None = None) -> Rows:
         """Run a query file by its name and return its rows.
 
         Raises:
@@ -98,19 +116,19 @@ class Lane:
         rows = await self.transaction([(query, params)])
         return rows[-1]
 
-    async def transaction(self, steps: list[tuple[str, Mapping[str, Any] | None]]) -> list[list[tuple[Any, ...]]]:
+    async def transaction(self, steps: Steps) -> list[Rows]:
         """Run several query files in one transaction and return the rows of each; one step is its own transaction."""
         async with self._lock:
             for attempt in range(1, ATTEMPTS + 1):
+                late = asyncio.Event()
                 try:
-                    async with asyncio.timeout(self._settings.timeout):
-                        return await self._run(steps)
+                    return await self._run_in_time(steps, late)
                 except RETRIED as error:
                     if attempt == ATTEMPTS:
                         raise translate(error) from error
                 except BROKEN as error:
                     await self._drop()
-                    raise translate(error) from error
+                    raise (self._no_answer() if late.is_set() else translate(error)) from error
                 except psycopg.DatabaseError as error:
                     raise translate(error) from error
                 except asyncio.CancelledError:
@@ -118,8 +136,21 @@ class Lane:
                     raise
         raise AssertionError("the last attempt returns or raises")
 
-    async def _run(self, steps: list[tuple[str, Mapping[str, Any] | None]]) -> list[list[tuple[Any, ...]]]:
-        connection = await self._connect()
+    def _no_answer(self) -> StoreUnavailable:
+        return StoreUnavailable("postgres", f"no answer within {self._settings.timeout:g} s")
+
+    async def _run_in_time(self, steps: Steps, late: asyncio.Event) -> list[Rows]:
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + self._settings.timeout
+        async with asyncio.timeout_at(ends):
+            connection = await self._connect()
+        watch = loop.call_at(ends, cut, connection, late)
+        try:
+            return await self._run(connection, steps)
+        finally:
+            watch.cancel()
+
+    async def _run(self, connection: Connection, steps: Steps) -> list[Rows]:
         if self._settings.prepare and time.monotonic() - self._planned_at >= PLANS_SECONDS:
             await connection.execute(load("lane/forget_plans"), prepare=False)
             self._planned_at = time.monotonic()
@@ -129,13 +160,11 @@ class Lane:
             return [await self._step(connection, *step) for step in steps]
 
     @staticmethod
-    async def _step(
-        connection: psycopg.AsyncConnection[tuple[Any, ...]], query: str, params: Mapping[str, Any] | None
-    ) -> list[tuple[Any, ...]]:
+    async def _step(connection: Connection, query: str, params: Mapping[str, Any] | None) -> Rows:
         cursor = await connection.execute(load(query), params, binary=True)
         return await cursor.fetchall() if cursor.description else []
 
-    async def _connect(self) -> psycopg.AsyncConnection[tuple[Any, ...]]:
+    async def _connect(self) -> Connection:
         if self._connection is None or self._connection.closed:
             self._connection = await psycopg.AsyncConnection.connect(**hot_options(self._settings))
         return self._connection

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import select
-import socket
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any
 
 import psycopg
@@ -23,7 +21,7 @@ from psycopg.rows import dict_row
 
 from queue_core.errors import ConfigurationError, QueueCoreError, StoreUnavailable
 from queue_core.settings import PostgresSettings
-from queue_core.stores.postgres.lane import ATTEMPTS, BROKEN, RETRIED, connection_options, translate
+from queue_core.stores.postgres.lane import ATTEMPTS, BROKEN, RETRIED, connection_options, cut, translate
 from queue_core.stores.postgres.migrate import require
 from queue_core.stores.postgres.sql import load
 
@@ -128,7 +126,7 @@ class Pool:
         try:
             async with asyncio.timeout_at(ends):
                 connection = await self._take()
-            watch = loop.call_at(ends, _cut, connection, late)
+            watch = loop.call_at(ends, cut, connection, late)
             try:
                 yield connection
             finally:
@@ -199,17 +197,6 @@ async def _version(connection: Connection) -> int:
         return int((await fetch(connection, "upkeep/version"))[0][0])
     except (pg.UndefinedTable, pg.UndefinedColumn):
         return 0
-
-
-def _cut(connection: Connection, late: asyncio.Event) -> None:
-    """Shut a connection's socket, so that whoever waits for it gets an error at once.
-
-    Cancelling the task instead makes the driver ask the server to cancel the query, and wait for it to do so.
-    """
-    late.set()
-    if not connection.closed:
-        with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as same:
-            same.shutdown(socket.SHUT_RDWR)
 
 
 def _closed_by_server(connection: Connection) -> bool:

@@ -62,6 +62,13 @@ async def test_hostile_text_finds_itself_and_nothing_else(
     assert await found(inspector, Term("queue", "=", text)) == []
 
 
+async def test_a_dash_is_searched_for_and_begins_no_id(inspector: PostgresInspector, database: Database) -> None:
+    await database.queues()
+    wanted = await database.dead(type="a-b")
+    await database.dead(type="ab")
+    assert await found(inspector, Term("text", "~", "-")) == [wanted]
+
+
 @given(field=st.sampled_from(FIELDS), operator=st.sampled_from(["=", "~"]), value=st.text(min_size=1, max_size=40))
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_value_gets_into_the_statement(field: str, operator: Operator, value: str) -> None:

@@ -2,18 +2,19 @@
 -- KEYS: 1 pending, 2 scheduled, 3 unfinished, 4 seq, 5 types, 6 tallies, 7 minutes,
 --       then for each job its hash and the set of its type
 -- ARGV: for each job id, type, payload, priority, max_retries, tags (JSON or empty), delay in us, run_at in us (or empty)
--- Returns for each job "k" (known before), "r<rank>" (ready) or "d<us>" (due then).
+-- Returns the order of arrival before these jobs (0: the queue is new), then for each job "k" (known before), "r<rank>"
+--   (ready) or "d<us>" (due then).
 -- with: clock
 -- with: totals
 -- with: waiting
 local jobs = (#KEYS - 7) / 2
 local sequence = redis.call('INCRBY', KEYS[4], jobs) - jobs
-local ready, due, changed, answers = {}, {}, {}, {}
+local ready, due, changed, answers = {}, {}, {}, {sequence}
 for i = 1, jobs do
   local key, a = KEYS[6 + 2 * i], 8 * (i - 1)
   local id, type, priority = ARGV[a + 1], ARGV[a + 2], ARGV[a + 4]
   if redis.call('EXISTS', key) == 1 then
-    answers[i] = 'k'
+    answers[1 + i] = 'k'
   else
     local run_at = math.max(now, tonumber(ARGV[a + 8]) or now + ARGV[a + 7])
     local rank = digits((127 - priority) * 35184372088832 + sequence + i)
@@ -34,7 +35,7 @@ for i = 1, jobs do
     changed[#changed + 1] = id
     count('enqueued', type)
     waits(type, 1)
-    answers[i] = status == 'queued' and 'r' .. rank or 'd' .. digits(run_at)
+    answers[1 + i] = status == 'queued' and 'r' .. rank or 'd' .. digits(run_at)
   end
 end
 for key, set in pairs({[KEYS[1]] = ready, [KEYS[2]] = due, [KEYS[3]] = changed}) do

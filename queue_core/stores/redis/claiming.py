@@ -1,0 +1,177 @@
+"""Claims: by nomination, or by the best ranks; and what workers and the audit ask about ready jobs."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+from queue_core.job import Claim, Ready
+from queue_core.store import ClaimRequest
+from queue_core.stores.redis.link import CHUNK, Link, chunks, microseconds
+from queue_core.stores.redis.records import entry_of, is_lost, tags_of
+
+SPARE = 100
+"""Candidates beside those that are wanted, since other workers claim at the same moment."""
+ROUNDS = 5
+"""Looks at a queue's best ranks in one claim, while others take them away."""
+LOOKS = 10_000
+"""Ready jobs looked at in one round for those of some types: some 20 ms of Redis, in parts."""
+
+_SETS = ("paused", "pending", "offered", "running", "unfinished", "token", "types")
+
+
+class Claiming:
+    """Reads of ready jobs and the script that claims them."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        # the rank up to which a queue was looked through without finding enough of some types
+        self._looked: dict[tuple[str, frozenset[str]], int] = {}
+
+    async def claim(self, request: ClaimRequest) -> list[Claim]:
+        """Move ready jobs to running, best rank first."""
+        if request.limit <= 0 or not request.types:
+            return []
+        if request.ids is not None:
+            return await self._claim(request, await self._in_order(request.queue, request.ids))
+        claims: list[Claim] = []
+        types = frozenset(request.types)
+        for _ in range(ROUNDS):
+            ready = await self.ready_of(request.queue, request.limit - len(claims) + SPARE, types)
+            left = request._replace(limit=request.limit - len(claims))
+            claims += await self._claim(left, [job.id for job in ready])
+            if not ready or len(claims) >= request.limit:
+                break
+        return claims
+
+    async def _in_order(self, queue: str, ids: Sequence[str]) -> Sequence[str]:
+        """Return the ids in the order of their ranks, as far as one script does not see to that."""
+        ids = list(dict.fromkeys(ids))
+        if len(ids) <= CHUNK:
+            return ids
+        ranks = await self._ranks(queue, ids)
+        return sorted(ranks, key=lambda job_id: ranks[job_id])
+
+    async def _claim(self, request: ClaimRequest, ids: Sequence[str]) -> list[Claim]:
+        claims: list[Claim] = []
+        for part in chunks(ids):
+            left = request.limit - len(claims)
+            if left <= 0:
+                break
+            keys = self._link.of(request.queue, _SETS) + self._link.keys.jobs(request.queue, part)
+            name = secrets.token_hex(4)
+            lease = round(request.lease * 1e6)
+            args = [request.worker, lease, left, name, len(request.types), *request.types, *part]
+            found = await self._link.run_again("claim", keys, args)
+            claims += [_claim(request.queue, part[place - 1], row) for place, *row in found]
+        return claims
+
+    async def _ranks(self, queue: str, ids: Sequence[str]) -> dict[str, int]:
+        """Return the ranks of those jobs that are ready."""
+        commands = self._link.batch()
+        parts = list(chunks(ids))
+        for part in parts:
+            commands.zmscore(self._link.keys.of(queue, "pending"), list(part))
+        found = zip(parts, await self._link.send(commands), strict=True) if parts else ()
+        return {
+            job_id: int(score)
+            for part, scores in found
+            for job_id, score in zip(part, scores, strict=True)
+            if score is not None
+        }
+
+    async def ready_of(self, queue: str, limit: int, types: frozenset[str]) -> list[Ready]:
+        """Return the first ready jobs of some types.
+
+        When others stand in front of them in great number, each call looks at the very first and goes on where the last
+        one stopped.
+        """
+        if limit <= 0:
+            return []
+        place = (queue, types)
+        ready, rank = await self._look(queue, -1, limit, types, CHUNK)
+        if rank is None or len(ready) >= limit:
+            self._looked.pop(place, None)
+            return ready
+        start = max(rank, self._looked.get(place, -1))
+        more, rank = await self._look(queue, start, limit - len(ready), types, LOOKS)
+        if rank is None or more:
+            self._looked.pop(place, None)
+        else:
+            self._looked[place] = rank
+        return ready + more
+
+    async def _look(
+        self, queue: str, rank: int, limit: int, types: frozenset[str], looks: int
+    ) -> tuple[list[Ready], int | None]:
+        """Return ready jobs behind a rank, and the rank that was reached; None: that was all there are."""
+        found: list[Ready] = []
+        for _ in range(0, looks, CHUNK):
+            page = await self.ready_after(queue, rank, CHUNK)
+            known = await self._link.read({queue: [job.id for job in page]}, ["type"]) if page else {}
+            # What has no hash is no job; whoever claims it drops it.
+            found += [job for job in page if known.get((queue, job.id), [None])[0] in types]
+            if len(page) < CHUNK:
+                return found[:limit], None
+            rank = page[-1].rank
+            if len(found) >= limit:
+                break
+        return found[:limit], rank
+
+    async def ready_after(self, queue: str, rank: int, limit: int) -> list[Ready]:
+        """Return ready jobs with a higher rank, in order."""
+        if limit <= 0:
+            return []
+        commands = self._link.batch()
+        commands.zrange(
+            self._link.keys.of(queue, "pending"), f"({rank}", "+inf", byscore=True, offset=0, num=limit, withscores=True
+        )  # type: ignore[call-overload]
+        (found,) = await self._link.send(commands)
+        return [Ready(job_id, queue, int(score)) for job_id, score in found]
+
+    async def head(self, queue: str, limit: int) -> list[Ready]:
+        """Return the first claimable jobs whose type a live worker has announced."""
+        announced = await self._announced(queue)
+        return await self.ready_of(queue, limit, announced) if announced else []
+
+    async def claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
+        """Return those of these jobs that are claimable now and whose type a live worker has announced."""
+        announced = await self._announced(queue)
+        ranks = await self._ranks(queue, list(dict.fromkeys(ids))) if announced else {}
+        known = await self._link.read({queue: list(ranks)}, ["type"]) if ranks else {}
+        ready = [Ready(job_id, queue, ranks[job_id]) for (_, job_id), (type_,) in known.items() if type_ in announced]
+        return sorted(ready, key=lambda job: job.rank)
+
+    async def _announced(self, queue: str) -> frozenset[str]:
+        """Return the types that live workers have handlers for and that may wait here; none while it is paused."""
+        commands = self._link.batch()
+        commands.exists(self._link.keys.of(queue, "paused"))
+        commands.hkeys(self._link.keys.of(queue, "types"))
+        commands.hvals(self._link.keys.workers)
+        commands.time()
+        paused, waiting, entries, time = await self._link.send(commands)
+        if paused:
+            return frozenset()
+        heard = [(heartbeat_at, beat) for _, heartbeat_at, beat in map(entry_of, entries)]
+        now = microseconds(time)
+        live = {type_ for heartbeat_at, beat in heard if not is_lost(heartbeat_at, beat, now) for type_ in beat.types}
+        return frozenset(live.intersection(waiting))
+
+
+def _claim(queue: str, job_id: str, row: Sequence[Any]) -> Claim:
+    token, type_, payload, priority, rank, retries, most, crashes, created_at, tags = row
+    return Claim(
+        job_id,
+        int(token),
+        queue,
+        type_,
+        payload or "",
+        int(priority),
+        int(rank),
+        int(retries or 0),
+        int(most or 0),
+        int(crashes or 0),
+        int(created_at or 0) / 1e6,
+        tags_of(tags),
+    )

@@ -1,0 +1,111 @@
+"""The heartbeat's own blocking connection, used by one thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import redis
+from redis.exceptions import NoScriptError, RedisError
+
+from queue_core.redis.client import make_thread_client
+from queue_core.redis.keys import Keys
+from queue_core.redis.scripts import Call, digest, source
+from queue_core.settings import RedisSettings
+from queue_core.store import Beat, BeatReply, WorkerBeat
+from queue_core.stores.redis.link import PACKAGE, chunks, unavailable
+from queue_core.stores.redis.records import entry_text
+
+
+class RedisHeart:
+    """A few round trips a heartbeat: the worker's entry and its orders, its leases, who is to be cancelled."""
+
+    def __init__(self, settings: RedisSettings) -> None:
+        self._settings = settings
+        self._keys = Keys(settings.prefix)
+        self._client: redis.Redis | None = None
+        # where the jobs of the last heartbeat were found
+        self._homes: dict[str, str] = {}
+
+    def beat(self, beat: WorkerBeat) -> BeatReply:
+        """Prolong the leases that still hold and renew the worker's entry.
+
+        Raises:
+            StoreUnavailable: no connection or no answer in time.
+        """
+        try:
+            return self._beat(beat)
+        except (RedisError, OSError) as error:
+            self.close()
+            raise unavailable(error) from error
+
+    def _beat(self, beat: WorkerBeat) -> BeatReply:
+        order, queues = self._register(beat)
+        homes = self._find(beat.leases, queues)
+        groups: dict[str, list[Beat]] = {}
+        for lease in beat.leases:
+            if lease.id in homes:
+                groups.setdefault(homes[lease.id], []).append(lease)
+        parts = [(queue, part) for queue, leases in groups.items() for part in chunks(leases)]
+        held = self._run([self._extend(queue, part, beat.lease) for queue, part in parts])
+        kept = {
+            (lease.id, lease.token)
+            for (_, part), answers in zip(parts, held, strict=True)
+            for lease, answer in zip(part, answers, strict=True)
+            if answer
+        }
+        self._homes = {job_id: homes[job_id] for job_id, _ in kept}
+        lost = tuple(lease.id for lease in beat.leases if (lease.id, lease.token) not in kept)
+        return BeatReply(lost, tuple(self._unwanted(beat.worker, queues)), order)
+
+    def _register(self, beat: WorkerBeat) -> tuple[str, list[str]]:
+        (order,) = self._run([Call("beat", [self._keys.workers], [beat.worker, entry_text(beat)])])
+        names: Any = self._connected().smembers(self._keys.queues)
+        return order, sorted(names)
+
+    def _find(self, leases: Sequence[Beat], queues: Iterable[str]) -> dict[str, str]:
+        """Return the queue of each job, looking for those that the last heartbeat did not hold."""
+        homes = {lease.id: self._homes[lease.id] for lease in leases if lease.id in self._homes}
+        unknown = [lease.id for lease in leases if lease.id not in homes]
+        places = [(queue, part) for queue in queues for part in chunks(unknown)]
+        calls = [Call("read", self._keys.jobs(queue, part), ["status"]) for queue, part in places]
+        for (queue, part), rows in zip(places, self._run(calls), strict=True):
+            homes.update({job_id: queue for job_id, row in zip(part, rows, strict=True) if row})
+        return homes
+
+    def _extend(self, queue: str, leases: Sequence[Beat], seconds: float) -> Call:
+        keys = [self._keys.of(queue, "running"), *self._keys.jobs(queue, (lease.id for lease in leases))]
+        args: list[Any] = [round(seconds * 1e6)]
+        for lease in leases:
+            progress = "" if lease.progress is None else lease.progress
+            args += (lease.id, lease.token, progress, lease.message)
+        return Call("extend", keys, args)
+
+    def _unwanted(self, worker: str, queues: Sequence[str]) -> list[str]:
+        """Return the ids of this worker's jobs that somebody asked to cancel."""
+        commands = self._connected().pipeline(transaction=False)
+        for queue in queues:
+            commands.hgetall(self._keys.of(queue, "cancelling"))
+        return [job_id for asked in commands.execute() for job_id, whose in asked.items() if whose == worker]
+
+    def _run(self, calls: Sequence[Call]) -> list[Any]:
+        """Run scripts one after the other; a heartbeat has few of them."""
+        return [self._run_one(*call) for call in calls]
+
+    def _run_one(self, name: str, keys: Sequence[str], args: Sequence[Any]) -> Any:
+        client = self._connected()
+        try:
+            return client.evalsha(digest(PACKAGE, name), len(keys), *keys, *args)
+        except NoScriptError:
+            return client.eval(source(PACKAGE, name), len(keys), *keys, *args)
+
+    def _connected(self) -> redis.Redis:
+        if self._client is None:
+            self._client = make_thread_client(self._settings, self._settings.timeout)
+        return self._client
+
+    def close(self) -> None:
+        """Give the connection back; doing it twice is safe."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()

@@ -1,0 +1,133 @@
+"""The way to one Redis: commands, scripts, and the one place where its errors become StoreUnavailable."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from redis.asyncio.client import Pipeline
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import ReadOnlyError, RedisError
+
+from queue_core.errors import StoreUnavailable
+from queue_core.redis.client import make_client
+from queue_core.redis.keys import Keys
+from queue_core.redis.scripts import Call, Scripts
+from queue_core.settings import RedisSettings
+
+PACKAGE = "queue_core.stores.redis"
+CHUNK = 500
+"""Jobs in one script: some 5 ms of Redis, and below Lua's limit on unpacked arguments."""
+
+T = TypeVar("T")
+
+
+def chunks(items: Sequence[T], size: int = CHUNK) -> Iterator[Sequence[T]]:
+    """Yield the items in parts that one script takes."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+def microseconds(time: tuple[Any, Any]) -> int:
+    """Return the answer of TIME as microseconds since the epoch."""
+    return int(time[0]) * 1_000_000 + int(time[1])
+
+
+def unavailable(error: BaseException) -> StoreUnavailable:
+    """Return what callers are told of a failure to reach the server."""
+    return StoreUnavailable("redis", str(error) or type(error).__name__)
+
+
+class Link:
+    """One client with its scripts. Every call is bounded in time; scripts may be sent again without harm."""
+
+    def __init__(self, settings: RedisSettings) -> None:
+        self.keys = Keys(settings.prefix)
+        self._timeout = settings.timeout
+        self._client = make_client(settings)
+        self._scripts = Scripts(self._client, PACKAGE)
+
+    @asynccontextmanager
+    async def _reaching(self) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(self._timeout):
+                yield
+        except TimeoutError as error:
+            raise StoreUnavailable("redis", f"no answer within {self._timeout:g} s") from error
+        except (RedisError, OSError) as error:
+            if isinstance(error, ReadOnlyError):
+                # The primary has become a replica: only new connections lead to its successor.
+                await self._client.connection_pool.disconnect(inuse_connections=False)
+            raise unavailable(error) from error
+
+    def batch(self) -> Pipeline:
+        """Return an empty list of commands, to be filled and handed to `send`."""
+        return self._client.pipeline(transaction=False)
+
+    def snapshot(self) -> Pipeline:
+        """Return an empty list of commands that see the store as of one moment."""
+        return self._client.pipeline(transaction=True)
+
+    async def send(self, commands: Pipeline) -> list[Any]:
+        """Send commands in one round trip and return their answers."""
+        async with self._reaching():
+            return list(await commands.execute())
+
+    async def run(self, name: str, keys: Sequence[str], args: Sequence[Any]) -> Any:
+        """Run one script."""
+        async with self._reaching():
+            return await self._scripts.run(name, keys, args)
+
+    async def run_again(self, name: str, keys: Sequence[str], args: Sequence[Any]) -> Any:
+        """Run one script, and once more when the connection broke: the script may have run and knows its own name."""
+        try:
+            return await self.run(name, keys, args)
+        except StoreUnavailable as error:
+            if not isinstance(error.__cause__, RedisConnectionError):
+                raise
+        return await self.run(name, keys, args)
+
+    async def run_many(self, calls: Sequence[Call], together: bool = False) -> list[Any]:
+        """Run scripts in one round trip; `together`: all or none, and nothing in between."""
+        if not calls:
+            return []
+        async with self._reaching():
+            return await self._scripts.run_many(calls, together)
+
+    def of(self, queue: str, names: Iterable[str]) -> list[str]:
+        """Return keys of a queue."""
+        return [self.keys.of(queue, name) for name in names]
+
+    async def look(self) -> tuple[list[str], int]:
+        """Return the names of all queues, and the server's time in microseconds."""
+        commands = self.batch()
+        commands.smembers(self.keys.queues)
+        commands.time()
+        names, time = await self.send(commands)
+        return sorted(names), microseconds(time)
+
+    async def read(self, jobs: Mapping[str, Sequence[str]], fields: Sequence[str]) -> dict[tuple[str, str], list[Any]]:
+        """Return fields of jobs, given as ids by queue, as (queue, id) → values; those that are not there are left out.
+
+        The first field is one that every job has.
+        """
+        parts = [(queue, part) for queue, ids in jobs.items() for part in chunks(ids)]
+        found: dict[tuple[str, str], list[Any]] = {}
+        for some in chunks(parts, 20):
+            calls = [Call("read", self.keys.jobs(queue, part), fields) for queue, part in some]
+            for (queue, part), rows in zip(some, await self.run_many(calls), strict=True):
+                found.update({(queue, job_id): row for job_id, row in zip(part, rows, strict=True) if row})
+        return found
+
+    async def find(self, ids: Iterable[str], fields: Sequence[str]) -> dict[str, tuple[str, list[Any]]]:
+        """Return where jobs are, whatever their queue, as id → (queue, fields); unknown ids are left out."""
+        wanted = list(dict.fromkeys(ids))
+        found = await self.read({queue: wanted for queue in (await self.look())[0]}, fields) if wanted else {}
+        return {job_id: (queue, row) for (queue, job_id), row in found.items()}
+
+    async def close(self) -> None:
+        """Disconnect; doing it twice is safe."""
+        await self._client.aclose()
+        await self._client.connection_pool.disconnect()

@@ -1,0 +1,48 @@
+-- Move running jobs whose lease still holds to completed or cancelled.
+-- KEYS: 1 running, 2 unfinished, 3 completed, 4 cancelled, 5 cancelling, 6 tallies, 7 minutes, then the jobs' hashes
+-- ARGV: 1..18 bounds of the histogram in us, then for each job id, token, kind, run time in us, its bucket,
+--       the result as JSON behind a '+' (or empty)
+-- Returns for each job 1 (written), 2 (this outcome was written before) or 0 (the lease is over).
+-- with: clock
+-- with: totals
+-- with: wait
+-- with: fence
+local answers, ids, sets = {}, {}, {completed = {}, cancelled = {}}
+for i = 1, #KEYS - 7 do
+  local key, a = KEYS[7 + i], 18 + 6 * (i - 1)
+  local id, token, kind, result = ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 6]
+  local status, held, type, run_at, started_at, ended, cancel = unpack(redis.call('HMGET', key, 'status', 'token', 'type',
+    'run_at', 'started_at', 'ended', 'cancel_requested'))
+  answers[i] = fence(status, held, ended, token, kind)
+  if answers[i] == 1 then
+    redis.call('HSET', key, 'status', kind, 'updated_at', now, 'completed_at', now, 'ended', ending(ended, token, kind))
+    redis.call('HDEL', key, 'lease_expires_at', 'claim', 'cancel_requested', 'progress', 'progress_message')
+    if kind == 'completed' then
+      redis.call('HSET', key, 'progress', 100)
+    end
+    if result ~= '' then
+      redis.call('HSET', key, 'result', string.sub(result, 2))
+    end
+    if cancel then
+      redis.call('HDEL', KEYS[5], id)
+    end
+    count(kind, type)
+    count_run(kind, type, ARGV[a + 4], ARGV[a + 5])
+    count_wait(kind, type, started_at, run_at)
+    ids[#ids + 1] = id
+    local set = sets[kind]
+    set[#set + 1] = digits(now)
+    set[#set + 1] = id
+  end
+end
+if #ids > 0 then
+  redis.call('ZREM', KEYS[1], unpack(ids))
+  redis.call('ZREM', KEYS[2], unpack(ids))
+end
+for key, set in pairs({[KEYS[3]] = sets.completed, [KEYS[4]] = sets.cancelled}) do
+  if #set > 0 then
+    redis.call('ZADD', key, unpack(set))
+  end
+end
+write_totals(KEYS[6], KEYS[7])
+return answers

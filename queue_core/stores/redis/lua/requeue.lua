@@ -1,0 +1,68 @@
+-- Move running jobs whose lease still holds to retrying or queued; those that somebody asked to cancel to cancelled.
+-- KEYS: 1 running, 2 unfinished, 3 pending, 4 retrying, 5 cancelled, 6 cancelling, 7 types, 8 tallies, 9 minutes,
+--       10 signatures, 11 seen, then for each job its hash and its attempts
+-- ARGV: 1..18 bounds of the histogram in us, then for each job id, token, kind, run time in us, its bucket, delay in us,
+--       the failure as JSON (or empty), its line, its kind, its signature, its title
+-- Returns for each job "r<rank>" (queued), "d<us>" (due then), "c" (cancelled), "k" (this outcome was written before) or ""
+--   (the lease is over).
+-- with: clock
+-- with: totals
+-- with: wait
+-- with: waiting
+-- with: fence
+-- with: note
+local answers = {}
+for i = 1, (#KEYS - 11) / 2 do
+  local key, attempts, a = KEYS[10 + 2 * i], KEYS[11 + 2 * i], 18 + 11 * (i - 1)
+  local id, token, kind, delay, failure = ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 6], ARGV[a + 7]
+  local job = redis.call('HMGET', key, 'status', 'token', 'ended', 'cancel_requested', 'type', 'rank', 'retry_count',
+    'crashes', 'run_at', 'started_at', 'worker')
+  local type, rank, started_at = job[5], job[6], job[10]
+  local held = fence(job[1], job[2], job[3], token, kind)
+  answers[i] = held == 2 and 'k' or ''
+  if held == 1 then
+    local cancel, retries, run_at = job[4], tonumber(job[7] or 0), job[9]
+    if ARGV[a + 9] == 'timeout' then
+      count('timed_out', type)
+    end
+    if failure ~= '' then
+      -- Crashes and retries are counted apart; an attempt's number counts both.
+      note(attempts, retries + (job[8] or 0) + 1, token, started_at, failure, job[11])
+      sign(KEYS[10], KEYS[11], ARGV[a + 10], ARGV[a + 11])
+      redis.call('HSET', key, 'error', ARGV[a + 8], 'failure_kind', ARGV[a + 9], 'signature', ARGV[a + 10])
+    end
+    redis.call('ZREM', KEYS[1], id)
+    redis.call('HDEL', key, 'lease_expires_at', 'claim', 'cancel_requested', 'progress', 'progress_message')
+    redis.call('HSET', key, 'updated_at', now, 'ended', ending(job[3], token, kind))
+    if cancel then
+      redis.call('HDEL', KEYS[6], id)
+      redis.call('HSET', key, 'status', 'cancelled', 'completed_at', now)
+      redis.call('ZREM', KEYS[2], id)
+      redis.call('ZADD', KEYS[5], now, id)
+      count('cancelled', type)
+      count_run('cancelled', type, ARGV[a + 4], ARGV[a + 5])
+      count_wait('cancelled', type, started_at, run_at)
+      answers[i] = 'c'
+    else
+      redis.call('HDEL', key, 'started_at', 'worker')
+      redis.call('ZADD', KEYS[2], now, id)
+      waits(type, 1)
+      if kind == 'retrying' then
+        run_at = digits(now + delay)
+        redis.call('HSET', key, 'status', kind, 'retry_count', retries + 1, 'run_at', run_at)
+        redis.call('ZADD', KEYS[4], digits(millis(run_at)), id)
+        answers[i] = 'd' .. run_at
+      else
+        redis.call('HSET', key, 'status', 'queued')
+        redis.call('ZADD', KEYS[3], rank, id)
+        answers[i] = 'r' .. rank
+      end
+      local outcome = kind == 'retrying' and 'retried' or 'released'
+      count(outcome, type)
+      count_run(outcome, type, ARGV[a + 4], ARGV[a + 5])
+    end
+  end
+end
+write_totals(KEYS[8], KEYS[9])
+write_waiting(KEYS[7])
+return answers

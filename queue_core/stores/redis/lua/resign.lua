@@ -1,0 +1,11 @@
+-- Give up all duties that a worker leads.
+-- KEYS: 1 leaders
+-- ARGV: 1 worker
+-- Returns their number.
+local duties, given = redis.call('HGETALL', KEYS[1]), 0
+for i = 1, #duties, 2 do
+  if string.match(duties[i + 1], '^%d+ (.*)$') == ARGV[1] then
+    given = given + redis.call('HDEL', KEYS[1], duties[i])
+  end
+end
+return given

@@ -1,0 +1,132 @@
+"""What stands in Redis as the records that everybody knows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from queue_core.job import Attempt, Failure, Job
+from queue_core.states import Status
+from queue_core.store import WorkerBeat
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+LIGHT = (
+    "status", "type", "priority", "created_at", "updated_at", "run_at", "started_at", "completed_at", "error",
+    "retry_count", "max_retries", "crashes", "progress", "progress_message", "tags", "token", "worker",
+    "lease_expires_at", "failure_kind", "signature", "trashed_at", "cancel_requested",
+)  # fmt: skip
+"""The fields of a job that are small; every job has the first."""
+
+
+def moment(microseconds: int) -> datetime:
+    """Return the moment that many microseconds after the epoch."""
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
+def moment_or_none(text: str | None) -> datetime | None:
+    """Return a stored moment, or None where there is none."""
+    return None if text is None else moment(int(text))
+
+
+def job_of(queue: str, job_id: str, found: Mapping[str, str | None], traceback: str | None = None) -> Job:
+    """Return the job in a hash; what the mapping lacks is empty."""
+    payload = found.get("payload")
+    return Job(
+        id=job_id,
+        type=found["type"] or "",
+        queue=queue,
+        payload=_object(payload),
+        payload_text=payload or "",
+        status=Status(found["status"] or ""),
+        priority=_number(found, "priority"),
+        created_at=moment(_number(found, "created_at")),
+        updated_at=moment(_number(found, "updated_at")),
+        run_at=moment(_number(found, "run_at")),
+        started_at=moment_or_none(found.get("started_at")),
+        completed_at=moment_or_none(found.get("completed_at")),
+        result=decoded(found.get("result")),
+        error=found.get("error"),
+        retry_count=_number(found, "retry_count"),
+        max_retries=_number(found, "max_retries"),
+        crashes=_number(found, "crashes"),
+        progress=_number(found, "progress"),
+        progress_message=found.get("progress_message") or "",
+        tags=tags_of(found.get("tags")),
+        token=_number(found, "token"),
+        worker=found.get("worker"),
+        lease_expires_at=moment_or_none(found.get("lease_expires_at")),
+        failure_kind=found.get("failure_kind"),  # type: ignore[arg-type]
+        signature=found.get("signature"),
+        traceback=traceback,
+        trashed_at=moment_or_none(found.get("trashed_at")),
+        cancel_requested=found.get("cancel_requested") is not None,
+    )
+
+
+def _number(found: Mapping[str, str | None], name: str) -> int:
+    return int(found.get(name) or 0)
+
+
+def _object(text: str | None) -> dict[str, Any] | None:
+    found = decoded(text)
+    return found if isinstance(found, dict) else None
+
+
+def decoded(text: str | None) -> Any:
+    """Return what a JSON text says; None for one that is none, is cut, or is nested too deep."""
+    try:
+        return None if text is None else json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def tags_of(text: str | None) -> tuple[str, ...]:
+    """Return stored tags."""
+    return tuple(json.loads(text)) if text else ()
+
+
+def failure_text(failure: Failure | None) -> str:
+    """Return a failure as it is stored with an attempt; the title is stored once a signature. It is one line."""
+    return "" if failure is None else json.dumps(failure._asdict() | {"title": ""}, ensure_ascii=True)
+
+
+def attempt_of(job_id: str, text: str) -> Attempt:
+    """Return a stored attempt."""
+    head, _, worker = text.partition("\n")
+    number, token, started_at, finished_at, failure = head.split(" ", 4)
+    why = Failure(**json.loads(failure))
+    return Attempt(
+        job_id=job_id,
+        token=int(token),
+        number=int(number),
+        kind=why.kind,
+        exception=why.exception,
+        message=why.message,
+        traceback=why.traceback,
+        signature=why.signature,
+        worker=worker or None,
+        started_at=moment(int(started_at)) if int(started_at) else None,
+        finished_at=moment(int(finished_at)),
+    )
+
+
+def entry_text(beat: WorkerBeat) -> str:
+    """Return what a worker says about itself as it is stored."""
+    return json.dumps(beat._replace(leases=())._asdict())
+
+
+def entry_of(text: str) -> tuple[int, int, WorkerBeat]:
+    """Return when a worker was first and last heard of, in microseconds, and what it said."""
+    started_at, heartbeat_at, _, said = text.split(" ", 3)
+    fields = json.loads(said)
+    for name in ("queues", "types", "leases"):
+        fields[name] = tuple(fields[name])
+    return int(started_at), int(heartbeat_at), WorkerBeat(**fields)
+
+
+def is_lost(heartbeat_at: int, beat: WorkerBeat, now: int) -> bool:
+    """Tell whether three heartbeats in a row did not come."""
+    return now - heartbeat_at > 3e6 * beat.interval

@@ -1,0 +1,107 @@
+"""Turns outcomes into the scripts that write them, and the answers back."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from queue_core.inspection import HISTOGRAM_BOUNDS
+from queue_core.job import Failure, Outcome, Settled
+from queue_core.losses import summary
+from queue_core.redis.scripts import Call
+from queue_core.stores.redis.link import Link, chunks
+from queue_core.stores.redis.records import failure_text
+
+BOUNDS_US = [round(bound * 1_000_000) for bound in HISTOGRAM_BOUNDS]
+
+_VERBS = {
+    "completed": "finish",
+    "cancelled": "finish",
+    "retrying": "requeue",
+    "released": "requeue",
+    "dead": "bury",
+}
+_SETS = {
+    "finish": ("running", "unfinished", "completed", "cancelled", "cancelling", "tallies", "minutes"),
+    "requeue": (
+        "running", "unfinished", "pending", "retrying", "cancelled", "cancelling", "types", "tallies", "minutes",
+        "signatures", "seen",
+    ),
+    "bury": (
+        "running", "unfinished", "dlq", "cancelling", "causes", "deaths", "tallies", "minutes", "signatures", "seen",
+    ),
+}  # fmt: skip
+
+
+async def settle(link: Link, outcomes: Sequence[Outcome]) -> list[Settled]:
+    """End attempts whose token still holds; answer in the same order."""
+    groups: dict[tuple[str, str], list[int]] = {}
+    for place, outcome in enumerate(outcomes):
+        groups.setdefault((_VERBS[outcome.kind], outcome.queue), []).append(place)
+    parts = [(verb, queue, part) for (verb, queue), places in groups.items() for part in chunks(places)]
+    answers: list[Settled] = [Settled(outcome.id, False) for outcome in outcomes]
+    for some in chunks(parts, 20):
+        calls = [_call(link, verb, queue, [outcomes[place] for place in part]) for verb, queue, part in some]
+        for (verb, _, part), found in zip(some, await link.run_many(calls), strict=True):
+            for place, answer in zip(part, found, strict=True):
+                answers[place] = _settled(outcomes[place], verb, answer)
+    return answers
+
+
+def _call(link: Link, verb: str, queue: str, outcomes: Sequence[Outcome]) -> Call:
+    keys = link.of(queue, _SETS[verb])
+    hashes = link.keys.jobs(queue, (outcome.id for outcome in outcomes))
+    if verb == "finish":
+        keys += hashes
+    else:
+        start = link.keys.of(queue, "attempts:")
+        for outcome, key in zip(outcomes, hashes, strict=True):
+            keys += (key, start + outcome.id)
+    arguments = _ARGUMENTS[verb]
+    return Call(verb, keys, [*BOUNDS_US, *(part for outcome in outcomes for part in arguments(outcome))])
+
+
+def _common(outcome: Outcome) -> tuple[Any, ...]:
+    run_us = max(0, outcome.run_us)
+    return outcome.id, outcome.token, outcome.kind, run_us, bisect_left(BOUNDS_US, run_us)
+
+
+def _of_finish(outcome: Outcome) -> tuple[Any, ...]:
+    result = outcome.result if outcome.kind == "completed" else None
+    return *_common(outcome), "" if result is None else f"+{result}"
+
+
+def _of_bury(outcome: Outcome) -> tuple[Any, ...]:
+    return *_common(outcome), *failure_arguments(outcome.failure)
+
+
+def _of_requeue(outcome: Outcome) -> tuple[Any, ...]:
+    return *_common(outcome), round(outcome.delay * 1e6), *failure_arguments(outcome.failure)
+
+
+_ARGUMENTS: dict[str, Callable[[Outcome], tuple[Any, ...]]] = {
+    "finish": _of_finish,
+    "requeue": _of_requeue,
+    "bury": _of_bury,
+}
+
+
+def failure_arguments(failure: Failure | None) -> tuple[str, str, str, str, str]:
+    """Return what scripts are told of a failure: its JSON, its line, its kind, its signature and its title."""
+    if failure is None:
+        return "", "", "", "", ""
+    return failure_text(failure), summary(failure), failure.kind, failure.signature, failure.title
+
+
+def _settled(outcome: Outcome, verb: str, answer: Any) -> Settled:
+    if verb != "requeue":
+        return Settled(outcome.id, answer > 0)
+    what, number = answer[:1], answer[1:]
+    return Settled(
+        outcome.id,
+        bool(what),
+        rank=int(number) if what == "r" else None,
+        due=int(number) / 1e6 if what == "d" else None,
+        cancelled=what == "c",
+    )

@@ -1,0 +1,138 @@
+"""The hot path on Redis alone. What each script reads and changes stands in its file under lua/."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from queue_core.errors import SchemaNewer
+from queue_core.job import Claim, Final, Inserted, NewJob, Outcome, Ready, Reclaimed, Settled
+from queue_core.settings import RedisSettings, RetentionSettings
+from queue_core.states import Status
+from queue_core.store import ClaimRequest
+from queue_core.stores.redis.claiming import Claiming
+from queue_core.stores.redis.heart import RedisHeart
+from queue_core.stores.redis.inserting import Inserting
+from queue_core.stores.redis.link import Link
+from queue_core.stores.redis.settling import settle
+from queue_core.stores.redis.sweeping import Sweeping
+from queue_core.stores.redis.upkeep import Upkeep
+
+SCHEMA = 1
+"""Version of the keys, their types and fields."""
+
+
+class RedisStore:
+    """Jobs in Redis hashes; see queue_core.store.JobStore for what each method does."""
+
+    name = "redis"
+
+    def __init__(self, settings: RedisSettings, retention: RetentionSettings | None = None) -> None:
+        self._settings = settings
+        retention = retention or RetentionSettings()
+        self._link = Link(settings)
+        self._inserting = Inserting(self._link)
+        self._claiming = Claiming(self._link)
+        self._sweeping = Sweeping(self._link)
+        self._upkeep = Upkeep(self._link, retention)
+        self._results = retention.results
+
+    async def open(self) -> None:
+        """Connect and check the version of what is stored.
+
+        Raises:
+            SchemaNewer: it was written by a newer version.
+        """
+        commands = self._link.batch()
+        commands.setnx(self._link.keys.schema, SCHEMA)
+        commands.get(self._link.keys.schema)
+        _, found = await self._link.send(commands)
+        if int(found) > SCHEMA:
+            raise SchemaNewer(int(found), SCHEMA)
+
+    async def close(self) -> None:
+        """Disconnect; doing it twice is safe."""
+        await self._link.close()
+
+    # -- producers
+
+    async def insert(self, jobs: Sequence[NewJob]) -> list[Inserted]:
+        """Write the jobs, all or none, as queued or scheduled, creating their queues; answer in the same order.
+
+        A list of more than 10,000 jobs is written in several transactions.
+        """
+        return await self._inserting.insert(jobs)
+
+    async def finals(self, ids: Sequence[str]) -> list[Final]:
+        """Return what is known about these jobs, unknown ids left out."""
+        queues, now = await self._link.look()
+        wanted = list(dict.fromkeys(ids))
+        found = await self._link.read(dict.fromkeys(queues, wanted), ["status", "result", "error", "completed_at"])
+        since = 0 if self._results is None else now - round(self._results * 1e6)
+        return [
+            Final(job_id, Status(status), result if int(ended or 0) > since else None, error)
+            for (_, job_id), (status, result, error, ended) in found.items()
+        ]
+
+    # -- workers
+
+    async def claim(self, request: ClaimRequest) -> list[Claim]:
+        """Move ready jobs of a queue that is not paused to running, best rank first, each under a new lease token."""
+        return await self._claiming.claim(request)
+
+    async def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
+        """End attempts whose token still holds; refuse the others without changing anything."""
+        return await settle(self._link, outcomes)
+
+    async def retire(self, worker: str) -> None:
+        """Remove a worker's entry and its leaderships after its end."""
+        commands = self._link.batch()
+        commands.hdel(self._link.keys.workers, worker)
+        await self._link.send(commands)
+        await self._link.run("resign", [self._link.keys.leaders], [worker])
+
+    def heart(self) -> RedisHeart:
+        """Return a new link for a heartbeat thread."""
+        return RedisHeart(self._settings)
+
+    # -- the leader
+
+    async def promote(self, limit: int) -> list[Ready]:
+        """Move due scheduled and retrying jobs to queued, those that are due the longest; answer by rank."""
+        return await self._sweeping.promote(limit)
+
+    async def next_due(self) -> float | None:
+        """Return the seconds until the next scheduled or retrying job is due, 0 or less when it is, or None."""
+        return await self._sweeping.next_due()
+
+    async def reclaim(self, limit: int) -> list[Reclaimed]:
+        """Move jobs whose lease expired to queued with one crash more, or bury them as poison at the third."""
+        return await self._sweeping.reclaim(limit)
+
+    async def head(self, queue: str, limit: int) -> list[Ready]:
+        """Return the first claimable jobs of a queue by rank whose type a live worker has announced."""
+        return await self._claiming.head(queue, limit)
+
+    async def claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
+        """Return those of these jobs that are claimable now and whose type a live worker has announced."""
+        return await self._claiming.claimable(queue, ids)
+
+    async def ready_after(self, queue: str, rank: int, limit: int) -> list[Ready]:
+        """Return ready jobs of a queue with a higher rank than this, in order, for a rebuild."""
+        return await self._claiming.ready_after(queue, rank, limit)
+
+    async def queues(self) -> dict[str, bool]:
+        """Return every queue's name and whether it is paused."""
+        names, _ = await self._link.look()
+        commands = self._link.batch()
+        for name in names:
+            commands.exists(self._link.keys.of(name, "paused"))
+        paused = await self._link.send(commands) if names else []
+        return {name: bool(found) for name, found in zip(names, paused, strict=True)}
+
+    async def lead(self, duty: str, worker: str, seconds: float) -> bool:
+        """Take or renew the leadership of a duty for some seconds; False when another worker holds it."""
+        return bool(await self._link.run("lead", [self._link.keys.leaders], [duty, worker, round(seconds * 1e6)]))
+
+    async def upkeep(self) -> None:
+        """Remove what is over its retention, in bounded steps. For the leader."""
+        await self._upkeep.run()

@@ -1,0 +1,133 @@
+"""The leader's rounds: what is due becomes ready, what its worker lost is taken back."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from queue_core.job import Failure, Ready, Reclaimed
+from queue_core.losses import failure_of_loss
+from queue_core.redis.scripts import Call
+from queue_core.stores.redis.link import Link, chunks
+from queue_core.stores.redis.settling import failure_arguments
+
+_WAITING = ("scheduled", "retrying")
+_PROMOTE = (*_WAITING, "pending", "unfinished")
+_RECLAIM = (
+    "running", "unfinished", "pending", "dlq", "cancelled", "cancelling", "types", "causes", "deaths", "tallies",
+    "minutes", "signatures", "seen",
+)  # fmt: skip
+
+
+class _Lost(NamedTuple):
+    """A running job whose lease has expired, as it was seen."""
+
+    id: str
+    queue: str
+    type: str
+    token: str
+    worker: str
+    # with this one
+    crashes: int
+    failure: Failure
+
+
+class Sweeping:
+    """Each duty looks first, over all queues, and then changes what it saw where that still holds."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    async def promote(self, limit: int) -> list[Ready]:
+        """Move due scheduled and retrying jobs to queued, those first that are due for the longest time."""
+        due = await self._until_now(_WAITING, limit)
+        groups: dict[str, list[str]] = {}
+        for _, queue, job_id in due:
+            groups.setdefault(queue, []).append(job_id)
+        ready: list[Ready] = []
+        for queue, part, found in await self._run("promote", _PROMOTE, groups, ()):
+            ready += [Ready(job_id, queue, int(rank)) for job_id, rank in zip(part, found, strict=True) if rank]
+        return sorted(ready, key=lambda job: job.rank)
+
+    async def next_due(self) -> float | None:
+        """Return the seconds until the next scheduled or retrying job is due."""
+        queues, now = await self._link.look()
+        commands = self._link.batch()
+        for queue in queues:
+            for key in self._link.of(queue, _WAITING):
+                commands.zrange(key, 0, 0, withscores=True)
+        firsts = await self._link.send(commands) if queues else []
+        scores = [score for first in firsts for _, score in first]
+        return min(scores) / 1e3 - now / 1e6 if scores else None
+
+    async def reclaim(self, limit: int) -> list[Reclaimed]:
+        """Take jobs back whose lease expired."""
+        expired: dict[str, list[str]] = {}
+        for _, queue, job_id in await self._until_now(("running",), limit):
+            expired.setdefault(queue, []).append(job_id)
+        known = await self._link.read(expired, ["status", "type", "token", "worker", "crashes"])
+        lost: dict[str, list[_Lost]] = {}
+        for queue, ids in expired.items():
+            lost[queue] = [_lost(queue, job_id, known.get((queue, job_id), [None] * 5)) for job_id in ids]
+        return [
+            _reclaimed(job, answer)
+            for _, jobs, answers in await self._run("reclaim", _RECLAIM, lost, ("attempts:",))
+            for job, answer in zip(jobs, answers, strict=True)
+            if answer
+        ]
+
+    async def _until_now(self, names: Sequence[str], limit: int) -> list[tuple[float, str, str]]:
+        """Return (time, queue, id) of the entries of these sets whose time has come, the earliest first."""
+        if limit <= 0:
+            return []
+        queues, now = await self._link.look()
+        commands = self._link.batch()
+        for queue in queues:
+            for key in self._link.of(queue, names):
+                commands.zrangebyscore(key, "-inf", now // 1000, start=0, num=limit, withscores=True)
+        places = [queue for queue in queues for _ in names]
+        found = await self._link.send(commands) if places else []
+        entries = (
+            (score, queue, job_id) for queue, entries in zip(places, found, strict=True) for job_id, score in entries
+        )
+        return heapq.nsmallest(limit, entries)
+
+    async def _run(
+        self, verb: str, names: Sequence[str], groups: dict[str, list[Any]], beside: Sequence[str]
+    ) -> list[tuple[str, Sequence[Any], list[Any]]]:
+        """Run a script on jobs by queue, in parts; `beside` names the keys that go with each job's hash."""
+        parts = [(queue, part) for queue, jobs in groups.items() for part in chunks(jobs)]
+        done: list[tuple[str, Sequence[Any], list[Any]]] = []
+        for some in chunks(parts, 20):
+            calls = [self._call(verb, names, queue, part, beside) for queue, part in some]
+            for (queue, part), answers in zip(some, await self._link.run_many(calls), strict=True):
+                done.append((queue, part, answers))
+        return done
+
+    def _call(self, verb: str, names: Sequence[str], queue: str, jobs: Sequence[Any], beside: Sequence[str]) -> Call:
+        keys = self._link.of(queue, names)
+        for job in jobs:
+            job_id = job if isinstance(job, str) else job.id
+            keys += self._link.of(queue, (f"{name}{job_id}" for name in ("job:", *beside)))
+        args = jobs if verb == "promote" else [part for job in jobs for part in _arguments(job)]
+        return Call(verb, keys, args)
+
+
+def _lost(queue: str, job_id: str, row: Sequence[Any]) -> _Lost:
+    _, type_, token, worker, crashes = row
+    with_this = int(crashes or 0) + 1
+    return _Lost(
+        job_id, queue, type_ or "", token or "", worker or "", with_this, failure_of_loss(worker or "", with_this)
+    )
+
+
+def _arguments(job: _Lost) -> tuple[Any, ...]:
+    return job.id, job.token, job.crashes, *failure_arguments(job.failure)
+
+
+def _reclaimed(job: _Lost, answer: str) -> Reclaimed:
+    rank = int(answer[1:]) if answer[0] == "r" else None
+    return Reclaimed(
+        job.id, job.queue, job.type, int(job.token), job.worker, job.crashes, rank, cancelled=answer == "c"
+    )

@@ -1,0 +1,1 @@
+"""Jobs in one SQLite file that several processes of one machine share."""

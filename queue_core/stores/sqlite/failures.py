@@ -1,0 +1,78 @@
+"""What SQLite's error codes mean: one sentence each, in the errors of this package's tree."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+from queue_core.errors import InvalidJob, QueueCoreError, SchemaError, StoreUnavailable
+
+BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+"""Somebody else holds the lock; nothing was written, and trying again may work."""
+
+BROKEN = frozenset(
+    {
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_NOTADB,
+        sqlite3.SQLITE_PROTOCOL,
+        sqlite3.SQLITE_READONLY,
+    }
+)
+"""Errors after which a connection is not used again: the next call opens the file anew."""
+
+REFUSED = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.ProgrammingError, sqlite3.InterfaceError)
+"""Errors of values, not of the file."""
+
+_CONSTRAINTS = {
+    "queues_name_check": "a queue's name has 1 to 200 characters",
+    "jobs_priority_check": "priority must be a whole number from -128 to 127",
+}
+
+
+def primary_code(error: sqlite3.Error) -> int:
+    """Return the error's code without its details; 0 for an error of the driver itself."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def translate(error: sqlite3.Error, path: str) -> QueueCoreError | None:
+    """Return the error of this package's tree that a driver's error means; None for a mistake of this package."""
+    code, text = primary_code(error), str(error)
+    if isinstance(error, REFUSED):
+        return InvalidJob(next((said for name, said in _CONSTRAINTS.items() if name in text), _refused(text)))
+    if code == sqlite3.SQLITE_NOTADB:
+        return SchemaError(f"{path} is not an SQLite database")
+    if code == sqlite3.SQLITE_ERROR:
+        return SchemaError(f"{path} was changed by somebody else: {text}") if text.startswith("no such") else None
+    return StoreUnavailable("sqlite", _reason(code, text, path))
+
+
+def _refused(text: str) -> str:
+    return f"SQLite refused a value: {text}"
+
+
+def _reason(code: int, text: str, path: str) -> str:
+    if code in BUSY:
+        return f"{path} is locked by another process"
+    if code == sqlite3.SQLITE_CANTOPEN:
+        return _why_not_open(path, text)
+    reasons = {
+        sqlite3.SQLITE_READONLY: f"{path} or its folder is read-only for this user, and SQLite writes into both",
+        sqlite3.SQLITE_FULL: f"the disk that holds {path} is full",
+        sqlite3.SQLITE_CORRUPT: f"{path} is damaged ({text}); restore it from a backup",
+        sqlite3.SQLITE_INTERRUPT: f"{path} gave no answer in time",
+    }
+    return reasons.get(code, f"{path}: {text}")
+
+
+def _why_not_open(path: str, text: str) -> str:
+    place = Path(path)
+    if place.is_dir():
+        return f"{path} is a folder"
+    if not place.parent.is_dir():
+        return f"the folder of {path} does not exist"
+    if not os.access(place.parent, os.W_OK) or (place.exists() and not os.access(place, os.W_OK)):
+        return f"{path} or its folder is read-only for this user, and SQLite writes into both"
+    return f"{path}: {text}"

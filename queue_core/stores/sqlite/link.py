@@ -1,0 +1,179 @@
+"""One blocking connection to the file, and transactions on it that wait for their turn."""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from enum import Enum
+from pathlib import Path
+from typing import Any, TypeVar
+
+from queue_core.clock import Clock
+from queue_core.errors import InvalidJob
+from queue_core.settings import SqliteSettings
+from queue_core.stores.sqlite.failures import BROKEN, BUSY, primary_code, translate
+from queue_core.stores.sqlite.functions import add_functions
+from queue_core.stores.sqlite.places import check_place
+from queue_core.stores.sqlite.schema import prepare
+from queue_core.stores.sqlite.sql import load, statements
+
+PAUSE_FIRST, PAUSE_MOST = 0.0005, 0.01
+"""Seconds between two tries for the write lock. SQLite's own waiting grows to 100 ms, in which a busy neighbour
+takes the lock a hundred times."""
+STATEMENTS = 200
+"""Prepared statements kept by a connection; there are fewer, apart from the filters' own."""
+
+T = TypeVar("T")
+Row = tuple[Any, ...]
+Params = Sequence[Any] | Mapping[str, Any]
+
+
+class Mode(Enum):
+    """What a transaction is for: how it begins, and how safe its end is."""
+
+    # enqueue, settle, operators: on the disk when the call returns
+    DURABLE = ("link/begin_write", "link/durable")
+    # claims, heartbeats, sweeps: what a loss of power takes back is done again
+    SOFT = ("link/begin_write", "link/soft")
+    LOOK = ("link/begin_read", "")
+
+
+class Transaction:
+    """Query files run between the begin and the end of a transaction."""
+
+    __slots__ = ("_connection", "clock", "now")
+
+    def __init__(self, connection: sqlite3.Connection, clock: Clock) -> None:
+        self._connection = connection
+        self.clock = clock
+        # one moment for everything in it, read after the lock was taken
+        self.now = clock.now()
+
+    def rows(self, query: str, params: Params = ()) -> list[Row]:
+        """Run a query file by its name and return its rows."""
+        return self._connection.execute(load(query), params).fetchall()
+
+    def records(self, text: str, params: Params) -> list[sqlite3.Row]:
+        """Run a query that was put together and return its rows with the names of their columns."""
+        cursor = self._connection.cursor()
+        cursor.row_factory = sqlite3.Row
+        return cursor.execute(text, params).fetchall()
+
+    def run(self, query: str, params: Params = ()) -> int:
+        """Run a query file and return how many rows it changed."""
+        return self._connection.execute(load(query), params).rowcount
+
+    def run_many(self, query: str, params: Iterable[Params]) -> None:
+        """Run a query file once for each of the parameters."""
+        self._connection.executemany(load(query), params)
+
+    def version(self) -> tuple[int, int]:
+        """Return a value that changes when any other connection has committed something."""
+        return id(self._connection), int(self.rows("news/data_version")[0][0])
+
+
+class Link:
+    """A connection that opens when it is needed, and anew after an error; used by one thread at a time."""
+
+    def __init__(self, settings: SqliteSettings, clock: Clock, looks_only: bool = False) -> None:
+        self.path = str(Path(settings.path).expanduser())
+        self._clock = clock
+        self._looks_only = looks_only
+        self._connection: sqlite3.Connection | None = None
+        # device and inode of the file that is open
+        self._opened: tuple[int, int] | None = None
+        self._safety = ""
+
+    def transact(self, work: Callable[[Transaction], T], mode: Mode, deadline: float) -> T:
+        """Do work in a transaction, trying until `deadline` (time.monotonic) while others hold the lock.
+
+        Raises:
+            StoreUnavailable: locked, read-only, full or damaged; nothing was written.
+            SchemaMissing, SchemaNewer, SchemaError: this program cannot work with the file.
+            ConfigurationError: the file is on a network file system.
+            InvalidJob: SQLite cannot store a value.
+        """
+        pause = PAUSE_FIRST
+        while True:
+            try:
+                return self._transact(work, mode)
+            except sqlite3.Error as error:
+                code = primary_code(error)
+                if code in BROKEN:
+                    self.close()
+                if code not in BUSY or time.monotonic() >= deadline:
+                    raise (translate(error, self.path) or error) from error
+            except (OverflowError, UnicodeEncodeError) as error:
+                raise InvalidJob(f"SQLite cannot store a value: {error}") from error
+            time.sleep(pause * random.uniform(0.5, 1.0))
+            pause = min(PAUSE_MOST, pause * 1.5)
+
+    def _transact(self, work: Callable[[Transaction], T], mode: Mode) -> T:
+        connection = self._connected()
+        begin, safety = mode.value
+        if safety not in ("", self._safety):
+            connection.execute(load(safety))
+            self._safety = safety
+        connection.execute(load(begin))
+        try:
+            result = work(Transaction(connection, self._clock))
+            connection.execute(load("link/commit"))
+        except BaseException:
+            with suppress(sqlite3.Error):
+                if connection.in_transaction:
+                    connection.execute(load("link/rollback"))
+            raise
+        return result
+
+    def _connected(self) -> sqlite3.Connection:
+        if self._connection is not None and self._opened != self._identity():
+            # Somebody removed or replaced the file: what would be written now, nobody could ever find.
+            self.close()
+        if self._connection is None:
+            self._connection = self._connect()
+            self._opened = self._identity()
+        return self._connection
+
+    def _connect(self) -> sqlite3.Connection:
+        check_place(Path(self.path))
+        connection = sqlite3.connect(
+            self.path, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=STATEMENTS
+        )
+        try:
+            prepare(connection, self.path)
+            for statement in statements(load("link/setup")):
+                connection.execute(statement)
+            if self._looks_only:
+                connection.execute(load("link/look_only"))
+            add_functions(connection)
+        except BaseException:
+            connection.close()
+            raise
+        self._safety = ""
+        return connection
+
+    def _identity(self) -> tuple[int, int] | None:
+        # Only looked at, never opened: closing any handle of the file would drop SQLite's locks on it.
+        try:
+            found = os.stat(self.path)
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def interrupt(self) -> None:
+        """End the statement that runs in another thread."""
+        connection = self._connection
+        if connection is not None:
+            with suppress(sqlite3.Error):
+                connection.interrupt()
+
+    def close(self) -> None:
+        """Disconnect; doing it twice is safe."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(sqlite3.Error):
+                connection.close()

@@ -1,0 +1,50 @@
+"""Numbered forward migrations of a file: each once, in order, in its own transaction, one process at a time."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from pathlib import Path
+
+from queue_core.settings import SqliteSettings
+from queue_core.stores.sqlite.failures import BUSY, primary_code, translate
+from queue_core.stores.sqlite.places import check_place
+from queue_core.stores.sqlite.schema import KNOWN, advance, version
+from queue_core.stores.sqlite.sql import load
+
+__all__ = ["KNOWN", "migrate"]
+
+PAUSE = 0.05
+"""Seconds between two tries while another process holds the lock."""
+
+
+def migrate(settings: SqliteSettings) -> list[int]:
+    """Bring the file to the newest schema, making it if need be; return the versions that were applied.
+
+    Raises:
+        StoreUnavailable: the file cannot be opened or written, or stayed locked.
+        SchemaNewer: a newer version of this program has migrated it.
+        SchemaError: it is no SQLite database, or that of another program.
+        ConfigurationError: it is on a network file system.
+    """
+    path = str(Path(settings.path).expanduser())
+    check_place(Path(path))
+    deadline = time.monotonic() + settings.timeout
+    while True:
+        try:
+            return _migrate(path)
+        except sqlite3.Error as error:
+            if primary_code(error) not in BUSY or time.monotonic() >= deadline:
+                raise (translate(error, path) or error) from error
+        time.sleep(PAUSE)
+
+
+def _migrate(path: str) -> list[int]:
+    connection = sqlite3.connect(path, timeout=0, isolation_level=None)
+    try:
+        version(connection, path)
+        for setting in ("link/wal", "link/durable"):
+            connection.execute(load(setting))
+        return advance(connection, path)
+    finally:
+        connection.close()

@@ -1,0 +1,2 @@
+-- Note how the clocks are.
+UPDATE clocks SET wall = ?, steady = ?, machine = ?

@@ -1,0 +1,2 @@
+-- The number of a queue that is not paused.
+SELECT number FROM queues WHERE name = ? AND paused_at IS NULL

@@ -1,0 +1,4 @@
+-- Move a ready job to running.
+UPDATE jobs
+   SET place = 'running', rank = NULL, token = ?1, ended = NULL, worker = ?2, started_at = ?3, updated_at = ?3, expires_at = ?4
+ WHERE number = ?5

@@ -1,0 +1,2 @@
+-- Give out tokens.
+UPDATE counters SET token = token + ?

@@ -1,0 +1,2 @@
+-- The last number of arrival that was given out.
+SELECT seq FROM counters

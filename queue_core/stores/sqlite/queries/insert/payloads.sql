@@ -1,0 +1,2 @@
+-- Write a job's payload.
+INSERT INTO payloads (number, payload) VALUES (?, ?)

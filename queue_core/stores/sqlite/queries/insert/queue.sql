@@ -1,0 +1,2 @@
+-- Create a queue.
+INSERT INTO queues (name) VALUES (?)

@@ -1,0 +1,2 @@
+-- Reserve numbers of arrival.
+UPDATE counters SET seq = seq + ?

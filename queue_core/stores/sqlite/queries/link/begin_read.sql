@@ -1,0 +1,2 @@
+-- Start a transaction that sees one moment.
+BEGIN DEFERRED

@@ -1,0 +1,2 @@
+-- Start a transaction as the only writer.
+BEGIN IMMEDIATE

@@ -1,0 +1,2 @@
+-- Make everything since the begin visible to others.
+COMMIT

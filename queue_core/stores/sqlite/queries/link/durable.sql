@@ -1,0 +1,2 @@
+-- From now on a commit returns when it is on the disk.
+PRAGMA synchronous = FULL

@@ -1,0 +1,2 @@
+-- Refuse writes on this connection.
+PRAGMA query_only = ON

@@ -1,0 +1,2 @@
+-- Take back everything since the begin.
+ROLLBACK

@@ -1,0 +1,5 @@
+-- Move a running job back to queued.
+UPDATE jobs
+   SET place = 'queued', ended = 'released', updated_at = ?1, rank = ?2,
+       worker = NULL, started_at = NULL, progress = 0, message = '', expires_at = NULL, cancel = 0
+ WHERE number = ?3

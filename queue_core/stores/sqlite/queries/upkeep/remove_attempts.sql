@@ -1,0 +1,2 @@
+-- Forget the attempts of a job.
+DELETE FROM attempts WHERE job = ?

@@ -1,0 +1,2 @@
+-- Forget the endings of a job.
+DELETE FROM endings WHERE job = ?

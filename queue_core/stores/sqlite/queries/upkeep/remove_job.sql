@@ -1,0 +1,2 @@
+-- Forget a job.
+DELETE FROM jobs WHERE number = ?

@@ -1,0 +1,2 @@
+-- Forget the payload of a job.
+DELETE FROM payloads WHERE number = ?

@@ -1,0 +1,2 @@
+-- Forget listeners that are gone.
+DELETE FROM listeners WHERE expires_at < ?

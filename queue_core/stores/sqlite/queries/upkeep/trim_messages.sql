@@ -1,0 +1,2 @@
+-- Forget events that every listener has read by now.
+DELETE FROM messages WHERE sent_at < ?

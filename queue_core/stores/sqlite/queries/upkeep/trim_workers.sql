@@ -1,0 +1,2 @@
+-- Forget workers that were lost long ago.
+DELETE FROM workers WHERE heartbeat_at < ?

@@ -1,0 +1,2 @@
+-- The order that waits for a worker.
+SELECT command FROM workers WHERE id = ?

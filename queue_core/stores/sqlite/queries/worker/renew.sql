@@ -1,0 +1,2 @@
+-- Prolong a lease.
+UPDATE jobs SET expires_at = ? WHERE id = ?

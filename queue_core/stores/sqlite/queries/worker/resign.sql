@@ -1,0 +1,2 @@
+-- Remove a worker's leaderships after its end.
+DELETE FROM leaders WHERE worker = ?

@@ -1,0 +1,35 @@
+"""The SQL files of this package, and how texts and lists go into their parameters."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib.resources import files
+
+
+@cache
+def load(name: str) -> str:
+    """Return a query by its name, such as `claim/by_rank`: the file's text without its comment lines.
+
+    Raises:
+        FileNotFoundError: no query has this name.
+    """
+    text = (files("queue_core.stores.sqlite") / "queries" / f"{name}.sql").read_text(encoding="utf-8")
+    return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("--")).strip()
+
+
+def statements(text: str) -> Iterator[str]:
+    """Yield the statements of a script one by one; the driver's own way to run one commits first."""
+    statement = ""
+    for line in text.splitlines():
+        statement += line + "\n"
+        if sqlite3.complete_statement(statement):
+            yield statement.strip()
+            statement = ""
+
+
+def texts(values: Iterable[str]) -> str:
+    """Return texts as one parameter, for `json_each`."""
+    return json.dumps(list(values))

@@ -1,0 +1,146 @@
+"""The hot path on SQLite: each call one transaction, in the order of the calls."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+
+from queue_core.job import Claim, Final, Inserted, NewJob, Outcome, Ready, Reclaimed, Settled
+from queue_core.settings import RetentionSettings
+from queue_core.states import Status
+from queue_core.store import ClaimRequest
+from queue_core.stores.sqlite import claiming, inserting, settling, sweeping
+from queue_core.stores.sqlite.file import SqliteFile
+from queue_core.stores.sqlite.heart import SqliteHeart
+from queue_core.stores.sqlite.link import Transaction
+from queue_core.stores.sqlite.sql import texts
+from queue_core.stores.sqlite.upkeep import Upkeep
+
+
+class SqliteStore:
+    """Jobs in one file; see queue_core.store.JobStore for what each method does.
+
+    Enqueues and settles are on the disk when they return. Claims, heartbeats and sweeps survive the crash of any
+    process, but a loss of power may take the last ones back, which only runs those jobs again under a higher token.
+    """
+
+    name = "sqlite"
+
+    def __init__(self, file: SqliteFile, retention: RetentionSettings | None = None) -> None:
+        self._file = file
+        retention = retention or RetentionSettings()
+        self._upkeep = Upkeep(file, retention)
+        self._results = retention.results
+        self._reserved = False
+        self._giving_back: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> None:
+        """Open the file, making it with its schema if there is nothing.
+
+        Raises:
+            SchemaMissing, SchemaNewer, SchemaError: the file cannot be used by this program.
+            StoreUnavailable: it cannot be opened.
+        """
+        await self._file.read(lambda transaction: transaction.now)
+
+    async def close(self) -> None:
+        """Finish what is on its way and disconnect; doing it twice is safe."""
+        await asyncio.gather(*self._giving_back, return_exceptions=True)
+        await self._file.close()
+
+    # -- producers
+
+    async def insert(self, jobs: Sequence[NewJob]) -> list[Inserted]:
+        """Write the jobs, all or none; an id that is known already stays as it was."""
+        return await self._file.write(lambda transaction: inserting.insert(transaction, jobs)) if jobs else []
+
+    async def finals(self, ids: Sequence[str]) -> list[Final]:
+        """Return what is known about these jobs, unknown ids left out."""
+
+        def read(transaction: Transaction) -> list[Final]:
+            since = 0.0 if self._results is None else transaction.now - self._results
+            rows = transaction.rows("worker/finals", {"ids": texts(ids), "since": since})
+            return [Final(job_id, Status(status), result, error) for job_id, status, result, error in rows]
+
+        return await self._file.read(read)
+
+    # -- workers
+
+    async def claim(self, request: ClaimRequest) -> list[Claim]:
+        """Move ready jobs of a queue that is not paused to running, best rank first, each under a new lease token."""
+        claiming_ = asyncio.create_task(self._claim(request))
+        try:
+            return await asyncio.shield(claiming_)
+        except asyncio.CancelledError:
+            # Nobody would run what is claimed from here on until the leases end.
+            giving = asyncio.create_task(self._give_back(claiming_))
+            self._giving_back.add(giving)
+            giving.add_done_callback(self._giving_back.discard)
+            raise
+
+    async def _claim(self, request: ClaimRequest) -> list[Claim]:
+        while True:
+            if not self._reserved:
+                await self._file.write(claiming.reserve_tokens)
+                self._reserved = True
+            try:
+                return await self._file.write_soft(lambda transaction: claiming.claim(transaction, request))
+            except claiming.TokensUsedUp:
+                self._reserved = False
+
+    async def _give_back(self, claiming_: asyncio.Task[list[Claim]]) -> None:
+        claims = await claiming_
+        await self.settle([Outcome(claim.id, claim.token, claim.queue, claim.type, "released") for claim in claims])
+
+    async def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
+        """End attempts whose token still holds; refuse the others without changing anything."""
+        return await self._file.write(lambda transaction: settling.settle(transaction, outcomes)) if outcomes else []
+
+    async def retire(self, worker: str) -> None:
+        """Remove a worker's entry and its leaderships after its end."""
+        await self._file.write_soft(lambda transaction: sweeping.retire(transaction, worker))
+
+    def heart(self) -> SqliteHeart:
+        """Return a new link for a heartbeat thread."""
+        return SqliteHeart(self._file)
+
+    # -- the leader
+
+    async def promote(self, limit: int) -> list[Ready]:
+        """Move due scheduled and retrying jobs to queued."""
+        return await self._file.write_soft(lambda transaction: sweeping.promote(transaction, limit))
+
+    async def next_due(self) -> float | None:
+        """Return the seconds until the next scheduled or retrying job is due, or None."""
+        return await self._file.read(sweeping.next_due)
+
+    async def reclaim(self, limit: int) -> list[Reclaimed]:
+        """Move jobs whose lease expired to queued with one crash more, or bury them as poison at the third."""
+        return await self._file.write_soft(lambda transaction: sweeping.reclaim(transaction, limit))
+
+    async def head(self, queue: str, limit: int) -> list[Ready]:
+        """Return the first claimable jobs of a queue by rank whose type a live worker has announced."""
+        return await self._file.read(lambda transaction: sweeping.head(transaction, queue, limit))
+
+    async def claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
+        """Return those of these jobs that are claimable now and whose type a live worker has announced."""
+        wanted = list(dict.fromkeys(ids))
+        return await self._file.read(lambda transaction: sweeping.claimable(transaction, queue, wanted))
+
+    async def ready_after(self, queue: str, rank: int, limit: int) -> list[Ready]:
+        """Return ready jobs of a queue with a higher rank than this, in order, for a rebuild."""
+        return await self._file.read(lambda transaction: sweeping.ready_after(transaction, queue, rank, limit))
+
+    async def queues(self) -> dict[str, bool]:
+        """Return every queue's name and whether it is paused."""
+        rows = await self._file.read(lambda transaction: transaction.rows("sweep/queues"))
+        return {name: bool(paused) for name, paused in rows}
+
+    async def lead(self, duty: str, worker: str, seconds: float) -> bool:
+        """Take or renew the leadership of a duty for some seconds; False when another worker holds it."""
+        return await self._file.write_soft(partial(sweeping.lead, duty=duty, worker=worker, seconds=seconds))
+
+    async def upkeep(self) -> None:
+        """Remove what is over its retention, in bounded steps."""
+        await self._upkeep.run()

@@ -1,0 +1,76 @@
+"""What the leader does beside sweeping: remove what is over its retention, a batch at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from queue_core.settings import RetentionSettings
+from queue_core.stores.sqlite.file import SqliteFile
+from queue_core.stores.sqlite.link import Transaction
+from queue_core.stores.sqlite.tallying import Tallying
+
+BATCH = 1_000
+"""Jobs removed in one transaction: some 20 ms, in which no other process can write."""
+BATCHES = 20
+"""Batches of one round; a round comes each second, so this bounds what may complete in a second for good."""
+SERIES_SECONDS = 2 * 86400.0
+"""How long minutes are kept."""
+LOST_SECONDS = 86400.0
+"""How long the entry of a lost worker is shown."""
+MESSAGE_SECONDS = 60.0
+"""How long events wait for other processes, which look several times a second."""
+
+
+class Upkeep:
+    """One bounded round at a time; others get the lock between its batches."""
+
+    def __init__(self, file: SqliteFile, retention: RetentionSettings) -> None:
+        self._file = file
+        self._kept = [
+            ("completed", retention.completed),
+            ("cancelled", retention.completed),
+            ("dead", retention.dead),
+            ("trashed", retention.trash),
+        ]
+
+    async def run(self) -> None:
+        """Remove finished jobs, minutes, messages and entries of lost workers that are over their retention."""
+        left = BATCHES
+        for place, seconds in self._kept:
+            while seconds is not None and left:
+                left -= 1
+                if await self._file.write_soft(partial(_expire, place, seconds)) < BATCH:
+                    break
+        await self._file.write_soft(_trim)
+
+
+def _expire(place: str, seconds: float, transaction: Transaction) -> int:
+    rows = transaction.rows("upkeep/expired", (place, transaction.now - seconds, BATCH))
+    remove(transaction, [row[0] for row in rows])
+    outcome = "expired_dead" if place == "trashed" else f"expired_{place}"
+    tallying = Tallying()
+    for _, queue_id, type_ in rows:
+        tallying.note(queue_id, type_, outcome)
+    tallying.write(transaction)
+    return len(rows)
+
+
+def remove(transaction: Transaction, numbers: Sequence[int]) -> None:
+    """Remove jobs with everything that belongs to them."""
+    for statement in ("remove_attempts", "remove_endings", "remove_payload", "remove_job"):
+        transaction.run_many(f"upkeep/{statement}", [(number,) for number in numbers])
+
+
+def _trim(transaction: Transaction) -> None:
+    now = transaction.now
+    trims: list[tuple[str, float]] = [
+        ("minutes", (now - SERIES_SECONDS) // 60),
+        ("signature_minutes", (now - SERIES_SECONDS) // 60),
+        ("workers", now - LOST_SECONDS),
+        ("leaders", now - LOST_SECONDS),
+        ("messages", now - MESSAGE_SECONDS),
+        ("listeners", now),
+    ]
+    for name, before in trims:
+        transaction.run(f"upkeep/trim_{name}", (before,))

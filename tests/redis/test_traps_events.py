@@ -1,0 +1,125 @@
+"""Trap 16: events are numbered where they are published, and who missed one knows it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from redis.asyncio import Redis
+
+from queue_core.delivery.redis.bus import RedisEventBus
+from queue_core.delivery.redis.dispatcher import RedisDispatcher
+from queue_core.events import Event, EventBatch, EventName
+
+PATIENCE = 60.0
+
+
+@asynccontextmanager
+async def subscribed(bus: RedisEventBus) -> AsyncIterator[AsyncIterator[EventBatch]]:
+    """Give a subscription that hears from now on."""
+    batches = bus.subscribe()
+    first = await asyncio.wait_for(anext(batches), PATIENCE)
+    assert (first.gap, first.events) == (True, ()), "what was before is not known"
+    yield batches
+    await batches.aclose()  # type: ignore[attr-defined]
+
+
+async def heard(batches: AsyncIterator[EventBatch]) -> EventBatch:
+    return await asyncio.wait_for(anext(batches), PATIENCE)
+
+
+def event(job_id: str = "a-job", queue: str = "work") -> Event:
+    return Event(EventName.CREATED, queue, job_id, "task")
+
+
+async def test_trap_16_each_queue_counts_its_messages(bus: RedisEventBus) -> None:
+    async with subscribed(bus) as batches:
+        for queue in ("work", "work", "mail", "work"):
+            await bus.publish([event(queue=queue)])
+        found = [await heard(batches) for _ in range(4)]
+    assert [(batch.queue, batch.number, batch.gap) for batch in found] == [
+        ("work", 1, False),
+        ("work", 2, False),
+        ("mail", 1, False),
+        ("work", 3, False),
+    ]
+
+
+async def test_trap_16_many_events_are_one_message(bus: RedisEventBus) -> None:
+    async with subscribed(bus) as batches:
+        await bus.publish([event(str(number)) for number in range(1500)])
+        first, second = await heard(batches), await heard(batches)
+    assert [len(batch.events) for batch in (first, second)] == [1000, 500]
+    assert [one.id for batch in (first, second) for one in batch.events] == [str(number) for number in range(1500)]
+    assert (first.number, second.number) == (1, 2)
+
+
+async def test_trap_16_a_lost_message_is_a_gap(bus: RedisEventBus, client: Redis, redis_prefix: str) -> None:
+    async with subscribed(bus) as batches:
+        await bus.publish([event()])
+        assert not (await heard(batches)).gap
+        # Somebody's message was numbered and never came.
+        await client.incr(f"{redis_prefix}{{work}}:eseq")
+        await bus.publish([event()])
+        after = await heard(batches)
+        assert (after.number, after.gap) == (3, True)
+        await bus.publish([event()])
+        assert not (await heard(batches)).gap
+
+
+async def test_trap_16_numbers_that_begin_again_are_a_gap(
+    bus: RedisEventBus, dispatcher: RedisDispatcher, client: Redis, redis_prefix: str
+) -> None:
+    """Judged by (queue, generation, number): also where the number happens to be the next one."""
+    await dispatcher.mark("work")
+    async with subscribed(bus) as batches:
+        await bus.publish([event()])
+        first = await heard(batches)
+        await client.delete(f"{redis_prefix}{{work}}:eseq", f"{redis_prefix}{{work}}:gen")
+        await client.incr(f"{redis_prefix}{{work}}:eseq")
+        await dispatcher.mark("work")
+        await bus.publish([event()])
+        second = await heard(batches)
+    assert (first.number, second.number, second.gap) == (1, 2, True)
+    assert first.generation != second.generation
+
+
+async def test_trap_16_a_broken_connection_is_a_gap(bus: RedisEventBus, client: Redis) -> None:
+    """The client library subscribes again in silence; what was said meanwhile is gone."""
+    async with subscribed(bus) as batches:
+        await bus.publish([event("before")])
+        await heard(batches)
+        await client.client_kill_filter(_type="pubsub")
+        batch = await heard(batches)
+        assert batch.gap
+        while batch.gap and not batch.events:
+            await bus.publish([event("after")])
+            batch = await heard(batches)
+        assert [one.id for one in batch.events] == ["after"]
+
+
+async def test_trap_16_rubbish_on_the_channel_is_passed_over(
+    bus: RedisEventBus, client: Redis, redis_prefix: str
+) -> None:
+    rubbish = [
+        b"",
+        b"\xff\xfe",
+        b"null",
+        b"[]",
+        b'{"v":2}',
+        b'{"v":1,"queue":"q","gen":"","n":1,"at":1,"events":[[]]}',
+        b'{"v":1,"queue":"q","gen":"","n":1,"at":1,"events":[1]}',
+        b'{"v":1,"queue":"q","gen":"","n":1,"at":1,"events":1}',
+        b'{"v":1,"queue":"q","gen":"","n":"x","at":1,"events":[]}',
+        b'{"v":1,"queue":["q"],"gen":"","n":1,"at":1,"events":[]}',
+        b'{"v":1,"queue":"q","gen":{},"n":1,"at":1e999,"events":[{"event":"claimed","id":"1","token":"x"}]}',
+        b"[" * 100_000,
+    ]
+    async with subscribed(bus) as batches:
+        for text in rubbish:
+            await client.publish(f"{redis_prefix}events", text)
+        await bus.publish([event("good")])
+        while not (batch := await heard(batches)).events:
+            pass
+    assert [one.id for one in batch.events] == ["good"]
