@@ -17,6 +17,7 @@ from queue_core.opening import Parts
 from queue_core.priorities import Priority, parse_priority
 from queue_core.settings import JobsSettings
 from queue_core.states import Status
+from queue_core.store import TransactionalStore
 from queue_core.tasks import EnqueueOptions
 from queue_core.validation import check_delay, check_max_retries, check_name, check_run_at, check_tags
 
@@ -47,21 +48,29 @@ class Enqueueing:
         run_at = None if options.run_at is None else check_run_at(options.run_at)
         retries = options.max_retries
         retries = self._settings.defaults.max_retries if retries is None else check_max_retries(retries)
-        tags = check_tags(options.tags)
+        tags = check_tags(options.tags or ())
         limit = self._settings.limits.payload
         return [
             NewJob(new_id(), queue, type_, encode_payload(payload, limit), priority, delay, run_at, retries, tags)
             for payload in payloads
         ]
 
-    async def put(self, jobs: Sequence[NewJob]) -> Sequence[Inserted]:
+    async def put(self, jobs: Sequence[NewJob], connection: Any = None) -> Sequence[Inserted]:
         """Write jobs, all or none; when this returns they are durable and, while Redis answers, offered.
 
+        On a caller's own connection they become durable when its transaction commits, and workers hear of them then.
+
         Raises:
+            InvalidJob: there is no such store, or this is no connection to one.
             StoreUnavailable: nothing was written, or it is not known whether it was.
         """
         if not jobs:
             return []
+        if connection is not None:
+            store = self._parts.store
+            if not isinstance(store, TransactionalStore):
+                raise InvalidJob(f"connection= needs a store in PostgreSQL; this one is {store.name}")
+            return await store.insert_on(connection, jobs)
         # Shielded: a caller that gives up must not tear the others out of a batch that is on its way.
         return await asyncio.shield(self._batcher.put(jobs))
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import datetime
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, overload
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 
 from queue_core.bus import EventBus
 from queue_core.context import JobContext
@@ -23,7 +22,17 @@ from queue_core.retry import Retry
 from queue_core.settings import JobsSettings, parse_duration, settings_from
 from queue_core.states import Status
 from queue_core.store import JobStore
-from queue_core.tasks import Duration, EnqueueOptions, Task, TaskDecorator, TaskRegistry, define, task_options
+from queue_core.tasks import (
+    Duration,
+    EnqueueArguments,
+    EnqueueOptions,
+    Task,
+    TaskDecorator,
+    TaskRegistry,
+    define,
+    known_options,
+    task_options,
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -177,42 +186,23 @@ class JobQueue:
     # -- producers
 
     async def enqueue(
-        self,
-        type_: str,
-        payload: Mapping[str, Any] | None = None,
-        *,
-        queue: str | None = None,
-        priority: int | str | Priority | None = None,
-        delay: Duration | None = None,
-        run_at: datetime | None = None,
-        max_retries: int | None = None,
-        tags: Sequence[str] = (),
+        self, type_: str, payload: Mapping[str, Any] | None = None, **options: Unpack[EnqueueArguments]
     ) -> JobHandle[Any]:
-        """Enqueue a job by the name of its type; this process need not have the handler.
+        """Enqueue a job by the name of its type; this process need not have the handler. Options: `EnqueueOptions`.
 
         Raises:
             InvalidJob: refused before anything was written; the sentence says why.
             StoreUnavailable: the store did not answer in time.
         """
-        options = EnqueueOptions(queue, priority, delay, run_at, max_retries, tags)
-        (handle,) = await self.enqueue_payloads(type_, [{} if payload is None else payload], options)
+        given = EnqueueOptions(**known_options(options))
+        (handle,) = await self.enqueue_payloads(type_, [{} if payload is None else payload], given)
         return handle
 
     async def enqueue_many(
-        self,
-        type_: str,
-        payloads: Sequence[Mapping[str, Any]],
-        *,
-        queue: str | None = None,
-        priority: int | str | Priority | None = None,
-        delay: Duration | None = None,
-        run_at: datetime | None = None,
-        max_retries: int | None = None,
-        tags: Sequence[str] = (),
+        self, type_: str, payloads: Sequence[Mapping[str, Any]], **options: Unpack[EnqueueArguments]
     ) -> list[JobHandle[Any]]:
         """Enqueue one job a payload, all or none; see `enqueue`."""
-        options = EnqueueOptions(queue, priority, delay, run_at, max_retries, tags)
-        return await self.enqueue_payloads(type_, payloads, options)
+        return await self.enqueue_payloads(type_, payloads, EnqueueOptions(**known_options(options)))
 
     async def enqueue_payloads(
         self, type_: str, payloads: Sequence[Mapping[str, Any]], options: EnqueueOptions
@@ -221,7 +211,7 @@ class JobQueue:
         jobs = self._enqueueing.build(type_, payloads, self._completed(type_, options))
         if not self._open:
             await self.open()
-        inserted = await self._enqueueing.put(jobs)
+        inserted = await self._enqueueing.put(jobs, options.connection)
         return [JobHandle(self, one.id, one.queue, type_, one.created) for one in inserted]
 
     def _completed(self, type_: str, options: EnqueueOptions) -> EnqueueOptions:
@@ -235,6 +225,7 @@ class JobQueue:
             options.run_at,
             known.max_retries if options.max_retries is None else options.max_retries,
             options.tags,
+            options.connection,
         )
 
     # -- results

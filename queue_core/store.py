@@ -7,7 +7,7 @@ and what has expired. Every method raises `StoreUnavailable`, within a bounded t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from queue_core.job import Claim, Final, Inserted, NewJob, Outcome, Ready, Reclaimed, Settled
 
@@ -81,6 +81,23 @@ class Heart(Protocol):
 
     def close(self) -> None:
         """Give the connection back."""
+        ...
+
+
+@runtime_checkable
+class TransactionalStore(Protocol):
+    """What a store can do besides when callers may write jobs in their own transactions."""
+
+    async def insert_on(self, connection: Any, jobs: Sequence[NewJob]) -> list[Inserted]:
+        """Write the jobs in the transaction of a caller's connection; nobody sees them before it commits.
+
+        Raises:
+            InvalidJob: this is no connection to such a store.
+        """
+        ...
+
+    async def committed(self, seconds: float) -> set[str]:
+        """Wait until such transactions have committed, or the time is over; return the queues that got jobs."""
         ...
 
 

@@ -6,7 +6,19 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    Protocol,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
 
 from queue_core.context import JobContext
 from queue_core.errors import ConfigurationError, InvalidJob, UnknownTask
@@ -36,7 +48,33 @@ class EnqueueOptions:
     # a datetime with its zone
     run_at: datetime | None = None
     max_retries: int | None = None
-    tags: Sequence[str] = ()
+    tags: Sequence[str] | None = None
+    # a psycopg connection, or an SQLAlchemy session over psycopg: the jobs commit or roll back with its transaction
+    connection: Any = None
+
+
+class EnqueueArguments(TypedDict, total=False):
+    """The options of `enqueue` as keyword arguments; see `EnqueueOptions`."""
+
+    queue: str | None
+    priority: int | str | Priority | None
+    delay: Duration | None
+    run_at: datetime | None
+    max_retries: int | None
+    tags: Sequence[str] | None
+    connection: Any
+
+
+def known_options(options: EnqueueArguments) -> dict[str, Any]:
+    """Return the options as they came.
+
+    Raises:
+        TypeError: one has a name that no option has.
+    """
+    for name in options:
+        if name not in EnqueueArguments.__annotations__:
+            raise TypeError(f"enqueue has no option '{name}'; it has {', '.join(EnqueueArguments.__annotations__)}")
+    return dict(options)
 
 
 class Enqueuer(Protocol):
@@ -69,26 +107,9 @@ class Task(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<Task {self.name}>"
 
-    def options(
-        self,
-        *,
-        queue: str | None = None,
-        priority: int | str | Priority | None = None,
-        delay: Duration | None = None,
-        run_at: datetime | None = None,
-        max_retries: int | None = None,
-        tags: Sequence[str] | None = None,
-    ) -> Task[P, R]:
+    def options(self, **options: Unpack[EnqueueArguments]) -> Task[P, R]:
         """Return this task with other options for what is enqueued through it; a None leaves one as it is."""
-        given = {
-            "queue": queue,
-            "priority": priority,
-            "delay": delay,
-            "run_at": run_at,
-            "max_retries": max_retries,
-            "tags": tags,
-        }
-        changed: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+        changed: dict[str, Any] = {name: value for name, value in known_options(options).items() if value is not None}
         return Task(self._owner, self.definition, replace(self._options, **changed))
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:

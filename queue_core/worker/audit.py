@@ -50,6 +50,13 @@ class Audit:
         await self._dispatcher.offer(lacking)
         return len(lacking)
 
+    async def offer_head(self, queue: str) -> None:
+        """Offer the first ready jobs that the dispatcher lacks without a second look, for they have just come."""
+        try:
+            await self._dispatcher.offer(await self._dispatcher.lacking(queue, await self._store.head(queue, HEAD)))
+        except DispatchUnavailable:
+            return  # workers look into the store themselves
+
     async def rebuild(self, queue: str) -> int:
         """Offer the whole backlog of a queue by rank, then declare the ready set whole."""
         offered, rank = 0, -1

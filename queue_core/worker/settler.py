@@ -114,8 +114,8 @@ class Settler:
         if outcome.kind == "completed":
             tell(Event(EventName.COMPLETED, queue, job_id, type_, token, {"ms": outcome.run_us / 1000}))
             return
-        if outcome.failure is None:
-            name = EventName.RELEASED if outcome.kind == "released" else EventName.CANCELLED
+        if outcome.failure is None or answer.cancelled:
+            name = EventName.RELEASED if outcome.kind == "released" and not answer.cancelled else EventName.CANCELLED
             tell(Event(name, queue, job_id, type_, token))
             return
         said = _said(outcome.failure)

@@ -12,7 +12,7 @@ from queue_core.errors import StoreUnavailable
 from queue_core.events import Event, EventName
 from queue_core.job import Ready, Reclaimed
 from queue_core.losses import failure_of_loss, summary
-from queue_core.store import JobStore
+from queue_core.store import JobStore, TransactionalStore
 from queue_core.worker.announcer import Announcer
 from queue_core.worker.audit import Audit
 
@@ -43,6 +43,7 @@ class Sweeper:
         self._leadership = min(LEADERSHIP, max(2 * TICK, lease))
         self._audit = None if dispatcher is None else Audit(store, dispatcher)
         self._slow_at = float("-inf")
+        self._leads = False
 
     async def run(self) -> None:
         """Sweep for ever."""
@@ -54,12 +55,24 @@ class Sweeper:
             except StoreUnavailable as error:
                 logger.warning("sweep waits for the store: %s", error)
                 pause = TICK * 2
+            await self._rest(pause)
+
+    async def _rest(self, pause: float) -> None:
+        """Wait for the next round; jobs that a caller's own transaction committed meanwhile are offered at once."""
+        if self._audit is None or not isinstance(self._store, TransactionalStore) or not self._leads:
             await asyncio.sleep(pause)
+            return
+        ends = time.monotonic() + pause
+        while (left := ends - time.monotonic()) > 0:
+            for queue in await self._store.committed(left):
+                await self._audit.offer_head(queue)
 
     async def run_once(self) -> bool:
         """Do one round; False when another worker leads."""
         if not await self._store.lead("sweep", self._worker, self._leadership):
+            self._leads = False
             return False
+        self._leads = True
         await self.reclaim()
         await self.promote()
         if time.monotonic() - self._slow_at >= SLOW:
@@ -112,6 +125,8 @@ class Sweeper:
             "title": failure.title,
             "kind": failure.kind,
         }
-        name = EventName.DEAD if job.rank is None else EventName.RELEASED
+        name = EventName.RELEASED
+        if job.rank is None:
+            name = EventName.CANCELLED if job.cancelled else EventName.DEAD
         for event in (EventName.FAILED, name):
             self._announcer.tell(Event(event, job.queue, job.id, job.type, job.token, said))

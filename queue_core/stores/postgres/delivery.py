@@ -27,7 +27,7 @@ class PostgresDispatcher:
     def __init__(self, settings: PostgresSettings) -> None:
         self._lane = Lane(settings)
         self._hints = Hints()
-        self._listener = Listener(settings, {"ready": self._hear}, self._hints.hint_all)
+        self._listener = Listener(settings, {"ready": self._hear, "committed": self._hear}, self._hints.hint_all)
         # seconds of time.monotonic at which each queue was last notified of
         self._told: dict[str, float] = {}
         self._late: set[str] = set()

@@ -87,3 +87,30 @@ class Listener:
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+
+
+class Commits:
+    """Gathers the queues that callers' own transactions have put jobs into."""
+
+    def __init__(self, settings: PostgresSettings) -> None:
+        self._queues: set[str] = set()
+        self._told = asyncio.Event()
+        self._listener = Listener(settings, {"committed": self._hear}, lambda: None)
+
+    def _hear(self, queue: str) -> None:
+        self._queues.add(queue)
+        self._told.set()
+
+    async def wait(self, seconds: float) -> set[str]:
+        """Wait until there are some, or the time is over, and return them."""
+        self._listener.start()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._told.wait()
+        self._told.clear()
+        queues, self._queues = self._queues, set()
+        return queues
+
+    async def close(self) -> None:
+        """Stop listening; doing it twice is safe."""
+        await self._listener.close()

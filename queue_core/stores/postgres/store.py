@@ -12,8 +12,11 @@ from queue_core.settings import PostgresSettings, RetentionSettings
 from queue_core.signature import sign
 from queue_core.states import Status
 from queue_core.store import ClaimRequest
+from queue_core.stores.postgres.callers import driver_connection, run_on
 from queue_core.stores.postgres.heart import PostgresHeart
+from queue_core.stores.postgres.inserting import insert_parameters, inserted
 from queue_core.stores.postgres.lane import Lane
+from queue_core.stores.postgres.listening import Commits
 from queue_core.stores.postgres.migrate import KNOWN
 from queue_core.stores.postgres.records import known_ids
 from queue_core.stores.postgres.settling import Key, answer, by_statement, once, parameters
@@ -37,6 +40,7 @@ class PostgresStore:
         self._upkeep = Upkeep(self._sweeps, retention)
         # Seconds; a thousand years stand for never.
         self._results = 3e10 if retention.results is None else retention.results
+        self._commits = Commits(settings)
         self._queue_ids: dict[str, int] = {}
 
     async def open(self) -> None:
@@ -53,6 +57,7 @@ class PostgresStore:
 
     async def close(self) -> None:
         """Disconnect; doing it twice is safe."""
+        await self._commits.close()
         for lane in (self._inserts, self._claims, self._settles, self._sweeps):
             await lane.close()
 
@@ -63,22 +68,22 @@ class PostgresStore:
         if not jobs:
             return []
         numbers = await self._numbers({job.queue for job in jobs}, self._inserts)
-        rows = await self._inserts.run(
-            "insert/jobs",
-            {
-                "id": plain_array([job.id for job in jobs]),
-                "queue_id": plain_array([numbers[job.queue] for job in jobs]),
-                "type": text_array([job.type for job in jobs]),
-                "payload": text_array([job.payload for job in jobs]),
-                "priority": plain_array([job.priority for job in jobs]),
-                "delay": plain_array([job.delay for job in jobs]),
-                "run_at": plain_array([job.run_at for job in jobs]),
-                "max_retries": plain_array([job.max_retries for job in jobs]),
-                "tags": text_array([text_array(job.tags) if job.tags else None for job in jobs]),
-            },
-        )
-        written = {job_id: (rank, due) for job_id, rank, due in rows}
-        return [_inserted(job, written.pop(job.id, None)) for job in jobs]
+        return inserted(jobs, await self._inserts.run("insert/jobs", insert_parameters(jobs, numbers)))
+
+    async def insert_on(self, connection: Any, jobs: Sequence[NewJob]) -> list[Inserted]:
+        """Write the jobs in the transaction of a caller's connection; nobody sees them before it commits."""
+        if not jobs:
+            return []
+        # Queues are made apart: a number remembered here must not be rolled back with the caller's work.
+        numbers = await self._numbers({job.queue for job in jobs}, self._inserts)
+        theirs = await driver_connection(connection)
+        rows = await run_on(theirs, "insert/jobs", insert_parameters(jobs, numbers))
+        await run_on(theirs, "insert/tell", {"queues": text_array(sorted({job.queue for job in jobs}))})
+        return inserted(jobs, rows)
+
+    async def committed(self, seconds: float) -> set[str]:
+        """Wait until callers' transactions have committed, or the time is over; return the queues that got jobs."""
+        return await self._commits.wait(seconds)
 
     async def _numbers(self, names: set[str], lane: Lane) -> dict[str, int]:
         missing = sorted(names - self._queue_ids.keys())
@@ -222,13 +227,6 @@ class PostgresStore:
             for name, number, _ in await lane.run("sweep/queues"):
                 self._queue_ids[name] = number
         return self._queue_ids.get(queue)
-
-
-def _inserted(job: NewJob, row: tuple[int | None, float] | None) -> Inserted:
-    if row is None:
-        return Inserted(job.id, job.queue, None, None, False)
-    rank, due = row
-    return Inserted(job.id, job.queue, rank, None if rank is not None else due, True)
 
 
 def _poison_parameters() -> dict[str, Any]:

@@ -1,0 +1,115 @@
+"""Jobs in a caller's own transaction: nobody sees them before it commits, and then a worker has them at once."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import create_engine, text
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
+from sqlalchemy.orm import Session
+
+from queue_core import InvalidJob, JobNotFound, JobQueue, QueueCoreError, Worker
+
+PATIENCE = 60.0
+
+
+@pytest.fixture(params=["postgres+redis", "postgres"])
+async def jobs(
+    request: pytest.FixtureRequest, postgres_url: str, redis_url: str, redis_prefix: str
+) -> AsyncIterator[JobQueue]:
+    redis = {"redis": redis_url, "prefix": redis_prefix} if request.param == "postgres+redis" else {}
+    async with JobQueue(postgres=postgres_url, **redis) as opened:
+        yield opened
+
+
+class RolledBack(Exception):
+    """Ends a transaction."""
+
+
+async def test_it_commits_with_the_callers_work_and_runs(jobs: JobQueue, postgres_url: str) -> None:
+    @jobs.task
+    async def double(n: int) -> int:
+        return 2 * n
+
+    worker = Worker(jobs)
+    running = asyncio.create_task(worker.run())
+    async with await psycopg.AsyncConnection.connect(postgres_url) as connection:
+        async with connection.transaction():
+            await connection.execute("CREATE TABLE receipts (n int)")
+            handle = await double.options(connection=connection).enqueue(21)
+            with pytest.raises(JobNotFound):
+                await handle.status()
+        assert await handle.result(PATIENCE) == 42
+    worker.stop()
+    await running
+
+
+async def test_it_goes_with_the_callers_work(jobs: JobQueue, postgres_url: str) -> None:
+    async with await psycopg.AsyncConnection.connect(postgres_url) as connection:
+        with pytest.raises(RolledBack):
+            async with connection.transaction():
+                handles = await jobs.enqueue_many("anything", [{"n": 1}, {"n": 2}], connection=connection)
+                raise RolledBack
+    for handle in handles:
+        with pytest.raises(JobNotFound):
+            await handle.status()
+    assert (await jobs.inspector.conservation()).unfinished == 0
+    # The queue was made apart, so its remembered number still holds.
+    assert await (await jobs.enqueue("anything")).status() == "queued"
+
+
+async def test_a_blocking_connection(jobs: JobQueue, postgres_url: str) -> None:
+    with psycopg.connect(postgres_url) as connection:
+        kept = await jobs.enqueue("anything", connection=connection)
+        connection.commit()
+        gone = await jobs.enqueue("anything", connection=connection)
+        connection.rollback()
+    assert await kept.status() == "queued"
+    with pytest.raises(JobNotFound):
+        await gone.status()
+
+
+def sqlalchemy_url(postgres_url: str) -> str:
+    return postgres_url.replace("postgresql://", "postgresql+psycopg://", 1)
+
+
+async def test_an_sqlalchemy_session(jobs: JobQueue, postgres_url: str) -> None:
+    engine = create_engine(sqlalchemy_url(postgres_url))
+    with Session(engine) as session:
+        session.execute(text("CREATE TABLE receipts (n int)"))
+        kept = await jobs.enqueue("anything", connection=session)
+        session.commit()
+        gone = await jobs.enqueue("anything", connection=session)
+        session.rollback()
+    engine.dispose()
+    assert await kept.status() == "queued"
+    with pytest.raises(JobNotFound):
+        await gone.status()
+
+
+async def test_an_async_sqlalchemy_session(jobs: JobQueue, postgres_url: str) -> None:
+    engine = create_async_engine(sqlalchemy_url(postgres_url))
+    async with AsyncSession(engine) as session:
+        await session.execute(text("CREATE TABLE receipts (n int)"))
+        kept = await jobs.enqueue("anything", connection=session)
+        await session.commit()
+        gone = await jobs.enqueue("anything", connection=session)
+        await session.rollback()
+    await engine.dispose()
+    assert await kept.status() == "queued"
+    with pytest.raises(JobNotFound):
+        await gone.status()
+
+
+@pytest.mark.parametrize("wrong", ["postgresql://", object(), 1])
+async def test_what_is_no_connection(jobs: JobQueue, wrong: Any) -> None:
+    with pytest.raises(InvalidJob, match="psycopg"):
+        await jobs.enqueue("anything", connection=wrong)
+
+
+async def test_a_store_without_transactions() -> None:
+    async with JobQueue(memory=True) as jobs:
+        with pytest.raises(QueueCoreError, match="PostgreSQL"):
+            await jobs.enqueue("anything", connection=object())
