@@ -23,7 +23,7 @@ class Findings:
 
     # ids of the ledger, and jobs that others have enqueued meanwhile
     enqueued: int = 0
-    # of these: neither in the ledger nor with a tag of the demo's producer
+    # of these: without a tag of the demo's producer
     others: int = 0
     # ids of the ledger that the store does not know, and that nobody has purged
     lost: set[str] = field(default_factory=set)
@@ -41,22 +41,21 @@ async def compare(ledger: Ledger, store: JobStore, inspector: Inspector, tag: st
     findings = Findings(stale_refused=len(ledger.refusals))
     known = ledger.known()
     missing = set(known)
-    resolved = 0
+    # in the store and not in the ledger, and yet explained
+    further = 0
     async for job in _all_jobs(inspector):
         missing.discard(job.id)
         if _is_stale(job, ledger):
             findings.stale_writes.add(job.id)
-        if job.id in known:
-            continue
-        if ledger.open_batches.intersection(job.tags):
-            resolved += 1
-        elif not any(each.startswith(tag) for each in job.tags):
-            findings.others += 1
+        foreign = not any(each.startswith(tag) for each in job.tags)
+        findings.others += foreign
+        if job.id not in known and (foreign or ledger.open_batches.intersection(job.tags)):
+            further += 1
     missing = await _unknown(store, missing)
     # Purged jobs are counted, not kept: as many of the missing ids are accounted for.
     gone = sum(tally.count for tally in await inspector.tallies() if tally.outcome in {"purged", "expired"})
     findings.lost = set(islice(sorted(missing), max(0, len(missing) - gone)))
-    findings.enqueued = len(known) + resolved + findings.others
+    findings.enqueued = len(known) + further
     return findings
 
 

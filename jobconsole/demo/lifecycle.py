@@ -61,6 +61,8 @@ class Run:
 
     async def _show(self, inspector: Inspector) -> None:
         pids = await self._open(inspector)
+        # The time that was asked for begins now: how long a machine takes to start says nothing about the run.
+        self._started = time.monotonic()
         seconds = self._options.seconds
         end = float("inf") if seconds is None else self._started + seconds
         if self._options.headless or self._options.json or not has_terminal():

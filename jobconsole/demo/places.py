@@ -1,4 +1,4 @@
-"""Where the demo's servers are: embedded ones, or empty ones that its own command line names."""
+"""Where the servers of the demo or of a benchmark are: embedded ones, or empty ones that its command line names."""
 
 from __future__ import annotations
 
@@ -7,15 +7,33 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.resources import files
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from jobconsole.demo.errors import REFUSED, UNREACHABLE, USAGE, DemoError
-from jobconsole.demo.options import DemoOptions
 from jobconsole.embedded.errors import EmbeddedError
 from jobconsole.embedded.folders import create_folder, discard, sweep
 from queue_core.addresses import check_postgres_url, check_redis_url, mask
 
 CONNECT_SECONDS = 5
+
+
+class Wanted(Protocol):
+    """The servers that were asked for; None: an embedded one."""
+
+    @property
+    def postgres_url(self) -> str | None:
+        """A PostgreSQL whose database must be empty."""
+        ...
+
+    @property
+    def redis_url(self) -> str | None:
+        """A Redis in which the prefix must be empty."""
+        ...
+
+    @property
+    def prefix(self) -> str:
+        """Of all keys in Redis."""
+        ...
 
 
 class Places(NamedTuple):
@@ -24,13 +42,13 @@ class Places(NamedTuple):
     postgres_url: str
     redis_url: str
     redis_prefix: str
-    # the demo's own folder, which the warden removes
+    # the run's own folder, which the warden removes
     folder: Path
 
 
 @contextmanager
-def open_places(options: DemoOptions) -> Iterator[Places]:
-    """Start or check the servers, and leave nothing of them behind.
+def open_places(options: Wanted, who: str = "demo") -> Iterator[Places]:
+    """Start or check the servers, and leave nothing of them behind; `who` is named in what is said about them.
 
     Raises:
         DemoError: no server can be started, or one that was named does not answer or is not empty.
@@ -38,19 +56,19 @@ def open_places(options: DemoOptions) -> Iterator[Places]:
     _check_addresses(options)
     with ExitStack() as stack:
         if options.postgres_url and options.redis_url:
-            postgres_url, redis_url, folder = options.postgres_url, options.redis_url, _own_folder(stack)
+            postgres_url, redis_url, folder = options.postgres_url, options.redis_url, own_folder(stack)
         else:
-            postgres_url, redis_url, folder = _embedded(stack)
+            postgres_url, redis_url, folder = _embedded(stack, who)
         if options.postgres_url:
             postgres_url = options.postgres_url
-            check_database(postgres_url)
+            check_database(postgres_url, who)
         if options.redis_url:
             redis_url = options.redis_url
-            check_prefix(redis_url, options.prefix)
+            check_prefix(redis_url, options.prefix, who)
         yield Places(postgres_url, redis_url, options.prefix, folder)
 
 
-def _check_addresses(options: DemoOptions) -> None:
+def _check_addresses(options: Wanted) -> None:
     for name, url, check in (
         ("--postgres-url", options.postgres_url, check_postgres_url),
         ("--redis-url", options.redis_url, check_redis_url),
@@ -62,17 +80,17 @@ def _check_addresses(options: DemoOptions) -> None:
             raise DemoError(f"{name}: {problem}.", USAGE) from None
 
 
-def _embedded(stack: ExitStack) -> tuple[str, str, Path]:
+def _embedded(stack: ExitStack, who: str) -> tuple[str, str, Path]:
     from jobconsole.embedded.servers import EmbeddedServers
 
     try:
         servers = stack.enter_context(EmbeddedServers.start(durable=True, redis_appendonly=True))
     except EmbeddedError as problem:
         raise DemoError(str(problem)) from problem
-    return servers.postgres_url, servers.redis_url, servers.folder / "demo"
+    return servers.postgres_url, servers.redis_url, servers.folder / who
 
 
-def _own_folder(stack: ExitStack) -> Path:
+def own_folder(stack: ExitStack) -> Path:
     """Make a locked folder as the embedded servers' are, so that the next start sweeps it should all else fail."""
     try:
         sweep(None)
@@ -84,7 +102,7 @@ def _own_folder(stack: ExitStack) -> Path:
     return made.path
 
 
-def check_database(url: str) -> None:
+def check_database(url: str, who: str) -> None:
     """Refuse a database that holds anything."""
     import psycopg
 
@@ -100,12 +118,12 @@ def check_database(url: str) -> None:
     if count:
         raise DemoError(
             f"The database at --postgres-url is not empty ({count} tables and other relations): "
-            "the demo only runs in an empty one.",
+            f"the {who} only runs in an empty one.",
             REFUSED,
         )
 
 
-def check_prefix(url: str, prefix: str) -> None:
+def check_prefix(url: str, prefix: str, who: str) -> None:
     """Refuse a prefix under which there are keys."""
     import redis
 
@@ -118,7 +136,8 @@ def check_prefix(url: str, prefix: str) -> None:
         raise DemoError(f"Redis at --redis-url cannot be reached: {_first_line(problem)}.", UNREACHABLE) from None
     if found is not None:
         raise DemoError(
-            f"The Redis at --redis-url holds keys under '{prefix}': the demo only runs under an empty prefix.", REFUSED
+            f"The Redis at --redis-url holds keys under '{prefix}': the {who} only runs under an empty prefix.",
+            REFUSED,
         )
 
 

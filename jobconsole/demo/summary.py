@@ -52,7 +52,7 @@ class Summary:
         yield f"retries {self.retries:,}, crashed attempts {self.crashed:,}, in {self.seconds:.1f} s"
         yield f"lost {self.lost}, stale writes {self.stale_writes}, stale writes refused {self.stale_refused}"
         if self.others:
-            yield f"{self.others:,} of the jobs were enqueued by others than this demo"
+            yield f"enqueued by others than this demo: {self.others:,}"
         for exception, count in self.failures.items():
             yield f"dead: {count:>5,} × {safe(exception, limit=100)}"
         if self.metrics_agree is not None:
