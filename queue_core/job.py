@@ -134,6 +134,8 @@ class Reclaimed(NamedTuple):
     rank: int | None
     # True: instead of becoming ready it was cancelled, as somebody had asked for while it ran
     cancelled: bool = False
+    # False: it was still waiting for a slot, so that its worker's end says nothing about it
+    begun: bool = True
 
 
 class Final(NamedTuple):

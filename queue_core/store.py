@@ -26,6 +26,9 @@ class ClaimRequest(NamedTuple):
     # ids that the dispatcher nominated, which may be anything: what is not ready in this queue is passed over;
     # None: the store looks for the best ranks itself
     ids: Sequence[str] | None = None
+    # so many of them, the best ranks, begin at once; the others wait for a slot, and until a heartbeat says that they
+    # have begun, the loss of their worker is no crash of theirs. None: all begin at once
+    begin: int | None = None
 
 
 class Beat(NamedTuple):
@@ -36,6 +39,8 @@ class Beat(NamedTuple):
     # 0 to 100, more and less are taken for that; never falls within an attempt; None leaves progress and message
     progress: int | None = None
     message: str = ""
+    # whether the handler was started
+    begun: bool = True
 
 
 class WorkerBeat(NamedTuple):
@@ -153,7 +158,8 @@ class JobStore(Protocol):
     async def reclaim(self, limit: int) -> list[Reclaimed]:
         """Move jobs whose lease expired to queued with one crash more, or bury them as poison at the third.
 
-        One that somebody asked to cancel is cancelled instead of queued.
+        One that had not begun is queued as if it had been released; one that somebody asked to cancel is cancelled
+        instead of queued.
         """
         ...
 

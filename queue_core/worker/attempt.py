@@ -15,6 +15,7 @@ class Attempt:
     """Mutable on purpose: the runner, the settler and the heartbeat each keep their part here."""
 
     __slots__ = (
+        "ahead",
         "claim",
         "deadline",
         "message",
@@ -45,12 +46,18 @@ class Attempt:
         self.message = ""
         # progress that neither the store nor the subscribers have heard of
         self.untold = False
+        # claimed for a slot that was not free yet, and the store has not heard that it has begun
+        self.ahead = False
 
     def report(self, percent: int, message: str) -> None:
         """Note the newest progress; called by handlers, from any thread."""
         self.progress = percent
         self.message = message
         self.untold = True
+
+    def has_news(self) -> bool:
+        """Tell whether the store does not know yet that a job which waited for its slot has begun."""
+        return self.ahead and self.started > 0
 
     def run_us(self) -> int:
         """Return the microseconds since the handler was started."""

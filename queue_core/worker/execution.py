@@ -25,14 +25,15 @@ async def execute(attempt: Attempt, definition: Definition, limits: Limits, work
     claim = attempt.claim
     try:
         payload = decode_payload(claim.payload)
+        arguments = definition.payloads.loaded(payload, claim.payload)
     except ValueError as error:
         return outcomes.invalid_payload(claim, error, limits)
     args = (JobContext(claim, payload, worker, attempt),) if definition.takes_context else ()
     try:
         if definition.is_async:
-            result = await definition.function(*args, **payload)
+            result = await definition.function(*args, **arguments)
         else:
-            result = await _in_thread(attempt, definition, args, payload, threads)
+            result = await _in_thread(attempt, definition, args, arguments, threads)
     except asyncio.CancelledError:
         raise
     except BaseException as error:  # noqa: BLE001  a handler's SystemExit must not end the worker
@@ -43,12 +44,12 @@ async def execute(attempt: Attempt, definition: Definition, limits: Limits, work
 
 
 async def _in_thread(
-    attempt: Attempt, definition: Definition, args: tuple[JobContext, ...], payload: dict[str, Any], threads: Executor
+    attempt: Attempt, definition: Definition, args: tuple[JobContext, ...], arguments: dict[str, Any], threads: Executor
 ) -> Any:
     def call() -> Any:
         attempt.thread = threading.get_ident()
         try:
-            return definition.function(*args, **payload)
+            return definition.function(*args, **arguments)
         except (StopIteration, GeneratorExit) as error:  # to a coroutine these mean its own end
             raise RuntimeError(f"the handler raised {type(error).__name__}") from error
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import time
@@ -10,14 +11,14 @@ from collections import deque
 from collections.abc import Sequence
 
 from queue_core.dispatch import Dispatcher, DispatchUnavailable, Taken
-from queue_core.errors import StoreUnavailable
+from queue_core.errors import QueueCoreError, StoreUnavailable
 from queue_core.job import Claim
 from queue_core.store import ClaimRequest, JobStore
 from queue_core.worker.runner import Runner
 
 BATCH = 500
 """Jobs claimed at a time: some 5 ms of the store."""
-WAIT = 5.0
+WAIT = 1.0
 """Seconds of one blocking wait. Waking does not depend on it: it only bounds how long a stop can take unheard."""
 AT_ONCE = 0.001
 """Seconds of a wait that only collects what is there."""
@@ -52,6 +53,8 @@ class Fetcher:
         self._resumed = asyncio.Event()
         self._resumed.set()
         self._poll = POLL_FIRST
+        # candidates that were taken and not yet asked for
+        self._in_hand: Taken | None = None
         # queues in which the store may have more than was asked for
         self._unfinished: deque[str] = deque()
         # seconds of time.monotonic at which a claim last worked, for health
@@ -105,11 +108,17 @@ class Fetcher:
             if await self._look([taken.queue], limit) >= limit:
                 self._unfinished.append(taken.queue)
             return
-        claims = await self._claim(taken.queue, limit, taken.ids)
-        if len(claims) < len(taken.ids):
-            await self._give_back(taken.queue, taken.ids, claims)
+        # Should the store be away, these are tried again: others would have to wait for the audit to find them.
+        self._in_hand = taken
+        mine = {claim.id for claim in await self._claim(taken.queue, limit, taken.ids)}
+        self._in_hand = None
+        left = [job_id for job_id in taken.ids if job_id not in mine]
+        if left:
+            await self._give_back(taken.queue, left, limit - len(mine))
 
     async def _take(self, queues: Sequence[str], limit: int) -> Taken | None:
+        if self._in_hand is not None:
+            return self._in_hand
         if self._dispatcher is None:
             raise DispatchUnavailable("there is none")
         if self._unfinished:
@@ -138,18 +147,27 @@ class Fetcher:
 
     async def _claim(self, queue: str, limit: int, ids: Sequence[str] | None) -> list[Claim]:
         sent = time.monotonic()
-        claims = await self._store.claim(self._request._replace(queue=queue, limit=limit, ids=ids))
+        begin = self._runner.free()
+        request = self._request._replace(queue=queue, limit=limit, ids=ids, begin=begin)
+        asking = asyncio.ensure_future(self._store.claim(request))
+        try:
+            claims = await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            # What the store may be giving right now is this worker's: a stop gives it back, and must not forget it.
+            with contextlib.suppress(QueueCoreError):
+                self._runner.accept(await asking, sent, begin)
+            raise
         if claims:
-            self._runner.accept(claims, sent)
+            self._runner.accept(claims, sent, begin)
         return claims
 
-    async def _give_back(self, queue: str, ids: Sequence[str], claims: Sequence[Claim]) -> None:
+    async def _give_back(self, queue: str, ids: Sequence[str], room: int) -> None:
         """Return candidates that only other workers can run; what nobody can run is left to the audit."""
-        mine = {claim.id for claim in claims}
-        ready = await self._store.claimable(queue, [job_id for job_id in ids if job_id not in mine])
-        if ready and self._dispatcher is not None:
-            self._cool_until[queue] = time.monotonic() + COOL_DOWN
-            try:
-                await self._dispatcher.offer(ready)
-            except DispatchUnavailable:
-                return  # the audit offers them
+        ready = await self._store.claimable(queue, ids)
+        if not ready or self._dispatcher is None:
+            return
+        self._cool_until[queue] = time.monotonic() + COOL_DOWN
+        with contextlib.suppress(DispatchUnavailable):  # the audit offers them
+            await self._dispatcher.offer(ready)
+        # They come first again the next time, and there may be more of them than are taken at once.
+        await self._look([queue], room)

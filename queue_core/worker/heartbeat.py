@@ -104,20 +104,21 @@ class Heartbeat:
         self._heart.close()
 
     def _beat(self, full: bool) -> None:
-        attempts = [attempt for attempt in list(self._held.values()) if full or attempt.untold]
+        attempts = [attempt for attempt in list(self._held.values()) if full or attempt.untold or attempt.has_news()]
         news = [attempt for attempt in attempts if attempt.untold]
         for attempt in news:
             attempt.untold = False
         sent = time.monotonic()
-        beats = [Beat(a.claim.id, a.claim.token, a.progress, a.message) for a in attempts]
+        beats = [Beat(a.claim.id, a.claim.token, a.progress, a.message, a.started > 0) for a in attempts]
         try:
             reply = self._heart.beat(self._identity()._replace(leases=beats))
         except QueueCoreError:
             for attempt in news:
                 attempt.untold = True
             raise
-        for attempt in attempts:
+        for attempt, told in zip(attempts, beats, strict=True):
             attempt.renewed = sent
+            attempt.ahead = attempt.ahead and not told.begun
         self._tell(news, reply)
 
     def _tell(self, news: list[Attempt], reply: BeatReply) -> None:

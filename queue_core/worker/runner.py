@@ -71,6 +71,10 @@ class Runner:
         """Jobs that are running now."""
         return len(self._running)
 
+    def free(self) -> int:
+        """Return how many jobs would begin at once."""
+        return max(0, self.concurrency - len(self._running) - len(self._waiting))
+
     def room(self) -> int:
         """Return how many more jobs to hold: the free slots and what will start within about 100 ms."""
         ahead = min(AHEAD_MOST, int(self.concurrency * AHEAD_SECONDS / max(self._mean_run, 1e-5)))
@@ -91,10 +95,14 @@ class Runner:
             self._changed.clear()
             await self._changed.wait()
 
-    def accept(self, claims: Sequence[Claim], claimed_at: float) -> None:
-        """Take jobs whose claim was sent at this monotonic time; they start as slots come free, best rank first."""
-        for claim in claims:
+    def accept(self, claims: Sequence[Claim], claimed_at: float, begin: int) -> None:
+        """Take jobs whose claim was sent at this monotonic time; they start as slots come free, best rank first.
+
+        The store knows that the first `begin` of them start at once.
+        """
+        for place, claim in enumerate(claims):
             attempt = Attempt(claim, claimed_at)
+            attempt.ahead = place >= begin
             self._held[claim.id] = attempt
             self._waiting.append(attempt)
         self._fill()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +26,18 @@ def empty_store_url(shared_database: str) -> Iterator[str]:
     """The migrated database with nothing in it."""
     with emptied(shared_database) as url:
         yield url
+
+
+@pytest.fixture
+def sqlite_path(tmp_path: Path) -> str:
+    """The path of a file that is not there yet."""
+    return str(tmp_path / "jobs.db")
+
+
+@pytest.fixture
+def redis_address(redis_url: str, redis_prefix: str) -> str:
+    """The address of a Redis and a prefix under which there is nothing."""
+    return f"{redis_url} {redis_prefix}"
 
 
 @pytest.fixture(params=list(OPENERS))

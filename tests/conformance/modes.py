@@ -6,11 +6,13 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
+from redis import Redis
 
-from queue_core.settings import JobsSettings, PostgresSettings, RedisSettings
+from queue_core.settings import JobsSettings, PostgresSettings, RedisSettings, SqliteSettings
 from queue_core.stores.memory.inspector import MemoryInspector
 from queue_core.stores.memory.store import MemoryStore
 from queue_core.testing import FakeClock
@@ -62,6 +64,52 @@ def postgres(url: str | None) -> Opener:
     return opened
 
 
+def sqlite(path: str | None) -> Opener:
+    """Return what opens the SQLite store of a file."""
+    from queue_core.stores.sqlite.file import SqliteFile
+    from queue_core.stores.sqlite.inspector import SqliteInspector
+    from queue_core.stores.sqlite.store import SqliteStore
+
+    clock = PassingClock()
+
+    async def advance(seconds: float) -> None:
+        clock.advance(seconds)
+
+    async def opened() -> World:
+        file = SqliteFile(SqliteSettings(path=str(path)), clock)
+        store = SqliteStore(file)
+        await store.open()
+        return World(store, SqliteInspector(file), advance)
+
+    return opened
+
+
+def redis(address: str | None) -> Opener:
+    """Return what opens the store under a prefix of a Redis."""
+    from queue_core.stores.redis.inspector import RedisInspector
+    from queue_core.stores.redis.store import RedisStore
+
+    url, _, prefix = str(address).partition(" ")
+    settings = RedisSettings(url=url, prefix=prefix)
+
+    async def advance(seconds: float) -> None:
+        script = (QUERIES / "pass_time.lua").read_text(encoding="utf-8")
+        with Redis.from_url(url) as client:
+            client.eval(script, *_keys(client, prefix), round(seconds * 1_000_000))
+
+    async def opened() -> World:
+        store = RedisStore(settings)
+        await store.open()
+        return World(store, RedisInspector(settings), advance)
+
+    return opened
+
+
+def _keys(client: Redis, prefix: str) -> tuple[Any, ...]:
+    keys = list(client.scan_iter(f"{prefix}*", count=10_000))
+    return len(keys), *keys
+
+
 async def _advance(url: str, seconds: float) -> None:
     """Move every stored time back, which is what time passing looks like to a store that asks its own clock."""
     async with await psycopg.AsyncConnection.connect(url) as connection:
@@ -79,7 +127,16 @@ def emptied(url: str) -> Iterator[str]:
 
 
 def empty(url: str) -> None:
-    """Leave nothing in the database's store."""
+    """Leave nothing in the database's store, under the prefix of a Redis, or of the file."""
+    if "://" not in url:
+        for file in Path(url).parent.glob(f"{Path(url).name}*"):
+            file.unlink()
+        return
+    if " " in url:
+        url, _, prefix = url.partition(" ")
+        with Redis.from_url(url) as client:
+            client.unlink(*_keys(client, prefix)[1:])
+        return
     with psycopg.connect(url) as connection:
         connection.execute((QUERIES / "empty.sql").read_bytes())
 
@@ -88,6 +145,8 @@ OPENERS: dict[str, tuple[str | None, Callable[[str | None], Opener]]] = {
     # mode -> the fixture with its address, and its opener
     "memory": (None, memory),
     "postgres": ("empty_store_url", postgres),
+    "sqlite": ("sqlite_path", sqlite),
+    "redis": ("redis_address", redis),
 }
 
 
@@ -95,12 +154,16 @@ def settings_of(mode: str, request: pytest.FixtureRequest) -> JobsSettings:
     """Return the settings of a queue object in this mode, with addresses of servers that hold nothing."""
     if mode == "memory":
         return JobsSettings(queue_backend="memory")
+    if mode == "sqlite":
+        return JobsSettings(queue_backend="sqlite", sqlite=SqliteSettings(path=request.getfixturevalue("sqlite_path")))
+    redis = RedisSettings(url=request.getfixturevalue("redis_url"), prefix=request.getfixturevalue("redis_prefix"))
+    if mode == "redis":
+        return JobsSettings(queue_backend="redis", redis=redis)
     postgres = PostgresSettings(url=request.getfixturevalue("empty_store_url"))
     if mode == "postgres":
         return JobsSettings(queue_backend="postgres", postgres=postgres)
-    redis = RedisSettings(url=request.getfixturevalue("redis_url"), prefix=request.getfixturevalue("redis_prefix"))
     return JobsSettings(queue_backend="redis", postgres=postgres, redis=redis)
 
 
-MODES = ("memory", "postgres", "postgres+redis")
+MODES = ("memory", "postgres", "postgres+redis", "sqlite", "redis")
 """What a queue object can be made of: store and delivery."""

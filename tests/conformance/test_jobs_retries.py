@@ -246,10 +246,12 @@ async def test_a_payload_that_its_handler_cannot_take(jobs: JobQueue) -> None:
         return path
 
     async with working(jobs):
-        handle = await jobs.enqueue("resize", {"width": 1})
+        # As a producer writes it that does not know the handler.
+        bad = new_job(type="resize", queue="default", payload='{"width": 1}')
+        await jobs.store.insert([bad])
         with pytest.raises(JobFailed):
-            await handle.result(PATIENCE)
-        assert (await jobs.inspector.get(handle.id)).failure_kind == "invalid_payload"
+            await jobs.result(bad.id, PATIENCE)
+        assert (await jobs.inspector.get(bad.id)).failure_kind == "invalid_payload"
         assert await (await resize.enqueue("a.png")).result(PATIENCE) == "a.png"
 
 

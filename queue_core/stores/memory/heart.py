@@ -50,6 +50,7 @@ class MemoryHeart:
 
 def _renew(lease: Lease, beat: Beat, expires_at: float) -> None:
     lease.expires_at = expires_at
+    lease.begun = lease.begun or beat.begun
     if beat.progress is not None:
         lease.progress = max(lease.progress, min(beat.progress, 100))
         lease.message = beat.message

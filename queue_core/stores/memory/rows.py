@@ -30,6 +30,8 @@ class Lease:
     message: str = ""
     # somebody asked to cancel the job while it runs
     cancel: bool = False
+    # the handler was started; until then the loss of the worker is no crash of the job
+    begun: bool = True
 
 
 @dataclass(slots=True)

@@ -85,6 +85,8 @@ _ENDINGS: dict[str, Callable[[MemoryState, JobRow, Lease, Outcome], Settled]] = 
 def reclaim(state: MemoryState, row: JobRow, lease: Lease) -> Reclaimed:
     """Take a job back from a worker that was lost."""
     now = state.clock.now()
+    if not lease.begun:
+        return _release_unbegun(state, row, lease)
     row.crashes += 1
     failure = failure_of_loss(lease.worker, row.crashes)
     state.totals.note(row, "crashed", now)
@@ -102,6 +104,19 @@ def reclaim(state: MemoryState, row: JobRow, lease: Lease) -> Reclaimed:
     rank = row.rank if row.status is Status.QUEUED else None
     cancelled = row.status is Status.CANCELLED
     return Reclaimed(row.id, row.queue, row.given.type, lease.token, lease.worker, row.crashes, rank, cancelled)
+
+
+def _release_unbegun(state: MemoryState, row: JobRow, lease: Lease) -> Reclaimed:
+    """Give a job back that was only waiting in its worker for a slot."""
+    job = Reclaimed(row.id, row.queue, row.given.type, lease.token, lease.worker, row.crashes, row.rank, begun=False)
+    if lease.cancel:
+        state.totals.note(row, "cancelled", state.clock.now())
+        state.finish(row, Status.CANCELLED)
+        row.last = replace(lease, progress=0, message="")
+        return job._replace(rank=None, cancelled=True)
+    state.totals.note(row, "released", state.clock.now())
+    state.ready(row)
+    return job._replace(rank=row.rank)
 
 
 def _measure(state: MemoryState, row: JobRow, lease: Lease, outcome: Outcome) -> None:

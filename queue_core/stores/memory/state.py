@@ -50,12 +50,12 @@ class MemoryState:
         self.totals.note(row, "enqueued", now)
         return row
 
-    def start(self, row: JobRow, worker: str, seconds: float) -> Lease:
+    def start(self, row: JobRow, worker: str, seconds: float, begun: bool = True) -> Lease:
         """Move a queued job to running under a lease with a token that no job ever had."""
         self._token += 1
         self._move(row, Status.RUNNING)
         row.token = self._token
-        row.lease = Lease(self._token, worker, row.updated_at, row.updated_at + seconds)
+        row.lease = Lease(self._token, worker, row.updated_at, row.updated_at + seconds, begun=begun)
         return row.lease
 
     def ready(self, row: JobRow) -> None:

@@ -59,7 +59,11 @@ class MemoryStore:
                 return []
             wanted = (row for row in self._candidates(request) if row.given.type in request.types)
             chosen = list(islice(wanted, request.limit))
-            return [row.claim(self.state.start(row, request.worker, request.lease)) for row in chosen]
+            begin = len(chosen) if request.begin is None else request.begin
+            return [
+                row.claim(self.state.start(row, request.worker, request.lease, place < begin))
+                for place, row in enumerate(chosen)
+            ]
 
     def _candidates(self, request: ClaimRequest) -> Iterator[JobRow]:
         if request.ids is None:

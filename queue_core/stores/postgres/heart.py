@@ -51,6 +51,7 @@ class PostgresHeart:
                 "token": plain_array(lease.token for lease in beat.leases),
                 "progress": plain_array(lease.progress for lease in beat.leases),
                 "message": text_array(lease.message for lease in beat.leases),
+                "begun": plain_array("t" if lease.begun else "f" for lease in beat.leases),
                 "lease": beat.lease,
                 "worker": beat.worker,
                 "host": beat.host,

@@ -112,6 +112,7 @@ class PostgresStore:
             "limit": request.limit,
             "worker": request.worker,
             "lease": request.lease,
+            "begin": request.limit if request.begin is None else request.begin,
         }
         if request.ids is None:
             rows = await self._claims.run("claim/by_rank", params)

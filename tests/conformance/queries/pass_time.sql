@@ -18,7 +18,10 @@ BEGIN
     UPDATE workers SET started_at = started_at - by, heartbeat_at = heartbeat_at - by;
     UPDATE leaders SET expires_at = expires_at - by;
     UPDATE tally_deltas SET at = at - by;
-    UPDATE minutes SET minute = date_trunc('minute', minute - by);
-    UPDATE signature_minutes SET minute = date_trunc('minute', minute - by);
+    -- By way of another age: a minute must not come upon one that has not moved yet.
+    UPDATE minutes SET minute = date_trunc('minute', minute - by) - interval '1000 years';
+    UPDATE minutes SET minute = minute + interval '1000 years';
+    UPDATE signature_minutes SET minute = date_trunc('minute', minute - by) - interval '1000 years';
+    UPDATE signature_minutes SET minute = minute + interval '1000 years';
 END
 $$

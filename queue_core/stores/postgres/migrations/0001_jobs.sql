@@ -53,7 +53,9 @@ CREATE TABLE leases (
     expires_at timestamptz NOT NULL,
     progress smallint NOT NULL DEFAULT 0 CONSTRAINT leases_progress_check CHECK (progress BETWEEN 0 AND 100),
     message text NOT NULL DEFAULT '',
-    cancel boolean NOT NULL DEFAULT false
+    cancel boolean NOT NULL DEFAULT false,
+    -- false: claimed ahead, waiting in the worker for a slot
+    begun boolean NOT NULL DEFAULT true
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 1000);
 
 -- A lease token is epoch << 40 | nextval. Claims commit asynchronously, so after a crash of the server the sequence may

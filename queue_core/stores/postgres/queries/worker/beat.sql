@@ -2,17 +2,20 @@
 WITH soft AS MATERIALIZED (
     SELECT set_config('synchronous_commit', 'off', true)
 ), input AS MATERIALIZED (
-    SELECT * FROM unnest(%(id)s::uuid[], %(token)s::bigint[], %(progress)s::smallint[], %(message)s::text[])
-        AS i (id, token, progress, message)
+    SELECT *
+      FROM unnest(%(id)s::uuid[], %(token)s::bigint[], %(progress)s::smallint[], %(message)s::text[], %(begun)s::bool[])
+           AS i (id, token, progress, message, begun)
 ), held AS MATERIALIZED (
     -- A row that a settle has locked is about to go: waiting for it here could only deadlock.
-    SELECT l.id, i.progress, i.message FROM leases l JOIN input i ON i.id = l.id AND i.token = l.token
+    SELECT l.id, i.progress, i.message, i.begun
+      FROM leases l JOIN input i ON i.id = l.id AND i.token = l.token
        FOR NO KEY UPDATE OF l SKIP LOCKED
 ), renewed AS (
     UPDATE leases l
        SET expires_at = now() + make_interval(secs => %(lease)s),
            progress = greatest(l.progress, least(100, coalesce(h.progress, 0))),
-           message = CASE WHEN h.progress IS NULL THEN l.message ELSE h.message END
+           message = CASE WHEN h.progress IS NULL THEN l.message ELSE h.message END,
+           begun = l.begun OR h.begun
       FROM held h
      WHERE l.id = h.id
     RETURNING l.id

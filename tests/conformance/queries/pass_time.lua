@@ -1,0 +1,62 @@
+-- Let time pass without waiting: everything that was, was earlier.
+-- KEYS: all keys of a store
+-- ARGV: 1 microseconds
+local by = tonumber(ARGV[1])
+local TIMES = {'created_at', 'updated_at', 'run_at', 'started_at', 'completed_at', 'lease_expires_at', 'trashed_at'}
+local UNITS = {scheduled = 1000, retrying = 1000, running = 1000, unfinished = 1, completed = 1, cancelled = 1, dlq = 1,
+  trash = 1, seen = 1}
+local function earlier(text)
+  return string.format('%.0f', math.max(0, tonumber(text) - by))
+end
+local function shift_hash(key)
+  for _, field in ipairs(TIMES) do
+    local value = redis.call('HGET', key, field)
+    if value then
+      redis.call('HSET', key, field, earlier(value))
+    end
+  end
+end
+local function shift_minutes(key)
+  local entries = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')
+  redis.call('DEL', key)
+  for i = 1, #entries, 2 do
+    local minute, name = string.match(entries[i], '^(%d+) (.*)$')
+    local n = entries[i + 1] - minute * 134217728
+    local before = math.floor(minute - by / 60000000)
+    redis.call('ZADD', key, 'NX', string.format('%.0f', before * 134217728), before .. ' ' .. name)
+    redis.call('ZINCRBY', key, n, before .. ' ' .. name)
+  end
+end
+local function shift_fields(key, pattern)
+  local fields = redis.call('HGETALL', key)
+  for i = 1, #fields, 2 do
+    redis.call('HSET', key, fields[i], (string.gsub(fields[i + 1], pattern, earlier, 1)))
+  end
+end
+for _, key in ipairs(KEYS) do
+  local name = string.match(key, '}:([a-z_]+)') or string.match(key, ':([a-z]+)$')
+  if name == 'job' then
+    shift_hash(key)
+  elseif UNITS[name] then
+    for _, member in ipairs(redis.call('ZRANGE', key, 0, -1)) do
+      redis.call('ZINCRBY', key, string.format('%.0f', -by / UNITS[name]), member)
+    end
+  elseif name == 'minutes' or name == 'deaths' then
+    shift_minutes(key)
+  elseif name == 'attempts' then
+    for place, entry in ipairs(redis.call('LRANGE', key, 0, -1)) do
+      local head, started, finished, rest = string.match(entry, '^(%d+ %d+ )(%d+) (%d+)(.*)$')
+      redis.call('LSET', key, place - 1, head .. earlier(started) .. ' ' .. earlier(finished) .. rest)
+    end
+  elseif name == 'signatures' or name == 'leaders' then
+    shift_fields(key, '^%d+')
+  elseif name == 'workers' then
+    shift_fields(key, '^%d+')
+    local fields = redis.call('HGETALL', key)
+    for i = 1, #fields, 2 do
+      local started, heard, rest = string.match(fields[i + 1], '^(%d+) (%d+)(.*)$')
+      redis.call('HSET', key, fields[i], started .. ' ' .. earlier(heard) .. rest)
+    end
+  end
+end
+return #KEYS
