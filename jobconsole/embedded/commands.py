@@ -58,7 +58,8 @@ def redis_command(program: Path, data: Path, socket: Path, appendonly: bool, opt
 
 def postgres_url(sockets: Path) -> str:
     """Answer the address of the PostgreSQL in a folder of sockets."""
-    return f"postgresql://{USER}@/{DATABASE}?host={quote(str(sockets))}"
+    # The port is named, for PGPORT in the environment would be used instead.
+    return f"postgresql://{USER}@/{DATABASE}?host={quote(str(sockets))}&port=5432"
 
 
 def redis_url(socket: Path) -> str:

@@ -194,10 +194,15 @@ def test_the_sweep_takes_only_what_nobody_holds(own_temp: Path) -> None:
 def test_addresses_survive_odd_paths() -> None:
     odd = Path("/tmp/a b%c")
     url = commands.postgres_url(odd)
-    assert url == "postgresql://app@/postgres?host=/tmp/a%20b%25c"
+    assert url == "postgresql://app@/postgres?host=/tmp/a%20b%25c&port=5432"
     assert psycopg.conninfo.conninfo_to_dict(url)["host"] == str(odd)
     other = database_url(url, "x")
-    assert psycopg.conninfo.conninfo_to_dict(other) == {"user": "app", "dbname": "x", "host": str(odd)}
+    assert psycopg.conninfo.conninfo_to_dict(other) == {
+        "user": "app",
+        "dbname": "x",
+        "host": str(odd),
+        "port": "5432",
+    }
     assert database_url("postgresql://u:p@h:5/d?sslmode=require", "x") == "postgresql://u:p@h:5/x?sslmode=require"
     assert commands.redis_url(odd / "r.sock") == "unix:///tmp/a%20b%25c/r.sock?db=0"
 
