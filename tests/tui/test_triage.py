@@ -63,6 +63,7 @@ async def test_two_keys_retry_the_group_under_the_cursor(
         assert await statuses(jobs, buried["send_email"]) == {Status.QUEUED}
         assert await statuses(jobs, buried["resize_image"] + buried["sync_crm"]) == {Status.DEAD}
         await seat.until("2 signatures · 5 jobs")
+        assert "OSError" in seat.table("signatures").selection.row.title, "the cursor goes on to the next group"
 
 
 async def test_a_sheet_says_what_it_is_about_and_changes_nothing_when_left(

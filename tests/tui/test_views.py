@@ -266,9 +266,9 @@ async def test_help_teaches_the_keys_of_the_view(sit: Sit, buried: Buried, size:
         await seat.until("Esc goes back")
         assert "Change" in seat.text()
         await seat.press("end")
-        await seat.until("in the dead-letter queue until retried or deleted")
+        await seat.until("Words")
         await seat.press("escape")
-        await seat.until("Esc goes back" if False else "Triage", but="Esc goes back")
+        await seat.until("Triage", but="Esc goes back")
 
 
 async def test_every_possible_action_is_in_the_commands(sit: Sit, buried: Buried) -> None:
@@ -279,7 +279,6 @@ async def test_every_possible_action_is_in_the_commands(sit: Sit, buried: Buried
         await seat.until("find an action")
         await seat.press(*"retry")
         await seat.until("retry (R)")
-        await seat.press("enter")
         await seat.press("enter")
         await seat.until("Retry dead jobs")
 

@@ -1,0 +1,297 @@
+"""What production needs, judged from facts: each check says how it stands and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from jobconsole.core.humanize import age, exact, plural, seconds_between
+from queue_core.inspection import Overview
+from queue_core.text import safe
+
+Level = Literal["ok", "warn", "fail"]
+Facts = Mapping[str, Any]
+
+POSTGRES_LEAST = 150_000
+"""server_version_num of PostgreSQL 15."""
+REDIS_LEAST = (7, 0)
+SKEW_SECONDS = 2.0
+"""No clock but the store's decides anything; beyond this, ages on screens begin to mislead."""
+OLD_SECONDS, ANCIENT_SECONDS = 300.0, 3600.0
+"""A transaction open for so long keeps PostgreSQL from clearing dead rows; a ready job waiting so long is stuck."""
+BLOATED_ROWS = 100_000
+"""Dead rows of a table, beyond which autovacuum does not keep up, when they are also most of it."""
+CROWDED = 0.8
+"""Part of the connections or the memory in use."""
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One finding."""
+
+    name: str
+    level: Level
+    # how it stands, in a few words
+    said: str
+    # what to do; empty when nothing has to be done
+    advice: str = ""
+
+
+def unreachable(name: str, reason: str) -> Check:
+    """Return the finding about a server that does not answer."""
+    return Check(name, "fail", safe(reason, 300), f"start it, or correct its address (jobs.{name}.url)")
+
+
+def check_postgres(facts: Facts) -> list[Check]:
+    """Return the findings about PostgreSQL and its schema."""
+    return [check(facts) for check in _POSTGRES]
+
+
+def check_redis(facts: Facts) -> list[Check]:
+    """Return the findings about Redis."""
+    return [check(facts) for check in _REDIS]
+
+
+def check_work(overview: Overview) -> list[Check]:
+    """Return the findings about workers, types and queues."""
+    return [_workers(overview), _types(overview), _waiting(overview), _paused(overview)]
+
+
+# -- PostgreSQL
+
+
+def _postgres_version(facts: Facts) -> Check:
+    said = f"PostgreSQL {facts['version']}"
+    if facts["version_number"] >= POSTGRES_LEAST:
+        return Check("postgres version", "ok", said)
+    return Check("postgres version", "fail", said, "upgrade the server to PostgreSQL 15 or later")
+
+
+def _schema(facts: Facts) -> Check:
+    found, known = facts["schema"], facts["schema_known"]
+    if found == known:
+        return Check("schema", "ok", f"version {found}")
+    if found > known:
+        return Check("schema", "fail", f"version {found}, newer than {known} known here", "upgrade this program")
+    said = "the database has no schema" if found == 0 else f"version {found}, older than {known}"
+    return Check("schema", "fail", said, "run 'jobconsole migrate'")
+
+
+def _writable(facts: Facts) -> Check:
+    if not facts["read_only"]:
+        return Check("postgres role", "ok", "accepts writes")
+    return Check("postgres role", "fail", "read-only, or a standby", "connect to the primary server")
+
+
+def _durability(facts: Facts) -> Check:
+    off = [name for name in ("fsync", "full_page_writes") if not facts[name]]
+    if off:
+        advice = "turn them on: a crash of the machine can lose jobs or the whole database"
+        return Check("durability", "fail", f"{' and '.join(off)} off", advice)
+    commit = facts["synchronous_commit"]
+    if commit == "off":
+        advice = "set it to 'on': a crash can lose jobs whose enqueue had returned"
+        return Check("durability", "fail", "synchronous_commit is off", advice)
+    return Check("durability", "ok", f"fsync on, synchronous_commit {commit}")
+
+
+def _skew(name: str, seconds: float, error: float = 0.0) -> Check:
+    said = f"{abs(seconds):.2f} s {'ahead of' if seconds > 0 else 'behind'} this machine"
+    if abs(seconds) - error <= SKEW_SECONDS:
+        return Check(name, "ok", said)
+    return Check(name, "warn", said, "run NTP on both: times on screens are wrong by as much")
+
+
+def _postgres_clock(facts: Facts) -> Check:
+    return _skew("postgres clock", facts["clock_skew_s"], facts["clock_skew_error_s"])
+
+
+def _oldest_transaction(facts: Facts) -> Check:
+    seconds = facts["oldest_transaction_s"]
+    if seconds is None or seconds < OLD_SECONDS:
+        return Check("oldest transaction", "ok", age(seconds) or "none open")
+    pid = facts["oldest_transaction_pid"]
+    advice = f"end it (select pg_terminate_backend({pid})): dead rows pile up behind it and claims become slow"
+    return Check("oldest transaction", "fail" if seconds >= ANCIENT_SECONDS else "warn", age(seconds), advice)
+
+
+def _prepared(facts: Facts) -> Check:
+    number = facts["prepared_transactions"]
+    if not number:
+        return Check("prepared transactions", "ok", "none")
+    advice = "commit or roll back those in pg_prepared_xacts: they hold locks and dead rows"
+    return Check("prepared transactions", "warn", str(number), advice)
+
+
+def _indexes(facts: Facts) -> Check:
+    invalid = facts["invalid_indexes"]
+    if not invalid:
+        return Check("indexes", "ok", "all valid")
+    return Check("indexes", "fail", f"invalid: {_some(invalid)}", "run REINDEX INDEX on each")
+
+
+def _partitions(facts: Facts) -> Check:
+    days = facts["partitions_ahead_days"]
+    if days is None:
+        return Check("history partitions", "fail", "none", "run 'jobconsole migrate'")
+    said = f"{plural(days, 'day')} ahead"
+    if days >= 1:
+        return Check("history partitions", "ok", said)
+    level: Level = "warn" if days == 0 else "fail"
+    return Check("history partitions", level, said, "run 'jobconsole migrate'; a worker makes them while one runs")
+
+
+def _tables(facts: Facts) -> Check:
+    bloated = [
+        f"{name} ({exact(table['dead'])} dead rows)"
+        for name, table in sorted(facts["tables"].items())
+        if table["dead"] > max(BLOATED_ROWS, table["live"])
+    ]
+    if not bloated:
+        return Check("tables", "ok", "vacuumed")
+    advice = "look for old transactions and replication slots, then VACUUM these tables"
+    return Check("tables", "warn", _some(bloated), advice)
+
+
+def _connections(facts: Facts) -> Check:
+    used, most = facts["connections"], facts["max_connections"]
+    said = f"{used} of {most}"
+    if used <= CROWDED * most:
+        return Check("connections", "ok", said)
+    return Check("connections", "warn", said, "raise max_connections, or lower jobs.postgres.pool")
+
+
+def _pooler(facts: Facts) -> Check:
+    if not facts["pooler"]:
+        return Check("pooler", "ok", "none")
+    advice = "in transaction mode, set jobs.postgres.prepare to false and jobs.postgres.listen_url to a direct address"
+    return Check("pooler", "warn", "something stands between here and PostgreSQL", advice)
+
+
+_POSTGRES: Sequence[Callable[[Facts], Check]] = (
+    _postgres_version,
+    _schema,
+    _writable,
+    _durability,
+    _postgres_clock,
+    _oldest_transaction,
+    _prepared,
+    _indexes,
+    _partitions,
+    _tables,
+    _connections,
+    _pooler,
+)
+
+# -- Redis
+
+
+def _redis_version(facts: Facts) -> Check:
+    version = str(facts["redis_version"] or "unknown")
+    said = f"Valkey {facts['version']} (Redis {version})" if facts["version"] else f"Redis {version}"
+    numbers = version.split(".")[:2]
+    if all(part.isdecimal() for part in numbers) and tuple(map(int, numbers)) < REDIS_LEAST:
+        return Check("redis version", "fail", said, "upgrade the server to Redis 7.0 or later, or to Valkey")
+    return Check("redis version", "ok", said)
+
+
+def _redis_role(facts: Facts) -> Check:
+    role = str(facts["role"])
+    if role in {"master", "None"}:
+        return Check("redis role", "ok", "accepts writes")
+    return Check("redis role", "fail", f"a {role}", "connect to the primary server")
+
+
+def _persistence(facts: Facts) -> Check:
+    if not facts["aof_enabled"]:
+        advice = "set 'appendonly yes': without it, a restart of Redis costs a rebuild from PostgreSQL (no job is lost)"
+        return Check("redis persistence", "warn", "the append-only file is off", advice)
+    if facts["aof_last_write_status"] not in {None, "ok"}:
+        return Check("redis persistence", "fail", "the last write to the append-only file failed", "look at its disk")
+    return Check("redis persistence", "ok", "append-only file on")
+
+
+def _eviction(facts: Facts) -> Check:
+    policy = str(facts["maxmemory_policy"])
+    evicted = int(facts["evicted_keys"] or 0)
+    said = f"{policy}, {plural(evicted, 'key')} evicted" if evicted else policy
+    if policy == "noeviction":
+        return Check("redis eviction", "ok", said)
+    level: Level = "fail" if facts["maxmemory"] else "warn"
+    return Check("redis eviction", level, said, "set maxmemory-policy to noeviction: ready sets must not be evicted")
+
+
+def _memory(facts: Facts) -> Check:
+    used, most = int(facts["used_memory"] or 0), int(facts["maxmemory"] or 0)
+    said = f"{used / 1048576:.0f} MiB of {most / 1048576:.0f} MiB" if most else f"{used / 1048576:.0f} MiB, no limit"
+    if not most or used <= CROWDED * most:
+        return Check("redis memory", "ok", said)
+    return Check("redis memory", "warn", said, "raise maxmemory, or find what else fills this server")
+
+
+def _redis_clock(facts: Facts) -> Check:
+    return _skew("redis clock", facts["clock_skew"])
+
+
+_REDIS: Sequence[Callable[[Facts], Check]] = (
+    _redis_version,
+    _redis_role,
+    _persistence,
+    _eviction,
+    _memory,
+    _redis_clock,
+)
+
+# -- workers and queues
+
+
+def _workers(overview: Overview) -> Check:
+    alive = [worker for worker in overview.workers if not worker.lost]
+    lost = len(overview.workers) - len(alive)
+    said = f"{len(alive)} alive, {lost} lost"
+    if not alive:
+        return Check("workers", "warn", said, "start some: jobconsole worker run package.module:jobs")
+    if lost:
+        return Check("workers", "warn", said, "see 'jobconsole worker list'; their jobs come back when the leases end")
+    return Check("workers", "ok", said)
+
+
+def _types(overview: Overview) -> Check:
+    orphans = [f"{name} ({plural(number, 'job')})" for name, number in sorted(overview.orphaned_types.items())]
+    if not orphans:
+        return Check("types", "ok", "every waiting type has a worker")
+    advice = "start a worker that has these tasks, or correct the type where it is enqueued"
+    return Check("types", "fail", f"no worker for {_some(orphans)}", advice)
+
+
+def _waiting(overview: Overview) -> Check:
+    late: list[tuple[float, str]] = []
+    for queue in overview.queues:
+        seconds = seconds_between(queue.oldest, overview.now)
+        if seconds is not None and seconds >= OLD_SECONDS and not queue.paused:
+            late.append((seconds, queue.name))
+    if not late:
+        return Check("waiting time", "ok", f"no ready job waits longer than {age(OLD_SECONDS)}")
+    said = _some([f"{name} for {age(seconds)}" for seconds, name in sorted(late, reverse=True)])
+    return Check("waiting time", "warn", said, "start more workers, or see what the running jobs wait for")
+
+
+def _paused(overview: Overview) -> Check:
+    paused = [queue.name for queue in overview.queues if queue.paused]
+    if not paused:
+        return Check("paused queues", "ok", "none")
+    return Check("paused queues", "warn", _some(paused), "jobconsole queue resume NAME lets workers claim again")
+
+
+def _some(names: Sequence[str]) -> str:
+    """Return a few of the names, made harmless."""
+    shown = ", ".join(safe(name, 80) for name in names[:_NAMED])
+    return f"{shown} and {len(names) - _NAMED} more" if len(names) > _NAMED else shown
+
+
+def worst(checks: Sequence[Check]) -> Level:
+    """Return the worst level of all findings."""
+    levels = {check.level for check in checks}
+    return "fail" if "fail" in levels else "warn" if "warn" in levels else "ok"

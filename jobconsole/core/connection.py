@@ -1,0 +1,150 @@
+"""The way to the servers: opened late, looked at often, and honest about what does not answer and since when."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Literal
+
+from queue_core.dispatch import DispatchUnavailable
+from queue_core.errors import QueueCoreError, StoreUnavailable
+
+if TYPE_CHECKING:
+    from queue_core import JobQueue
+
+CHECK_SECONDS = 2.0
+"""A server that takes longer than this to answer a ping counts as lost."""
+
+ServerState = Literal["connecting", "up", "lost"]
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """What is known about one server."""
+
+    # postgres, redis or memory
+    name: str
+    state: ServerState
+    # when it came into this state, by this machine's clock
+    since: datetime
+    # seconds of the last round trip
+    latency: float | None = None
+    # one sentence why it is lost
+    error: str = ""
+
+
+class Connection:
+    """A JobQueue that may not be reachable yet, or for the moment."""
+
+    def __init__(self, source: JobQueue | Callable[[], JobQueue]) -> None:
+        """`source`: a queue, or what makes one; making it is put off until `open`, since it imports the drivers."""
+        self._source = source
+        self._jobs: JobQueue | None = None
+        self._opened = False
+        now = datetime.now(UTC)
+        self._servers: dict[str, Server] = {"store": Server("store", "connecting", now)}
+        # this process's steady clock, at which the servers are looked at again
+        self.next_check = 0.0
+
+    @property
+    def servers(self) -> tuple[Server, ...]:
+        """The store, and Redis where it delivers."""
+        return tuple(self._servers.values())
+
+    @property
+    def store(self) -> Server:
+        """The durable store."""
+        return self._servers["store"]
+
+    @property
+    def delivery(self) -> Server | None:
+        """The server that delivers, where it is another one than the store."""
+        return self._servers.get("delivery")
+
+    @property
+    def usable(self) -> bool:
+        """Whether the store answers: then one can read and change."""
+        return self._opened and self.store.state == "up"
+
+    @property
+    def jobs(self) -> JobQueue:
+        """The queue; only once it is open.
+
+        Raises:
+            RuntimeError: it is not open yet.
+        """
+        if self._jobs is None or not self._opened:
+            raise RuntimeError("the connection is not open yet")
+        return self._jobs
+
+    async def check(self, pause: float = 1.0) -> None:
+        """Open what is not open, ping what is; never raises, `servers` says what came of it."""
+        if not self._opened:
+            await self._open()
+        else:
+            await self._ping()
+        self.next_check = time.monotonic() + pause
+
+    def lost(self, error: QueueCoreError) -> None:
+        """Note that a read or a write just found the store gone."""
+        self._note("store", None, _why(error))
+
+    async def close(self) -> None:
+        """Close the queue, unless it was given and belongs to somebody else; doing it twice is safe."""
+        self._opened = False
+        jobs, self._jobs = self._jobs, None
+        if jobs is not None and jobs is not self._source:
+            with suppress(QueueCoreError, OSError, TimeoutError):
+                await jobs.close()
+
+    async def _open(self) -> None:
+        if self._jobs is None:
+            self._jobs = self._source() if callable(self._source) else self._source
+            self._servers = self._named(self._jobs)
+        try:
+            await self._jobs.open()
+        except (QueueCoreError, OSError, TimeoutError) as error:
+            self._note("store", None, _why(error))
+            return
+        self._opened = True
+        await self._ping()
+
+    def _named(self, jobs: JobQueue) -> dict[str, Server]:
+        now = datetime.now(UTC)
+        servers = {"store": Server(jobs.store.name, "connecting", now)}
+        if jobs.settings.mode.endswith("+redis"):
+            servers["delivery"] = Server("redis", "connecting", now)
+        return servers
+
+    async def _ping(self) -> None:
+        assert self._jobs is not None
+        pings = [self._ping_one("store", self._jobs.inspector.ping)]
+        if "delivery" in self._servers and self._jobs.dispatcher is not None:
+            pings.append(self._ping_one("delivery", self._jobs.dispatcher.ping))
+        await asyncio.gather(*pings)
+
+    async def _ping_one(self, which: str, ping: Callable[[], Awaitable[float]]) -> None:
+        try:
+            async with asyncio.timeout(CHECK_SECONDS):
+                latency = await ping()
+        except TimeoutError:
+            self._note(which, None, f"no answer within {CHECK_SECONDS:g} s")
+        except (QueueCoreError, DispatchUnavailable, OSError) as error:
+            self._note(which, None, _why(error))
+        else:
+            self._note(which, latency, "")
+
+    def _note(self, which: str, latency: float | None, error: str) -> None:
+        before = self._servers[which]
+        state: ServerState = "lost" if error else "up"
+        since = before.since if before.state == state else datetime.now(UTC)
+        self._servers[which] = Server(before.name, state, since, latency, error)
+
+
+def _why(error: Exception) -> str:
+    """The reason alone: whoever shows it names the server."""
+    return error.reason if isinstance(error, StoreUnavailable) else str(error)

@@ -1,0 +1,141 @@
+"""The records that screens hold: slim, bounded in size, and with every text made harmless once, when it comes in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from queue_core.inspection import QueueInfo, SignatureInfo, WorkerInfo
+from queue_core.job import Job
+from queue_core.priorities import band
+from queue_core.states import Status
+from queue_core.text import safe
+
+NAME = 120
+"""Characters of a name that are kept."""
+LINE = 400
+"""Characters of an error or message that are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobLine:
+    """One job as a list shows it, without payload and traceback, which may be large."""
+
+    id: str
+    type: str
+    queue: str
+    status: Status
+    priority: int
+    created_at: datetime
+    updated_at: datetime
+    run_at: datetime
+    started_at: datetime | None
+    completed_at: datetime | None
+    error: str
+    signature: str
+    kind: str
+    retry_count: int
+    max_retries: int
+    crashes: int
+    progress: int
+    message: str
+    worker: str
+    token: int
+    trashed: bool
+
+    @property
+    def key(self) -> str:
+        """What a cursor and marks hold on to."""
+        return self.id
+
+
+def job_line(job: Job) -> JobLine:
+    """Return the job as a list shows it."""
+    return JobLine(
+        id=job.id,
+        type=safe(job.type, NAME),
+        queue=safe(job.queue, NAME),
+        status=job.status,
+        priority=job.priority,
+        created_at=job.created_at,
+        updated_at=job.updated_at,
+        run_at=job.run_at,
+        started_at=job.started_at,
+        completed_at=job.completed_at,
+        error=safe(job.error or "", LINE),
+        signature=job.signature or "",
+        kind=job.failure_kind or "",
+        retry_count=job.retry_count,
+        max_retries=job.max_retries,
+        crashes=job.crashes,
+        progress=job.progress,
+        message=safe(job.progress_message, LINE),
+        worker=safe(job.worker or "", NAME),
+        token=job.token,
+        trashed=job.trashed_at is not None,
+    )
+
+
+def clean_signature(info: SignatureInfo) -> SignatureInfo:
+    """Return the group with harmless texts."""
+    return replace(
+        info,
+        title=safe(info.title, LINE),
+        types=tuple((safe(name, NAME), number) for name, number in info.types),
+        queues=tuple(safe(name, NAME) for name in info.queues),
+    )
+
+
+def clean_worker(info: WorkerInfo) -> WorkerInfo:
+    """Return the worker with harmless texts."""
+    queues = tuple(safe(name, NAME) for name in info.queues)
+    return replace(info, host=safe(info.host, NAME), version=safe(info.version, NAME), queues=queues)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLine:
+    """One queue with its depth by band."""
+
+    # as the store knows it: verbs use it
+    name: str
+    # as a screen shows it
+    label: str
+    paused: bool
+    high: int
+    normal: int
+    low: int
+    scheduled: int
+    retrying: int
+    running: int
+    dead: int
+    oldest: datetime | None
+
+    @property
+    def key(self) -> str:
+        """What a cursor holds on to."""
+        return self.name
+
+    @property
+    def queued(self) -> int:
+        """Jobs that are ready now."""
+        return self.high + self.normal + self.low
+
+
+def queue_line(info: QueueInfo) -> QueueLine:
+    """Return the queue as a list shows it."""
+    bands = {"high": 0, "normal": 0, "low": 0}
+    for priority, number in info.depth.items():
+        bands[band(priority)] += number
+    return QueueLine(
+        name=info.name,
+        label=safe(info.name, NAME),
+        paused=info.paused,
+        high=bands["high"],
+        normal=bands["normal"],
+        low=bands["low"],
+        scheduled=info.scheduled,
+        retrying=info.retrying,
+        running=info.running,
+        dead=info.dead,
+        oldest=info.oldest,
+    )

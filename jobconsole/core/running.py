@@ -1,0 +1,143 @@
+"""The running jobs, kept current by events and put right by snapshots; knows no screen."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+
+from jobconsole.core.rows import LINE, NAME, JobLine
+from queue_core.events import Event, EventName
+from queue_core.text import safe
+
+LIVE_LIMIT = 5_000
+"""Running jobs kept; beyond it the newest are left out, and `dropped` says that it is so."""
+ENDED_LIMIT = 20_000
+"""Ended attempts remembered, so that a late event cannot bring one back."""
+
+_ENDINGS = frozenset({EventName.COMPLETED, EventName.RETRYING, EventName.DEAD, EventName.CANCELLED, EventName.RELEASED})
+
+
+class RunningJob:
+    """One attempt that runs or has just ended. Changed in place: screens hold on to the object."""
+
+    __slots__ = (
+        "ended", "id", "message", "outcome", "priority", "progress", "queue", "started", "token", "touched", "type",
+        "worker",
+    )  # fmt: skip
+
+    def __init__(self, job_id: str, token: int, type_: str, queue: str, started: float) -> None:
+        self.id = job_id
+        self.token = token
+        self.type = type_
+        self.queue = queue
+        # seconds since the epoch by the store's clock, as well as it is known
+        self.started = started
+        self.priority: int | None = None
+        self.worker = ""
+        self.progress = 0
+        self.message = ""
+        # "" while it runs, then the name of the event that ended it, or "gone"
+        self.outcome = ""
+        # this process's steady clock
+        self.ended = 0.0
+        self.touched = 0.0
+
+    @property
+    def key(self) -> str:
+        """What a cursor holds on to."""
+        return self.id
+
+
+class RunningJobs:
+    """All running jobs by id. For each job only what is newer by (token, order of state) is applied."""
+
+    def __init__(self) -> None:
+        self.live: dict[str, RunningJob] = {}
+        self.dropped = False
+        self._ended: OrderedDict[str, int] = OrderedDict()
+
+    def apply(self, event: Event, at: float, steady: float) -> None:
+        """Apply one event. `at`: seconds since the epoch by the store's clock; `steady`: this process's clock."""
+        name, token = event.event, event.token
+        if token <= self._ended.get(event.id, 0):
+            return
+        if name in _ENDINGS:
+            self._end(event.id, token, name, steady)
+        elif name in (EventName.CLAIMED, EventName.PROGRESS):
+            job = self._running(event.id, token, event.type, event.queue, at, steady)
+            if job is not None:
+                self._fill(job, event)
+
+    def adopt(self, rows: Iterable[JobLine], complete: bool, began: float, lossy: bool) -> None:
+        """Put right what a snapshot contradicts. `began`: when its read began, by this process's steady clock.
+
+        What an event said since then is newer than the snapshot and stays. When the snapshot is not `complete` it
+        says nothing about jobs that started after its last one, unless events were lost (`lossy`).
+        """
+        seen, last = set(), 0.0
+        for row in rows:
+            seen.add(row.id)
+            last = row.started_at.timestamp() if row.started_at else last
+            self._take(row, began)
+        for job in list(self.live.values()):
+            judged = complete or lossy or job.started <= last
+            if job.id not in seen and judged and job.touched < began:
+                self._end(job.id, job.token, "gone", began)
+
+    def _take(self, row: JobLine, began: float) -> None:
+        if row.token <= self._ended.get(row.id, 0):
+            return
+        started = row.started_at.timestamp() if row.started_at else 0.0
+        job = self._running(row.id, row.token, row.type, row.queue, started, 0.0)
+        if job is None:
+            return
+        job.started = started or job.started
+        job.priority, job.worker = row.priority, row.worker
+        # The store hears of progress with the heartbeat only: what an event said is newer, unless events fail to come.
+        if job.touched == 0 or (job.touched < began and row.progress > job.progress):
+            job.progress, job.message = row.progress, row.message
+
+    def _running(
+        self, job_id: str, token: int, type_: str, queue: str, started: float, steady: float
+    ) -> RunningJob | None:
+        job = self.live.get(job_id)
+        if job is not None and token < job.token:
+            return None
+        if job is None or token > job.token:
+            if job is not None:
+                self._end(job_id, job.token, "gone", steady)
+            elif len(self.live) >= LIVE_LIMIT:
+                self.dropped = True
+                return None
+            job = RunningJob(job_id, token, safe(type_, NAME), safe(queue, NAME), started)
+            self.live[job_id] = job
+        job.touched = max(job.touched, steady)
+        return job
+
+    def _fill(self, job: RunningJob, event: Event) -> None:
+        extra = event.extra or {}
+        if event.event == EventName.CLAIMED:
+            priority = extra.get("priority")
+            job.priority = priority if isinstance(priority, int) else job.priority
+            job.worker = safe(str(extra.get("worker", job.worker)), NAME)
+            return
+        progress = extra.get("progress")
+        if isinstance(progress, int | float):
+            job.progress = max(0, min(100, int(progress)))
+        job.message = safe(str(extra.get("message", "")), LINE)
+
+    def _end(self, job_id: str, token: int, outcome: str, steady: float) -> None:
+        job = self.live.get(job_id)
+        if job is not None:
+            if token < job.token:
+                return
+            del self.live[job_id]
+            job.outcome, job.ended = outcome, steady
+            if outcome == EventName.COMPLETED:
+                job.progress = 100
+        self._ended[job_id] = token
+        self._ended.move_to_end(job_id)
+        if len(self._ended) > ENDED_LIMIT:
+            self._ended.popitem(last=False)
+        if len(self.live) < LIVE_LIMIT:
+            self.dropped = False

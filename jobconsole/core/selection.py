@@ -1,0 +1,124 @@
+"""A cursor and marks that hold on to ids, so that no refresh puts another row under the finger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Selection(Generic[T]):
+    """Rows, a cursor on one of them, and the first row that is shown.
+
+    When the row under the cursor vanishes the cursor is adrift: it keeps its place on the screen and stands on nothing
+    until it is moved. Whoever removed the row on purpose says so with `expect_gone`, and it goes to the next one.
+    """
+
+    key_of: Callable[[T], str]
+    rows: Sequence[T] = ()
+    places: dict[str, int] = field(default_factory=dict)
+    # the row under the cursor; None with rows there: adrift, or nothing was chosen yet
+    key: str | None = None
+    place: int = 0
+    top: int = 0
+    marks: dict[str, T] = field(default_factory=dict)
+    # everything that matches is marked, also what is not loaded
+    everything: bool = False
+    # rows that came in above what is shown since the cursor was last moved
+    above: int = 0
+    _leaving: set[str] = field(default_factory=set)
+
+    @property
+    def adrift(self) -> bool:
+        """Whether the row that the cursor stood on is gone."""
+        return bool(self.rows) and self.key is None
+
+    @property
+    def row(self) -> T | None:
+        """The row under the cursor; None when it is adrift or there are no rows."""
+        return None if self.key is None else self.rows[self.place]
+
+    def expect_gone(self, keys: Sequence[str]) -> None:
+        """Say that these rows are about to vanish by one's own doing."""
+        self._leaving.update(keys)
+
+    def show(self, rows: Sequence[T], follow: bool = False) -> None:
+        """Take new rows. The cursor stays on its row and the picture still; with `follow` both stay at the top."""
+        key_of = self.key_of
+        self.places = {key_of(row): index for index, row in enumerate(rows)}
+        anchor = None if follow and self.top == 0 else self.key
+        had_rows, self.rows = bool(self.rows), rows
+        self.marks = {key: rows[self.places[key]] if key in self.places else row for key, row in self.marks.items()}
+        if anchor is not None and anchor in self.places:
+            moved = self.places[anchor] - self.place
+            self.place += moved
+            self.top = max(0, self.top + moved)
+            self.above = self.above + moved if moved > 0 and self.top else self.above
+        else:
+            self._reseat(follow or not had_rows)
+        if self.top == 0:
+            self.above = 0
+        self._leaving &= set(self.places)
+
+    def move_to(self, place: int) -> None:
+        """Put the cursor on a row, the nearest one when there is none at this place."""
+        if not self.rows:
+            self.key, self.place = None, 0
+            return
+        self.place = max(0, min(place, len(self.rows) - 1))
+        self.key = self.key_of(self.rows[self.place])
+
+    def scroll(self, height: int, still: bool = False) -> None:
+        """Bring the cursor into view, given how many rows can be seen.
+
+        `still` lets blank lines stand below the last row, so that a short list does not move when rows come in above.
+        """
+        if height <= 0:
+            return
+        if self.place < self.top:
+            self.top = self.place
+        elif self.place >= self.top + height:
+            self.top = self.place - height + 1
+        if not (still and self.key is not None):
+            self.top = min(self.top, len(self.rows) - height)
+        self.top = max(0, self.top)
+        if self.top == 0:
+            self.above = 0
+
+    def toggle_mark(self) -> None:
+        """Mark or unmark the row under the cursor; where everything was marked, nothing is afterwards."""
+        row = self.row
+        if row is None or self.everything:
+            self.everything = False
+            return
+        key = self.key_of(row)
+        if self.marks.pop(key, None) is None:
+            self.marks[key] = row
+
+    def clear_marks(self) -> None:
+        """Unmark everything."""
+        self.marks.clear()
+        self.everything = False
+
+    def is_marked(self, key: str) -> bool:
+        """Return whether a row is marked."""
+        return self.everything or key in self.marks
+
+    def reset(self) -> None:
+        """Forget everything, for another list."""
+        self.rows, self.places, self.key = (), {}, None
+        self.clear_marks()
+        self.place = self.top = self.above = 0
+
+    def _reseat(self, anew: bool) -> None:
+        """Find a seat for a cursor whose row is not there: `anew` at the top, else where it was."""
+        self.place = 0 if anew else max(0, min(self.place, len(self.rows) - 1))
+        if not self.rows:
+            self.key, self.top = None, 0
+        elif anew or self.key in self._leaving:
+            self.key = self.key_of(self.rows[self.place])
+        else:
+            self.key = None

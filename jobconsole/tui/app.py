@@ -1,0 +1,181 @@
+"""The application: modes, bindings and whether they are possible now.
+
+Screens show, the refresher reads, the operator writes.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterable
+from pathlib import PurePath
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import events
+from textual.app import SystemCommand
+from textual.binding import BindingType
+from textual.command import CommandPalette
+from textual.screen import Screen
+
+from jobconsole.core.connection import Connection
+from jobconsole.tui.background import spawn
+from jobconsole.tui.bindings import ACTIONS, BY_ID, bindings, refusal
+from jobconsole.tui.modes import FIRST, MODES
+from jobconsole.tui.screens.help import HelpScreen, keys_of
+from jobconsole.tui.services import Services
+from jobconsole.tui.themes import SCHEMES
+from queue_core.errors import QueueCoreError
+
+if TYPE_CHECKING:
+    from queue_core.settings import JobsSettings
+
+
+class ConsoleApp(Services, inherit_bindings=False):
+    """The console over a queue, which may be unreachable at first and at any time."""
+
+    CSS_PATH: ClassVar[list[str | PurePath]] = [
+        "styles/console.tcss",
+        "styles/triage.tcss",
+        "styles/live.tcss",
+        "styles/jobs.tcss",
+        "styles/sheets.tcss",
+    ]
+    BINDINGS: ClassVar[list[BindingType]] = list(bindings())
+    MODES = MODES
+    DEFAULT_MODE = FIRST
+    # the palette is opened by an action of the table
+    ENABLE_COMMAND_PALETTE = False
+    TITLE = "jobconsole"
+
+    # quitting was asked for while an operation was under way
+    _asked_to_quit = False
+
+    def refusal_of(self, action: str) -> str | None:
+        """Why an action is off; "" when it is on, None when there is no such thing here."""
+        if self.view is None:
+            return None
+        if action == "undo" and not self.operator.undoable:
+            return refusal(BY_ID[action], self.standing(False)) or "nothing to undo yet; a retry cannot be undone"
+        return self.view.refusal_of(action)
+
+    def refusal_shown(self, action: str) -> str | None:
+        """The same for the key bar, which leaves out what never makes sense in the pane with the focus."""
+        if self.view is None or (self.view.pane is not None and action in self.view.pane.NEVER):
+            return None
+        return None if action == "back" and not self.view.can_go_back() else self.refusal_of(action)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Textual asks whether a binding is on: None greys it out."""
+        if action != "do":
+            return True
+        reason = self.refusal_of(str(parameters[0]))
+        return False if reason is None else not reason or None
+
+    async def action_do(self, action: str) -> None:
+        """Carry out an action of the table."""
+        self.perform(action)
+
+    def perform(self, action: str) -> None:
+        """Carry an action out, or say why it is off."""
+        reason = self.refusal_of(action)
+        if reason:
+            self.say(reason, "warn")
+        elif reason == "" and self.view is not None:
+            self.view.perform(action)
+
+    def on_key(self, event: events.Key) -> None:
+        """Say why a key does nothing."""
+        active = self.screen.active_bindings.get(event.key)
+        if active is not None and not active.enabled and active.node is self:
+            self.perform(active.binding.action.removeprefix("do('").removesuffix("')"))
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """Every action that is possible here, by its name, and the themes."""
+        for action in ACTIONS:
+            if action.id != "palette" and self.refusal_of(action.id) == "":
+                yield SystemCommand(
+                    f"{action.label} ({action.key})", action.tooltip, lambda id=action.id: self.perform(id)
+                )
+        for name in SCHEMES:
+            yield SystemCommand(f"theme {name}", "Change the colours", lambda name=name: self.set_theme(name))
+
+    # -- actions of the application
+
+    def do_undo(self) -> None:
+        """Take the last delete or pause back."""
+        spawn(self, "operations", self._undo)
+
+    async def _undo(self) -> None:
+        try:
+            sentence = await self.operator.take_back()
+        except QueueCoreError as error:
+            self.say(str(error), "bad")
+        else:
+            if sentence:
+                self.say(sentence, "good")
+                self.refresher.resync()
+
+    def do_freeze(self) -> None:
+        """Hold the picture, or let it go on."""
+        self.frozen = not self.frozen
+        self.say(
+            "frozen: p lets it go on; keys act on the jobs as they are now" if self.frozen else "live again", "muted"
+        )
+        if not self.frozen:
+            self.refresher.resync()
+
+    def do_view_triage(self) -> None:
+        """Go to Triage."""
+        self.switch_mode("triage")
+
+    def do_view_live(self) -> None:
+        """Go to Live."""
+        self.switch_mode("live")
+
+    def do_view_jobs(self) -> None:
+        """Go to Jobs."""
+        self.switch_mode("jobs")
+
+    def do_palette(self) -> None:
+        """Find an action by its name."""
+        if not isinstance(self.screen, CommandPalette):
+            self.push_screen(CommandPalette(placeholder="find an action"))
+
+    def do_help(self) -> None:
+        """Show the keys that work here."""
+        offered = [
+            (action, keys_of(self._keymap.get(action.id, action.keys)), reason)
+            for action in ACTIONS
+            if (reason := self.refusal_shown(action.id)) is not None
+        ]
+        self.push_screen(HelpScreen(offered, [hint.line for hint in self.hints], self.refresher.problem))
+
+    def do_quit(self) -> None:
+        """Leave."""
+        active = self.operator.active
+        if active is not None and not self._asked_to_quit:
+            self._asked_to_quit = True
+            left = len(active.plan.ids) - active.done
+            self.say(f"{active.plan.verb} still has {left:,} jobs to go; q again leaves them as they are", "warn")
+            return
+        self.exit(0)
+
+
+def run_console(settings: JobsSettings, *, read_only: bool = False, context: str | None = None) -> int:
+    """Run the console in this terminal and return its exit code: 0, or 2 without a terminal.
+
+    The first picture is drawn at once; the servers are reached afterwards, and again whenever they are lost.
+    """
+    # Textual draws on stderr.
+    if not all(stream is not None and stream.isatty() for stream in (sys.__stdin__, sys.__stdout__, sys.__stderr__)):
+        sys.stderr.write(
+            "the console needs a terminal; without one use 'jobconsole job list' or 'jobconsole dlq groups'\n"
+        )
+        return 2
+    from queue_core.queue import JobQueue
+
+    # What drivers log would be written over the screen, and after it.
+    logging.getLogger().addHandler(logging.NullHandler())
+    app = ConsoleApp(Connection(lambda: JobQueue.from_settings(settings)), read_only=read_only, context=context)
+    code = app.run()
+    return app.return_code or code or 0

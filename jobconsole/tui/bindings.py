@@ -1,0 +1,114 @@
+"""Every action of the console in one table: its key, its words, and whether it changes anything.
+
+Keys that change production are uppercase, except `u`. A user may give an action other keys by its id.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from textual.binding import Binding
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One thing that a key does."""
+
+    id: str
+    # as Textual names keys, separated by commas; the first is the one that is shown
+    keys: str
+    label: str
+    tooltip: str
+    group: str
+    # changes jobs or queues: off while read-only or without a connection
+    changes: bool = False
+    # place in the key bar, lowest first; 0 = only in the help
+    place: int = 0
+
+    @property
+    def key(self) -> str:
+        """The first key as people read it."""
+        return show_key(self.keys.split(",", maxsplit=1)[0])
+
+
+_SHOWN = {
+    "enter": "Enter", "escape": "Esc", "space": "Space", "tab": "Tab", "shift+tab": "S-Tab", "up": "↑", "down": "↓",
+    "slash": "/", "question_mark": "?", "left_square_bracket": "[", "right_square_bracket": "]", "asterisk": "*",
+    "backspace": "⌫", "pageup": "PgUp", "pagedown": "PgDn", "home": "Home", "end": "End", "colon": ":",
+    "upper_r": "R", "ctrl+d": "^D", "ctrl+u": "^U", "ctrl+p": "^P", "ctrl+c": "^C",
+}  # fmt: skip
+
+
+def show_key(key: str) -> str:
+    """Return a key as people read it."""
+    return _SHOWN.get(key, key)
+
+
+MOVE, LOOK, CHANGE, CONSOLE = "Move", "Look", "Change", "Console"
+
+ACTIONS: tuple[Action, ...] = (
+    Action("retry", "R", "retry", "Put dead jobs back into their queue, after a look", CHANGE, True, 1),
+    Action("delete", "D", "delete", "Move dead jobs to the trash; u brings them back", CHANGE, True, 2),
+    Action("undo", "u", "undo", "Take your last delete or pause back", CHANGE, True, 3),
+    Action("cancel", "X", "cancel", "Cancel waiting jobs; ask workers to stop running ones", CHANGE, True, 4),
+    Action("pause", "P", "pause", "Pause this queue, or let it go on", CHANGE, True, 5),
+    Action("mark", "space", "mark", "Mark this row; verbs then act on all marked ones", CHANGE, False, 9),
+    Action("mark_all", "asterisk", "mark all", "Mark everything that matches, also what is not loaded", CHANGE),
+    Action("clear_marks", "backspace", "unmark", "Take all marks away", CHANGE),
+    Action("open", "enter", "open", "Go into this row", MOVE, False, 7),
+    Action("back", "escape", "back", "Go back: out of the filter, the marks, the pane", MOVE, False, 8),
+    Action("down", "j,down", "down", "Next row", MOVE),
+    Action("up", "k,up", "up", "Previous row", MOVE),
+    Action("page_down", "pagedown", "page down", "One page down", MOVE),
+    Action("page_up", "pageup", "page up", "One page up", MOVE),
+    Action("half_down", "ctrl+d", "half page down", "Half a page down", MOVE),
+    Action("half_up", "ctrl+u", "half page up", "Half a page up", MOVE),
+    Action("top", "g,home", "first", "To the first row", MOVE),
+    Action("bottom", "G,end", "last", "To the last row that is loaded; more is read as you come there", MOVE),
+    Action("next_pane", "tab", "pane", "Next pane", MOVE, False, 13),
+    Action("previous_pane", "shift+tab", "pane back", "Previous pane", MOVE),
+    Action("next_tab", "right_square_bracket", "next tab", "Next tab of this pane", MOVE),
+    Action("previous_tab", "left_square_bracket", "tab", "Previous tab of this pane", MOVE, False, 11),
+    Action("filter", "slash", "filter", "Narrow the list as you type: type:x err:~smtp age:<1h", LOOK, False, 6),
+    Action("frames", "t", "frames", "Show or fold the frames of libraries", LOOK, False, 10),
+    Action("copy", "y", "copy id", "Copy the id to the clipboard", LOOK, False, 12),
+    Action("resync", "r", "resync", "Read everything again and sort it anew", LOOK),
+    Action("freeze", "p", "freeze", "Hold the picture still; p again lets it go on", LOOK),
+    Action("view_triage", "1", "Triage", "Dead letters by error, what is running, how fast", CONSOLE),
+    Action("view_live", "2", "Live", "Queues, running jobs, workers, throughput", CONSOLE),
+    Action("view_jobs", "3", "Jobs", "All jobs, by state and filter", CONSOLE),
+    Action("palette", "colon,ctrl+p", "commands", "Find every action by its name", CONSOLE, False, 15),
+    Action("help", "question_mark", "help", "The keys that work here, and what the words mean", CONSOLE, False, 14),
+    Action("quit", "q,ctrl+c", "quit", "Leave the console; jobs and workers go on", CONSOLE, False, 16),
+)
+
+BY_ID = {action.id: action for action in ACTIONS}
+
+
+def bindings() -> list[Binding]:
+    """Return the table as bindings of the application."""
+    return [
+        Binding(
+            action.keys, f"do('{action.id}')", action.label, id=action.id, tooltip=action.tooltip, show=action.place > 0
+        )
+        for action in ACTIONS
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What decides which actions are possible now."""
+
+    # why nothing can be changed at the moment; "" when it can
+    unchangeable: str = ""
+    # why nothing can be done at all but leaving and help; "" normally
+    blocked: str = ""
+
+
+def refusal(action: Action, standing: Standing) -> str:
+    """Return why an action is off whatever the cursor stands on; "" when it is not."""
+    if standing.blocked and action.id not in {"quit", "help"}:
+        return standing.blocked
+    if action.changes and standing.unchangeable:
+        return f"{action.label} is off: {standing.unchangeable}"
+    return ""

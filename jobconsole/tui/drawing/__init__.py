@@ -1,0 +1,1 @@
+"""Pure drawing: records in, lines of text with tones out."""

@@ -1,0 +1,74 @@
+"""Lines made of spans: pieces of text with a tone, cut and filled to an exact number of cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.cells import cell_len, chop_cells, set_cell_size
+
+from jobconsole.core.columns import Span, Spans
+
+Line = tuple[Span, ...]
+"""One line of a screen; every widget draws its lines at exactly its own width."""
+
+
+def width_of(spans: Iterable[Span]) -> int:
+    """Return the cells that the spans take."""
+    return sum(len(text) if text.isascii() else cell_len(text) for text, _ in spans)
+
+
+def fit(spans: Sequence[Span], width: int, right: bool = False, fill: str = "text", ellipsis: str = "…") -> Spans:
+    """Return the spans in exactly `width` cells: filled on one side, or cut with an ellipsis at the end."""
+    taken = width_of(spans)
+    if taken == width:
+        return tuple(spans)
+    if taken < width:
+        blank = (" " * (width - taken), fill)
+        return (blank, *spans) if right else (*spans, blank)
+    return _cut(spans, width, ellipsis)
+
+
+def _cut(spans: Sequence[Span], width: int, ellipsis: str) -> Spans:
+    if width <= 0:
+        return ()
+    kept: list[Span] = []
+    room = width - 1
+    tone = "text"
+    for text, tone in spans:
+        size = width_of(((text, tone),))
+        if size > room:
+            kept.append((set_cell_size(text, room), tone))
+            break
+        kept.append((text, tone))
+        room -= size
+    return (*kept, (ellipsis, tone))
+
+
+def grounded(spans: Iterable[Span], ground: str) -> Spans:
+    """Return the spans on a ground, such as the cursor's."""
+    return tuple((text, f"{tone.partition('/')[0]}/{ground}") for text, tone in spans)
+
+
+def spread(left: Sequence[Span], right: Sequence[Span], width: int, ground: str = "") -> Line:
+    """Return a line with something at both ends; the left end is cut when both do not fit."""
+    fill = f"text/{ground}" if ground else "text"
+    room = width - width_of(right)
+    if room <= 0:
+        return fit(right, width, fill=fill)
+    return (*fit(left, room, fill=fill), *right)
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """Return the text in lines of at most `width` cells, broken at spaces where there are some."""
+    lines: list[str] = []
+    line = ""
+    for word in text.split(" "):
+        candidate = f"{line} {word}" if line else word
+        if cell_len(candidate) <= width:
+            line = candidate
+            continue
+        if line:
+            lines.append(line)
+        *full, line = chop_cells(word, width) if cell_len(word) > width else [word]
+        lines += full
+    return [*lines, line] if line or not lines else lines

@@ -1,0 +1,189 @@
+"""The only reader: keeps the model true, tells the screens, and survives whatever the servers do."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from textual.message import Message
+
+from jobconsole.core.connection import Connection
+from jobconsole.core.listing import Window
+from jobconsole.core.model import Model
+from jobconsole.core.snapshot import Wanted, read_snapshot
+from jobconsole.tui.messages import Adopted, Flush, ServersChanged
+from queue_core.errors import StoreUnavailable
+from queue_core.filters import Filter
+from queue_core.inspection import Inspector
+from queue_core.job import Attempt, Job
+
+T = TypeVar("T")
+
+FLUSH_SECONDS = 0.25
+"""Between two drawings of what changed."""
+CHECK_SECONDS = 1.0
+"""Between two looks at the servers."""
+HISTORY_MINUTES = 15
+"""Of throughput that the first snapshot reads, so that the chart does not begin empty."""
+RESYNC_SECONDS = 1.0
+"""At least between two snapshots; a slow one makes the pause longer."""
+COMPARE_SECONDS = 5.0
+"""A snapshot is read after this time even when no event said that anything happened."""
+READ_LIMIT_SECONDS = 15.0
+"""A read that takes longer than this is given up."""
+
+
+class Refresher:
+    """Loops that read, each restarted when it fails: events, snapshots, the state of the servers, the flush."""
+
+    def __init__(self, connection: Connection, model: Model, tell: Callable[[Message], None]) -> None:
+        self.connection = connection
+        self.model = model
+        self.wanted = Wanted()
+        # what went wrong in a loop, for the help screen; never ends the application
+        self.problem = ""
+        self._tell = tell
+        self._kick = asyncio.Event()
+        self._usable = asyncio.Event()
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        loops = (self._watch_servers, self._follow_events, self._resync, self._flush)
+        async with asyncio.TaskGroup() as group:
+            for loop in loops:
+                group.create_task(self._supervise(loop), name=loop.__name__)
+
+    def resync(self) -> None:
+        """Read a snapshot now."""
+        self.model.stale = True
+        self._kick.set()
+
+    def narrow(self, where: Filter) -> None:
+        """Group only the dead jobs that match."""
+        if where != self.wanted.where:
+            self.wanted = replace(self.wanted, where=where)
+            self.resync()
+
+    async def more(self, window: Window) -> None:
+        """Read the next page of a window.
+
+        Raises:
+            StoreUnavailable: the store did not answer in time.
+        """
+        await self._read(window.read_more)
+
+    async def again(self, window: Window, first_visible: int) -> None:
+        """Read again what a window shows.
+
+        Raises:
+            StoreUnavailable: the store did not answer in time.
+        """
+        await self._read(lambda inspector: window.refresh(inspector, first_visible))
+
+    async def job(self, job_id: str) -> tuple[Job, list[Attempt]]:
+        """Read one job with its failed attempts.
+
+        Raises:
+            JobNotFound, StoreUnavailable: there is none, or the store did not answer in time.
+        """
+        job = await self._read(lambda inspector: inspector.get(job_id))
+        return job, await self._read(lambda inspector: inspector.attempts(job_id))
+
+    async def _read(self, read: Callable[[Inspector], Awaitable[T]]) -> T:
+        if not self.connection.usable:
+            raise StoreUnavailable(self.connection.store.name, self.connection.store.error or "not connected yet")
+        try:
+            async with asyncio.timeout(READ_LIMIT_SECONDS):
+                return await read(self.connection.jobs.inspector)
+        except TimeoutError:
+            error = StoreUnavailable(self.connection.store.name, f"no answer within {READ_LIMIT_SECONDS:g} s")
+        except StoreUnavailable as caught:
+            error = caught
+        self.connection.lost(error)
+        self._servers_changed()
+        raise error
+
+    async def _supervise(self, loop: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            try:
+                await loop()
+            except StoreUnavailable:
+                pass  # noted where it was caught; the server loop finds out when it is back
+            except Exception as error:  # noqa: BLE001 - one failing loop must not end the console; the help shows it
+                self.problem = f"{loop.__name__.strip('_')}: {type(error).__name__}: {error}"
+            await asyncio.sleep(RESYNC_SECONDS)
+
+    async def _watch_servers(self) -> None:
+        while True:
+            before = [server.state for server in self.connection.servers]
+            await self.connection.check(CHECK_SECONDS)
+            if before != [server.state for server in self.connection.servers]:
+                self._servers_changed()
+            if self.connection.usable:
+                self._usable.set()
+            await asyncio.sleep(CHECK_SECONDS)
+
+    def _servers_changed(self) -> None:
+        delivery = self.connection.delivery
+        self.model.polling = delivery is not None and delivery.state == "lost"
+        if self.connection.usable:
+            # Whatever happened while it was away was not heard: read everything.
+            self.model.gap = True
+            self.resync()
+        else:
+            self._usable.clear()
+        self._tell(ServersChanged())
+
+    async def _follow_events(self) -> None:
+        await self._usable.wait()
+        async for batch in self.connection.jobs.bus.subscribe():
+            self.model.apply(batch)
+
+    async def _resync(self) -> None:
+        while True:
+            await self._usable.wait()
+            self._kick.clear()
+            pause = RESYNC_SECONDS
+            if self._due():
+                began = time.monotonic()
+                await self._snapshot()
+                pause = max(RESYNC_SECONDS, 3 * (time.monotonic() - began))
+            await self._wait_kick(pause)
+
+    def _due(self) -> bool:
+        age = self.model.age
+        return self.model.stale or self.model.polling or age is None or age >= COMPARE_SECONDS
+
+    async def _snapshot(self) -> None:
+        """Read a snapshot and adopt it; a wish for another one meanwhile makes this one void."""
+        wanted = self.wanted
+        if self.model.snapshot is None:
+            wanted = replace(wanted, minutes=HISTORY_MINUTES)
+        read = asyncio.ensure_future(self._read(lambda inspector: read_snapshot(inspector, wanted)))
+        kick = asyncio.ensure_future(self._kick.wait())
+        try:
+            await asyncio.wait({read, kick}, return_when=asyncio.FIRST_COMPLETED)
+            if not read.done() and self.wanted.where == wanted.where:
+                await asyncio.wait({read})
+            if read.done():
+                self.model.adopt(await read)
+                self._tell(Adopted())
+        finally:
+            for task in (read, kick):
+                task.cancel()
+            await asyncio.gather(read, kick, return_exceptions=True)
+
+    async def _wait_kick(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._kick.wait()
+        except TimeoutError:
+            return
+
+    async def _flush(self) -> None:
+        while True:
+            await asyncio.sleep(FLUSH_SECONDS)
+            self._tell(Flush())

@@ -1,0 +1,1 @@
+"""Screens: the views, the sheets over them, and the help."""

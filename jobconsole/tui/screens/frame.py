@@ -1,0 +1,176 @@
+"""The frame of every view: header, panes, a line for sentences and the filter, the keys; stages and the focus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.reactive import var
+from textual.screen import Screen
+from textual.widget import Widget
+
+from jobconsole.tui.host import Host, host_of
+from jobconsole.tui.widgets.filterline import FilterLine
+from jobconsole.tui.widgets.header import Header
+from jobconsole.tui.widgets.keybar import KeyBar
+from jobconsole.tui.widgets.lines import LineWidget
+from jobconsole.tui.widgets.notice import Notice
+from jobconsole.tui.widgets.pane import Pane
+from jobconsole.tui.widgets.small import TooSmall
+from jobconsole.tui.widgets.table import Table
+
+NARROW = 100
+"""Columns under which there is one pane at a time, with titles instead of frames."""
+LEAST = (72, 20)
+"""Columns and lines that a view needs."""
+
+
+class Frame(Screen[None], inherit_bindings=False):
+    """A screen of panes. They belong to stages: narrow screens show one stage at a time, wide ones all of them."""
+
+    # Textual declares these without ClassVar
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (NARROW, "-medium"), (150, "-wide")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (32, "-tall")]  # noqa: RUF012
+    AUTO_FOCUS = ""
+
+    # pane id -> its stage
+    STAGES: ClassVar[dict[str, str]] = {}
+    # stages from the outermost inwards; `open` goes in, `back` goes out
+    ORDER: ClassVar[tuple[str, ...]] = ("home",)
+
+    stage = var("home", init=False)
+    # its widgets are there
+    complete = False
+
+    @property
+    def console(self) -> Host:
+        """The application."""
+        return host_of(self)
+
+    @property
+    def narrow(self) -> bool:
+        """Whether there is one pane at a time."""
+        return self.size.width < NARROW
+
+    @property
+    def small(self) -> bool:
+        """Whether there is too little room for anything."""
+        return self.size.width < LEAST[0] or self.size.height < LEAST[1]
+
+    def panes(self) -> ComposeResult:
+        """Yield the panes, in the order of the Tab key."""
+        raise NotImplementedError
+
+    def compose(self) -> ComposeResult:
+        """The frame of every view."""
+        yield Header(id="header")
+        with Vertical(id="body"):
+            yield from self.panes()
+        yield FilterLine(id="filter")
+        yield Notice(id="notice")
+        yield KeyBar(id="keys")
+        yield TooSmall(LEAST, id="small")
+
+    def on_mount(self) -> None:
+        self.complete = True
+        self._way: list[tuple[str, Pane]] = []
+        self.add_class(f"-stage-{self.stage}")
+        for pane in self.shown():
+            pane.focus()
+            break
+
+    @property
+    def pane(self) -> Pane | None:
+        """The pane with the focus."""
+        focused = self.focused
+        return focused if isinstance(focused, Pane) else self._last_pane
+
+    _last_pane: Pane | None = None
+
+    @property
+    def notice(self) -> Notice:
+        """The line for sentences."""
+        return self.query_one(Notice)
+
+    @property
+    def filter_line(self) -> FilterLine:
+        """The line in which a filter is written."""
+        return self.query_one(FilterLine)
+
+    def shown(self) -> list[Pane]:
+        """The panes that are on the screen and can have the focus, in the order of the Tab key."""
+        return [pane for pane in self.query(Pane) if pane.can_focus and pane.reachable and displayed(pane)]
+
+    def line_widgets(self) -> Iterator[LineWidget]:
+        """The widgets that are on the screen."""
+        return (widget for widget in self.query(LineWidget) if displayed(widget))
+
+    def expect_gone(self, keys: Sequence[str]) -> None:
+        """Have the cursors go on by themselves where these rows vanish."""
+        for table in self.query(Table):
+            table.selection.expect_gone(keys)
+
+    def repaint_all(self) -> None:
+        """Draw everything again."""
+        for widget in self.query(LineWidget):
+            widget.repaint_all()
+
+    def on_resize(self, event: events.Resize) -> None:
+        for pane in self.query(Pane):
+            pane.set_class(event.size.width < NARROW, "-open")
+        self.query_one(TooSmall).display = self.small
+        self.call_after_refresh(self.keep_focus)
+
+    def on_descendant_focus(self) -> None:
+        focused = self.focused
+        if isinstance(focused, Pane):
+            self._last_pane = focused
+            self.pane_entered(focused)
+
+    def pane_entered(self, pane: Pane) -> None:
+        """The focus came to a pane."""
+        if not self.narrow and pane.id in self.STAGES:
+            self.stage = self.STAGES[pane.id]
+
+    def keep_focus(self) -> None:
+        """Have the focus on a pane that is on the screen."""
+        shown = self.shown()
+        if shown and self.focused not in shown and not self.filter_line.is_open:
+            stage = [pane for pane in shown if self.STAGES.get(pane.id or "") == self.stage]
+            (stage or shown)[0].focus()
+
+    def watch_stage(self, before: str, after: str) -> None:
+        self.remove_class(f"-stage-{before}")
+        self.add_class(f"-stage-{after}")
+        self.call_after_refresh(self.keep_focus)
+
+    def enter(self, stage: str) -> None:
+        """Go in to a stage: the focus goes to its first pane, and `leave` comes back here."""
+        if self.pane is not None:
+            self._way.append((self.stage, self.pane))
+        self._go(stage)
+
+    def leave(self) -> None:
+        """Go back to where `enter` came from, or one stage outwards."""
+        if self._way:
+            self._go(*self._way.pop())
+        else:
+            self._go(self.ORDER[max(0, self.ORDER.index(self.stage) - 1)])
+
+    def forget_way(self) -> None:
+        """Have `leave` go outwards only: the focus was moved by itself."""
+        self._way.clear()
+
+    def _go(self, stage: str, pane: Pane | None = None) -> None:
+        self.stage = stage
+        of_stage = [one for one in self.query(Pane) if one.can_focus and self.STAGES.get(one.id or "") == stage]
+        for one in [pane] if pane is not None else of_stage[:1]:
+            one.focus()
+
+
+def displayed(widget: Widget) -> bool:
+    """Return whether a widget and everything around it is on the screen."""
+    return all(node.display for node in widget.ancestors_with_self if isinstance(node, Widget))

@@ -1,0 +1,97 @@
+"""Help: the keys that work here with what they do, why some are off, how to repair what fails, and the words."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import ModalScreen
+
+from jobconsole.core.columns import Spans
+from jobconsole.tui.bindings import CHANGE, CONSOLE, LOOK, MOVE, Action, show_key
+from jobconsole.tui.drawing.spans import Line, wrap
+from jobconsole.tui.widgets.textpane import TextPane
+
+KEY, NAME = 9, 14
+"""Cells of the columns with keys and names."""
+
+WORDS = (
+    ("queued", "ready: a worker may take it now"),
+    ("scheduled", "runs at a later time"),
+    ("running", "a worker holds its lease"),
+    ("retrying", "failed, waits for its next attempt"),
+    ("dead", "failed for good: in the dead-letter queue until retried or deleted"),
+    ("signature", "dead jobs with the same cause: exception, message without its numbers and names, place in the code"),
+    ("trash", "deleted dead jobs, until they are restored, purged or too old"),
+)
+FILTERS = (
+    ("type:send_email", "also queue:, tag:, worker:, status:, id:, sig:"),
+    ("err:~smtp", "the error contains it; ~ ignores case"),
+    ("age:<1h", "the last change is less than an hour ago; also s, m, d, w"),
+    ("payload.user.id=7", "a value in the payload"),
+    ("!tag:bulk", "! turns a term round; all terms must hold"),
+)
+
+
+class HelpScreen(ModalScreen[None]):
+    """Scrolls; any of its keys goes back."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark,enter", "dismiss", "go back")]
+
+    def __init__(self, offered: list[tuple[Action, str, str]], hints: list[str], problem: str) -> None:
+        """`offered`: each action that exists here with its keys and why it is off."""
+        super().__init__()
+        self._offered = offered
+        self._hints = hints
+        self._problem = problem
+
+    def compose(self) -> ComposeResult:
+        """One pane with all lines."""
+        yield TextPane((("Help", "title"),), (("Esc goes back", "muted"),), self.text, id="help")
+
+    def on_mount(self) -> None:
+        self.query_one(TextPane).focus()
+
+    def text(self, width: int) -> list[Line]:
+        """Keys by group, hints, words, filters."""
+        lines: list[Line] = []
+        for group in (CHANGE, LOOK, MOVE, CONSOLE):
+            lines += [((group, "accent"),)]
+            for action, keys, reason in self._offered:
+                if action.group == group:
+                    lines += _action(action, keys, reason, width)
+            lines.append(())
+        if self._hints:
+            lines += _section("How to repair what fails here", tuple(("", hint) for hint in self._hints), width)
+        lines += _section("Filter", FILTERS, width)
+        lines += _section("Words", WORDS, width)
+        if self._problem:
+            lines += _section("A loop of this console failed and was started again", (("", self._problem),), width)
+        return lines
+
+
+def keys_of(keys: str) -> str:
+    """Return all keys of an action as people read them."""
+    return " ".join(show_key(key) for key in keys.split(","))
+
+
+def _action(action: Action, keys: str, reason: str, width: int) -> list[Line]:
+    text = f"{action.tooltip} (off: {reason})" if reason else action.tooltip
+    tone = "faint" if reason else "text"
+    first: Spans = (
+        (f"  {keys:<{KEY}}", "muted" if reason else "key"),
+        (f"{action.label:<{NAME}}", "muted" if reason else "strong"),
+    )
+    rest: Spans = ((" " * (2 + KEY + NAME), "text"),)
+    parts = wrap(text, max(10, width - 2 - KEY - NAME))
+    return [(*(rest if number else first), (part, tone)) for number, part in enumerate(parts)]
+
+
+def _section(title: str, rows: tuple[tuple[str, str], ...], width: int) -> list[Line]:
+    lines: list[Line] = [((title, "accent"),)]
+    for label, text in rows:
+        size = 20 if label else 0
+        for number, part in enumerate(wrap(text, max(10, width - 2 - size))):
+            lines.append(((f"  {'' if number else label:<{size}}", "strong"), (part, "text")))
+    return [*lines, ()]

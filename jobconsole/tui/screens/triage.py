@@ -1,0 +1,127 @@
+"""Triage, the first view: dead letters by error, the jobs of one, what runs, how fast."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Vertical
+
+from jobconsole.core.columns import DEAD_JOBS, QUEUES_SMALL
+from jobconsole.core.operations import dead_of, dead_only
+from jobconsole.core.snapshot import Snapshot
+from jobconsole.tui.screens.base import View
+from jobconsole.tui.screens.queues import QueueActions
+from jobconsole.tui.widgets.chart import Chart
+from jobconsole.tui.widgets.detail import Detail, Subject
+from jobconsole.tui.widgets.joblist import JobTable
+from jobconsole.tui.widgets.pane import Pane
+from jobconsole.tui.widgets.queuelist import QueueTable
+from jobconsole.tui.widgets.runninglist import RunningTable
+from jobconsole.tui.widgets.signatures import SignatureTable
+from jobconsole.tui.widgets.table import Table
+from queue_core.filters import Filter
+
+
+class TriageView(QueueActions, View):
+    """Signatures, then the jobs of one, then one job; beside them queues, running jobs, throughput."""
+
+    STAGES: ClassVar[dict[str, str]] = {
+        "signatures": "home",
+        "running": "home",
+        "queues": "home",
+        "jobs": "jobs",
+        "detail": "detail",
+    }
+    ORDER: ClassVar[tuple[str, ...]] = ("home", "jobs", "detail")
+
+    def panes(self) -> ComposeResult:
+        """Signatures come first: they have the focus at the start."""
+        yield SignatureTable(id="signatures")
+        yield JobTable(DEAD_JOBS, "Jobs", id="jobs")
+        yield Detail(id="detail")
+        yield RunningTable(id="running")
+        with Vertical(id="side"):
+            yield QueueTable(QUEUES_SMALL, id="queues")
+            yield Chart(id="chart")
+
+    @property
+    def signatures(self) -> SignatureTable:
+        """The dead letters by error."""
+        return self.query_one(SignatureTable)
+
+    @property
+    def jobs(self) -> JobTable:
+        """The jobs of the signature under the cursor."""
+        return self.query_one("#jobs", JobTable)
+
+    def adopt(self, snapshot: Snapshot, anew: bool = False) -> None:
+        """Show what a snapshot says; the list of jobs reads for itself."""
+        if snapshot.wanted.where == dead_only(self.signatures.where):
+            self.signatures.take(snapshot.signatures, anew)
+        self.query_one(QueueTable).show(snapshot.queues)
+        if anew:
+            self.query_one(RunningTable).sort()
+        self.look_at_jobs()
+        if self.jobs.window is not None and self.jobs.window.loaded:
+            self.jobs.read()
+        self.look_at_detail()
+
+    def flush(self) -> None:
+        """Running jobs follow the events."""
+        self.query_one(RunningTable).flush()
+
+    def filtered(self, where: Filter, text: str) -> None:
+        """Narrow the signatures, and with them the jobs."""
+        self.signatures.where, self.signatures.filter_text = where, text
+        self.signatures.selection.clear_marks()
+        self.console.refresher.narrow(dead_only(where))
+        self.look_at_jobs()
+        self.signatures.repaint()
+
+    @on(Table.Moved)
+    def follow(self, message: Table.Moved) -> None:
+        """The panes behind a table show what its cursor stands on."""
+        if message.table_id == "signatures":
+            self.look_at_jobs()
+        self.look_at_detail()
+
+    def pane_entered(self, pane: Pane) -> None:
+        """The detail is about what the focused table's cursor stands on."""
+        super().pane_entered(pane)
+        self.look_at_detail()
+
+    def look_at_jobs(self) -> None:
+        """List the jobs of the signature under the cursor, unless the screen shows no list."""
+        group = self.signatures.selection.row
+        if group is not None and (not self.narrow or self.stage != "home"):
+            self.jobs.look_at(dead_of(group.signature, self.signatures.where), group.count)
+
+    def look_at_detail(self) -> None:
+        """Show what stands behind the cursor."""
+        detail = self.query_one(Detail)
+        pane = self.pane
+        if pane is detail:
+            detail.refresh_if_changed()
+            return
+        if isinstance(pane, RunningTable) and pane.selection.row is not None:
+            detail.about(Subject(pane.selection.row.id))
+        elif pane is self.jobs and self.jobs.selection.row is not None:
+            detail.about(Subject(self.jobs.selection.row.id))
+        elif (group := self.signatures.selection.row) is not None:
+            detail.about(Subject(group.sample_id, group))
+        else:
+            detail.about(Subject())
+
+    def do_open(self) -> None:
+        """From signatures to jobs, from jobs to the job."""
+        pane = self.pane
+        if isinstance(pane, SignatureTable):
+            self.enter("jobs")
+            self.look_at_jobs()
+        elif isinstance(pane, QueueTable):
+            self.open_queue(pane)
+        elif isinstance(pane, JobTable | RunningTable):
+            self.look_at_detail()
+            self.enter("detail")

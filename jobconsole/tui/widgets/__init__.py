@@ -1,0 +1,1 @@
+"""Widgets that draw by lines; each file holds one."""

@@ -1,0 +1,134 @@
+"""The line in which a filter is written; lists narrow as one types."""
+
+from __future__ import annotations
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.message import Message
+from textual.timer import Timer
+from textual.widgets import Input
+
+from jobconsole.core.columns import Span
+from jobconsole.tui.drawing.spans import Line
+from jobconsole.tui.widgets.lines import LineWidget
+from queue_core.errors import FilterError
+from queue_core.filters import Filter, parse
+
+PAUSE_SECONDS = 0.15
+"""How long the keys must rest before the list is read again."""
+
+
+class _Words(LineWidget):
+    """A few words beside the input."""
+
+    def __init__(self, words: Span, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._words = words
+
+    def lines(self, width: int, height: int) -> list[Line]:
+        """The words."""
+        return [(self._words,)]
+
+    def put(self, words: Span) -> None:
+        """Show other words."""
+        self._words = words
+        self.repaint()
+
+
+class FilterLine(Horizontal):
+    """Hidden until `open`. While what stands there cannot be understood, the filter before it holds."""
+
+    class Changed(Message):
+        """A filter was written that can be understood."""
+
+        def __init__(self, where: Filter, text: str) -> None:
+            super().__init__()
+            self.where = where
+            self.text = text
+
+    class Closed(Message):
+        """The line has been left."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        # the text of the filter that holds
+        self.text = ""
+        self.where = Filter()
+        self._timer: Timer | None = None
+
+    def compose(self) -> ComposeResult:
+        """A slash, the input, and what is wrong with it."""
+        yield _Words((" / ", "key"), id="filter-slash")
+        yield Input(placeholder="type:x  queue:y  err:~smtp  age:<1h  payload.user.id=7  !tag:z", compact=True)
+        yield _Words(("", "text"), id="filter-words")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has the focus."""
+        return self.has_class("-on")
+
+    def open(self) -> None:
+        """Show the line and write in it."""
+        self.screen.add_class("-filtering")
+        self.add_class("-on")
+        self.query_one(Input).focus()
+        self._words(("Enter keeps, Esc clears", "muted"))
+
+    def clear(self) -> None:
+        """Take the filter away."""
+        self.query_one(Input).value = ""
+        self._apply("")
+
+    def cancel(self) -> None:
+        """Take the filter away and leave the line."""
+        self.clear()
+        self._close()
+
+    def hold(self, where: Filter, text: str) -> None:
+        """Filter by this; `text` is what it would be written as, and harmless to show."""
+        with self.query_one(Input).prevent(Input.Changed):
+            self.query_one(Input).value = text
+        self.text, self.where = text, where
+        self.post_message(self.Changed(where, text))
+
+    @on(Input.Changed)
+    def wait_for_rest(self, event: Input.Changed) -> None:
+        """Apply what is written once the keys rest."""
+        event.stop()
+        if self._timer is not None:
+            self._timer.stop()
+        self._timer = self.set_timer(PAUSE_SECONDS, lambda: self._apply(self.query_one(Input).value))
+
+    @on(Input.Submitted)
+    def keep(self, event: Input.Submitted) -> None:
+        """Apply what is written and leave the line, unless it cannot be understood."""
+        event.stop()
+        if self._apply(event.value):
+            self._close()
+
+    def on_descendant_blur(self, event: events.DescendantBlur) -> None:
+        if self.is_open:
+            self._close()
+
+    def _close(self) -> None:
+        self.remove_class("-on")
+        self.screen.remove_class("-filtering")
+        self.post_message(self.Closed())
+
+    def _apply(self, text: str) -> bool:
+        if self._timer is not None:
+            self._timer.stop()
+        try:
+            where = parse(text)
+        except FilterError as error:
+            self._words((str(error), "warn"))
+            return False
+        self._words(("Enter keeps, Esc clears", "muted"))
+        if text.strip() != self.text:
+            self.text, self.where = text.strip(), where
+            self.post_message(self.Changed(where, self.text))
+        return True
+
+    def _words(self, words: Span) -> None:
+        self.query_one("#filter-words", _Words).put(words)

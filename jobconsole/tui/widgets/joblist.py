@@ -1,0 +1,182 @@
+"""A list of jobs over a window of pages, for the dead of one signature or for all jobs."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+from textual.message import Message
+
+from jobconsole.core.columns import Column, Spans
+from jobconsole.core.humanize import exact, plural
+from jobconsole.core.listing import Window
+from jobconsole.core.operations import Target, Verb, dead_only, unfinished_only
+from jobconsole.core.rows import JobLine
+from jobconsole.core.selection import Selection
+from jobconsole.tui.background import replace
+from jobconsole.tui.widgets.table import MarkTable
+from queue_core.errors import QueueCoreError
+from queue_core.filters import Filter
+from queue_core.inspection import CHANGES_FROM
+
+NEW_SECONDS = 3.0
+"""How long a row that has just come in is marked."""
+_PAST = {"retry": "retried", "delete": "deleted", "cancel": "cancelled"}
+
+
+class JobTable(MarkTable[JobLine]):
+    """Jobs by the time of their last change. The cursor is on an id; pages are read as one comes to them."""
+
+    class Read(Message, bubble=False):
+        """A window has been read; `problem` says why not."""
+
+        def __init__(self, window: Window, problem: str = "") -> None:
+            super().__init__()
+            self.window = window
+            self.problem = problem
+
+    def __init__(self, columns: Sequence[Column[JobLine]], title: str, *, id: str | None = None) -> None:
+        super().__init__(columns, Selection(lambda job: job.id), id=id)
+        self.title = title
+        self.window: Window | None = None
+        # how many there are as far as somebody else knows
+        self.total: int | None = None
+        # the filter as it was written, where this list is narrowed by itself
+        self.filter_text = ""
+        self._seen: dict[str, float] = {}
+
+    @property
+    def where(self) -> Filter:
+        """What the list is narrowed to."""
+        return self.window.where if self.window else Filter()
+
+    def heading(self) -> Spans:
+        """Title with how many there are."""
+        window, shown = self.window, len(self.selection.rows)
+        if window is None or not window.loaded:
+            return ((self.title, "title"), ("  reading ..." if window else "", "muted"))
+        known = self.total if self.total is not None and self.total > shown else shown
+        more = "" if window.complete or self.total is not None else "+"
+        full = f", the first {exact(shown)} shown: narrow with /" if window.full else ""
+        return ((self.title, "title"), (f"  {exact(known)}{more} {'job' if known == 1 else 'jobs'}{full}", "muted"))
+
+    def note(self) -> Spans:
+        """What is marked, and what came in above."""
+        selection = self.selection
+        if selection.everything:
+            return (("all that match are marked", "warn"),)
+        if selection.marks:
+            return ((f"{exact(len(selection.marks))} marked", "warn"),)
+        if selection.above:
+            return ((f"{self.console.glyphs.up} {exact(selection.above)} newer", "accent"),)
+        return ((f"/{self.filter_text}", "accent"),) if self.filter_text else ()
+
+    def look_at(self, where: Filter, total: int | None = None) -> None:
+        """Show another list, or the same with another total."""
+        self.total = total
+        if self.window is None or self.window.where != where:
+            self.window = Window(where)
+            self.selection.reset()
+            self._seen.clear()
+            self.repaint()
+            self.read()
+
+    def read(self) -> None:
+        """Read what is shown again; a read that is under way for another list is given up."""
+        if self.window is not None:
+            replace(self, f"read-{self.id}", self._read, self.window)
+
+    def read_more(self) -> None:
+        """Read the next page when the screen comes near the end of what is loaded."""
+        last = self.selection.top + self.visible_rows
+        if self.window is not None and self.window.loaded and self.window.wants(last):
+            replace(self, f"more-{self.id}", self._more, self.window)
+
+    async def _read(self, window: Window) -> None:
+        try:
+            await self.console.refresher.again(window, self.selection.top)
+        except QueueCoreError as error:
+            self.post_message(self.Read(window, str(error)))
+        else:
+            self.post_message(self.Read(window))
+
+    async def _more(self, window: Window) -> None:
+        try:
+            await self.console.refresher.more(window)
+        except QueueCoreError as error:
+            self.post_message(self.Read(window, str(error)))
+        else:
+            self.post_message(self.Read(window))
+
+    def on_job_table_read(self, message: Read) -> None:
+        if message.window is not self.window:
+            return
+        if message.problem:
+            self.empty = message.problem
+            self.repaint()
+            return
+        self.empty = "nothing matches" if self.where.terms else "no jobs"
+        now = time.monotonic()
+        first = not self._seen
+        self._seen = {job.id: self._seen.get(job.id, 0.0 if first else now) for job in self.window.rows}
+        self.show(self.window.rows)
+
+    def is_new(self, row: JobLine) -> bool:
+        """A row is marked for a moment after it came in."""
+        return time.monotonic() - self._seen.get(row.id, 0.0) < NEW_SECONDS
+
+    def move_to(self, place: int) -> None:
+        super().move_to(place)
+        self.read_more()
+
+    def forget(self, ids: Sequence[str]) -> None:
+        """Take jobs out that were just changed by this console."""
+        if self.window is not None:
+            self.selection.expect_gone(ids)
+            self.window.forget(frozenset(ids))
+            self.show(self.window.rows)
+
+    def target(self, verb: Verb) -> Target | None:
+        """Everything that matches, the marked jobs, or the one under the cursor."""
+        selection = self.selection
+        if selection.everything:
+            where = unfinished_only(self.where) if verb == "cancel" else dead_only(self.where)
+            facts = (("filter", self.filter_text),) if self.filter_text else ()
+            return Target("everything that matches", wheres=(where,), about=self.total, facts=facts)
+        rows = list(selection.marks.values()) or ([selection.row] if selection.row else [])
+        if not rows:
+            return None
+        label = plural(len(rows), "marked job") if selection.marks else f"{rows[0].type} {rows[0].id}"
+        ids = tuple(row.id for row in rows)
+        return Target(label, ids=ids, about=len(ids), keys=ids, facts=_facts(rows))
+
+    def refuses(self, action: str) -> str:
+        """Why an action makes no sense on this row."""
+        if action not in CHANGES_FROM or self.selection.marks or self.selection.everything:
+            return ""
+        row = self.selection.row
+        if row is None:
+            return self.nothing()
+        if row.status in CHANGES_FROM[action]:
+            return ""
+        states = " and ".join(sorted(CHANGES_FROM[action]))
+        return f"this job is {row.status}; only {states} jobs can be {_PAST[action]}"
+
+    def do_copy(self) -> None:
+        """Copy the job's id."""
+        if self.selection.row is not None:
+            self.console.copy(self.selection.row.id)
+
+
+def _facts(rows: list[JobLine]) -> tuple[tuple[str, str], ...]:
+    """What one wants to know before going on."""
+    types = Counter(row.type for row in rows).most_common(5)
+    queues = sorted({row.queue for row in rows})
+    errors = Counter(row.error for row in rows if row.error).most_common(1)
+    facts = [
+        ("types", ", ".join(f"{name} {exact(number)}" for name, number in types)),
+        ("queues", ", ".join(queues[:5])),
+        *(("error", error) for error, _ in errors),
+    ]
+    return tuple(facts)

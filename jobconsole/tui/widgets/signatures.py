@@ -1,0 +1,104 @@
+"""Dead letters by error: one line for each signature."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import ClassVar
+
+from jobconsole.core.columns import SIGNATURES, Spans
+from jobconsole.core.humanize import exact, moment_of, plural
+from jobconsole.core.operations import Target, Verb, dead_of
+from jobconsole.core.ordering import held_order
+from jobconsole.core.selection import Selection
+from jobconsole.tui.widgets.table import MarkTable
+from queue_core.filters import Filter
+from queue_core.inspection import SignatureInfo
+
+NEW_SECONDS = 5.0
+"""How long a signature that has just appeared is marked."""
+
+
+class SignatureTable(MarkTable[SignatureInfo]):
+    """Groups of dead jobs. Their order stays as it is while one looks; it is made anew with `r`."""
+
+    NEVER: ClassVar[dict[str, str]] = {"cancel": "dead jobs cannot be cancelled; D moves them to the trash"}
+
+    empty = "no dead letters"
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(SIGNATURES, Selection(lambda info: info.signature), id=id)
+        self.where = Filter()
+        self.filter_text = ""
+        self._seen: dict[str, float] = {}
+
+    def heading(self) -> Spans:
+        """Title with the sums."""
+        rows = self.selection.rows
+        jobs = sum(info.count for info in rows)
+        return (("Dead letters", "title"), (f"  {plural(len(rows), 'signature')} · {plural(jobs, 'job')}", "muted"))
+
+    def note(self) -> Spans:
+        """The filter, or what is marked."""
+        if self.selection.marks:
+            return ((f"{len(self.selection.marks)} marked", "warn"),)
+        return ((f"/{self.filter_text}", "accent"),) if self.filter_text else (("by growth", "muted"),)
+
+    def take(self, fresh: tuple[SignatureInfo, ...], anew: bool = False) -> None:
+        """Show groups as they were just read; `anew` sorts them as they came."""
+        now = time.monotonic()
+        first = not self._seen
+        for info in fresh:
+            self._seen.setdefault(info.signature, 0.0 if first else now)
+        old = [] if anew else [info.signature for info in self.selection.rows]
+        # Only what is on screen keeps its place: the cursor stays on its signature anyway.
+        self.show(held_order(fresh, old, lambda info: info.signature), follow=False)
+
+    def is_new(self, row: SignatureInfo) -> bool:
+        """A signature is marked for a moment after it appeared."""
+        return time.monotonic() - self._seen.get(row.signature, 0.0) < NEW_SECONDS
+
+    def target(self, verb: Verb) -> Target | None:
+        """The marked groups, or the one under the cursor."""
+        selection = self.selection
+        chosen = list(selection.rows) if selection.everything else list(selection.marks.values())
+        if not chosen and selection.row is not None:
+            chosen = [selection.row]
+        if not chosen:
+            return None
+        label = chosen[0].title if len(chosen) == 1 else f"{exact(len(chosen))} signatures"
+        return Target(
+            label=label,
+            wheres=tuple(dead_of(info.signature, self.where) for info in chosen),
+            about=sum(info.count for info in chosen),
+            keys=tuple(info.signature for info in chosen),
+            facts=self._facts(chosen),
+        )
+
+    def _facts(self, chosen: list[SignatureInfo]) -> tuple[tuple[str, str], ...]:
+        """What one wants to know before going on."""
+        now = self.console.model.now
+        types: Counter[str] = Counter()
+        for info in chosen:
+            types.update(dict(info.types))
+        first, last = min(info.first_seen for info in chosen), max(info.last_seen for info in chosen)
+        hints = [hint for info in chosen if (hint := self.console.hint_for(info))]
+        facts = [
+            ("types", ", ".join(f"{name} {exact(number)}" for name, number in types.most_common(5))),
+            ("queues", ", ".join(sorted({queue for info in chosen for queue in info.queues}))),
+            ("died", f"from {moment_of(first, now)} to {moment_of(last, now)}"),
+            *(("filter", text) for text in [self.filter_text] if text),
+            *(("repair", hint) for hint in hints[:1]),
+        ]
+        return tuple(facts)
+
+    def refuses(self, action: str) -> str:
+        """Why an action makes no sense on this row."""
+        if action in {"retry", "delete"}:
+            return "" if self.selection.marks or self.selection.row else self.nothing()
+        return ""
+
+    def do_copy(self) -> None:
+        """Copy the signature."""
+        if self.selection.row is not None:
+            self.console.copy(self.selection.row.signature)

@@ -1,0 +1,191 @@
+"""A table of rows whose cursor and marks hold on to ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+from textual import events
+from textual.message import Message
+
+from jobconsole.core.columns import GAP, Column, Moment, Spans, fit_columns
+from jobconsole.core.selection import Selection
+from jobconsole.tui.drawing.spans import Line, fit, grounded
+from jobconsole.tui.widgets.pane import Extent, Pane
+
+T = TypeVar("T")
+
+GUTTER = 3
+"""Cells before the first column: cursor, mark, blank."""
+WHEEL = 3
+"""Rows that one notch of a mouse wheel moves."""
+
+
+class Table(Pane, Generic[T]):
+    """Rows in columns of fixed width under a line of titles."""
+
+    # what stands there when there are no rows
+    empty = "nothing here"
+    # whether the cursor shows while the focus is elsewhere: where it says what another pane shows
+    cursor_always = True
+
+    class Moved(Message):
+        """The cursor stands on another row, or the row under it is another one."""
+
+        def __init__(self, table_id: str) -> None:
+            super().__init__()
+            self.table_id = table_id
+
+    def __init__(self, columns: Sequence[Column[T]], selection: Selection[T], *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.columns = columns
+        self.selection = selection
+
+    @property
+    def visible_rows(self) -> int:
+        """How many rows fit under the titles."""
+        return max(0, self.inner_height - 1)
+
+    def extent(self) -> Extent | None:
+        """Which rows are shown."""
+        return Extent(self.selection.top, self.visible_rows, len(self.selection.rows))
+
+    def body(self, width: int, height: int) -> list[Line]:
+        """Titles and the rows in view."""
+        fitted = fit_columns(self.columns, width - GUTTER)
+        selection = self.selection
+        moment = self.console.moment()
+        if not selection.rows:
+            empty = self.empty if self.console.model.snapshot is not None else "nothing was read yet"
+            return [self._titles(fitted, width), (), (("   " + empty, "muted"),)]
+        rows = selection.rows[selection.top : selection.top + self.visible_rows]
+        return [
+            self._titles(fitted, width),
+            *(self._row(selection.top + y, row, fitted, moment, width) for y, row in enumerate(rows)),
+        ]
+
+    def show(self, rows: Sequence[T], follow: bool | None = None) -> None:
+        """Take new rows; a table without the focus follows the top of its list."""
+        before = self.selection.key
+        self.selection.show(rows, not self.has_focus if follow is None else follow)
+        self.selection.scroll(self.visible_rows, still=True)
+        self.repaint()
+        if self.selection.key != before:
+            self.post_message(self.Moved(self.id or ""))
+
+    def move(self, step: int) -> None:
+        """Move the cursor by some rows."""
+        self.move_to(self.selection.place + step)
+
+    def move_to(self, place: int) -> None:
+        """Move the cursor to a row."""
+        before = self.selection.key
+        self.selection.move_to(place)
+        self.selection.scroll(self.visible_rows)
+        self.repaint()
+        if self.selection.key != before:
+            self.post_message(self.Moved(self.id or ""))
+
+    def nothing(self) -> str:
+        """Why there is nothing under the cursor."""
+        return "that row is gone: move the cursor to choose another" if self.selection.adrift else "nothing is chosen"
+
+    def do_up(self) -> None:
+        """One row up."""
+        self.move(-1)
+
+    def do_down(self) -> None:
+        """One row down."""
+        self.move(1)
+
+    def do_page_up(self) -> None:
+        """One page up."""
+        self.move(-max(1, self.visible_rows - 1))
+
+    def do_page_down(self) -> None:
+        """One page down."""
+        self.move(max(1, self.visible_rows - 1))
+
+    def do_half_up(self) -> None:
+        """Half a page up."""
+        self.move(-max(1, self.visible_rows // 2))
+
+    def do_half_down(self) -> None:
+        """Half a page down."""
+        self.move(max(1, self.visible_rows // 2))
+
+    def do_top(self) -> None:
+        """To the first row."""
+        self.move_to(0)
+
+    def do_bottom(self) -> None:
+        """To the last row that is loaded."""
+        self.move_to(len(self.selection.rows) - 1)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        event.stop()
+        self.move(WHEEL)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        event.stop()
+        self.move(-WHEEL)
+
+    def on_click(self, event: events.Click) -> None:
+        row = event.y - 2
+        if 0 <= row < self.visible_rows and self.selection.top + row < len(self.selection.rows):
+            self.move_to(self.selection.top + row)
+            if event.chain == 2:
+                self.console.perform("open")
+
+    def on_resize(self) -> None:
+        self.selection.scroll(self.visible_rows)
+        super().on_resize()
+
+    def is_new(self, row: T) -> bool:
+        """Return whether a row has just come in."""
+        return False
+
+    def _titles(self, fitted: list[tuple[Column[T], int]], width: int) -> Line:
+        spans: list[tuple[str, str]] = [(" " * GUTTER, "faint")]
+        for index, (column, size) in enumerate(fitted):
+            spans += [(" " * GAP, "faint")] if index else []
+            spans += fit(((column.title, "faint"),), size, column.right, fill="faint")
+        return fit(spans, width)
+
+    def _row(self, place: int, row: T, fitted: list[tuple[Column[T], int]], moment: Moment, width: int) -> Line:
+        selection = self.selection
+        here = place == selection.place and (self.has_focus or self.cursor_always)
+        spans: list[tuple[str, str]] = list(self._gutter(row, here))
+        for index, (column, size) in enumerate(fitted):
+            spans += [(" " * GAP, "text")] if index else []
+            spans += fit(column.value(row, moment), size, column.right, ellipsis=moment.glyphs.ellipsis)
+        line = fit(spans, width)
+        return grounded(line, "cursor" if self.has_focus else "off") if here else line
+
+    def _gutter(self, row: T, here: bool) -> Spans:
+        glyphs, selection = self.console.glyphs, self.selection
+        cursor = " " if not here else glyphs.adrift if selection.adrift else glyphs.cursor
+        key = selection.key_of(row)
+        if selection.is_marked(key):
+            return ((cursor, "accent"), (glyphs.mark, "warn"), (" ", "text"))
+        return ((cursor, "accent"), (glyphs.new if self.is_new(row) else " ", "good"), (" ", "text"))
+
+
+class MarkTable(Table[T]):
+    """A table whose rows can be marked."""
+
+    def do_mark(self) -> None:
+        """Mark or unmark this row and go on to the next."""
+        self.selection.toggle_mark()
+        self.move(1)
+        self.repaint()
+
+    def do_mark_all(self) -> None:
+        """Mark everything that matches."""
+        self.selection.everything = True
+        self.repaint()
+
+    def do_clear_marks(self) -> None:
+        """Unmark everything."""
+        self.selection.clear_marks()
+        self.repaint()

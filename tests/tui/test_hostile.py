@@ -1,0 +1,60 @@
+"""Text of jobs is an attacker's: nothing of it reaches the terminal raw, and no markup in it ends the console."""
+
+from __future__ import annotations
+
+import pytest
+
+from queue_core.text import storable
+from tests.conformance.making import failure
+from tests.conformance.world import World
+from tests.tui.conftest import Sit
+from tests.tui.scenes import dead
+from tests.tui.seat import NARROW, WIDE, Seat
+
+EVIL = (
+    "boom [/foo] [bold]x[/bold] \x1b]0;owned\x07\x1b[2J\x9b31m \u202eevil\u200b [@click=app.quit]go[/] \x00 "
+    "日本語 \U0001f469\u200d\U0001f467 e\u0301"
+)
+FORBIDDEN = {chr(code) for code in (*range(32), *range(0x7F, 0xA0), 0x202E, 0x200B)} - {"\n"}
+
+
+def assert_harmless(seat: Seat) -> None:
+    """Nothing on the screen controls a terminal."""
+    text = seat.text()
+    assert not [text[max(0, at - 40) : at + 20] for at, char in enumerate(text) if char in FORBIDDEN]
+    assert all(strip.cell_length == seat.app.size.width for strip in seat.app.screen._compositor.render_strips())
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE], ids=["80x24", "200x50"])
+async def test_hostile_text_everywhere(sit: Sit, world: World, size: tuple[int, int]) -> None:
+    text = storable(EVIL)
+    trace = (
+        f'Traceback (most recent call last):\n  File "/srv/{text}.py", line 1, in {text}\n    {text}\n{text}: {text}\n'
+    )
+    why = failure(text, exception=text, traceback=trace, signature="eeeeeeeeeeee", title=text)
+    given = {"type": text, "queue": text, "tags": (text,), "payload": '{"[red]": "\\u001b[2J\\u202e [/x]"}'}
+    await dead(world, 3, why, **given)
+    claim = await world.running(**given)
+    await world.beat(types=(text,), queues=(text,), host=text, version=text)
+    async with sit(size, hints=[f"{text}: {text}"]) as seat:
+        await seat.ready()
+        await seat.until("boom [/foo]")
+        for keys in (
+            "tab tab tab", "enter", "enter", "]", "]", "t", "R", "escape", "escape", "2", "tab", "X", "escape", "enter",
+            "escape", "3", "space", "D", "escape", "question_mark", "escape", "y", "P", "slash", "escape",
+        ):  # fmt: skip
+            await seat.press(*keys.replace("]", "right_square_bracket").split())
+            assert_harmless(seat)
+        seat.app.say(text, "warn")
+        await seat.pilot.pause()
+        assert_harmless(seat)
+    assert claim.id
+
+
+async def test_hostile_text_in_the_filter(sit: Sit, buried: dict[str, list[str]]) -> None:
+    async with sit() as seat:
+        await seat.ready()
+        await seat.press("slash", *"[/foo]", "enter")
+        await seat.until("0 signatures")
+        assert "/[/foo]" in seat.text()
+        assert_harmless(seat)

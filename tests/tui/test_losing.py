@@ -1,0 +1,119 @@
+"""A server is lost and comes back: the picture stays, the banner says what and since when, nothing ends."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from jobconsole.core.connection import Connection
+from jobconsole.embedded.servers import EmbeddedServers
+from jobconsole.tui.app import ConsoleApp
+from queue_core import JobQueue
+from queue_core.stores.postgres.migrate import migrate
+from tests.conformance.world import World
+from tests.tui.scenes import dead, night, smtp
+from tests.tui.seat import NARROW, WIDE, Seat, seated
+
+SIZES = pytest.mark.parametrize("size", [NARROW, WIDE], ids=["80x24", "200x50"])
+
+
+async def _nothing(seconds: float) -> None:
+    raise NotImplementedError
+
+
+def queue(servers: EmbeddedServers) -> JobQueue:
+    """Return a queue on these servers."""
+    return JobQueue(postgres=servers.postgres_url, redis=servers.redis_url, prefix="lost:")
+
+
+@pytest.fixture
+async def servers(own_servers: EmbeddedServers) -> EmbeddedServers:
+    """Private servers on which a night has passed."""
+    await asyncio.to_thread(migrate, own_servers.postgres_url)
+    async with queue(own_servers) as jobs:
+        await jobs.store.lead("upkeep", "leader", 60.0)
+        world = World(jobs.store, jobs.inspector, _nothing)
+        await night(world)
+        await world.close()
+    return own_servers
+
+
+def console(servers: EmbeddedServers) -> ConsoleApp:
+    """Return a console over these servers that opens its own connection."""
+    return ConsoleApp(Connection(lambda: queue(servers)))
+
+
+async def look(seat: Seat) -> None:
+    """Wait for the first whole picture."""
+    await seat.ready()
+    await seat.until("3 signatures · 10 jobs")
+
+
+@SIZES
+async def test_postgres_goes_and_comes_back(servers: EmbeddedServers, size: tuple[int, int]) -> None:
+    async with seated(console(servers), size) as seat:
+        await look(seat)
+        await asyncio.to_thread(servers.postgres.kill)
+        await seat.until("POSTGRES LOST since")
+        await seat.until("keys that change are off")
+        assert "TimeoutError" in seat.text(), "the last picture stays"
+        assert seat.app.palette.faded
+        await seat.press("R")
+        await seat.until("retry is off: postgres cannot be reached")
+        await seat.press("j", "2", "3", "1")
+        assert seat.app.is_running
+        await asyncio.to_thread(servers.postgres.start)
+        await seat.until("LIVE", but="LOST")
+        assert not seat.app.palette.faded
+        await seat.press("R")
+        await seat.until("Retry dead jobs")
+
+
+async def test_redis_goes_and_the_picture_goes_on(servers: EmbeddedServers) -> None:
+    async with queue(servers) as jobs, seated(console(servers)) as seat:
+        await look(seat)
+        await asyncio.to_thread(servers.redis.kill)
+        await seat.until("REDIS LOST since")
+        assert "postgres is read each second instead" in seat.text()
+        world = World(jobs.store, jobs.inspector, _nothing)
+        await dead(world, 2, smtp(), type="send_email", queue="mail")
+        await seat.until("3 signatures · 12 jobs")
+        await seat.press("R", "enter")
+        await seat.until("retried 7 jobs")
+        await asyncio.to_thread(servers.redis.start)
+        await seat.until("LIVE", but="LOST")
+        await world.close()
+
+
+async def test_a_server_that_hangs_is_lost_too(servers: EmbeddedServers) -> None:
+    async with seated(console(servers)) as seat:
+        await look(seat)
+        await asyncio.to_thread(servers.postgres.pause)
+        await seat.until("POSTGRES LOST since")
+        await seat.press("j", "k")
+        await asyncio.to_thread(servers.postgres.resume)
+        await seat.until("LIVE", but="LOST")
+
+
+async def test_a_console_may_start_before_its_servers(servers: EmbeddedServers) -> None:
+    await asyncio.to_thread(servers.postgres.stop)
+    async with seated(console(servers)) as seat:
+        await seat.until("POSTGRES cannot be used, trying each second")
+        await seat.press("R")
+        await seat.until("retry is off: postgres cannot be reached")
+        await asyncio.to_thread(servers.postgres.start)
+        await seat.until("3 signatures · 10 jobs")
+
+
+async def test_a_loss_while_a_sheet_is_open_changes_nothing(servers: EmbeddedServers) -> None:
+    async with seated(console(servers)) as seat:
+        await look(seat)
+        await seat.press("R")
+        await seat.until("Retry 5 jobs")
+        await asyncio.to_thread(servers.postgres.kill)
+        await seat.until(lambda: not seat.app.connection.usable)
+        await seat.press("enter")
+        await seat.until("retry is off: postgres cannot be reached")
+        await asyncio.to_thread(servers.postgres.start)
+        await seat.until("3 signatures · 10 jobs", but="LOST")
