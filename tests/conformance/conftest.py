@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -25,6 +26,20 @@ def shared_database(servers: SessionServers, migrated_template: str) -> Iterator
 def empty_store_url(shared_database: str) -> Iterator[str]:
     """The migrated database with nothing in it."""
     with emptied(shared_database) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def workers_database(servers: SessionServers, migrated_template: str) -> Iterator[str]:
+    """Another one for the tests with workers: one that a failing test leaves running disturbs no other tests."""
+    with fresh_database(servers.postgres_url, migrated_template) as url:
+        yield url
+
+
+@pytest.fixture
+def empty_workers_url(workers_database: str) -> Iterator[str]:
+    """The migrated database of tests with workers, with nothing in it."""
+    with emptied(workers_database) as url:
         yield url
 
 
@@ -65,5 +80,8 @@ def mode_settings(request: pytest.FixtureRequest) -> JobsSettings:
 @pytest.fixture
 async def jobs(mode_settings: JobsSettings) -> AsyncIterator[JobQueue]:
     """An open queue object of the mode under test, with its delivery, and nothing in it."""
+    before = set(threading.enumerate())
     async with JobQueue(settings=mode_settings) as jobs:
         yield jobs
+    left = [thread.name for thread in set(threading.enumerate()) - before if thread.name == "heartbeat"]
+    assert left == [], "a worker has ended and its heartbeat goes on"

@@ -159,7 +159,7 @@ def settings_of(mode: str, request: pytest.FixtureRequest) -> JobsSettings:
     redis = RedisSettings(url=request.getfixturevalue("redis_url"), prefix=request.getfixturevalue("redis_prefix"))
     if mode == "redis":
         return JobsSettings(queue_backend="redis", redis=redis)
-    postgres = PostgresSettings(url=request.getfixturevalue("empty_store_url"))
+    postgres = PostgresSettings(url=request.getfixturevalue("empty_workers_url"))
     if mode == "postgres":
         return JobsSettings(queue_backend="postgres", postgres=postgres)
     return JobsSettings(queue_backend="redis", postgres=postgres, redis=redis)

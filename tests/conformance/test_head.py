@@ -70,7 +70,7 @@ async def test_a_queue_that_is_not_there(world: World) -> None:
 
 
 async def test_queues_apart(world: World) -> None:
-    await world.beat(types=(TYPE,))
+    await world.beat(types=(TYPE,), queues=(QUEUE, "other"))
     job_id, other = await world.insert(), await world.insert(queue="other")
     assert await head(world) == [job_id]
     assert await head(world, queue="other") == [other]

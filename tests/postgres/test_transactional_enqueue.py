@@ -48,7 +48,7 @@ async def test_it_commits_with_the_callers_work_and_runs(jobs: JobQueue, postgre
 
 async def test_it_goes_with_the_callers_work(jobs: JobQueue, postgres_url: str) -> None:
     async with await psycopg.AsyncConnection.connect(postgres_url) as connection:
-        with pytest.raises(RolledBack):
+        with pytest.raises(RolledBack):  # noqa: PT012  the block is the transaction
             async with connection.transaction():
                 handles = await jobs.enqueue_many("anything", [{"n": 1}, {"n": 2}], connection=connection)
                 raise RolledBack

@@ -59,6 +59,8 @@ def parameters(statement: str, group: Sequence[Outcome]) -> dict[str, Any]:
         common |= {
             "retry": plain_array("t" if outcome.kind == "retrying" else "f" for outcome in group),
             "delay": plain_array(outcome.delay for outcome in group),
+            "anew": plain_array("t" if outcome.anew else "f" for outcome in group),
+            "run_at": plain_array("NULL" if outcome.run_at is None else outcome.run_at for outcome in group),
         }
     return common
 

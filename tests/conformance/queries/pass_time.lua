@@ -3,8 +3,8 @@
 -- ARGV: 1 microseconds
 local by = tonumber(ARGV[1])
 local TIMES = {'created_at', 'updated_at', 'run_at', 'started_at', 'completed_at', 'lease_expires_at', 'trashed_at'}
-local UNITS = {scheduled = 1000, retrying = 1000, running = 1000, unfinished = 1, completed = 1, cancelled = 1, dlq = 1,
-  trash = 1, seen = 1}
+local BY_TIME = {scheduled = true, retrying = true, running = true, unfinished = true, completed = true,
+  cancelled = true, dlq = true, trash = true, seen = true}
 local function earlier(text)
   return string.format('%.0f', math.max(0, tonumber(text) - by))
 end
@@ -37,9 +37,9 @@ for _, key in ipairs(KEYS) do
   local name = string.match(key, '}:([a-z_]+)') or string.match(key, ':([a-z]+)$')
   if name == 'job' then
     shift_hash(key)
-  elseif UNITS[name] then
+  elseif BY_TIME[name] then
     for _, member in ipairs(redis.call('ZRANGE', key, 0, -1)) do
-      redis.call('ZINCRBY', key, string.format('%.0f', -by / UNITS[name]), member)
+      redis.call('ZINCRBY', key, string.format('%.0f', -by), member)
     end
   elseif name == 'minutes' or name == 'deaths' then
     shift_minutes(key)

@@ -116,6 +116,7 @@ def claim_parameters(queue_id: int, ids: Sequence[str] | None = None, **given: A
         "queue_id": queue_id,
         "types": text_array([TYPE]),
         "limit": 100,
+        "begin": 100,
         "worker": WORKER,
         "lease": LEASE,
     } | given
@@ -135,6 +136,7 @@ def beat_parameters(claims: Sequence[Claim], **given: Any) -> dict[str, Any]:
         "token": plain_array(claim.token for claim in claims),
         "progress": plain_array(None for _ in claims),
         "message": text_array("" for _ in claims),
+        "begun": plain_array("t" for _ in claims),
         "lease": LEASE,
         "worker": WORKER,
         "host": "host-1",

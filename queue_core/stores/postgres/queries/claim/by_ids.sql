@@ -13,8 +13,10 @@ WITH soft AS MATERIALIZED (
      LIMIT %(limit)s
        FOR NO KEY UPDATE OF j SKIP LOCKED
 ), numbered AS MATERIALIZED (
-    SELECT c.*, e.epoch::bigint << 40 | nextval('lease_seq') AS token, row_number() OVER (ORDER BY c.rank) AS place
-      FROM candidate c, lease_epoch_live e
+    SELECT c.*, (SELECT epoch FROM lease_epoch_live)::bigint << 40 | nextval('lease_seq') AS token,
+           row_number() OVER (ORDER BY c.rank) AS place
+      FROM candidate c
+     WHERE EXISTS (SELECT FROM lease_epoch_live)
 ), leased AS (
     INSERT INTO leases (id, token, queue_id, worker, started_at, expires_at, begun)
     SELECT n.id, n.token, %(queue_id)s, %(worker)s, now(), now() + make_interval(secs => %(lease)s), n.place <= %(begin)s

@@ -1,16 +1,23 @@
--- Move running jobs whose lease still holds to dead.
+-- Move running jobs whose lease still holds to dead. Locks, fence and look-ups are those of settle/finish.
 WITH input AS MATERIALIZED (
     SELECT *
       FROM unnest(%(id)s::uuid[], %(token)s::bigint[], %(run_us)s::bigint[], %(kind)s::text[], %(exception)s::text[],
                   %(message)s::text[], %(traceback)s::text[], %(signature)s::text[], %(title)s::text[], %(summary)s::text[])
-           AS i (id, token, run_us, kind, exception, message, traceback, signature, title, summary)
-), gone AS (
-    DELETE FROM jobs j USING input i, leases l
-     WHERE j.id = i.id AND l.id = i.id AND l.token = i.token AND j.last_token < i.token
-    RETURNING j.*, i.token, i.run_us, i.kind, i.exception, i.message AS said, i.traceback, i.signature, i.title, i.summary,
-              l.worker, l.started_at, l.progress, l.message
+           AS i (id, token, run_us, kind, exception, said, traceback, signature, title, summary)
+), held AS MATERIALIZED (
+    SELECT j.*, i.token, i.run_us, i.kind, i.exception, i.said, i.traceback, i.signature, i.title, i.summary, l.worker,
+           l.started_at, l.progress, l.message
+      FROM input i
+     CROSS JOIN LATERAL (SELECT * FROM leases l WHERE l.id = i.id AND l.token = i.token OFFSET 0) l
+     CROSS JOIN LATERAL (SELECT * FROM jobs j WHERE j.id = i.id AND j.last_token < i.token OFFSET 0) j
+), deleted AS (
+    DELETE FROM jobs
+     WHERE id = ANY (ARRAY(SELECT id FROM held)) AND last_token = ANY (ARRAY(SELECT DISTINCT last_token FROM held))
+    RETURNING id
+), gone AS MATERIALIZED (
+    SELECT * FROM held WHERE (id IN (SELECT id FROM deleted)) IS TRUE
 ), freed AS (
-    DELETE FROM leases l USING gone g WHERE l.id = g.id AND l.token = g.token
+    DELETE FROM leases WHERE id = ANY (ARRAY(SELECT id FROM gone))
 ), buried AS (
     INSERT INTO jobs_dead (id, queue_id, seq, priority, run_at, type, payload, tags, retry_count, crashes, max_retries,
                            last_token, error, signature, kind, progress, message, worker, created_at, started_at)

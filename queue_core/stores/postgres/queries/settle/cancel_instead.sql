@@ -6,13 +6,20 @@ WITH input AS MATERIALIZED (
                   %(exception)s::text[], %(message)s::text[], %(traceback)s::text[], %(signature)s::text[], %(title)s::text[],
                   %(summary)s::text[])
            AS i (id, token, retry, run_us, kind, exception, message, traceback, signature, title, summary)
-), gone AS (
-    DELETE FROM jobs j USING input i, leases l
-     WHERE j.id = i.id AND l.id = i.id AND l.token = i.token AND j.last_token < i.token AND l.cancel
-    RETURNING j.*, i.token, i.retry, i.run_us, i.kind, i.exception, i.message, i.traceback, i.signature, i.title, i.summary,
-              l.worker, l.started_at
+), held AS MATERIALIZED (
+    SELECT j.*, i.token, i.retry, i.run_us, i.kind, i.exception, i.message, i.traceback, i.signature, i.title, i.summary, l.worker,
+           l.started_at
+      FROM input i
+     CROSS JOIN LATERAL (SELECT * FROM leases l WHERE l.id = i.id AND l.token = i.token AND l.cancel OFFSET 0) l
+     CROSS JOIN LATERAL (SELECT * FROM jobs j WHERE j.id = i.id AND j.last_token < i.token OFFSET 0) j
+), deleted AS (
+    DELETE FROM jobs
+     WHERE id = ANY (ARRAY(SELECT id FROM held)) AND last_token = ANY (ARRAY(SELECT DISTINCT last_token FROM held))
+    RETURNING id
+), gone AS MATERIALIZED (
+    SELECT * FROM held WHERE (id IN (SELECT id FROM deleted)) IS TRUE
 ), freed AS (
-    DELETE FROM leases l USING gone g WHERE l.id = g.id AND l.token = g.token
+    DELETE FROM leases WHERE id = ANY (ARRAY(SELECT id FROM gone))
 ), kept AS (
     INSERT INTO job_history (id, queue_id, seq, priority, status, run_at, type, payload, tags, retry_count, crashes,
                              max_retries, last_token, error, worker, created_at, started_at)

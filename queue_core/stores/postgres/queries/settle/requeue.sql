@@ -1,43 +1,61 @@
--- Move running jobs whose lease still holds to retrying (due after a delay) or back to queued (released), but for those
--- that somebody asked to cancel: they come to settle/cancel_instead.
+-- Move running jobs whose lease still holds to retrying (due after a delay) or back (released): to queued at their place,
+-- or anew, as jobs that arrive now, to queued or scheduled; but for those that somebody asked to cancel: they come to
+-- settle/cancel_instead. Locks, fence and look-ups are those of settle/finish; the row is written anew.
 WITH input AS MATERIALIZED (
-    SELECT *
-      FROM unnest(%(id)s::uuid[], %(token)s::bigint[], %(retry)s::bool[], %(delay)s::float8[], %(run_us)s::bigint[],
+    SELECT *, CASE WHEN anew THEN nextval('job_seq') END AS new_seq,
+           CASE WHEN retry THEN now() + make_interval(secs => delay)
+                WHEN anew THEN greatest(now(), coalesce(to_timestamp(run_at), now() + make_interval(secs => delay))) END AS due
+      FROM unnest(%(id)s::uuid[], %(token)s::bigint[], %(retry)s::bool[], %(anew)s::bool[], %(delay)s::float8[],
+                  %(run_at)s::float8[], %(run_us)s::bigint[],
                   %(kind)s::text[], %(exception)s::text[], %(message)s::text[], %(traceback)s::text[],
                   %(signature)s::text[], %(title)s::text[], %(summary)s::text[])
-           AS i (id, token, retry, delay, run_us, kind, exception, message, traceback, signature, title, summary)
+           AS i (id, token, retry, anew, delay, run_at, run_us, kind, exception, message, traceback, signature, title, summary)
+), held AS MATERIALIZED (
+    SELECT j.*, i.token, i.retry, i.new_seq, i.due, i.run_us, i.kind, i.exception, i.message, i.traceback, i.signature,
+           i.title, i.summary, l.worker, l.started_at
+      FROM input i
+     CROSS JOIN LATERAL (SELECT * FROM leases l WHERE l.id = i.id AND l.token = i.token AND NOT l.cancel OFFSET 0) l
+     CROSS JOIN LATERAL (SELECT * FROM jobs j WHERE j.id = i.id AND j.last_token < i.token OFFSET 0) j
+), deleted AS (
+    DELETE FROM jobs
+     WHERE id = ANY (ARRAY(SELECT id FROM held)) AND last_token = ANY (ARRAY(SELECT DISTINCT last_token FROM held))
+    RETURNING id
+), changed AS MATERIALIZED (
+    SELECT id, queue_id, type, priority, payload, tags, crashes, max_retries, created_at, token, retry, run_us, kind, exception,
+           message, traceback, signature, title, worker, started_at,
+           coalesce(new_seq, seq) AS seq,
+           CASE WHEN retry THEN 'retrying'::job_status WHEN due > now() THEN 'scheduled' ELSE 'queued' END AS status,
+           CASE WHEN retry OR due > now() THEN NULL
+                ELSE (127 - priority)::bigint << 45 | coalesce(new_seq, seq) END AS rank,
+           coalesce(due, run_at) AS run_at,
+           retry_count + retry::int AS retry_count,
+           coalesce(summary, error) AS error
+      FROM held
+     WHERE (id IN (SELECT id FROM deleted)) IS TRUE
 ), back AS (
-    UPDATE jobs j
-       SET last_token = i.token,
-           status = CASE WHEN i.retry THEN 'retrying'::job_status ELSE 'queued' END,
-           rank = CASE WHEN i.retry THEN NULL ELSE (127 - j.priority)::bigint << 45 | j.seq END,
-           run_at = CASE WHEN i.retry THEN now() + make_interval(secs => i.delay) ELSE j.run_at END,
-           retry_count = j.retry_count + i.retry::int,
-           error = coalesce(i.summary, j.error),
-           updated_at = now()
-      FROM input i, leases l
-     WHERE j.id = i.id AND l.id = i.id AND l.token = i.token AND j.last_token < i.token AND NOT l.cancel
-    RETURNING j.id, j.queue_id, j.type, j.rank, j.run_at, j.retry_count, j.crashes, i.token, i.retry, i.run_us, i.kind,
-              i.exception, i.message, i.traceback, i.signature, i.title, l.worker, l.started_at
+    INSERT INTO jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, retry_count, crashes,
+                      max_retries, last_token, error, created_at)
+    SELECT id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, max_retries, token,
+           error, created_at
+      FROM changed
 ), freed AS (
-    DELETE FROM leases l USING back b WHERE l.id = b.id AND l.token = b.token
+    DELETE FROM leases WHERE id = ANY (ARRAY(SELECT id FROM changed))
 ), noted AS (
     INSERT INTO job_attempts (job_id, token, number, kind, exception, message, traceback, signature, outcome, worker, started_at)
     SELECT id, token, retry_count + crashes, kind, exception, message, traceback, signature,
            CASE WHEN retry THEN 'retrying' ELSE 'released' END, worker, started_at
-      FROM back WHERE kind IS NOT NULL
+      FROM changed WHERE kind IS NOT NULL
 ), named AS (
     INSERT INTO error_signatures (signature, title, exception)
-    SELECT DISTINCT ON (signature) signature, title, exception FROM back WHERE kind IS NOT NULL ORDER BY signature
+    SELECT DISTINCT ON (signature) signature, title, exception FROM changed WHERE kind IS NOT NULL ORDER BY signature
         ON CONFLICT (signature) DO NOTHING
 ), counted AS (
     INSERT INTO tally_deltas (queue_id, type, outcome, run_bucket, n, run_us)
     SELECT queue_id, type, CASE WHEN retry THEN 'retried' ELSE 'released' END,
            width_bucket(run_us - 1, %(bounds)s::bigint[]), count(*), sum(run_us)
-      FROM back GROUP BY 1, 2, 3, 4
+      FROM changed GROUP BY 1, 2, 3, 4
     UNION ALL
-    SELECT queue_id, type, 'timed_out', -1, count(*), 0 FROM back WHERE kind = 'timeout' GROUP BY 1, 2
+    SELECT queue_id, type, 'timed_out', -1, count(*), 0 FROM changed WHERE kind = 'timeout' GROUP BY 1, 2
 )
-SELECT id::text, token, CASE WHEN retry THEN NULL ELSE rank END,
-       CASE WHEN retry THEN extract(epoch FROM run_at)::float8 END
-  FROM back
+SELECT id::text, token, rank, CASE WHEN rank IS NULL THEN extract(epoch FROM run_at)::float8 END
+  FROM changed

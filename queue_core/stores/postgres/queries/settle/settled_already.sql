@@ -10,7 +10,7 @@ SELECT i.id::text, i.token,
        WHEN i.kind IN ('retrying', 'dead') THEN EXISTS (
             SELECT FROM job_attempts a WHERE a.job_id = i.id AND a.token = i.token AND a.outcome = i.kind)
        WHEN i.kind = 'released' THEN
-            EXISTS (SELECT FROM jobs j WHERE j.id = i.id AND j.last_token = i.token AND j.status = 'queued')
+            EXISTS (SELECT FROM jobs j WHERE j.id = i.id AND j.last_token = i.token AND j.status IN ('queued', 'scheduled'))
             AND NOT EXISTS (SELECT FROM job_attempts a WHERE a.job_id = i.id AND a.token = i.token AND a.outcome <> 'released')
        ELSE EXISTS (
             SELECT FROM job_history h

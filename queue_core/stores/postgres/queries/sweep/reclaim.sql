@@ -1,25 +1,37 @@
 -- Take jobs back whose lease expired: queued again with one crash more, buried as poison at the third, or cancelled where
--- somebody asked for it.
+-- somebody asked for it. One that had not begun is not blamed. Each row is looked up by its id, whatever the statistics say;
+-- those that go back are written anew.
 WITH expired AS MATERIALIZED (
-    SELECT id, token FROM leases WHERE expires_at < now() LIMIT %(limit)s
+    SELECT id, token, worker, started_at, progress, message, cancel, begun FROM leases WHERE expires_at < now() LIMIT %(limit)s
 ), locked AS MATERIALIZED (
-    SELECT j.id FROM jobs j JOIN expired e ON e.id = j.id ORDER BY j.id FOR UPDATE OF j SKIP LOCKED
+    SELECT j.*, e.token, e.worker, e.started_at, e.progress, e.message, e.cancel, e.begun
+      FROM expired e
+     CROSS JOIN LATERAL (SELECT * FROM jobs j WHERE j.id = e.id AND j.last_token < e.token FOR UPDATE SKIP LOCKED) j
 ), freed AS (
-    DELETE FROM leases l USING locked k, expired e
-     WHERE l.id = k.id AND e.id = k.id AND l.token = e.token AND l.expires_at < now()
-    RETURNING l.id, l.token, l.worker, l.started_at, l.progress, l.message, l.cancel, l.begun
-), back AS (
-    UPDATE jobs j
-       SET last_token = f.token, crashes = j.crashes + f.begun::int, updated_at = now(),
-           error = CASE WHEN f.begun THEN %(exception)s || ': ' || %(crash_said)s || ' (last: ' || f.worker || ')' ELSE j.error END
-      FROM freed f
-     WHERE j.id = f.id AND (j.crashes + 1 < %(poison)s OR NOT f.begun) AND NOT f.cancel
-    RETURNING j.id, j.queue_id, j.type, j.rank, j.crashes, j.retry_count, f.token, f.worker, f.started_at, f.begun
+    -- A heartbeat may have renewed it meanwhile.
+    DELETE FROM leases WHERE id = ANY (ARRAY(SELECT id FROM locked)) AND expires_at < now() RETURNING id
+), ended AS MATERIALIZED (
+    SELECT *, CASE WHEN begun AND crashes + 1 >= %(poison)s THEN 'poison' WHEN cancel THEN 'cancelled' ELSE 'back' END AS fate
+      FROM locked
+     WHERE (id IN (SELECT id FROM freed)) IS TRUE
+), deleted AS (
+    DELETE FROM jobs WHERE id = ANY (ARRAY(SELECT id FROM ended)) RETURNING id
+), back AS MATERIALIZED (
+    SELECT id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, retry_count, crashes + begun::int AS crashes,
+           max_retries, created_at, token, worker, started_at, begun,
+           CASE WHEN begun THEN %(exception)s || ': ' || %(crash_said)s || ' (last: ' || worker || ')' ELSE error END AS error
+      FROM ended
+     WHERE fate = 'back' AND (id IN (SELECT id FROM deleted)) IS TRUE
+), written AS (
+    INSERT INTO jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, retry_count, crashes,
+                      max_retries, last_token, error, created_at)
+    SELECT id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, max_retries, token,
+           error, created_at
+      FROM back
 ), stopped AS (
-    -- Somebody asked to cancel it while it ran.
-    DELETE FROM jobs j USING freed f
-     WHERE j.id = f.id AND (j.crashes + 1 < %(poison)s OR NOT f.begun) AND f.cancel
-    RETURNING j.*, f.token, f.worker, f.started_at, f.begun
+    SELECT * FROM ended WHERE fate = 'cancelled'
+), gone AS (
+    SELECT * FROM ended WHERE fate = 'poison'
 ), kept AS (
     INSERT INTO job_history (id, queue_id, seq, priority, status, run_at, type, payload, tags, retry_count, crashes,
                              max_retries, last_token, error, worker, created_at, started_at)
@@ -27,10 +39,6 @@ WITH expired AS MATERIALIZED (
            token, CASE WHEN begun THEN %(exception)s || ': ' || %(crash_said)s || ' (last: ' || worker || ')' ELSE error END, worker,
            created_at, started_at
       FROM stopped
-), gone AS (
-    DELETE FROM jobs j USING freed f
-     WHERE j.id = f.id AND j.crashes + 1 >= %(poison)s AND f.begun
-    RETURNING j.*, f.token, f.worker, f.started_at, f.progress, f.message
 ), buried AS (
     INSERT INTO jobs_dead (id, queue_id, seq, priority, run_at, type, payload, tags, retry_count, crashes, max_retries,
                            last_token, error, signature, kind, progress, message, worker, created_at, started_at)
