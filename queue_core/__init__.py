@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from queue_core.asking import Reschedule, RetryLater
 from queue_core.context import JobContext
 from queue_core.errors import (
     ConfigurationError,
@@ -27,8 +28,10 @@ from queue_core.errors import (
 )
 from queue_core.handle import JobHandle
 from queue_core.job import Job
+from queue_core.middleware import Middleware, SettledJob
 from queue_core.priorities import Priority
 from queue_core.queue import JobQueue
+from queue_core.reports import Health, Stats
 from queue_core.retry import Retry
 from queue_core.states import Status
 from queue_core.tasks import Task
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ConfigurationError",
+    "Health",
     "InvalidJob",
     "Job",
     "JobCancelled",
@@ -46,14 +50,19 @@ __all__ = [
     "JobHandle",
     "JobNotFound",
     "JobQueue",
+    "Middleware",
     "Priority",
     "QueueCoreError",
     "QueueFull",
+    "Reschedule",
     "ResultTimeout",
     "Retry",
+    "RetryLater",
     "SchemaMissing",
     "SchemaNewer",
+    "SettledJob",
     "StaleLease",
+    "Stats",
     "Status",
     "StoreUnavailable",
     "Task",

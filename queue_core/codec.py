@@ -86,7 +86,10 @@ def decode_payload(text: str) -> dict[str, Any]:
     Raises:
         ValueError: the text is not a JSON object; somebody else wrote it.
     """
-    payload = json.loads(text)
+    try:
+        payload = json.loads(text)
+    except RecursionError:
+        raise ValueError("the text is nested too deeply") from None
     if not isinstance(payload, dict):
         raise ValueError(f"a payload is a JSON object, not {type(payload).__name__}")  # noqa: TRY004  it is the text's fault
     return payload
@@ -102,11 +105,18 @@ def encode_result(result: object, limit: int) -> str:
     try:
         text = _encode(result, "the result")
     except InvalidJob:
-        text = _encoder.encode(cut(repr(result), limit))
+        text = _encoder.encode(cut(_shown(result), limit))
     if len(text) > limit or len(text.encode()) > limit:
         # Twice the quarter: cutting by bytes and escaping again must stay below the limit.
         text = _encoder.encode(cut(text, limit // 2))
     return text
+
+
+def _shown(result: object) -> str:
+    try:
+        return repr(result)
+    except Exception as error:  # noqa: BLE001  its own code, which runs after the work was done
+        return f"<{type(result).__name__}, which cannot be shown: {type(error).__name__}>"
 
 
 def decode_result(text: str | None) -> Any:

@@ -71,7 +71,7 @@ def load(
 
     `overrides` has the shape of the file (`{"jobs": {"redis": {"url": …}}}`) and wins over everything. `context` names
     a block of `contexts:` whose `jobs:` wins over the environment and the rest of the file. Where no source names a
-    `queue_backend`, a Redis URL chooses redis.
+    `queue_backend`, a Redis URL chooses redis, and without any URL a path chooses sqlite.
 
     Raises:
         ConfigurationError: a file cannot be read, a key is unknown or given twice, or a value does not fit; one
@@ -96,7 +96,13 @@ def load(
         _merge(merged, layer.values)
     if "queue_backend" not in merged and merged.get("redis", {}).get("url"):
         merged["queue_backend"] = "redis"
+    elif "queue_backend" not in merged and _chooses_sqlite(merged):
+        merged["queue_backend"] = "sqlite"
     return Loaded(_validate(JobsSettings, merged, layers, ("jobs",)), contexts, source, context)
+
+
+def _chooses_sqlite(values: Mapping[str, Any]) -> bool:
+    return bool(values.get("sqlite", {}).get("path")) and not values.get("postgres", {}).get("url")
 
 
 def read_block(name: str, model: type[M], raw: Any, path: Sequence[str]) -> M:

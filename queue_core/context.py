@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from queue_core.job import Claim
+from queue_core.text import storable
 
 
 class ProgressSink(Protocol):
@@ -72,4 +73,4 @@ class JobContext:
 
     def progress_now(self, percent: float, message: str = "") -> None:
         """The same for handlers that are plain functions."""
-        self._sink.report(max(0, min(100, int(percent))), str(message)[:200])
+        self._sink.report(max(0, min(100, int(percent))), storable(str(message)[:200]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -24,6 +25,8 @@ from queue_core.validation import check_delay, check_max_retries, check_name, ch
 BATCH = 1000
 """Jobs of different callers that one statement gathers at most; a single caller's list is never torn apart."""
 
+logger = logging.getLogger("queue_core")
+
 
 class Enqueueing:
     """Turns payloads into stored jobs; nothing is written before everything has been checked."""
@@ -32,6 +35,7 @@ class Enqueueing:
         self._parts = parts
         self._settings = settings
         self._batcher: Batcher[NewJob, Inserted] = Batcher(self._flush, BATCH)
+        self._telling: asyncio.Task[None] | None = None
 
     def build(self, type_: str, payloads: Sequence[Mapping[str, Any]], options: EnqueueOptions) -> list[NewJob]:
         """Return the jobs of a call.
@@ -56,7 +60,7 @@ class Enqueueing:
         ]
 
     async def put(self, jobs: Sequence[NewJob], connection: Any = None) -> Sequence[Inserted]:
-        """Write jobs, all or none; when this returns they are durable and, while Redis answers, offered.
+        """Write jobs, all or none; when this returns they are durable and, while Redis answers, on their way to it.
 
         On a caller's own connection they become durable when its transaction commits, and workers hear of them then.
 
@@ -76,8 +80,22 @@ class Enqueueing:
 
     async def _flush(self, jobs: list[NewJob]) -> list[Inserted]:
         inserted = await self._insert(jobs)
-        await asyncio.gather(self._offer(inserted), self._parts.bus.publish(_created(jobs, inserted)))
+        # Durable is what the caller waits for; the news travels meanwhile. One batch's news at a time: a slow server
+        # slows producers down instead of filling their memory.
+        await self._told()
+        self._telling = asyncio.create_task(self._tell(jobs, inserted))
         return inserted
+
+    async def _tell(self, jobs: Sequence[NewJob], inserted: Sequence[Inserted]) -> None:
+        try:
+            await asyncio.gather(self._offer(inserted), self._parts.bus.publish(_created(jobs, inserted)))
+        except Exception:
+            # Nobody waits for this any more: the rows are committed, and the audit offers them.
+            logger.exception("enqueued jobs were not offered")
+
+    async def _told(self) -> None:
+        if self._telling is not None and not self._telling.done():
+            await asyncio.wait([self._telling])
 
     async def _insert(self, jobs: list[NewJob]) -> list[Inserted]:
         store = self._parts.store
@@ -105,8 +123,9 @@ class Enqueueing:
             return  # the rows are committed; the audit offers them
 
     async def drain(self) -> None:
-        """Wait until everything handed in is written."""
+        """Wait until everything handed in is written and offered."""
         await self._batcher.drain()
+        await self._told()
 
 
 def _created(jobs: Sequence[NewJob], inserted: Sequence[Inserted]) -> list[Event]:

@@ -103,8 +103,12 @@ class Outcome(NamedTuple):
     # JSON text
     result: str | None = None
     failure: Failure | None = None
-    # seconds until a retried or rescheduled job is due
+    # seconds until a retried job is due, or a released one that arrives anew
     delay: float = 0.0
+    # released: not to its old place but as a job that arrives now, due after `delay` or at `run_at`
+    anew: bool = False
+    # seconds since the epoch; None: after `delay`
+    run_at: float | None = None
 
 
 class Settled(NamedTuple):
@@ -115,7 +119,7 @@ class Settled(NamedTuple):
     accepted: bool
     # rank of a released job, which is ready again; else None
     rank: int | None = None
-    # seconds since the epoch at which a retrying job is due; else None
+    # seconds since the epoch at which a retrying or rescheduled job is due; else None
     due: float | None = None
     # True: instead of being retried or released it was cancelled, as somebody had asked for while it ran
     cancelled: bool = False

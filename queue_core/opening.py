@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from queue_core.bus import EventBus
+from queue_core.delivery.circuit import Circuit
 from queue_core.dispatch import Dispatcher
 from queue_core.errors import ConfigurationError
 from queue_core.inspection import Inspector
@@ -20,6 +21,8 @@ class Parts(NamedTuple):
     # None: workers ask the store for its best ranks
     dispatcher: Dispatcher | None
     bus: EventBus
+    # whether Redis, where a mode goes on without it, is in use
+    circuit: Circuit | None = None
 
 
 def open_parts(settings: JobsSettings) -> Parts:
@@ -32,16 +35,19 @@ def open_parts(settings: JobsSettings) -> Parts:
         return _postgres_redis(settings)
     if settings.mode == "postgres":
         return _postgres(settings)
+    if settings.mode == "redis":
+        return _redis(settings)
+    if settings.mode == "sqlite":
+        return _sqlite(settings)
     if settings.mode == "memory":
         return _memory(settings)
     raise ConfigurationError(
         f"mode '{settings.mode}' is not available; set jobs.postgres.url and jobs.redis.url "
-        "with queue_backend 'redis', or queue_backend 'memory'"
+        "with queue_backend 'redis', or queue_backend 'sqlite' or 'memory'"
     )
 
 
 def _postgres_redis(settings: JobsSettings) -> Parts:
-    from queue_core.delivery.circuit import Circuit
     from queue_core.delivery.redis.bus import RedisEventBus
     from queue_core.delivery.redis.dispatcher import RedisDispatcher
     from queue_core.stores.postgres.inspector import PostgresInspector
@@ -53,6 +59,7 @@ def _postgres_redis(settings: JobsSettings) -> Parts:
         PostgresInspector(settings.postgres),
         RedisDispatcher(settings.redis, circuit),
         RedisEventBus(settings.redis, circuit),
+        circuit,
     )
 
 
@@ -67,6 +74,39 @@ def _postgres(settings: JobsSettings) -> Parts:
         PostgresInspector(settings.postgres),
         PostgresDispatcher(settings.postgres),
         PostgresEventBus(settings.postgres),
+    )
+
+
+def _redis(settings: JobsSettings) -> Parts:
+    from queue_core.delivery.redis.bus import RedisEventBus
+    from queue_core.delivery.redis.dispatcher import RedisDispatcher
+    from queue_core.stores.redis.inspector import RedisInspector
+    from queue_core.stores.redis.store import RedisStore
+
+    circuit = Circuit("redis")
+    return Parts(
+        RedisStore(settings.redis, settings.retention),
+        RedisInspector(settings.redis),
+        RedisDispatcher(settings.redis, circuit, ready="offered", hints=None),
+        RedisEventBus(settings.redis, circuit),
+    )
+
+
+def _sqlite(settings: JobsSettings) -> Parts:
+    from queue_core.stores.sqlite.bus import SqliteEventBus
+    from queue_core.stores.sqlite.delivery import SqliteDispatcher
+    from queue_core.stores.sqlite.file import SqliteFile
+    from queue_core.stores.sqlite.inspector import SqliteInspector
+    from queue_core.stores.sqlite.store import SqliteStore
+    from queue_core.stores.sqlite.watching import Watcher
+
+    file = SqliteFile(settings.sqlite)
+    watcher = Watcher(file)
+    return Parts(
+        SqliteStore(file, settings.retention),
+        SqliteInspector(file),
+        SqliteDispatcher(file, watcher),
+        SqliteEventBus(file, watcher),
     )
 
 

@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 
 from queue_core.bus import EventBus
 from queue_core.context import JobContext
@@ -15,8 +15,10 @@ from queue_core.dispatch import Dispatcher
 from queue_core.enqueueing import Enqueueing
 from queue_core.handle import JobHandle
 from queue_core.inspection import Inspector
-from queue_core.opening import open_parts
+from queue_core.middleware import Hooks, Middleware
+from queue_core.opening import Parts, open_parts
 from queue_core.priorities import Priority
+from queue_core.reports import Health, Stats, health, stats
 from queue_core.results import Results
 from queue_core.retry import Retry
 from queue_core.settings import JobsSettings, parse_duration, settings_from
@@ -34,8 +36,13 @@ from queue_core.tasks import (
     task_options,
 )
 
+if TYPE_CHECKING:
+    from queue_core.blocking import BlockingQueue
+    from queue_core.testing import InProcess
+
 P = ParamSpec("P")
 R = TypeVar("R")
+M = TypeVar("M", bound=Middleware)
 
 
 class JobQueue:
@@ -61,13 +68,17 @@ class JobQueue:
         self.settings = settings or settings_from(
             postgres=postgres, redis=redis, prefix=prefix, sqlite=sqlite, memory=memory
         )
-        self._parts = open_parts(self.settings)
-        self._enqueueing = Enqueueing(self._parts, self.settings)
-        self._results = Results(self._parts)
         self._opening: asyncio.Lock = asyncio.Lock()
-        self._open = False
+        self._compose(open_parts(self.settings), opened=False)
         self.tasks = TaskRegistry()
-        self.control = Control(self._parts.inspector, self._parts.dispatcher, self._parts.bus)
+        self.hooks = Hooks()
+
+    def _compose(self, parts: Parts, opened: bool) -> None:
+        self._parts = parts
+        self._open = opened
+        self._enqueueing = Enqueueing(parts, self.settings)
+        self._results = Results(parts)
+        self.control = Control(parts.inspector, parts.dispatcher, parts.bus)
 
     @classmethod
     def from_settings(cls, settings: JobsSettings | None = None) -> Self:
@@ -151,6 +162,7 @@ class JobQueue:
         priority: int | str | Priority = Priority.NORMAL,
         retry: Retry | None = None,
         timeout: Duration | None = None,
+        process: bool = False,
     ) -> TaskDecorator: ...
 
     def task(
@@ -163,11 +175,12 @@ class JobQueue:
         priority: int | str | Priority = Priority.NORMAL,
         retry: Retry | None = None,
         timeout: Duration | None = None,
+        process: bool = False,
     ) -> Any:
         """Register a function, async or plain, as a task; plain ones run in threads.
 
-        `timeout` is the attempt's time limit; 0 means none. A first parameter annotated `JobContext`, or named `ctx`,
-        gets the context.
+        `timeout` is the attempt's time limit; 0 means none. With `process` it runs in a child process: taking that down
+        fails its attempt and nothing else. A first parameter annotated `JobContext`, or named `ctx`, gets the context.
 
         Raises:
             ConfigurationError: the name is taken, or the function cannot be called by parameter names.
@@ -177,11 +190,48 @@ class JobQueue:
         limit = self.settings.defaults.timeout if timeout is None else parse_duration(timeout)
 
         def register(function: Callable[..., Any]) -> Task[Any, Any]:
-            definition = define(function, name, policy, limit, options)
+            definition = define(function, name, policy, limit, options, process)
             self.tasks.add(definition)
             return Task(self, definition, options)
 
         return register if function is None else register(function)
+
+    def middleware(self, hook: M) -> M:
+        """Register hooks around the jobs of this object, before its workers start; see queue_core.middleware."""
+        self.hooks.add(hook)
+        return hook
+
+    def swap(self, parts: Parts, opened: bool = False) -> tuple[Parts, bool]:
+        """Work on other parts from now on; return those before, and whether they were open. For `testing`."""
+        before = (self._parts, self._open)
+        self._compose(parts, opened)
+        return before
+
+    async def health(self) -> Health:
+        """Return how the queue is; a store that does not answer makes it unhealthy and raises nothing."""
+        return await health(self._parts, self.settings.mode)
+
+    async def stats(self) -> Stats:
+        """Return how many jobs there are, by band of priority and by queue.
+
+        Raises:
+            StoreUnavailable: the store did not answer in time.
+        """
+        if not self._open:
+            await self.open()
+        return await stats(self._parts.inspector)
+
+    def testing(self) -> InProcess:
+        """Return what runs this object's jobs in process and in memory, with a fake clock; see queue_core.testing."""
+        from queue_core.testing import InProcess
+
+        return InProcess(self)
+
+    def blocking(self) -> BlockingQueue:
+        """Return a client for synchronous callers, which owns this object from then on; see queue_core.blocking."""
+        from queue_core.blocking import BlockingQueue
+
+        return BlockingQueue(self)
 
     # -- producers
 
@@ -208,7 +258,10 @@ class JobQueue:
         self, type_: str, payloads: Sequence[Mapping[str, Any]], options: EnqueueOptions
     ) -> list[JobHandle[Any]]:
         """Enqueue one job a payload, all or none; what a registered task says fills the options left open."""
-        jobs = self._enqueueing.build(type_, payloads, self._completed(type_, options))
+        stored = self.tasks.dumped(type_, payloads)
+        jobs = self._enqueueing.build(type_, stored, self._completed(type_, options))
+        if self.hooks.before:
+            await self.hooks.before_enqueue(jobs)
         if not self._open:
             await self.open()
         inserted = await self._enqueueing.put(jobs, options.connection)

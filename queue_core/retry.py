@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from queue_core.backoff import backoff, jittered
@@ -31,6 +32,8 @@ class Retry:
     jitter: float | None = None
     # exceptions that are buried at once
     never: tuple[type[BaseException], ...] = ()
+    # exceptions with a policy of their own, the nearest class first; what one leaves open is as here
+    on: Mapping[type[BaseException], Retry] = field(default_factory=dict)
 
     def resolved(self, defaults: Defaults) -> Policy:
         """Return the policy with the queue's defaults filled in.
@@ -47,11 +50,26 @@ class Retry:
                 jitter=defaults.retry_jitter if self.jitter is None else float(self.jitter),
                 never=tuple(self.never),
             )
+            policy = replace(policy, on={error: retry._within(policy, defaults) for error, retry in self.on.items()})
         except ValueError as error:
             raise ConfigurationError(f"retry policy: {error}") from error
         if policy.max_retries < 0 or policy.factor < 1 or not 0 <= policy.jitter <= 1:
             raise ConfigurationError("retry policy: max_retries is at least 0, backoff at least 1, jitter from 0 to 1")
         return policy
+
+    def _within(self, outer: Policy, defaults: Defaults) -> Policy:
+        """Return the policy for one exception of a task with this outer policy."""
+        if self.on or self.never:
+            raise ValueError("a policy within `on` has no `on` and no `never` of its own")
+        own = replace(
+            self,
+            max_retries=outer.max_retries if self.max_retries is None else self.max_retries,
+            delay=outer.delay if self.delay is None else self.delay,
+            backoff=outer.factor if self.backoff is None else self.backoff,
+            cap=outer.cap if self.cap is None else self.cap,
+            jitter=outer.jitter if self.jitter is None else self.jitter,
+        )
+        return own.resolved(defaults)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +82,20 @@ class Policy:
     cap: float
     jitter: float
     never: tuple[type[BaseException], ...]
+    on: Mapping[type[BaseException], Policy] = field(default_factory=dict)
+
+    def of(self, error: BaseException) -> Policy:
+        """Return the policy for an error: that of its nearest class which has one, or this."""
+        if not self.on:
+            return self
+        return next((self.on[kind] for kind in type(error).__mro__ if kind in self.on), self)
+
+    def limit(self, own: Policy, max_retries: int) -> int:
+        """Return how often a job may be retried for an error with its own policy.
+
+        What was asked for when the job was enqueued holds for every error.
+        """
+        return own.max_retries if max_retries == self.max_retries else max_retries
 
     def wait(self, retry_count: int) -> float:
         """Return the seconds before the next attempt of a job that was retried this often already."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from datetime import timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -16,6 +16,7 @@ from pydantic import (
     PlainSerializer,
     SecretStr,
     ValidationError,
+    model_validator,
 )
 
 from queue_core.addresses import check_postgres_url, check_redis_url, mask
@@ -153,6 +154,7 @@ class Defaults(Model):
 
 
 class RetentionSettings(Model):
+    # a day in mode redis
     completed: Retention = 7 * 86400.0
     dead: Retention = None
     trash: Retention = 30 * 86400.0
@@ -175,6 +177,14 @@ class JobsSettings(Model):
     defaults: Defaults = Defaults()
     retention: RetentionSettings = RetentionSettings()
     limits: Limits = Limits()
+
+    @model_validator(mode="after")
+    def _keep_less_in_memory(self) -> Self:
+        """Redis alone keeps everything in memory: finished jobs go after a day, unless something else is set."""
+        if self.mode == "redis" and "completed" not in self.retention.model_fields_set:
+            shorter = self.retention.model_copy(update={"completed": 86400.0})
+            object.__setattr__(self, "retention", shorter)  # frozen for everybody but its own validation
+        return self
 
     @property
     def mode(self) -> str:

@@ -7,12 +7,14 @@
                             │               ├──retry──▶ retrying ──due──▶ queued
                             │               ├──bury───▶ dead
                             └──── retry ────────────────┘
+    running ──reschedule──▶ queued (to the back), scheduled (for a time)
     scheduled, queued, retrying, running ──cancel──▶ cancelled
 
 A job enters as `queued`, or as `scheduled` when it runs at a later time; the promoter moves due jobs to `queued`.
 A claim makes it `running` for the length of a lease that the heartbeat renews. The worker settles the attempt:
 complete, retry (after the backoff, as `retrying`), bury (into the dead-letter queue) or release (back to `queued`
-without using an attempt). `completed` and `cancelled` rows go after their retention; `dead` ones stay until somebody
+without using an attempt; when its handler asked for it, as a job that arrives now, or as `scheduled`). `completed` and
+`cancelled` rows go after their retention; `dead` ones stay until somebody
 retries, deletes (to the trash) or purges them.
 """
 

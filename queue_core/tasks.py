@@ -22,6 +22,7 @@ from typing import (
 
 from queue_core.context import JobContext
 from queue_core.errors import ConfigurationError, InvalidJob, UnknownTask
+from queue_core.payloads import PayloadTypes
 from queue_core.priorities import Priority, parse_priority
 from queue_core.retry import Policy
 from queue_core.validation import check_max_retries, check_name
@@ -130,8 +131,12 @@ class Task(Generic[P, R]):
             InvalidJob: a mapping does not fit the handler, or has no JSON form.
             QueueFull, StoreUnavailable: nothing was written.
         """
-        checked = [self.definition.bind((), payload) for payload in payloads]
-        return cast("list[JobHandle[R]]", await self._owner.enqueue_payloads(self.name, checked, self._options))
+        given = list(payloads)
+        return cast("list[JobHandle[R]]", await self._owner.enqueue_payloads(self.name, given, self._options))
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON Schema of the payloads that this task takes."""
+        return self.definition.payloads.schema()
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +152,10 @@ class Definition:
     # seconds; 0 = no limit
     timeout: float
     options: EnqueueOptions
+    # what its parameters may hold
+    payloads: PayloadTypes
+    # runs in a child process
+    process: bool = False
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return a call's arguments by parameter name.
@@ -168,7 +177,12 @@ class Definition:
 
 
 def define(
-    function: Callable[..., Any], name: str | None, policy: Policy, timeout: float, options: EnqueueOptions
+    function: Callable[..., Any],
+    name: str | None,
+    policy: Policy,
+    timeout: float,
+    options: EnqueueOptions,
+    process: bool = False,
 ) -> Definition:
     """Read a function's signature and return its definition.
 
@@ -187,15 +201,19 @@ def define(
             raise ConfigurationError(
                 f"task '{function.__name__}': parameter '{parameter.name}' cannot be given by name, as payloads do"
             )
+    signature = signature.replace(parameters=parameters)
+    name = name or function.__name__
     return Definition(
-        name=name or function.__name__,
+        name=name,
         function=function,
-        signature=signature.replace(parameters=parameters),
+        signature=signature,
         takes_context=takes_context,
         is_async=inspect.iscoroutinefunction(function),
         policy=policy,
         timeout=timeout,
         options=options,
+        payloads=PayloadTypes(name, function, signature),
+        process=process,
     )
 
 
@@ -259,6 +277,15 @@ class TaskRegistry:
             return self._definitions[name]
         except KeyError:
             raise UnknownTask(name) from None
+
+    def dumped(self, name: str, payloads: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+        """Return payloads in their JSON form; those of a task that is not registered here stay as they are.
+
+        Raises:
+            InvalidJob: a payload does not fit the task's parameters.
+        """
+        definition = self._definitions.get(name)
+        return payloads if definition is None else [definition.payloads.dumped(payload) for payload in payloads]
 
     def types(self) -> tuple[str, ...]:
         """Return the names of all tasks."""

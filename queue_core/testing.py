@@ -2,6 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Protocol, Self
+
+from queue_core.delivery.local import LocalEventBus
+from queue_core.job import Claim, Outcome
+from queue_core.middleware import AfterSettle, Hooks
+from queue_core.opening import Parts
+from queue_core.settings import JobsSettings
+from queue_core.store import ClaimRequest
+from queue_core.stores.memory.inspector import MemoryInspector
+from queue_core.stores.memory.store import MemoryStore
+from queue_core.tasks import TaskRegistry
+from queue_core.worker import outcomes
+from queue_core.worker.attempt import Attempt
+from queue_core.worker.execution import Surroundings, execute
+
+WORKER = "testing"
+LEASE = 366 * 86400.0
+"""Seconds; no job is lost here, however far the clock is moved while it runs."""
+
 
 class FakeClock:
     """A `Clock` that stands still until somebody moves it."""
@@ -31,3 +53,101 @@ class FakeClock:
     def set_back(self, seconds: float) -> None:
         """Set the time of day back as a person or a time server may, while the monotonic clock goes on."""
         self._now -= seconds
+
+
+class Swappable(Protocol):
+    """What a queue object lets tests do."""
+
+    settings: JobsSettings
+    tasks: TaskRegistry
+    hooks: Hooks
+
+    def swap(self, parts: Parts, opened: bool = False) -> tuple[Parts, bool]:
+        """Work on other parts from now on."""
+        ...
+
+
+class InProcess:
+    """Runs jobs in process and in memory, when the test says so, by a clock that stands still until it is moved.
+
+    async with jobs.testing() as t:
+        handle = await thumbnail.options(delay="5m").enqueue("a.png")
+        t.advance(300)
+        assert await t.run_due() == 1
+        assert await handle.result() == {"ok": True}
+
+    Everything of the queue object is there: retries, hooks, payload checks, the inspector. Time limits do not run, and
+    tasks with `process=True` run in this process. At the end the queue object is what it was before.
+    """
+
+    def __init__(self, jobs: Swappable) -> None:
+        self.clock = FakeClock()
+        self._jobs = jobs
+        self._store = MemoryStore(self.clock, jobs.settings.retention)
+        self._before: tuple[Parts, bool] | None = None
+        self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="job")
+
+    async def __aenter__(self) -> Self:
+        await self._store.open()
+        parts = Parts(self._store, MemoryInspector(self._store), None, LocalEventBus())
+        self._before = self._jobs.swap(parts, opened=True)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._before is not None:
+            self._jobs.swap(*self._before)
+            self._before = None
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def advance(self, seconds: float) -> None:
+        """Let this much time pass; nothing runs before `run_due`.
+
+        Raises:
+            ValueError: the time is negative.
+        """
+        self.clock.advance(seconds)
+
+    async def run_due(self, most: int = 1000) -> int:
+        """Run every job that is due, those included that these enqueue, one at a time; return how many ran.
+
+        Raises:
+            RuntimeError: more than `most` ran, so that there seems to be no end.
+        """
+        ran = 0
+        after = AfterSettle(self._jobs.hooks.after)
+        while claim := await self._next():
+            if ran == most:
+                raise RuntimeError(
+                    f"{most} jobs ran and more are due; does a job enqueue or reschedule itself for ever?"
+                )
+            ran += 1
+            outcome = await self._run(claim)
+            (settled,) = await self._store.settle([outcome])
+            if settled.accepted:
+                after.note(outcome, settled)
+        await after.close()
+        return ran
+
+    async def _next(self) -> Claim | None:
+        await self._store.promote(1000)
+        for queue, paused in (await self._store.queues()).items():
+            if paused:
+                continue
+            request = ClaimRequest(queue, WORKER, self._jobs.tasks.types(), 1, LEASE)
+            if claims := await self._store.claim(request):
+                return claims[0]
+        return None
+
+    async def _run(self, claim: Claim) -> Outcome:
+        definition, limits = self._jobs.tasks.get(claim.type), self._jobs.settings.limits
+        attempt = Attempt(claim, self.clock.monotonic())
+        around = Surroundings(limits, WORKER, self._threads, self._jobs.hooks)
+        try:
+            return await execute(attempt, definition, around)
+        except asyncio.CancelledError as error:
+            current = asyncio.current_task()
+            if current is not None and current.cancelling():
+                raise
+            return outcomes.failed(claim, 0, error, definition.policy, limits)  # the handler cancelled itself

@@ -10,7 +10,7 @@ from jobconsole.cli.failures import DONE, FAILED
 from jobconsole.cli.output import Output
 from jobconsole.cli.parsing import Parser, add_globals
 from jobconsole.cli.session import queue_of, settings_of
-from jobconsole.core.checks import Check, check_postgres, check_redis, check_work, unreachable, worst
+from jobconsole.core.checks import Check, check_postgres, check_redis, check_sqlite, check_work, unreachable, worst
 from queue_core.text import safe
 
 if TYPE_CHECKING:
@@ -48,14 +48,15 @@ def run(options: argparse.Namespace, output: Output) -> int:
 async def _store(jobs: JobQueue) -> list[Check]:
     from queue_core.errors import QueueCoreError
 
+    name = jobs.store.name
     try:
         facts = await jobs.inspector.facts()
-        checks = [Check("postgres", "ok", "answers"), *check_postgres(facts)]
+        checks = [Check(name, "ok", "answers"), *(check_sqlite(facts) if name == "sqlite" else check_postgres(facts))]
         if facts["schema"] != facts["schema_known"]:
             return checks
         return checks + check_work(await jobs.inspector.overview())
     except (QueueCoreError, OSError) as error:
-        return [unreachable("postgres", str(error))]
+        return [unreachable(name, str(error))]
 
 
 async def _delivery(jobs: JobQueue) -> list[Check]:

@@ -21,6 +21,7 @@ NOUNS = {
     "exporter": "serve /metrics and /healthz",
     "migrate": "bring the database to this version's schema",
     "doctor": "check what production needs",
+    "bench": "measure enqueue, drain and latency on embedded servers",
 }
 
 _EPILOG = """\

@@ -11,6 +11,7 @@ from jobconsole.cli.output import Output
 from jobconsole.cli.parsing import Parser, duration, positive, whole
 from jobconsole.cli.session import settings_of
 from queue_core.errors import ReadOnly
+from queue_core.settings import parse_size
 
 _VARIABLES = {
     "context": "JOBCONSOLE_CONTEXT",
@@ -30,7 +31,19 @@ def add_arguments(verb: Parser) -> None:
     verb.add_argument("--queues", metavar="A,B", help="only these (default: the queues of the tasks)")
     verb.add_argument("--lease", type=positive, metavar="T", help="(default: jobs.defaults.lease, 5m)")
     verb.add_argument("--heartbeat", type=positive, metavar="T", help="(default: jobs.defaults.heartbeat, 1m)")
+    verb.add_argument("--max-jobs", type=whole(1, 10**12), metavar="N", help="replace a process after so many jobs")
+    verb.add_argument("--max-memory", type=_size, metavar="SIZE", help="replace a process over so much, as 512MiB")
     verb.add_argument("--grace", type=duration, default=30.0, metavar="T", help="to finish jobs after SIGTERM (30s)")
+
+
+def _size(text: str) -> int:
+    try:
+        size = parse_size(text)
+    except ValueError as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from None
+    if size < 16 << 20:
+        raise argparse.ArgumentTypeError(f"'{text}' is less than a process needs to start (16MiB)")
+    return size
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
@@ -54,6 +67,8 @@ def run(options: argparse.Namespace, output: Output) -> int:
         lease=options.lease,
         heartbeat=options.heartbeat,
         grace=options.grace,
+        max_jobs=options.max_jobs,
+        max_memory=options.max_memory,
         log_format=log_format,
     )
     return supervise(options.target, how)

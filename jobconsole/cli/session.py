@@ -62,7 +62,7 @@ def queue_of(settings: ConsoleSettings) -> JobQueue:
     jobs = settings.jobs
     if jobs.mode == "memory":
         raise ConfigurationError("queue_backend 'memory' lives inside one process, where no command can reach it")
-    if jobs.postgres.url is None and jobs.redis.url is None:
+    if jobs.mode != "sqlite" and jobs.postgres.url is None and jobs.redis.url is None:
         raise ConfigurationError(_NO_SERVERS)
     return JobQueue.from_settings(jobs)
 
@@ -89,13 +89,14 @@ def connected(options: argparse.Namespace, output: Output, command: Command, cha
 
 
 def _overrides(options: argparse.Namespace) -> dict[str, Any]:
-    overrides: dict[str, Any] = {"postgres": {}, "redis": {}}
+    overrides: dict[str, Any] = {"postgres": {}, "redis": {}, "sqlite": {}}
     for name, block, key in (
         ("postgres_url", "postgres", "url"),
         ("redis_url", "redis", "url"),
         ("prefix", "redis", "prefix"),
         ("timeout", "postgres", "timeout"),
         ("timeout", "redis", "timeout"),
+        ("timeout", "sqlite", "timeout"),
     ):
         value = _given(options, name)
         if value is not None:

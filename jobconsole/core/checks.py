@@ -22,6 +22,10 @@ OLD_SECONDS, ANCIENT_SECONDS = 300.0, 3600.0
 """A transaction open for so long keeps PostgreSQL from clearing dead rows; a ready job waiting so long is stuck."""
 BLOATED_ROWS = 100_000
 """Dead rows of a table, beyond which autovacuum does not keep up, when they are also most of it."""
+SWOLLEN_BYTES = 256 << 20
+"""Size of SQLite's log, or of the free part of its file, from which on something keeps it from shrinking."""
+SCARCE_BYTES = 256 << 20
+"""Free bytes of a disk below which it may be full within minutes."""
 CROWDED = 0.8
 """Part of the connections or the memory in use."""
 _NAMED = 5
@@ -41,12 +45,21 @@ class Check:
 
 def unreachable(name: str, reason: str) -> Check:
     """Return the finding about a server that does not answer."""
+    if name == "sqlite":
+        return Check(
+            name, "fail", safe(reason, 300), "correct its path (jobs.sqlite.path), or see to the file and its disk"
+        )
     return Check(name, "fail", safe(reason, 300), f"start it, or correct its address (jobs.{name}.url)")
 
 
 def check_postgres(facts: Facts) -> list[Check]:
     """Return the findings about PostgreSQL and its schema."""
     return [check(facts) for check in _POSTGRES]
+
+
+def check_sqlite(facts: Facts) -> list[Check]:
+    """Return the findings about an SQLite file and its schema."""
+    return [check(facts) for check in _SQLITE]
 
 
 def check_redis(facts: Facts) -> list[Check]:
@@ -184,6 +197,38 @@ _POSTGRES: Sequence[Callable[[Facts], Check]] = (
     _connections,
     _pooler,
 )
+
+# -- SQLite
+
+
+def _sqlite_file(facts: Facts) -> Check:
+    return Check("file", "ok", f"{facts['path']}, {exact(facts['bytes'])} bytes, SQLite {facts['version']}")
+
+
+def _sqlite_log(facts: Facts) -> Check:
+    said = f"{facts['journal_mode']}, {exact(facts['wal_bytes'])} bytes not yet in the file"
+    if facts["wal_bytes"] < SWOLLEN_BYTES:
+        return Check("write-ahead log", "ok", said)
+    advice = "end what reads the file for so long (a sqlite3 shell, a backup): the log cannot be emptied meanwhile"
+    return Check("write-ahead log", "warn", said, advice)
+
+
+def _sqlite_free(facts: Facts) -> Check:
+    free = facts["free_pages"] * facts["page_bytes"]
+    said = f"{exact(free)} bytes inside the file are free"
+    if free < SWOLLEN_BYTES or facts["free_pages"] * 2 < facts["pages"]:
+        return Check("free space", "ok", said)
+    return Check("free space", "warn", said, "they are used again; VACUUM with all workers stopped gives them back")
+
+
+def _sqlite_disk(facts: Facts) -> Check:
+    said = f"{exact(facts['disk_free_bytes'])} bytes"
+    if facts["disk_free_bytes"] >= SCARCE_BYTES:
+        return Check("disk space", "ok", said)
+    return Check("disk space", "fail", said, "make room: on a full disk no job can be enqueued or ended")
+
+
+_SQLITE: Sequence[Callable[[Facts], Check]] = (_sqlite_file, _schema, _sqlite_log, _sqlite_free, _sqlite_disk)
 
 # -- Redis
 

@@ -136,10 +136,8 @@ def _trend(info: SignatureInfo, moment: Moment) -> Spans:
 
 SIGNATURES: tuple[Column[SignatureInfo], ...] = (
     Column("COUNT", 6, lambda info, moment: number(info.count, tone="strong"), right=True),
-    Column("15m", 5, _grown, right=True),
-    Column(
-        "TREND", TREND, lambda info, moment: ((spark(info.trend, TREND, moment.glyphs.levels[:-1]), "accent"),), need=4
-    ),
+    Column("15m", 6, _grown, right=True),
+    Column("TREND", TREND, _trend, need=4),
     Column("LAST", 4, lambda info, moment: _age(info.last_seen, moment), right=True, need=2),
     Column("TYPE", 13, _types, need=3),
     Column("ERROR SIGNATURE", 20, _title, flex=True),
@@ -160,7 +158,7 @@ def _why(job: JobLine, moment: Moment) -> Spans:
 def _error(job: JobLine, moment: Moment) -> Spans:
     prefix: Spans = ((f"{job.kind} ", "warn"),) if job.kind in {"timeout", "crashed", "poison"} else ()
     name, colon, rest = job.error.partition(": ")
-    return (*prefix, (name, "strong" if colon else "text"), (colon + rest, "text"))
+    return (*prefix, (name, "text"), (colon + rest, "muted"))
 
 
 def _queue(job: JobLine, moment: Moment) -> Spans:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -47,8 +46,6 @@ class Connection:
         self._opened = False
         now = datetime.now(UTC)
         self._servers: dict[str, Server] = {"store": Server("store", "connecting", now)}
-        # this process's steady clock, at which the servers are looked at again
-        self.next_check = 0.0
 
     @property
     def servers(self) -> tuple[Server, ...]:
@@ -81,13 +78,12 @@ class Connection:
             raise RuntimeError("the connection is not open yet")
         return self._jobs
 
-    async def check(self, pause: float = 1.0) -> None:
+    async def check(self) -> None:
         """Open what is not open, ping what is; never raises, `servers` says what came of it."""
         if not self._opened:
             await self._open()
         else:
             await self._ping()
-        self.next_check = time.monotonic() + pause
 
     def lost(self, error: QueueCoreError) -> None:
         """Note that a read or a write just found the store gone."""

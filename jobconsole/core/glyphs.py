@@ -26,7 +26,6 @@ class Glyphs:
     # of the bands high, normal, low
     shades: tuple[str, str, str]
     up: str
-    down: str
     dot: str
     ellipsis: str
     separator: str
@@ -62,7 +61,6 @@ UNICODE = Glyphs(
     bar_empty="─",
     shades=("█", "▓", "░"),
     up="↑",
-    down="↓",
     dot="●",
     ellipsis="…",
     separator="·",
@@ -96,7 +94,6 @@ ASCII = Glyphs(
     bar_empty="-",
     shades=("#", "=", "-"),
     up="^",
-    down="v",
     dot="*",
     ellipsis="~",
     separator="-",

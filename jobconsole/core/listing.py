@@ -33,6 +33,8 @@ class Window:
     loaded: bool = False
     # whether nothing follows the last row
     complete: bool = False
+    # so many rows came in above that the held ones do not touch the newest page any more
+    behind: bool = False
 
     @property
     def full(self) -> bool:
@@ -54,15 +56,23 @@ class Window:
             after = self._last_cursor(len(self.rows) - 1)
         await self._read(inspector, after)
 
-    async def refresh(self, inspector: Inspector, first_visible: int = 0) -> None:
+    async def refresh(self, inspector: Inspector, first_visible: int = 0, hold: bool = False) -> None:
         """Read the first page again and, when the screen shows another one, that too.
+
+        With `hold`, rows are kept that somebody looks at, also when a flood of new ones has cut them off the newest
+        page (`behind`); without, the list then begins anew.
 
         Raises:
             StoreUnavailable: the store did not answer in time.
         """
-        await self._read(inspector, "")
+        await self._read(inspector, "", hold)
         if first_visible > PAGE // 2 and self.rows:
             await self._read(inspector, self._last_cursor(min(first_visible, len(self.rows) - 1)))
+
+    def restart(self) -> None:
+        """Let go of everything that is held: the next page is the newest one."""
+        self.rows, self.places, self.cursors = [], {}, {"": None}
+        self.loaded = self.complete = self.behind = False
 
     def forget(self, ids: frozenset[str] | set[str]) -> None:
         """Take rows out that are known to be gone, before the next page that is read says so."""
@@ -76,7 +86,7 @@ class Window:
                 return self.rows[index].id
         return ""
 
-    async def _read(self, inspector: Inspector, after: str) -> None:
+    async def _read(self, inspector: Inspector, after: str, hold: bool = False) -> None:
         page = await inspector.jobs(self.where, PAGE, self.cursors[after], self.order)
         fresh = [job_line(job) for job in page.jobs]
         head = self.rows[: self.places[after] + 1] if after in self.places else []
@@ -84,6 +94,9 @@ class Window:
         last = max(
             (self.places[row.id] - len(head) for row in fresh if self.places.get(row.id, -1) >= len(head)), default=-1
         )
+        if hold and after == "" and rest and last < 0 and page.cursor is not None:
+            self.behind = True
+            return
         # Old rows up to the last one that came again are either in the new page or gone. Rows after it were pushed
         # out of the page by new ones; when not one came again nothing is known of them.
         tail = rest[last + 1 :] if last >= 0 and page.cursor is not None else []
@@ -94,6 +107,7 @@ class Window:
         if not tail:
             self.complete = page.cursor is None
         self.loaded = True
+        self.behind = self.behind and after != ""
 
     def _renew(self, rows: list[JobLine]) -> None:
         self.rows = rows

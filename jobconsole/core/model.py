@@ -6,20 +6,14 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from jobconsole.core.rates import Rates
 from jobconsole.core.running import RunningJobs
 from jobconsole.core.series import Ring
 from jobconsole.core.snapshot import Snapshot
-from queue_core.events import EventBatch, EventName
-from queue_core.inspection import SeriesPoint
+from queue_core.events import EventBatch
 
-COUNTED = ("created", "completed", "retrying", "dead")
-"""Events whose rate is kept by the second."""
 RATE_WINDOW = 5
 """Seconds over which a rate is averaged."""
-
-_COUNTS = {"created": "enqueued", "completed": "completed", "retrying": "retried", "dead": "dead"}
-# what a list of dead jobs, or of any jobs, may have become wrong by
-_TOUCH_DEAD = frozenset({EventName.DEAD, EventName.RETRIED, EventName.DELETED, EventName.RESTORED})
 
 
 class Model:
@@ -32,18 +26,12 @@ class Model:
         self._steady = steady
         self.running = RunningJobs()
         self.snapshot: Snapshot | None = None
-        self.rates = {name: Ring() for name in COUNTED}
+        self.rates = Rates()
         self.events = Ring()
         # events may have been lost since the last snapshot
         self.gap = False
-        # how often that happened
-        self.gaps = 0
-        # something happened that a snapshot or a list of dead jobs does not show yet
+        # something happened that the last snapshot does not show
         self.stale = True
-        self.dead_changed = 0
-        # no events come: rates are made of what snapshots counted
-        self.polling = False
-        self._counted: dict[datetime, SeriesPoint] = {}
         self._offset = time.time() - steady()
 
     @property
@@ -61,7 +49,6 @@ class Model:
         steady = self._steady()
         if batch.gap:
             self.gap = self.stale = True
-            self.gaps += 1
         if not batch.events:
             return
         at = self._offset + steady
@@ -69,10 +56,7 @@ class Model:
         rates, running = self.rates, self.running
         for event in batch.events:
             name = event.event
-            if (ring := rates.get(name)) is not None:
-                ring.add(steady)
-            if name in _TOUCH_DEAD:
-                self.dead_changed += 1
+            rates.hear(name, steady)
             if event.token:
                 running.apply(event, at, steady)
         self.stale = True
@@ -80,15 +64,15 @@ class Model:
     def adopt(self, snapshot: Snapshot) -> None:
         """Take over a snapshot: counts as they stand in it, running jobs where no newer event spoke."""
         self.running.adopt(snapshot.running, not snapshot.more_running, snapshot.began, self.gap)
-        first, self.snapshot = self.snapshot is None, snapshot
+        self.snapshot = snapshot
         self._offset = snapshot.now.timestamp() - (snapshot.began + snapshot.taken) / 2
-        self._count(snapshot, first)
+        self.rates.look(snapshot.series, snapshot.now, snapshot.taken)
         self.gap = False
         self.stale = False
 
     def rate(self, name: str) -> float:
         """Return how often per second an event of COUNTED came over the last seconds."""
-        return self.rates[name].rate(self._steady(), RATE_WINDOW)
+        return self.rates.rings[name].rate(self._steady(), RATE_WINDOW)
 
     def event_rate(self) -> float:
         """Return how many events per second came over the last seconds."""
@@ -96,23 +80,4 @@ class Model:
 
     def history(self, name: str, seconds: int) -> list[float]:
         """Return the counts by the second of an event of COUNTED, oldest first."""
-        return self.rates[name].tail(self._steady(), seconds)
-
-    def _count(self, snapshot: Snapshot, first: bool) -> None:
-        """Make rates of the store's counts by the minute: before the first event, and while none come."""
-        for point in snapshot.series:
-            before = self._counted.get(point.minute)
-            for name, field in _COUNTS.items():
-                number = getattr(point, field)
-                if first:
-                    self._spread(name, point.minute, number, snapshot)
-                elif self.polling:
-                    self.rates[name].add(snapshot.taken, max(0, number - (getattr(before, field) if before else 0)))
-        self._counted = {point.minute: point for point in snapshot.series}
-
-    def _spread(self, name: str, minute: datetime, number: int, snapshot: Snapshot) -> None:
-        """Count what happened in a minute before this console looked as if it had happened evenly."""
-        start = snapshot.taken - (snapshot.now - minute).total_seconds()
-        seconds = range(int(start), min(int(start) + 60, int(snapshot.began)))
-        for second in seconds:
-            self.rates[name].add(second, number / max(1, len(seconds)))
+        return self.rates.rings[name].tail(self._steady(), seconds)

@@ -30,7 +30,7 @@ class Wanted:
     # the longest running jobs
     running: int = 200
     # of throughput, the running one included
-    minutes: int = 2
+    minutes: int = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,11 @@ class Snapshot:
     # the last minutes, oldest first
     series: tuple[SeriesPoint, ...]
     totals: Totals
+
+    @property
+    def deaths(self) -> int:
+        """Jobs that died in the minutes of the series."""
+        return sum(point.dead for point in self.series)
 
 
 async def read_snapshot(inspector: Inspector, wanted: Wanted) -> Snapshot:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 from collections.abc import Iterable
 from pathlib import PurePath
 from typing import TYPE_CHECKING, ClassVar
@@ -77,6 +78,7 @@ class ConsoleApp(Services, inherit_bindings=False):
 
     def perform(self, action: str) -> None:
         """Carry an action out, or say why it is off."""
+        self.last_key = time.monotonic()
         reason = self.refusal_of(action)
         if reason:
             self.say(reason, "warn")

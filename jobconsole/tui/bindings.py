@@ -32,9 +32,9 @@ class Action:
 
 
 _SHOWN = {
-    "enter": "Enter", "escape": "Esc", "space": "Space", "tab": "Tab", "shift+tab": "S-Tab", "up": "↑", "down": "↓",
+    "enter": "Enter", "escape": "Esc", "space": "Space", "tab": "Tab", "shift+tab": "S-Tab", "up": "Up", "down": "Down",
     "slash": "/", "question_mark": "?", "left_square_bracket": "[", "right_square_bracket": "]", "asterisk": "*",
-    "backspace": "⌫", "pageup": "PgUp", "pagedown": "PgDn", "home": "Home", "end": "End", "colon": ":",
+    "backspace": "Bksp", "pageup": "PgUp", "pagedown": "PgDn", "home": "Home", "end": "End", "colon": ":",
     "upper_r": "R", "ctrl+d": "^D", "ctrl+u": "^U", "ctrl+p": "^P", "ctrl+c": "^C",
 }  # fmt: skip
 
@@ -61,8 +61,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("up", "k,up", "up", "Previous row", MOVE),
     Action("page_down", "pagedown", "page down", "One page down", MOVE),
     Action("page_up", "pageup", "page up", "One page up", MOVE),
-    Action("half_down", "ctrl+d", "half page down", "Half a page down", MOVE),
-    Action("half_up", "ctrl+u", "half page up", "Half a page up", MOVE),
+    Action("half_down", "ctrl+d", "half down", "Half a page down", MOVE),
+    Action("half_up", "ctrl+u", "half up", "Half a page up", MOVE),
     Action("top", "g,home", "first", "To the first row", MOVE),
     Action("bottom", "G,end", "last", "To the last row that is loaded; more is read as you come there", MOVE),
     Action("next_pane", "tab", "pane", "Next pane", MOVE, False, 13),

@@ -32,6 +32,8 @@ class Host(Protocol):
     context: str | None
     # the picture is held still
     frozen: bool
+    # when an action was last performed, by this process's steady clock
+    last_key: float
 
     @property
     def palette(self) -> Palette:

@@ -144,4 +144,4 @@ def sentence(report: Report) -> str:
         parts.append(f"{report.errored:,} not done: {report.problem}")
     if report.plan.verb == "delete" and report.processed:
         parts.append("u brings them back" if report.processed > 1 else "u brings it back")
-    return " · ".join(parts)
+    return ", ".join(parts)

@@ -26,8 +26,6 @@ FLUSH_SECONDS = 0.25
 """Between two drawings of what changed."""
 CHECK_SECONDS = 1.0
 """Between two looks at the servers."""
-HISTORY_MINUTES = 15
-"""Of throughput that the first snapshot reads, so that the chart does not begin empty."""
 RESYNC_SECONDS = 1.0
 """At least between two snapshots; a slow one makes the pause longer."""
 COMPARE_SECONDS = 5.0
@@ -75,13 +73,13 @@ class Refresher:
         """
         await self._read(window.read_more)
 
-    async def again(self, window: Window, first_visible: int) -> None:
-        """Read again what a window shows.
+    async def again(self, window: Window, first_visible: int, hold: bool) -> None:
+        """Read again what a window shows; with `hold`, its rows stay when a flood cuts them off.
 
         Raises:
             StoreUnavailable: the store did not answer in time.
         """
-        await self._read(lambda inspector: window.refresh(inspector, first_visible))
+        await self._read(lambda inspector: window.refresh(inspector, first_visible, hold))
 
     async def job(self, job_id: str) -> tuple[Job, list[Attempt]]:
         """Read one job with its failed attempts.
@@ -119,7 +117,7 @@ class Refresher:
     async def _watch_servers(self) -> None:
         while True:
             before = [server.state for server in self.connection.servers]
-            await self.connection.check(CHECK_SECONDS)
+            await self.connection.check()
             if before != [server.state for server in self.connection.servers]:
                 self._servers_changed()
             if self.connection.usable:
@@ -127,8 +125,6 @@ class Refresher:
             await asyncio.sleep(CHECK_SECONDS)
 
     def _servers_changed(self) -> None:
-        delivery = self.connection.delivery
-        self.model.polling = delivery is not None and delivery.state == "lost"
         if self.connection.usable:
             # Whatever happened while it was away was not heard: read everything.
             self.model.gap = True
@@ -154,14 +150,13 @@ class Refresher:
             await self._wait_kick(pause)
 
     def _due(self) -> bool:
-        age = self.model.age
-        return self.model.stale or self.model.polling or age is None or age >= COMPARE_SECONDS
+        age, delivery = self.model.age, self.connection.delivery
+        deaf = delivery is not None and delivery.state == "lost"
+        return self.model.stale or deaf or age is None or age >= COMPARE_SECONDS
 
     async def _snapshot(self) -> None:
         """Read a snapshot and adopt it; a wish for another one meanwhile makes this one void."""
         wanted = self.wanted
-        if self.model.snapshot is None:
-            wanted = replace(wanted, minutes=HISTORY_MINUTES)
         read = asyncio.ensure_future(self._read(lambda inspector: read_snapshot(inspector, wanted)))
         kick = asyncio.ensure_future(self._kick.wait())
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,7 @@ class Services(App[int], inherit_bindings=False):
         self.refresher = Refresher(self.connection, self.model, self.tell)
         self.operator = Operator(self.connection, read_only, self.tell)
         self.frozen = False
+        self.last_key = time.monotonic()
         self._palettes: dict[tuple[str, bool], Palette] = {}
         for scheme in SCHEMES.values():
             self.register_theme(textual_theme(scheme))

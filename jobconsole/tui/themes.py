@@ -132,7 +132,8 @@ class Palette:
     def _make(self, tone: str) -> Style:
         name, _, ground = tone.partition("/")
         inverse = name.startswith("on-")
-        colour = self._colour(name.removeprefix("on-"))
+        # What says that the picture is old is inverse, and must not fade with it.
+        colour = str(getattr(self.scheme, name[3:])) if inverse else self._colour(name)
         below = self._ground(ground)
         if inverse:
             colour, below = self.scheme.inverse, colour
@@ -143,8 +144,7 @@ class Palette:
         scheme = self.scheme
         named = {"title": scheme.strong, "key": scheme.accent}
         colour = named.get(name) or getattr(scheme, name, scheme.text)
-        # What says that the picture is old must not fade with it.
-        if not self.faded or name in {"warn", "bad"}:
+        if not self.faded:
             return str(colour)
         return Color.parse(colour).blend(Color.parse(scheme.background), FADE).hex6
 

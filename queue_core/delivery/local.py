@@ -106,9 +106,20 @@ class LocalEventBus:
         """Hand a message, from here or from elsewhere, to every subscriber of this process."""
         for mailbox in tuple(self._mailboxes):
             mailbox.put(batch)
-        self._tell(event.id for event in batch.events if event.event in _FINAL)
+        self.tell(event.id for event in batch.events if event.event in _FINAL)
 
-    def _tell(self, finished: Iterable[str]) -> None:
+    @property
+    def heard(self) -> bool:
+        """Whether this process has subscribers."""
+        return bool(self._mailboxes)
+
+    @property
+    def watched(self) -> list[str]:
+        """The jobs whose end somebody in this process waits for."""
+        return list(self._watching)
+
+    def tell(self, finished: Iterable[str]) -> None:
+        """Wake those who wait for the end of these jobs."""
         for job_id in finished:
             for told in self._watching.get(job_id, ()):
                 told.set()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import redis
-from redis.asyncio import Redis
-from redis.asyncio.connection import ConnectionPool
+from redis.asyncio import Connection, Redis, SSLConnection, UnixDomainSocketConnection
+from redis.asyncio.connection import AbstractConnection, ConnectionPool
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.retry import Retry as BlockingRetry
@@ -15,26 +16,60 @@ from queue_core.errors import ConfigurationError
 from queue_core.settings import RedisSettings
 
 
-def make_client(settings: RedisSettings, *, blocking: bool = False) -> Redis:
-    """Return a client; one for blocking pops and subscriptions has no time limit on answers.
+class _WholeCommands(AbstractConnection):
+    """Never goes back to its pool with half a command sent: the next caller would read the answer to that one."""
+
+    async def send_packed_command(self, command: bytes | str | Iterable[bytes], check_health: bool = True) -> None:
+        try:
+            await super().send_packed_command(command, check_health)
+        except BaseException:  # above all the cancellation at the end of a time limit
+            await self.disconnect(nowait=True)
+            raise
+
+
+class _Tcp(_WholeCommands, Connection):
+    pass
+
+
+class _Tls(_WholeCommands, SSLConnection):
+    pass
+
+
+class _Unix(_WholeCommands, UnixDomainSocketConnection):
+    pass
+
+
+_CONNECTIONS: dict[type[AbstractConnection], type[AbstractConnection]] = {
+    Connection: _Tcp,
+    SSLConnection: _Tls,
+    UnixDomainSocketConnection: _Unix,
+}
+
+
+def make_client(settings: RedisSettings) -> Redis:
+    """Return a client that waits for answers without a limit: whoever calls sets one.
+
+    The library's own limit on sending loses cancellations under Python 3.11, whose `wait_for` swallows them.
 
     Raises:
         ConfigurationError: no URL is set.
     """
-    options = _options(settings, None if blocking else settings.timeout)
     pool: ConnectionPool = ConnectionPool.from_url(
-        _url(settings), retry=Retry(NoBackoff(), 0), max_connections=64, **options
+        _url(settings), retry=Retry(NoBackoff(), 0), max_connections=64, socket_timeout=None, **_options(settings)
     )
+    pool.connection_class = _CONNECTIONS[pool.connection_class]
     return Redis(connection_pool=pool)
 
 
-def make_thread_client(settings: RedisSettings, timeout: float) -> redis.Redis:
-    """Return a client for a thread outside the event loop; `timeout` in seconds, for connecting and for answers.
+def make_thread_client(settings: RedisSettings) -> redis.Redis:
+    """Return a client for a thread outside the event loop, which waits for answers no longer than the settings say.
 
     Raises:
         ConfigurationError: no URL is set.
     """
-    return redis.Redis.from_url(_url(settings), retry=BlockingRetry(NoBackoff(), 0), **_options(settings, timeout))
+    return redis.Redis.from_url(
+        _url(settings), retry=BlockingRetry(NoBackoff(), 0), socket_timeout=settings.timeout, **_options(settings)
+    )
 
 
 def _url(settings: RedisSettings) -> str:
@@ -43,14 +78,13 @@ def _url(settings: RedisSettings) -> str:
     return settings.url.get_secret_value()
 
 
-def _options(settings: RedisSettings, answer: float | None) -> dict[str, Any]:
+def _options(settings: RedisSettings) -> dict[str, Any]:
     # A unix socket has no keepalive, and its connection class refuses the word.
     keepalive = {} if _url(settings).startswith("unix:") else {"socket_keepalive": True}
     return {
         "decode_responses": True,
         # Whatever somebody wrote into the server by hand can be read; it is then simply no job that is known.
         "encoding_errors": "replace",
-        "socket_connect_timeout": settings.timeout if answer is None else min(answer, settings.timeout),
-        "socket_timeout": answer,
+        "socket_connect_timeout": settings.timeout,
         **keepalive,
     }

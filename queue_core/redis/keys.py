@@ -5,30 +5,30 @@ P is `<prefix>{<queue>}:`. Delivery, in both modes that use Redis (the ready set
 | key | type | meaning |
 |---|---|---|
 | `P pending` or `P offered` | ZSET id → rank | candidates for workers, the best rank first |
-| `P scheduled` | ZSET id → due ms | hints for the promoter; in mode `redis` the scheduled jobs themselves |
+| `P scheduled` | ZSET id → due ms | hints for the promoter, in mode `postgres+redis` |
 | `P gen` | string | run id of the server, a random part; missing or foreign = rebuild |
 | `P eseq` | string | number of the last message of events |
 | `P waiters` | ZSET id → ms | finished jobs that somebody waits for; expires |
 | `<prefix>events` | channel | lifecycle events (queue_core.events) |
 | `P job:<id>:done` | channel | says that a job has finished |
 
-The store of mode `redis` (times in a ZSET of `ms` are rounded up, so that nothing is early):
+The store of mode `redis`; all its times are microseconds since the epoch by the server's clock, below 2^53:
 
 | key | type | meaning |
 |---|---|---|
 | `P job:<id>` | HASH | the fields of queue_core.job.Job, without those that stand in the key, and without empty ones |
 | `P attempts:<id>` | LIST | failed attempts, the last 50 |
 | `P pending` | ZSET id → rank | queued jobs |
-| `P scheduled`, `P retrying` | ZSET id → due ms | waiting for their time |
-| `P running` | ZSET id → ms | running jobs by the end of their lease |
-| `P unfinished` | ZSET id → µs | all of these by their last change |
-| `P completed`, `P cancelled` | ZSET id → µs | by their end; go after their retention |
-| `P dlq`, `P trash` | ZSET id → µs | by their death, by their deletion |
+| `P scheduled`, `P retrying` | ZSET id → due | waiting for their time |
+| `P running` | ZSET id → time | running jobs by the end of their lease |
+| `P unfinished` | ZSET id → time | all of these by their last change |
+| `P completed`, `P cancelled` | ZSET id → time | by their end; go after their retention |
+| `P dlq`, `P trash` | ZSET id → time | by their death, by their deletion |
 | `P by_type:<type>` | SET | ids of all jobs of a type |
 | `P types` | HASH type → n | waiting jobs |
 | `P cancelling` | HASH id → worker | running jobs that somebody asked to cancel |
 | `P causes` | HASH id → signature, type | dead jobs |
-| `P signatures`, `P seen` | HASH, ZSET signature → µs | first seen and title; last seen; 10,000 at most |
+| `P signatures`, `P seen` | HASH, ZSET signature → time | first seen and title; last seen; 10,000 at most |
 | `P deaths` | ZSET minute, signature → minute and n | deaths of the last two days |
 | `P minutes` | ZSET minute, outcome → minute and n | totals of the last two days |
 | `P tallies` | HASH | totals by outcome and type since the store was made |
@@ -36,7 +36,7 @@ The store of mode `redis` (times in a ZSET of `ms` are rounded up, so that nothi
 | `P seq`, `P token` | string | the last order of arrival, the time of the last lease token |
 | `<prefix>queues` | SET | names of all queues |
 | `<prefix>workers` | HASH worker → entry | goes a day after the last heartbeat |
-| `<prefix>leaders` | HASH duty → µs, worker | who leads until when |
+| `<prefix>leaders` | HASH duty → time, worker | who leads until when |
 | `<prefix>schema` | string | version of all this |
 """
 

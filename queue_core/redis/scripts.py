@@ -58,7 +58,7 @@ class Scripts:
         answers = await self._execute(calls, together)
         forgotten = [place for place, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
         if forgotten:
-            # A new, emptied or restarted server. A script that is not known has done nothing: it is safe to send it again.
+            # A new, emptied or restarted server. What is not known has done nothing: it is safe to send it again.
             await self._load({calls[place].name for place in forgotten})
             again = await self._execute([calls[place] for place in forgotten], together)
             for place, answer in zip(forgotten, again, strict=True):

@@ -3,44 +3,74 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import threading
 from concurrent.futures import Executor
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from queue_core.codec import decode_payload
 from queue_core.context import JobContext
 from queue_core.job import Outcome
+from queue_core.middleware import Hooks
 from queue_core.settings import Limits
 from queue_core.tasks import Definition
 from queue_core.worker import outcomes
 from queue_core.worker.attempt import Attempt
 
 
-async def execute(attempt: Attempt, definition: Definition, limits: Limits, worker: str, threads: Executor) -> Outcome:
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What handlers of a worker run in."""
+
+    limits: Limits
+    # the worker's id
+    worker: str
+    threads: Executor
+    hooks: Hooks
+
+
+async def execute(attempt: Attempt, definition: Definition, around: Surroundings) -> Outcome:
     """Run the handler and return the outcome to store.
 
     Raises:
         CancelledError: the attempt was stopped, or the handler cancelled itself.
     """
-    claim = attempt.claim
+    claim, limits = attempt.claim, around.limits
     try:
         payload = decode_payload(claim.payload)
         arguments = definition.payloads.loaded(payload, claim.payload)
     except ValueError as error:
         return outcomes.invalid_payload(claim, error, limits)
-    args = (JobContext(claim, payload, worker, attempt),) if definition.takes_context else ()
+    args = (JobContext(claim, payload, around.worker, attempt),) if definition.takes_context else ()
     try:
-        if definition.is_async:
+        if around.hooks.around:
+            ctx = args[0] if args else JobContext(claim, payload, around.worker, attempt)
+            call = partial(_call, attempt, definition, args, arguments, around.threads)
+            result = await around.hooks.around_run(ctx, call)
+        elif definition.is_async:
             result = await definition.function(*args, **arguments)
         else:
-            result = await _in_thread(attempt, definition, args, arguments, threads)
+            result = await _in_thread(attempt, definition, args, arguments, around.threads)
     except asyncio.CancelledError:
         raise
-    except BaseException as error:  # noqa: BLE001  a handler's SystemExit must not end the worker
+    except BaseException as error:  # a handler's SystemExit must not end the worker
+        if attempt.stop_reason is not None:
+            # What goes wrong while a handler cleans up is not why its attempt ended.
+            raise asyncio.CancelledError from error
         if isinstance(error, TypeError) and (misfit := _misfit(definition, payload)) is not None:
             return outcomes.invalid_payload(claim, misfit, limits)
         return outcomes.failed(claim, attempt.run_us(), error, definition.policy, limits)
     return outcomes.completed(claim, attempt.run_us(), result, limits)
+
+
+async def _call(
+    attempt: Attempt, definition: Definition, args: tuple[JobContext, ...], arguments: dict[str, Any], threads: Executor
+) -> Any:
+    if definition.is_async:
+        return await definition.function(*args, **arguments)
+    return await _in_thread(attempt, definition, args, arguments, threads)
 
 
 async def _in_thread(
@@ -55,7 +85,8 @@ async def _in_thread(
         finally:
             attempt.thread = None
 
-    return await asyncio.get_running_loop().run_in_executor(threads, call)
+    # The context variables of whoever awaits this, such as a hook's trace, hold in the thread too.
+    return await asyncio.get_running_loop().run_in_executor(threads, contextvars.copy_context().run, call)
 
 
 def _misfit(definition: Definition, payload: dict[str, Any]) -> Exception | None:

@@ -72,6 +72,8 @@ class Heartbeat:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._last_full = float("-inf")
         self._failed_since: float | None = None
+        # seconds of time.monotonic at which the beat that is on its way was begun
+        self._beating_since: float | None = None
 
     def start(self) -> None:
         """Start the thread; the first beat announces the worker."""
@@ -89,16 +91,19 @@ class Heartbeat:
         while True:
             now = time.monotonic()
             full = now - self._last_full >= self._times.interval - self._times.tick / 2
+            self._beating_since = now
             try:
                 self._beat(full)
                 if full:
                     self._last_full = now
                 self._failed_since = None
-            except QueueCoreError as error:
+            except Exception as error:  # every lease depends on this thread
                 if self._failed_since is None:
                     self._failed_since = now
-                    logger.warning("heartbeat failed: %s", error)
+                    unexpected = not isinstance(error, QueueCoreError)
+                    logger.warning("heartbeat failed: %s", error, exc_info=unexpected)
                 self._give_up_in_time(time.monotonic())
+            self._beating_since = None
             if self._stop.wait(self._times.tick):
                 break
         self._heart.close()
@@ -112,37 +117,51 @@ class Heartbeat:
         beats = [Beat(a.claim.id, a.claim.token, a.progress, a.message, a.started > 0) for a in attempts]
         try:
             reply = self._heart.beat(self._identity()._replace(leases=beats))
-        except QueueCoreError:
+        except Exception:
             for attempt in news:
                 attempt.untold = True
             raise
         for attempt, told in zip(attempts, beats, strict=True):
             attempt.renewed = sent
             attempt.ahead = attempt.ahead and not told.begun
-        self._tell(news, reply)
+        self._tell(attempts, news, reply)
 
-    def _tell(self, news: list[Attempt], reply: BeatReply) -> None:
+    def _tell(self, attempts: list[Attempt], news: list[Attempt], reply: BeatReply) -> None:
         if news:
             self._in_loop(self._announce, news)
         if reply.lost:
-            self._in_loop(self._listener.stop_jobs, list(reply.lost), True)
+            self._in_loop(self._stop_lost, [attempt for attempt in attempts if attempt.claim.id in reply.lost])
         if reply.cancel:
             self._in_loop(self._listener.stop_jobs, list(reply.cancel), False)
         if reply.command:
             self._in_loop(self._listener.obey, reply.command)
 
+    def _stop_lost(self, attempts: list[Attempt]) -> None:
+        # By now this worker may have claimed one of these jobs again: that attempt goes on.
+        self._listener.stop_jobs([one.claim.id for one in attempts if self._held.get(one.claim.id) is one], True)
+
     def _announce(self, news: list[Attempt]) -> None:
         for attempt in news:
             claim = attempt.claim
+            if self._held.get(claim.id) is not attempt:
+                continue  # it ended meanwhile, and subscribers have heard so
             extra = {"progress": attempt.progress, "message": attempt.message}
             self._announcer.tell(Event(EventName.PROGRESS, claim.queue, claim.id, claim.type, claim.token, extra))
 
     def _give_up_in_time(self, now: float) -> None:
         """Stop jobs whose lease may end before the store is back: another worker may run them from then on."""
         limit = now - self._times.lease * (1 - MARGIN)
-        late = [attempt.claim.id for attempt in list(self._held.values()) if attempt.renewed < limit]
+        late = [attempt for attempt in list(self._held.values()) if attempt.renewed < limit]
         if late:
-            self._in_loop(self._listener.stop_jobs, late, True)
+            self._in_loop(self._stop_lost, late)
+
+    async def watch(self) -> None:
+        """Stop jobs in time also while a beat hangs, for ever: a server may accept it and never answer."""
+        while True:
+            await asyncio.sleep(self._times.tick)
+            now, since = time.monotonic(), self._beating_since
+            if since is not None and now - since > 2 * self._times.tick:
+                self._give_up_in_time(now)
 
     def _in_loop(self, call: Callable[..., None], *args: object) -> None:
         assert self._loop is not None

@@ -1,21 +1,29 @@
-"""The child of queue_core.worker.isolation: runs one job and writes its outcome.
+"""The child of queue_core.worker.children: runs jobs one after the other and writes their outcomes.
 
-Started as `python -m queue_core.worker.isolated TARGET WORKER FD`, the claim being JSON on standard input.
+Started as `python -m queue_core.worker.isolated TARGET WORKER FD`; a claim is a line of JSON on standard input.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import signal
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TextIO
 
-from queue_core.job import Claim, Outcome
+from queue_core.job import Claim
+from queue_core.queue import JobQueue
 from queue_core.worker.attempt import Attempt
-from queue_core.worker.execution import execute
+from queue_core.worker.execution import Surroundings, execute
 from queue_core.worker.process import load_target, run_loop
+
+ORPHAN_TICK = 0.5
+"""Seconds between two looks whether the worker is still there: without it, nobody would store the outcome."""
 
 
 class ReportingAttempt(Attempt):
@@ -29,25 +37,48 @@ class ReportingAttempt(Attempt):
 
     def report(self, percent: int, message: str) -> None:
         """Send the newest progress."""
-        print(json.dumps({"progress": percent, "message": message}), file=self._output, flush=True)
+        _say(self._output, {"progress": percent, "message": message})
 
 
-async def run(target: str, worker: str, output: TextIO) -> None:
-    """Run the job on standard input."""
-    fields = json.load(sys.stdin)
-    claim = Claim(*fields)
-    claim = claim._replace(tags=tuple(claim.tags))
-    jobs = load_target(target)
-    attempt = ReportingAttempt(claim, output)
-    attempt.started = time.perf_counter()
-    definition = jobs.tasks.get(claim.type)
-    with ThreadPoolExecutor(max_workers=1) as threads:
-        outcome: Outcome = await execute(attempt, definition, jobs.settings.limits, worker, threads)
+async def run(jobs: JobQueue, worker: str, source: TextIO, output: TextIO) -> None:
+    """Run the jobs on `source` until it ends."""
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="job") as threads:
+        around = Surroundings(jobs.settings.limits, worker, threads, jobs.hooks)
+        while line := await asyncio.to_thread(source.readline):
+            claim = Claim(*json.loads(line))
+            claim = claim._replace(tags=tuple(claim.tags))
+            _say(output, {"begun": claim.id})
+            attempt = ReportingAttempt(claim, output)
+            attempt.started = time.perf_counter()
+            _say(output, {"outcome": await execute(attempt, jobs.tasks.get(claim.type), around)})
     await jobs.close()
-    print(json.dumps({"outcome": outcome}), file=output, flush=True)
+
+
+def _say(output: TextIO, said: object) -> None:
+    # One write a line: a handler's threads may report progress at the same time.
+    output.write(json.dumps(said) + "\n")
+    output.flush()
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(ORPHAN_TICK)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def main(target: str, worker: str, pipe: int) -> None:
+    """Run jobs until the worker closes standard input or is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the worker, which drains
+    threading.Thread(target=_end_with, args=(os.getppid(),), name="orphan", daemon=True).start()
+    # Handlers, and the processes that they start, must not reach what the worker and this process say to each other.
+    os.set_inheritable(pipe, False)
+    source = os.fdopen(os.dup(0), encoding="utf-8")
+    with Path(os.devnull).open(encoding="utf-8") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    with os.fdopen(pipe, "w", encoding="utf-8") as output:
+        run_loop(run(load_target(target), worker, source, output))
 
 
 if __name__ == "__main__":
-    with os.fdopen(int(sys.argv[3]), "w", encoding="utf-8") as pipe:
-        run_loop(run(sys.argv[1], sys.argv[2], pipe))
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
     os._exit(0)

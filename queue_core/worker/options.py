@@ -13,8 +13,8 @@ from queue_core.text import safe
 
 LONGEST = 64 << 10
 """Characters of one log entry."""
-EXIT_FAILED, EXIT_USAGE, EXIT_UNREACHABLE = 1, 2, 3
-"""Exit codes: something failed; a wrong target or setting; the store cannot be used."""
+EXIT_FAILED, EXIT_USAGE, EXIT_UNREACHABLE, EXIT_RECYCLE = 1, 2, 3, 10
+"""Exit codes: something failed; a wrong target or setting; the store cannot be used; another process shall go on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,10 @@ class ServiceOptions:
     lease: float | None = None
     heartbeat: float | None = None
     grace: float = 30.0
+    # jobs after which a process is replaced; None: never
+    max_jobs: int | None = None
+    # bytes of resident memory after which a process is replaced; None: never
+    max_memory: int | None = None
     log_format: Literal["text", "json"] = "text"
 
     def to_json(self) -> str:

@@ -6,6 +6,7 @@ import sys
 import traceback
 from types import FrameType
 
+from queue_core.asking import Reschedule, RetryLater
 from queue_core.codec import encode_result
 from queue_core.job import Claim, Failure, Outcome
 from queue_core.retry import Policy
@@ -30,6 +31,12 @@ def released(claim: Claim, run_us: int) -> Outcome:
     return Outcome(claim.id, claim.token, claim.queue, claim.type, "released", run_us)
 
 
+def rescheduled(claim: Claim, run_us: int, asked: Reschedule) -> Outcome:
+    """Return the outcome of a handler that gave its job back for another time."""
+    again = Outcome(claim.id, claim.token, claim.queue, claim.type, "released", run_us, delay=asked.delay)
+    return again._replace(anew=True, run_at=asked.run_at)
+
+
 def cancelled(claim: Claim, run_us: int) -> Outcome:
     """Return the outcome of a job that somebody cancelled."""
     return Outcome(claim.id, claim.token, claim.queue, claim.type, "cancelled", run_us)
@@ -37,10 +44,23 @@ def cancelled(claim: Claim, run_us: int) -> Outcome:
 
 def failed(claim: Claim, run_us: int, error: BaseException, policy: Policy, limits: Limits) -> Outcome:
     """Return the outcome of a handler that raised: retried by its policy, or buried."""
+    if isinstance(error, Reschedule):
+        return rescheduled(claim, run_us, error)
+    asked = error.delay if isinstance(error, RetryLater) else None
+    if isinstance(error, RetryLater) and error.__cause__ is not None:
+        error = error.__cause__
     kind = "timeout" if isinstance(error, TimeLimitExceeded) else "error"
     failure = failure_of(error, kind, limits.traceback)  # type: ignore[arg-type]
-    spent = claim.retry_count >= claim.max_retries or isinstance(error, policy.never)
-    if spent:
+    own = policy.of(error)
+    if claim.retry_count >= policy.limit(own, claim.max_retries) or isinstance(error, policy.never):
+        return buried(claim, run_us, failure)
+    delay = own.wait(claim.retry_count) if asked is None else asked
+    return Outcome(claim.id, claim.token, claim.queue, claim.type, "retrying", run_us, None, failure, delay)
+
+
+def crashed(claim: Claim, run_us: int, failure: Failure, policy: Policy) -> Outcome:
+    """Return the outcome of a handler that took its own process down: retried by its policy, or buried."""
+    if claim.retry_count >= claim.max_retries:
         return buried(claim, run_us, failure)
     delay = policy.wait(claim.retry_count)
     return Outcome(claim.id, claim.token, claim.queue, claim.type, "retrying", run_us, None, failure, delay)

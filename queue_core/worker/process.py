@@ -6,22 +6,31 @@ Started by queue_core.worker.service as `python -m queue_core.worker.process TAR
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import importlib
 import logging
 import os
+import resource
 import sys
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from queue_core.errors import ConfigurationError, QueueCoreError, SchemaError, StoreUnavailable
 from queue_core.queue import JobQueue
-from queue_core.worker.options import EXIT_FAILED, EXIT_UNREACHABLE, EXIT_USAGE, ServiceOptions, setup_logging
+from queue_core.worker.options import (
+    EXIT_FAILED,
+    EXIT_RECYCLE,
+    EXIT_UNREACHABLE,
+    EXIT_USAGE,
+    ServiceOptions,
+    setup_logging,
+)
 from queue_core.worker.worker import Worker
 
-ORPHAN_TICK = 0.5
-"""Seconds between two looks whether the service that started this process is still there."""
+GUARD_TICK = 0.25
+"""Seconds between two looks at the service that started this process, and at what this process has used."""
+
+T = TypeVar("T")
 
 logger = logging.getLogger("queue_core.worker")
 
@@ -53,8 +62,8 @@ def load_target(target: str) -> JobQueue:
     return found
 
 
-async def work(jobs: JobQueue, target: str, options: ServiceOptions) -> None:
-    """Run a worker until it is told to stop, or until the service that started it is gone."""
+async def work(jobs: JobQueue, target: str, options: ServiceOptions) -> int:
+    """Run a worker until it is told to stop, used up, or left by the service that started it; return the exit code."""
     worker = Worker(
         jobs,
         concurrency=options.concurrency,
@@ -64,30 +73,72 @@ async def work(jobs: JobQueue, target: str, options: ServiceOptions) -> None:
         grace=options.grace,
         target=target,
     )
-    guard = asyncio.create_task(_stop_with_parent(worker))
+    worker.on_wedged = _end_wedged
+    if options.max_jobs is not None:
+        worker.limit_jobs(options.max_jobs)
+    guard = Guard(worker, options)
+    watching = asyncio.create_task(guard.run())
     try:
         await worker.run()
     finally:
-        guard.cancel()
+        watching.cancel()
         await jobs.close()
+    return EXIT_RECYCLE if guard.recycled else 0
 
 
-async def _stop_with_parent(worker: Worker) -> None:
-    parent = os.getppid()
-    while os.getppid() == parent:  # noqa: ASYNC110  nothing tells of a parent's death on every system
-        await asyncio.sleep(ORPHAN_TICK)
-    logger.warning("the service is gone; this worker drains")
-    worker.stop()
+def _end_wedged() -> None:
+    logging.shutdown()
+    os._exit(EXIT_FAILED)
 
 
-def run_loop(main: Coroutine[Any, Any, None]) -> None:
+class Guard:
+    """Drains the worker when the service is gone, or when another process shall go on in its place."""
+
+    def __init__(self, worker: Worker, options: ServiceOptions) -> None:
+        self._worker = worker
+        self._options = options
+        self.recycled = False
+
+    async def run(self) -> None:
+        """Watch until there is a reason to stop the worker."""
+        parent = os.getppid()
+        while os.getppid() == parent:  # nothing tells of a parent's death on every system
+            if reason := self._reason():
+                self.recycled = True
+                logger.info("%s; this worker drains and is replaced", reason)
+                self._worker.stop()
+                return
+            await asyncio.sleep(GUARD_TICK)
+        logger.warning("the service is gone; this worker drains")
+        self._worker.stop()
+
+    def _reason(self) -> str:
+        if stuck := self._worker.used_up and self._worker.stuck_threads:
+            return f"{stuck} threads cannot be ended"
+        if self._worker.used_up:
+            return f"{self._options.max_jobs} jobs were run"
+        if self._options.max_memory is not None and (used := resident_memory()) > self._options.max_memory:
+            return f"{used >> 20} MiB of memory are used"
+        return ""
+
+
+def resident_memory() -> int:
+    """Return the bytes of memory that this process holds; where the system does not say, the most it ever held."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except (OSError, ValueError, IndexError):
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return most if sys.platform == "darwin" else most << 10
+    return pages * resource.getpagesize()
+
+
+def run_loop(main: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on the fastest event loop that is installed."""
-    with contextlib.suppress(ImportError):
+    try:
         import uvloop
-
-        uvloop.run(main)
-        return
-    asyncio.run(main)
+    except ImportError:
+        return asyncio.run(main)
+    return uvloop.run(main)
 
 
 def main(argv: list[str]) -> int:
@@ -96,7 +147,7 @@ def main(argv: list[str]) -> int:
     options = ServiceOptions.from_json(text)
     setup_logging(options.log_format)
     try:
-        run_loop(work(load_target(target), target, options))
+        return run_loop(work(load_target(target), target, options))
     except ConfigurationError as error:
         logger.critical("%s", error)
         return EXIT_USAGE
@@ -106,7 +157,6 @@ def main(argv: list[str]) -> int:
     except Exception:
         logger.exception("the worker failed")
         return EXIT_FAILED
-    return 0
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 import time
 from collections import deque
@@ -13,13 +14,15 @@ from typing import Any
 
 from queue_core.events import Event, EventName
 from queue_core.job import Claim, Outcome
+from queue_core.middleware import Hooks
 from queue_core.settings import Limits
 from queue_core.tasks import Definition, TaskRegistry
 from queue_core.worker import outcomes
 from queue_core.worker.announcer import Announcer
 from queue_core.worker.attempt import Attempt, describe
-from queue_core.worker.execution import execute
+from queue_core.worker.execution import Surroundings, execute
 from queue_core.worker.isolation import Isolation
+from queue_core.worker.pool import ProcessPool
 from queue_core.worker.settler import Settler
 
 AHEAD_SECONDS = 0.1
@@ -29,6 +32,8 @@ SUSPECT_CRASHES = 2
 """A job whose workers were lost this often runs alone in a process of its own: the third crash is proven its own."""
 TICK = 0.05
 """Seconds between two looks at the time limits."""
+logger = logging.getLogger("queue_core.worker")
+
 _EAGER = sys.version_info >= (3, 12)
 
 
@@ -37,6 +42,7 @@ class RunPlan:
     """What a runner runs, and how."""
 
     tasks: TaskRegistry
+    hooks: Hooks
     limits: Limits
     concurrency: int
     # the worker's id
@@ -54,22 +60,43 @@ class Runner:
         self.concurrency = concurrency = plan.concurrency
         self._worker = plan.worker
         self._isolation = None if plan.target is None else Isolation(plan.target, plan.worker)
+        self._pool = None if plan.target is None else ProcessPool(plan.target, plan.worker, concurrency)
         self._settler = settler
         self._announcer = announcer
         self._held = held
         self._waiting: deque[Attempt] = deque()
         self._running: set[Attempt] = set()
         self._threads = ThreadPoolExecutor(max_workers=concurrency, thread_name_prefix="job")
+        self._around = Surroundings(plan.limits, plan.worker, self._threads, plan.hooks)
         # seconds; a guess that makes the first claims small
         self._mean_run = 1.0
         self._filling = False
         self._changed = asyncio.Event()
-        self.abandoned_threads = 0
+        # jobs that may still be accepted
+        self.left = sys.maxsize
+        # attempts whose thread was given up
+        self._given_up: list[Attempt] = []
 
     @property
     def busy(self) -> int:
         """Jobs that are running now."""
         return len(self._running)
+
+    @property
+    def stuck_threads(self) -> int:
+        """Threads that were given up and still run."""
+        self._given_up = [attempt for attempt in self._given_up if attempt.thread is not None]
+        return len(self._given_up)
+
+    @property
+    def used_up(self) -> bool:
+        """Whether all jobs that may be accepted have ended, or a tenth of the slots is lost to stuck threads."""
+        done = self.left <= 0 and not self._running and not self._waiting
+        return done or self.stuck_threads * 10 >= max(10, self.concurrency)
+
+    def job_of(self, task: asyncio.Task[Any] | None) -> Claim | None:
+        """Return the job whose handler a task runs; from any thread."""
+        return next((a.claim for a in list(self._running) if a.task is task is not None), None)
 
     def free(self) -> int:
         """Return how many jobs would begin at once."""
@@ -78,7 +105,7 @@ class Runner:
     def room(self) -> int:
         """Return how many more jobs to hold: the free slots and what will start within about 100 ms."""
         ahead = min(AHEAD_MOST, int(self.concurrency * AHEAD_SECONDS / max(self._mean_run, 1e-5)))
-        return self.concurrency + ahead - len(self._running) - len(self._waiting)
+        return min(self.left, self.concurrency + ahead - len(self._running) - len(self._waiting))
 
     async def wait_for_room(self) -> int:
         """Wait until there is room for a worthwhile claim: a quarter of the slots, or whatever is idle."""
@@ -100,9 +127,13 @@ class Runner:
 
         The store knows that the first `begin` of them start at once.
         """
+        self.left -= len(claims)
         for place, claim in enumerate(claims):
             attempt = Attempt(claim, claimed_at)
             attempt.ahead = place >= begin
+            if claim.id in self._held:
+                # This worker slept beyond its lease and got its own job again: the earlier attempt is over.
+                self.stop_jobs([claim.id], lost=True)
             self._held[claim.id] = attempt
             self._waiting.append(attempt)
         self._fill()
@@ -120,14 +151,19 @@ class Runner:
     def _start(self, attempt: Attempt) -> None:
         claim = attempt.claim
         self._running.add(attempt)
+        attempt.started = time.perf_counter()
+        # Before the announcer is woken: the handler comes first, then the news of it.
+        attempt.task = _spawn(self._run(attempt))
         extra = describe(claim, worker=self._worker)
         self._announcer.tell(Event(EventName.CLAIMED, claim.queue, claim.id, claim.type, claim.token, extra))
-        attempt.started = time.perf_counter()
-        attempt.task = _spawn(self._run(attempt))
 
     async def _run(self, attempt: Attempt) -> None:
+        outcome = None
         try:
             outcome = await self._outcome(attempt)
+        except Exception:
+            # Not the handler's doing. Nothing is stored and the lease is left to end, so that the job runs again.
+            logger.exception("job %s: the worker itself failed", attempt.claim.id)
         finally:
             self._running.discard(attempt)
             self._mean_run += (time.perf_counter() - attempt.started - self._mean_run) * 0.05
@@ -141,19 +177,23 @@ class Runner:
     async def _outcome(self, attempt: Attempt) -> Outcome | None:
         """Run the handler and return what to store; None when the lease is lost and nothing may be stored."""
         definition = self._tasks.get(attempt.claim.type)
-        if definition.timeout:
+        if definition.timeout and not definition.process:
             attempt.deadline = time.monotonic() + definition.timeout
         try:
-            if self._isolation is not None and attempt.claim.crashes >= SUSPECT_CRASHES:
+            if self._isolation is not None and not definition.process and attempt.claim.crashes >= SUSPECT_CRASHES:
                 return await self._isolation.execute(attempt)
-            return await execute(attempt, definition, self._limits, self._worker, self._threads)
+            if definition.process and self._pool is not None:
+                return await self._pool.execute(attempt, definition, self._limits)
+            return await execute(attempt, definition, self._around)
         except asyncio.CancelledError as error:
             return self._stopped(attempt, definition, error)
 
     def _stopped(self, attempt: Attempt, definition: Definition, error: BaseException) -> Outcome | None:
         claim, run_us, reason = attempt.claim, attempt.run_us(), attempt.stop_reason
         if attempt.thread is not None:
-            self.abandoned_threads += 1
+            self._given_up.append(attempt)
+            stuck = self.stuck_threads
+            logger.warning("job %s: its thread cannot be ended and is given up; %d such threads run", claim.id, stuck)
         if reason == "timeout":
             late = outcomes.time_limit_error(definition.timeout, error, attempt.thread)
             return outcomes.failed(claim, run_us, late, definition.policy, self._limits)
@@ -199,9 +239,11 @@ class Runner:
         for attempt in list(self._running):
             attempt.stop("release")
 
-    def close(self) -> None:
-        """Let the threads go; those that still run end with the process."""
+    async def close(self) -> None:
+        """Let the threads go; those that still run end with the process. End the child processes."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+        if self._pool is not None:
+            await self._pool.close()
 
 
 def _spawn(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

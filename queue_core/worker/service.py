@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import FrameType
 
-from queue_core.worker.options import EXIT_USAGE, ServiceOptions
+from queue_core.worker.options import EXIT_RECYCLE, EXIT_USAGE, ServiceOptions
 
 PAUSE_FIRST, PAUSE_MOST = 0.5, 30.0
 """Seconds before a process that died soon after its start is replaced, doubling; any other one is replaced at once."""
@@ -102,7 +102,10 @@ class Service:
         pid = place.process.pid if place.process else 0
         place.process = None
         if self._stops:
-            self._exit = max(self._exit, 1 if code not in (0, -signal.SIGTERM, -signal.SIGINT) else 0)
+            self._exit = max(self._exit, 1 if code not in (0, EXIT_RECYCLE, -signal.SIGTERM, -signal.SIGINT) else 0)
+            return
+        if code == EXIT_RECYCLE:
+            place.pause, place.start_at = PAUSE_FIRST, now
             return
         soon = now - place.started_at < SOON
         if soon and code == EXIT_USAGE:

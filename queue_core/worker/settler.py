@@ -11,6 +11,7 @@ from queue_core.errors import StaleLease, StoreUnavailable
 from queue_core.events import Event, EventName
 from queue_core.job import Failure, Outcome, Ready, Settled
 from queue_core.losses import summary
+from queue_core.middleware import AfterSettle, Hooks
 from queue_core.store import JobStore
 from queue_core.worker.announcer import Announcer
 from queue_core.worker.attempt import Attempt
@@ -27,12 +28,18 @@ class Settler:
     """The queue of outcomes and the loop that stores them; until stored, an attempt is held and its lease renewed."""
 
     def __init__(
-        self, store: JobStore, dispatcher: Dispatcher | None, announcer: Announcer, held: dict[str, Attempt]
+        self,
+        store: JobStore,
+        dispatcher: Dispatcher | None,
+        announcer: Announcer,
+        held: dict[str, Attempt],
+        hooks: Hooks,
     ) -> None:
         self._store = store
         self._dispatcher = dispatcher
         self._announcer = announcer
         self._held = held
+        self._after = AfterSettle(hooks.after)
         self._outcomes: deque[Outcome] = deque()
         self._wake = asyncio.Event()
         self._closing = False
@@ -63,19 +70,35 @@ class Settler:
         except TimeoutError:
             logger.error("outcomes not stored, their jobs will run again: %d", len(self._outcomes))  # noqa: TRY400
             return False
+        await self._after.close()
         return True
 
     async def _store_batch(self, batch: list[Outcome]) -> None:
+        try:
+            answers = await self._settle(batch)
+        except Exception:
+            # Something in one of them cannot be stored: it must not take the others with it, nor stay for ever.
+            if len(batch) > 1:
+                for outcome in batch:
+                    await self._store_batch([outcome])
+                return
+            logger.exception("the outcome of job %s cannot be stored; its lease is left to end", batch[0].id)
+            self._forget(batch[0])
+            return
+        await self._stored(batch, answers)
+
+    async def _settle(self, batch: list[Outcome]) -> list[Settled]:
         pause = PAUSE_FIRST
         while True:
             try:
-                answers = await self._store.settle(batch)
-                break
+                return await self._store.settle(batch)
             except StoreUnavailable as error:
                 # The fence makes trying again safe: what was stored before is found, what is over is refused.
                 logger.warning("settle waits for the store: %s", error)
                 await asyncio.sleep(pause)
                 pause = min(PAUSE_MOST, pause * 2)
+
+    async def _stored(self, batch: list[Outcome], answers: list[Settled]) -> None:
         due: list[Due] = []
         ready: list[Ready] = []
         for outcome, answer in zip(batch, answers, strict=True):
@@ -86,6 +109,7 @@ class Settler:
                 continue
             self.settled += 1
             self._tell(outcome, answer)
+            self._after.note(outcome, answer)
             if answer.due is not None:
                 due.append(Due(outcome.id, outcome.queue, answer.due))
             elif answer.rank is not None:
@@ -116,7 +140,7 @@ class Settler:
             return
         if outcome.failure is None or answer.cancelled:
             name = EventName.RELEASED if outcome.kind == "released" and not answer.cancelled else EventName.CANCELLED
-            tell(Event(name, queue, job_id, type_, token))
+            tell(Event(name, queue, job_id, type_, token, {} if answer.due is None else {"due": answer.due}))
             return
         said = _said(outcome.failure)
         tell(Event(EventName.FAILED, queue, job_id, type_, token, said))

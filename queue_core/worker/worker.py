@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from queue_core.errors import ConfigurationError
@@ -23,9 +23,11 @@ from queue_core.worker.announcer import Announcer
 from queue_core.worker.attempt import Attempt
 from queue_core.worker.fetcher import Fetcher
 from queue_core.worker.heartbeat import Heartbeat, Times
+from queue_core.worker.pool import target_of
 from queue_core.worker.runner import Runner, RunPlan
 from queue_core.worker.settler import Settler
 from queue_core.worker.sweeper import Sweeper
+from queue_core.worker.watchdog import Watchdog
 
 RESTART_SECONDS = 1.0
 """Pause before a loop that failed unexpectedly is started again."""
@@ -38,8 +40,8 @@ class Worker:
 
     `concurrency`: jobs at a time. `queues`: those of the tasks when left out. `lease` and `heartbeat`: durations,
     from the settings when left out. `grace`: how long running jobs may go on after a stop before they are given back.
-    `target`: `package.module:name` of the queue object; with it, a job whose workers were lost twice runs alone in a
-    process of its own.
+    `target`: `package.module:name` of the queue object, for child processes; with it, a job whose workers were lost
+    twice runs alone in one. Tasks with `process=True` need it, unless it is found by their module.
     """
 
     def __init__(
@@ -65,11 +67,13 @@ class Worker:
         self._stopping = asyncio.Event()
         self._forced = asyncio.Event()
         self._announcer = Announcer(jobs.bus)
-        self._settler = Settler(jobs.store, jobs.dispatcher, self._announcer, self._held)
-        plan = RunPlan(jobs.tasks, jobs.settings.limits, concurrency, self.id, target)
+        self._settler = Settler(jobs.store, jobs.dispatcher, self._announcer, self._held, jobs.hooks)
+        plan = RunPlan(jobs.tasks, jobs.hooks, jobs.settings.limits, concurrency, self.id, target_of(jobs, target))
         self._runner = Runner(plan, self._settler, self._announcer, self._held)
         request = ClaimRequest("", self.id, self._types, 0, self._times.lease)
         self._fetcher = Fetcher(jobs.store, jobs.dispatcher, self._runner, self._queues, request)
+        # what to do about an event loop that does not answer for the length of a lease; None: it is only logged
+        self.on_wedged: Callable[[], None] | None = None
         self._sweeper = Sweeper(jobs.store, jobs.dispatcher, self._announcer, self.id, self._times.lease)
 
     def stop(self) -> None:
@@ -77,6 +81,20 @@ class Worker:
         if self._stopping.is_set():
             self._forced.set()
         self._stopping.set()
+
+    def limit_jobs(self, most: int) -> None:
+        """Run at most so many jobs from now on; `used_up` says when they are done."""
+        self._runner.left = most
+
+    @property
+    def used_up(self) -> bool:
+        """Whether as many jobs were run as this worker may run, or too many threads cannot be ended."""
+        return self._runner.used_up
+
+    @property
+    def stuck_threads(self) -> int:
+        """Threads that a time limit or a cancellation gave up on, and that still run."""
+        return self._runner.stuck_threads
 
     @property
     def refused(self) -> int:
@@ -105,12 +123,15 @@ class Worker:
         loops = [
             asyncio.create_task(self._supervise(name, run))
             for name, run in (
+                ("leases", heartbeat.watch),
                 ("sweeper", self._sweeper.run),
                 ("limits", self._runner.watch_limits),
                 ("fetcher", self._fetcher.run),
             )
         ]
         heartbeat.start()
+        watchdog = Watchdog(self._runner.job_of, self._times.lease, self.on_wedged)
+        watchdog.start()
         self._tell("started")
         logger.info("worker %s runs %s on %s", self.id, ", ".join(self._types), ", ".join(self._queues))
         try:
@@ -118,16 +139,17 @@ class Worker:
             await self._drain(loops, settling)
         finally:
             self._tell("stopped")
+            watchdog.stop()
             await _end(loops)
             await heartbeat.close()
             await self._announcer.close(announcing)
             with contextlib.suppress(Exception):  # the entry expires by itself
                 await asyncio.wait_for(self._jobs.store.retire(self.id), 2.0)
-            self._runner.close()
+            await self._runner.close()
 
     async def _drain(self, loops: list[asyncio.Task[None]], settling: asyncio.Task[None]) -> None:
         """Stop claiming, give back what has not started, let the rest finish within the grace period."""
-        await _end(loops[2:])  # the fetcher; limits and sweeps go on meanwhile
+        await _end(loops[-1:])  # the fetcher; limits and sweeps go on meanwhile
         self._runner.release_waiting()
         idle = asyncio.create_task(self._runner.wait_until_idle())
         forced = asyncio.create_task(self._forced.wait())

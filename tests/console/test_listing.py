@@ -79,6 +79,18 @@ async def test_a_flood_above_starts_the_list_anew(jobs: JobQueue, world: World) 
     assert len(ids(window)) == 25 + PAGE + 5
 
 
+async def test_a_flood_leaves_rows_that_somebody_looks_at(jobs: JobQueue, world: World) -> None:
+    old = await bury(world, 25)
+    window = Window(DEAD)
+    await window.refresh(jobs.inspector)
+    new = await bury(world, PAGE + 5)
+    await window.refresh(jobs.inspector, hold=True)
+    assert (ids(window), window.behind) == (old[:PAGE], True)
+    window.restart()
+    await window.refresh(jobs.inspector, hold=True)
+    assert (ids(window), window.behind) == (new[:PAGE], False)
+
+
 async def test_an_emptied_list_is_empty(jobs: JobQueue, world: World) -> None:
     dead = await bury(world, 12)
     window = Window(DEAD)

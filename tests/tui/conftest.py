@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager
 
 import pytest
 
+from jobconsole.tui import refresher
 from jobconsole.tui.app import ConsoleApp
 from queue_core import JobQueue
 from tests.conformance.world import World
@@ -14,6 +15,12 @@ from tests.tui.scenes import night
 from tests.tui.seat import NARROW, Seat, seated
 
 Sit = Callable[..., AbstractAsyncContextManager[Seat]]
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test does to the store without an event is seen sooner."""
+    monkeypatch.setattr(refresher, "COMPARE_SECONDS", 0.5)
 
 
 async def _nothing(seconds: float) -> None:

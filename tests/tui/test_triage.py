@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from jobconsole.tui.screens import triage
 from queue_core import JobQueue
 from queue_core.states import Status
 from tests.conformance.world import World
 from tests.tui.conftest import Sit
-from tests.tui.scenes import dead, smtp
+from tests.tui.scenes import crm, dead, disk, smtp
 from tests.tui.seat import NARROW, WIDE, Seat
 
 Buried = dict[str, list[str]]
@@ -117,7 +118,7 @@ async def test_what_changed_meanwhile_is_skipped_and_said(sit: Sit, jobs: JobQue
         await jobs.control.delete(buried["send_email"][:1])
         await jobs.control.purge(buried["send_email"][:1])
         await seat.press("enter")
-        await seat.until("retried 4 jobs · skipped 1 that had changed meanwhile")
+        await seat.until("retried 4 jobs, skipped 1 that had changed meanwhile")
 
 
 @SIZES
@@ -130,7 +131,7 @@ async def test_delete_goes_to_the_trash_and_comes_back(
         await seat.press("D")
         await seat.until("Delete 5 jobs")
         await seat.press("enter")
-        await seat.until("deleted 5 jobs · u brings them back")
+        await seat.until("deleted 5 jobs, u brings them back")
         assert all([(await jobs.inspector.get(one)).trashed_at for one in buried["send_email"]])
         await seat.press("u")
         await seat.until("restored 5 jobs")
@@ -209,8 +210,6 @@ async def test_new_dead_jobs_do_not_move_the_row_under_the_cursor(sit: Sit, worl
         chosen = seat.table("jobs").selection
         await seat.press("j")
         key, line = chosen.key, chosen.place - chosen.top
-        from tests.tui.scenes import disk
-
         await dead(world, 30, disk(), type="resize_image", queue="images")
         await seat.until(lambda: len(chosen.rows) == 33)
         assert (chosen.key, chosen.place - chosen.top) == (key, line)
@@ -306,8 +305,6 @@ async def test_hints_stand_with_their_signature_and_in_the_help(sit: Sit, buried
 
 
 async def test_the_order_of_signatures_stays_until_it_is_made_anew(sit: Sit, world: World, buried: Buried) -> None:
-    from tests.tui.scenes import crm
-
     async with sit() as seat:
         await seat.ready()
         await seat.until("KeyError")
@@ -317,3 +314,18 @@ async def test_the_order_of_signatures_stays_until_it_is_made_anew(sit: Sit, wor
         assert [row.title for row in seat.table("signatures").selection.rows] == titles
         await seat.press("r")
         await seat.until(lambda: seat.table("signatures").selection.rows[0].title.startswith("KeyError"))
+
+
+async def test_an_order_that_nobody_looks_at_is_made_anew(
+    sit: Sit, world: World, buried: Buried, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(triage, "IDLE_SECONDS", 0.0)
+    async with sit() as seat:
+        await seat.ready()
+        await seat.until("KeyError")
+        await seat.press("j")
+        key = seat.table("signatures").selection.key
+        await dead(world, 20, crm(), type="sync_crm", queue="crm")
+        await seat.until(lambda: seat.table("signatures").selection.rows[0].title.startswith("KeyError"))
+        assert seat.table("signatures").selection.key == key
+        assert seat.table("signatures").selection.top == 0

@@ -312,7 +312,7 @@ async def test_a_window_that_is_too_small_says_so_and_keys_wait(sit: Sit, jobs: 
         await seat.press("R", "enter")
         assert (await jobs.inspector.get(buried["send_email"][0])).status is Status.DEAD
         await seat.pilot.resize_terminal(*NARROW)
-        await seat.until("Dead letters", but="too small")
+        await seat.until("Dead letters", but="This window")
         await seat.pilot.resize_terminal(*TINY)
         await seat.until("This window is too small")
         await seat.press("q")

@@ -61,9 +61,7 @@ def signature_lines(info: SignatureInfo, moment: Moment, width: int, hint: str) 
     lines += _labelled("queues", ", ".join(info.queues[:6]), width)
     lines += _labelled("signature", info.signature, width)
     if hint:
-        lines += [
-            (("repair", "accent"), (" " * (LABEL - 6), "text"), (part, "accent")) for part in wrap(hint, width - LABEL)
-        ]
+        lines += _labelled("repair", hint, width, "accent")
     return lines
 
 
@@ -118,7 +116,7 @@ def _when(at: datetime, moment: Moment) -> str:
     return humanize.moment_of(at, moment.now)
 
 
-def _labelled(label: str, text: str, width: int) -> list[Line]:
+def _labelled(label: str, text: str, width: int, tone: str = "text") -> list[Line]:
     first: Spans = ((f"{label:<{LABEL}}", "muted"),)
     rest: Spans = ((" " * LABEL, "text"),)
-    return [(*(rest if number else first), (part, "text")) for number, part in enumerate(wrap(text, width - LABEL))]
+    return [(*(rest if number else first), (part, tone)) for number, part in enumerate(wrap(text, width - LABEL))]

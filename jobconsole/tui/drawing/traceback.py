@@ -53,9 +53,10 @@ def _section(section: Section, width: int, glyphs: Glyphs, everything: bool) -> 
     if not section.frames:
         return lines
     lines.append(())
-    own = [frame for frame in section.frames if frame.application]
-    if everything or not own:
+    if everything:
         return lines + [line for frame in section.frames for line in _frame(frame, width, glyphs)]
+    # Where nothing is the application's, the innermost frame still says what it was about.
+    own = [frame for frame in section.frames if frame.application] or [section.frames[-1]]
     for frame in reversed(own):
         lines += _frame(frame, width, glyphs)
     hidden = len(section.frames) - len(own)

@@ -161,7 +161,7 @@ class View(Frame):
         if self.console.model.snapshot is not None:
             self.adopt(self.console.model.snapshot, anew=True)
         for table in self.query(JobTable):
-            table.read()
+            table.read_anew()
         self.notice.say("reading everything again", "muted")
 
     def do_filter(self) -> None:

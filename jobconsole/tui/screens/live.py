@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
@@ -15,7 +14,6 @@ from jobconsole.tui.widgets.chart import Chart
 from jobconsole.tui.widgets.detail import Detail, Subject
 from jobconsole.tui.widgets.queuelist import QueueTable
 from jobconsole.tui.widgets.runninglist import RunningTable
-from jobconsole.tui.widgets.table import Table
 from jobconsole.tui.widgets.workerlist import WorkerTable
 
 
@@ -60,8 +58,3 @@ class LiveView(QueueActions):
         elif isinstance(pane, RunningTable) and pane.selection.row is not None:
             self.query_one(Detail).about(Subject(pane.selection.row.id))
             self.enter("detail")
-
-    @on(Table.Moved)
-    def keep_keys(self) -> None:
-        """What can be done depends on the row."""
-        self.query_one("#keys").refresh()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import ClassVar
 
 from textual import on
@@ -22,6 +23,9 @@ from jobconsole.tui.widgets.runninglist import RunningTable
 from jobconsole.tui.widgets.signatures import SignatureTable
 from jobconsole.tui.widgets.table import Table
 from queue_core.filters import Filter
+
+IDLE_SECONDS = 20.0
+"""After so long without a key, signatures are sorted anew; the cursor stays on its signature."""
 
 
 class TriageView(QueueActions, View):
@@ -59,7 +63,8 @@ class TriageView(QueueActions, View):
     def adopt(self, snapshot: Snapshot, anew: bool = False) -> None:
         """Show what a snapshot says; the list of jobs reads for itself."""
         if snapshot.wanted.where == dead_only(self.signatures.where):
-            self.signatures.take(snapshot.signatures, anew)
+            idle = time.monotonic() - self.console.last_key > IDLE_SECONDS
+            self.signatures.take(snapshot.signatures, anew or idle)
         self.query_one(QueueTable).show(snapshot.queues)
         if anew:
             self.query_one(RunningTable).sort()

@@ -115,8 +115,7 @@ class Header(LineWidget):
         snapshot = self.console.model.snapshot
         if snapshot is None:
             return fit(((" reading ...", "muted"),), width)
-        grown = sum(info.grown for info in snapshot.signatures)
-        tiles = self._tiles(snapshot.totals, grown)
+        tiles = self._tiles(snapshot.totals, snapshot.deaths)
         while len(tiles) > 1 and sum(size + 2 for *_, size in tiles) > width - 1:
             tiles.pop()
         spans: list[Span] = [(" ", "text")]
@@ -125,13 +124,13 @@ class Header(LineWidget):
             spans.append(("  ", "text"))
         return fit(spans, width)
 
-    def _tiles(self, totals: Totals, grown: int) -> list[tuple[str, Spans, int]]:
+    def _tiles(self, totals: Totals, deaths: int) -> list[tuple[str, Spans, int]]:
         """Label, value and fixed width of each number, the most important first."""
         late = humanize.seconds_between(totals.oldest, self.console.model.now)
         alert = late is not None and late >= LATE
         model = self.console.model
         oldest = (humanize.age(late) or "-") + (self.console.glyphs.alert if alert else "")
-        growth: Spans = ((f" +{humanize.short(grown)}/15m", "warn"),) if grown else ()
+        growth: Spans = ((f" +{humanize.short(deaths)}/15m", "warn"),) if deaths else ()
         lost: Spans = ((f", {totals.lost_workers} lost", "bad"),) if totals.lost_workers else ()
         return [
             ("QUEUED", _value(totals.queued), 12),

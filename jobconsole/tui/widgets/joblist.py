@@ -68,6 +68,8 @@ class JobTable(MarkTable[JobLine]):
             return (("all that match are marked", "warn"),)
         if selection.marks:
             return ((f"{exact(len(selection.marks))} marked", "warn"),)
+        if self.window is not None and self.window.behind:
+            return ((f"{self.console.glyphs.up} many newer, g shows them", "accent"),)
         if selection.above:
             return ((f"{self.console.glyphs.up} {exact(selection.above)} newer", "accent"),)
         return ((f"/{self.filter_text}", "accent"),) if self.filter_text else ()
@@ -95,7 +97,7 @@ class JobTable(MarkTable[JobLine]):
 
     async def _read(self, window: Window) -> None:
         try:
-            await self.console.refresher.again(window, self.selection.top)
+            await self.console.refresher.again(window, self.selection.top, hold=self.has_focus)
         except QueueCoreError as error:
             self.post_message(self.Read(window, str(error)))
         else:
@@ -162,6 +164,19 @@ class JobTable(MarkTable[JobLine]):
             return ""
         states = " and ".join(sorted(CHANGES_FROM[action]))
         return f"this job is {row.status}; only {states} jobs can be {_PAST[action]}"
+
+    def read_anew(self) -> None:
+        """Read again, from the newest on where a flood has cut the rows off."""
+        if self.window is not None and self.window.behind:
+            self.window.restart()
+            self.selection.reset()
+        self.read()
+
+    def do_top(self) -> None:
+        """To the first row, the newest there is."""
+        if self.window is not None and self.window.behind:
+            self.read_anew()
+        super().do_top()
 
     def do_copy(self) -> None:
         """Copy the job's id."""

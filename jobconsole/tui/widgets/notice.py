@@ -1,4 +1,4 @@
-"""One line above the keys: how an operation is going, what the last one did, what to do about this error."""
+"""One line above the keys: how an operation is going, what the last one did, why a key is off."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from jobconsole.core.columns import BAR, Span, Spans, bar
 from jobconsole.core.humanize import exact
 from jobconsole.core.operations import Report
-from jobconsole.tui.drawing.spans import Line, fit, spread
+from jobconsole.tui.drawing.spans import Line, fit
 from jobconsole.tui.widgets.lines import LineWidget
 from queue_core.text import safe
 
@@ -16,16 +16,12 @@ SHOWN_SECONDS = 12.0
 
 
 class Notice(LineWidget):
-    """The most important of: progress of an operation, a sentence said lately, the hint, what is marked."""
+    """Progress of an operation, or a sentence said lately."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._said: Span = ("", "text")
         self._until = 0.0
-        # what stands there when nothing else does
-        self.hint: Span = ("", "muted")
-        # at the right end
-        self.aside: Spans = ()
 
     def say(self, text: str, tone: str = "text") -> None:
         """Show a sentence for a while."""
@@ -41,12 +37,8 @@ class Notice(LineWidget):
         """Draw the line."""
         active = self.console.operator.active
         if active is not None:
-            left = self._progress(active)
-        elif self.said:
-            left = ((" ", "text"), self._said)
-        else:
-            left = ((" ", "text"), self.hint)
-        return [spread(left, self.aside, width) if self.aside else fit(left, width)]
+            return [fit(self._progress(active), width)]
+        return [fit(((" ", "text"), self._said), width)] if self.said else []
 
     def _progress(self, report: Report) -> Spans:
         total = max(1, len(report.plan.ids))

@@ -25,6 +25,8 @@ class QueueTable(Table[QueueLine]):
 
     def heading(self) -> Spans:
         """Title."""
+        if self.console.model.snapshot is None:
+            return (("Queues", "title"),)
         return (("Queues", "title"), (f"  {plural(len(self.selection.rows), 'queue')}", "muted"))
 
     def note(self) -> Spans:

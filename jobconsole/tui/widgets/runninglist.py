@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from jobconsole.core.board import Board
 from jobconsole.core.columns import RUNNING_JOBS, Spans
-from jobconsole.core.humanize import plural, rate
+from jobconsole.core.humanize import exact, plural, rate
 from jobconsole.core.operations import Target, Verb
-from jobconsole.core.running import RunningJob
+from jobconsole.core.running import LIVE_LIMIT, RunningJob
 from jobconsole.core.selection import Selection
 from jobconsole.core.series import spark
 from jobconsole.tui.widgets.table import Table
@@ -39,7 +39,9 @@ class RunningTable(Table[RunningJob]):
         if snapshot is None:
             return (("Running", "title"),)
         totals = snapshot.totals
-        return (("Running", "title"), (f"  {plural(totals.running, 'job')} on {plural(totals.slots, 'slot')}", "muted"))
+        watched = f", {exact(LIVE_LIMIT)} of them watched" if self.console.model.running.dropped else ""
+        words = f"  {plural(totals.running, 'job')} on {plural(totals.slots, 'slot')}{watched}"
+        return (("Running", "title"), (words, "muted"))
 
     def note(self) -> Spans:
         """Throughput as a sparkline and a number."""

@@ -25,6 +25,7 @@ class SignatureTable(MarkTable[SignatureInfo]):
     NEVER: ClassVar[dict[str, str]] = {"cancel": "dead jobs cannot be cancelled; D moves them to the trash"}
 
     empty = "no dead letters"
+    still = False
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(SIGNATURES, Selection(lambda info: info.signature), id=id)
@@ -34,9 +35,11 @@ class SignatureTable(MarkTable[SignatureInfo]):
 
     def heading(self) -> Spans:
         """Title with the sums."""
-        rows = self.selection.rows
+        if self.console.model.snapshot is None:
+            return (("Dead letters", "title"),)
+        rows, dot = self.selection.rows, self.console.glyphs.separator
         jobs = sum(info.count for info in rows)
-        return (("Dead letters", "title"), (f"  {plural(len(rows), 'signature')} · {plural(jobs, 'job')}", "muted"))
+        return (("Dead letters", "title"), (f"  {plural(len(rows), 'signature')} {dot} {plural(jobs, 'job')}", "muted"))
 
     def note(self) -> Spans:
         """The filter, or what is marked."""
@@ -48,8 +51,7 @@ class SignatureTable(MarkTable[SignatureInfo]):
         """Show groups as they were just read; `anew` sorts them as they came."""
         now = time.monotonic()
         first = not self._seen
-        for info in fresh:
-            self._seen.setdefault(info.signature, 0.0 if first else now)
+        self._seen = {info.signature: self._seen.get(info.signature, 0.0 if first else now) for info in fresh}
         old = [] if anew else [info.signature for info in self.selection.rows]
         # Only what is on screen keeps its place: the cursor stays on its signature anyway.
         self.show(held_order(fresh, old, lambda info: info.signature), follow=False)

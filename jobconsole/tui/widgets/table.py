@@ -28,6 +28,8 @@ class Table(Pane, Generic[T]):
     empty = "nothing here"
     # whether the cursor shows while the focus is elsewhere: where it says what another pane shows
     cursor_always = True
+    # whether the picture stays when rows come in above; short lists rather show all they have
+    still = True
 
     class Moved(Message):
         """The cursor stands on another row, or the row under it is another one."""
@@ -68,7 +70,7 @@ class Table(Pane, Generic[T]):
         """Take new rows; a table without the focus follows the top of its list."""
         before = self.selection.key
         self.selection.show(rows, not self.has_focus if follow is None else follow)
-        self.selection.scroll(self.visible_rows, still=True)
+        self.selection.scroll(self.visible_rows, self.still)
         self.repaint()
         if self.selection.key != before:
             self.post_message(self.Moved(self.id or ""))

@@ -24,6 +24,8 @@ class WorkerTable(Table[WorkerInfo]):
 
     def heading(self) -> Spans:
         """Title."""
+        if self.console.model.snapshot is None:
+            return (("Workers", "title"),)
         return (("Workers", "title"), (f"  {plural(len(self.selection.rows), 'process', 'processes')}", "muted"))
 
     def note(self) -> Spans:

@@ -6,12 +6,11 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
-
-from redis.asyncio.client import PubSub
+from contextlib import AbstractAsyncContextManager
 
 from queue_core.delivery.circuit import Circuit
 from queue_core.delivery.redis.reaching import within
+from queue_core.delivery.redis.watching import Watching
 from queue_core.dispatch import DispatchUnavailable
 from queue_core.events import Event, EventBatch, by_queue, decode_message, encode_events
 from queue_core.redis.client import make_client
@@ -21,8 +20,6 @@ from queue_core.settings import RedisSettings
 
 LARGEST = 1000
 """Events in one message: some 150 KB, far below any output buffer limit of a subscriber."""
-EXPECT_MS = 60_000
-"""How long the server remembers that somebody waits for a job; whoever waits longer asks again."""
 PAUSE_FIRST, PAUSE_MOST = 0.1, 5.0
 """Seconds between two attempts to subscribe again, doubling."""
 
@@ -37,8 +34,9 @@ class RedisEventBus:
         self._circuit = circuit
         self._keys = Keys(settings.prefix)
         self._client = make_client(settings)
-        self._listening = make_client(settings, blocking=True)
+        self._listening = make_client(settings)
         self._scripts = Scripts(self._client, "queue_core.delivery.redis")
+        self._watching = Watching(self._listening, self._scripts, self._keys, self._timeout, circuit)
 
     async def publish(self, events: Sequence[Event]) -> None:
         """Send events, many in one message; failing to is never an error of the caller."""
@@ -103,45 +101,16 @@ class RedisEventBus:
         finally:
             await pubsub.aclose()  # type: ignore[no-untyped-call]
 
-    @asynccontextmanager
-    async def watch(self, queue: str, job_id: str) -> AsyncIterator[Callable[[float], Awaitable[bool]]]:
+    def watch(self, queue: str, job_id: str) -> AbstractAsyncContextManager[Callable[[float], Awaitable[bool]]]:
         """Listen for the end of a job: once inside the context, nothing said from then on is missed."""
-        pubsub = self._listening.pubsub()
-        try:
-            try:
-                async with within(self._timeout, self._circuit):
-                    await pubsub.subscribe(f"{self._keys.done_prefix(queue)}{job_id}:done")
-                    await self._expect(queue, job_id)
-            except DispatchUnavailable:
-                yield _deaf
-            else:
-                yield lambda seconds: self._told(pubsub, queue, job_id, seconds)
-        finally:
-            await pubsub.aclose()  # type: ignore[no-untyped-call]
-
-    async def _expect(self, queue: str, job_id: str) -> None:
-        await self._scripts.run("expect", [self._keys.of(queue, "waiters")], [job_id, EXPECT_MS])
-
-    async def _told(self, pubsub: PubSub, queue: str, job_id: str, seconds: float) -> bool:
-        try:
-            async with within(seconds):
-                while True:
-                    message = await pubsub.get_message(timeout=None)
-                    if message is not None and message["type"] == "message":
-                        return True
-        except DispatchUnavailable:
-            return False
+        return self._watching.watch(queue, job_id)
 
     async def close(self) -> None:
         """Disconnect; doing it twice is safe."""
+        await self._watching.close()
         for client in (self._client, self._listening):
             await client.aclose()
             await client.connection_pool.disconnect()
-
-
-async def _deaf(seconds: float) -> bool:
-    await asyncio.sleep(seconds)
-    return False
 
 
 def _judged(batch: EventBatch, last: dict[str, tuple[str, int]]) -> EventBatch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import time
 from collections.abc import Iterator, Sequence
@@ -12,6 +13,7 @@ from queue_core.delivery.redis.reaching import within
 from queue_core.dispatch import Due, Taken
 from queue_core.job import Ready
 from queue_core.redis.client import make_client
+from queue_core.redis.facts import server_facts
 from queue_core.redis.keys import Keys
 from queue_core.redis.scripts import Call, Scripts
 from queue_core.settings import RedisSettings
@@ -19,7 +21,13 @@ from queue_core.settings import RedisSettings
 CHUNK = 1000
 """Ids handed to one script: some 0.5 ms of Redis, and below Lua's limit on unpacked arguments."""
 
+STALE = 3600.0
+"""Seconds after its time at which a hint is not taken for one any more."""
+_OTHER_KEYS = {"eseq": "string", "waiters": "zset"}
+
 _T = TypeVar("_T")
+
+logger = logging.getLogger("queue_core.delivery")
 
 
 def _chunks(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
@@ -45,7 +53,7 @@ class RedisDispatcher:
         self._keys = Keys(settings.prefix)
         self._client = make_client(settings)
         # Blocking pops wait on their own connections, which never hold up a short command.
-        self._blocking = make_client(settings, blocking=True)
+        self._blocking = make_client(settings)
         self._scripts = Scripts(self._client, "queue_core.delivery.redis")
 
     async def offer(self, ready: Sequence[Ready]) -> None:
@@ -112,8 +120,34 @@ class RedisDispatcher:
         another one, after FLUSHALL the marker is gone.
         """
         async with within(self._timeout, self._circuit):
-            marker: Any = await self._client.get(self._keys.of(queue, "gen"))
-            return marker is not None and marker.partition(":")[0] == await self._run_id()
+            marker, whole = await self._tidied(queue)
+            return whole and isinstance(marker, str) and marker.partition(":")[0] == await self._run_id()
+
+    async def _tidied(self, queue: str) -> tuple[Any, bool]:
+        """Return the marker, and whether the ready set is one; remove what would stop delivery, or stay for ever."""
+        names = [*self._sets, *_OTHER_KEYS]
+        keys = [self._keys.of(queue, name) for name in names]
+        pipeline = self._client.pipeline(transaction=False)
+        pipeline.get(self._keys.of(queue, "gen"))
+        for key in keys:
+            pipeline.type(key)
+        if self._hints is not None:
+            # Left behind by jobs that were cancelled; the clock of this machine may be wrong by less than that.
+            pipeline.zremrangebyscore(self._keys.of(queue, self._hints), "-inf", int((time.time() - STALE) * 1000))
+        pipeline.get(self._keys.of(queue, "eseq"))
+        answers = await pipeline.execute(raise_on_error=False)
+        marker, types, number = answers[0], answers[1 : len(keys) + 1], answers[-1]
+        strangers = [
+            key
+            for key, name, type_ in zip(keys, names, types, strict=True)
+            if type_ not in {_OTHER_KEYS.get(name, "zset"), "none"}
+        ]
+        if isinstance(number, str) and not number.isdigit():
+            strangers.append(self._keys.of(queue, "eseq"))
+        if strangers:
+            logger.warning("removed what somebody else wrote into Redis: %s", ", ".join(strangers))
+            await self._client.delete(*strangers)
+        return marker, keys[0] not in strangers
 
     async def mark(self, queue: str) -> None:
         """Declare the ready set whole, after a rebuild."""
@@ -136,23 +170,8 @@ class RedisDispatcher:
         """Return what `doctor` checks about the server; what a server does not tell is None."""
         async with within(self._timeout):
             information = await self._client.info("everything")
-            seconds, microseconds = await self._client.time()
-        names = {
-            "version": "valkey_version",
-            "redis_version": "redis_version",
-            "aof_enabled": "aof_enabled",
-            "aof_last_write_status": "aof_last_write_status",
-            "maxmemory": "maxmemory",
-            "maxmemory_policy": "maxmemory_policy",
-            "used_memory": "used_memory",
-            "role": "role",
-            "evicted_keys": "evicted_keys",
-            "connected_clients": "connected_clients",
-            "rdb_last_bgsave_status": "rdb_last_bgsave_status",
-        }
-        return {fact: information.get(name) for fact, name in names.items()} | {
-            "clock_skew": seconds + microseconds / 1e6 - time.time()
-        }
+            now = await self._client.time()
+        return server_facts(information, now)
 
     async def close(self) -> None:
         """Disconnect; doing it twice is safe."""

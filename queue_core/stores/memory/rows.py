@@ -39,7 +39,7 @@ class JobRow:
     """A job in whatever state it is. Times are seconds since the epoch."""
 
     given: NewJob
-    # order of arrival in this store; only an operator's retry is a new arrival
+    # order of arrival in this store; only an operator's retry and a reschedule are new arrivals
     sequence: int
     status: Status
     created_at: float

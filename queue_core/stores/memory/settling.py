@@ -68,9 +68,14 @@ def _bury(state: MemoryState, row: JobRow, lease: Lease, outcome: Outcome) -> Se
 
 
 def _release(state: MemoryState, row: JobRow, _lease: Lease, outcome: Outcome) -> Settled:
-    state.totals.note(row, "released", state.clock.now(), run_us=outcome.run_us)
-    state.ready(row)
-    return Settled(row.id, True, rank=row.rank)
+    now = state.clock.now()
+    state.totals.note(row, "released", now, run_us=outcome.run_us)
+    if not outcome.anew:
+        state.ready(row)
+        return Settled(row.id, True, rank=row.rank)
+    run_at = max(now, now + outcome.delay if outcome.run_at is None else outcome.run_at)
+    state.again(row, Status.SCHEDULED if run_at > now else Status.QUEUED, run_at)
+    return Settled(row.id, True, due=run_at) if run_at > now else Settled(row.id, True, rank=row.rank)
 
 
 _ENDINGS: dict[str, Callable[[MemoryState, JobRow, Lease, Outcome], Settled]] = {

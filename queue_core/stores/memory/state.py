@@ -67,7 +67,7 @@ class MemoryState:
         self._move(row, status, run_at)
 
     def again(self, row: JobRow, status: Status, run_at: float) -> None:
-        """Move a finished job to queued or scheduled, with the order of a job that arrives now."""
+        """Move a finished or rescheduled job to queued or scheduled, with the order of a job that arrives now."""
         self._sequence += 1
         row.sequence = self._sequence
         self._move(row, status, run_at)

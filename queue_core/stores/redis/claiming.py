@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
+from queue_core.errors import StoreUnavailable
 from queue_core.job import Claim, Ready
 from queue_core.store import ClaimRequest
 from queue_core.stores.redis.link import CHUNK, Link, chunks, microseconds
@@ -26,6 +27,8 @@ class Claiming:
 
     def __init__(self, link: Link) -> None:
         self._link = link
+        # the last claim whose answer did not come: what it asked for, and its name
+        self._unanswered: dict[tuple[str, str, tuple[str, ...]], str] = {}
         # the rank up to which a queue was looked through without finding enough of some types
         self._looked: dict[tuple[str, frozenset[str]], int] = {}
 
@@ -39,7 +42,8 @@ class Claiming:
         types = frozenset(request.types)
         for _ in range(ROUNDS):
             ready = await self.ready_of(request.queue, request.limit - len(claims) + SPARE, types)
-            left = request._replace(limit=request.limit - len(claims))
+            begin = None if request.begin is None else max(0, request.begin - len(claims))
+            left = request._replace(limit=request.limit - len(claims), begin=begin)
             claims += await self._claim(left, [job.id for job in ready])
             if not ready or len(claims) >= request.limit:
                 break
@@ -59,13 +63,23 @@ class Claiming:
             left = request.limit - len(claims)
             if left <= 0:
                 break
-            keys = self._link.of(request.queue, _SETS) + self._link.keys.jobs(request.queue, part)
-            name = secrets.token_hex(4)
-            lease = round(request.lease * 1e6)
-            args = [request.worker, lease, left, name, len(request.types), *request.types, *part]
-            found = await self._link.run_again("claim", keys, args)
-            claims += [_claim(request.queue, part[place - 1], row) for place, *row in found]
+            begin = left if request.begin is None else max(0, request.begin - len(claims))
+            claims += await self._claim_part(request._replace(limit=left, begin=begin), part)
         return claims
+
+    async def _claim_part(self, request: ClaimRequest, ids: Sequence[str]) -> list[Claim]:
+        keys = self._link.of(request.queue, _SETS) + self._link.keys.jobs(request.queue, ids)
+        asked = (request.queue, request.worker, tuple(ids))
+        name = self._unanswered.pop(asked, None) or secrets.token_hex(4)
+        lease = round(request.lease * 1e6)
+        args = [request.worker, lease, request.limit, name, request.begin, len(request.types), *request.types, *ids]
+        try:
+            found = await self._link.run("claim", keys, args)
+        except StoreUnavailable:
+            # It may have run: asked for the same jobs again, it is to give those that it gave then.
+            self._unanswered = {asked: name}
+            raise
+        return [_claim(request.queue, ids[place - 1], row) for place, *row in found]
 
     async def _ranks(self, queue: str, ids: Sequence[str]) -> dict[str, int]:
         """Return the ranks of those jobs that are ready."""
@@ -124,9 +138,8 @@ class Claiming:
         if limit <= 0:
             return []
         commands = self._link.batch()
-        commands.zrange(
-            self._link.keys.of(queue, "pending"), f"({rank}", "+inf", byscore=True, offset=0, num=limit, withscores=True
-        )  # type: ignore[call-overload]
+        pending = self._link.keys.of(queue, "pending")
+        commands.zrangebyscore(pending, f"({rank}", "+inf", start=0, num=limit, withscores=True)
         (found,) = await self._link.send(commands)
         return [Ready(job_id, queue, int(score)) for job_id, score in found]
 

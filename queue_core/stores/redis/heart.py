@@ -78,7 +78,7 @@ class RedisHeart:
         args: list[Any] = [round(seconds * 1e6)]
         for lease in leases:
             progress = "" if lease.progress is None else lease.progress
-            args += (lease.id, lease.token, progress, lease.message)
+            args += (lease.id, lease.token, progress, lease.message, int(lease.begun))
         return Call("extend", keys, args)
 
     def _unwanted(self, worker: str, queues: Sequence[str]) -> list[str]:
@@ -101,7 +101,7 @@ class RedisHeart:
 
     def _connected(self) -> redis.Redis:
         if self._client is None:
-            self._client = make_thread_client(self._settings, self._settings.timeout)
+            self._client = make_thread_client(self._settings)
         return self._client
 
     def close(self) -> None:

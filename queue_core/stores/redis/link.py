@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from redis.asyncio.client import Pipeline
-from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import ReadOnlyError, RedisError
 
 from queue_core.errors import StoreUnavailable
@@ -18,8 +17,12 @@ from queue_core.redis.scripts import Call, Scripts
 from queue_core.settings import RedisSettings
 
 PACKAGE = "queue_core.stores.redis"
+SCHEMA = 1
+"""Version of the keys, their types and fields."""
 CHUNK = 500
 """Jobs in one script: some 5 ms of Redis, and below Lua's limit on unpacked arguments."""
+CONNECTIONS = 32
+"""Calls of one process on their way at a time."""
 
 T = TypeVar("T")
 
@@ -48,11 +51,13 @@ class Link:
         self._timeout = settings.timeout
         self._client = make_client(settings)
         self._scripts = Scripts(self._client, PACKAGE)
+        # Whoever comes when all are in use waits for one: there are more callers than connections may be.
+        self._slots = asyncio.Semaphore(CONNECTIONS)
 
     @asynccontextmanager
     async def _reaching(self) -> AsyncIterator[None]:
         try:
-            async with asyncio.timeout(self._timeout):
+            async with asyncio.timeout(self._timeout), self._slots:
                 yield
         except TimeoutError as error:
             raise StoreUnavailable("redis", f"no answer within {self._timeout:g} s") from error
@@ -79,15 +84,6 @@ class Link:
         """Run one script."""
         async with self._reaching():
             return await self._scripts.run(name, keys, args)
-
-    async def run_again(self, name: str, keys: Sequence[str], args: Sequence[Any]) -> Any:
-        """Run one script, and once more when the connection broke: the script may have run and knows its own name."""
-        try:
-            return await self.run(name, keys, args)
-        except StoreUnavailable as error:
-            if not isinstance(error.__cause__, RedisConnectionError):
-                raise
-        return await self.run(name, keys, args)
 
     async def run_many(self, calls: Sequence[Call], together: bool = False) -> list[Any]:
         """Run scripts in one round trip; `together`: all or none, and nothing in between."""

@@ -26,7 +26,7 @@ _SETS = {
     "finish": ("running", "unfinished", "completed", "cancelled", "cancelling", "tallies", "minutes"),
     "requeue": (
         "running", "unfinished", "pending", "retrying", "cancelled", "cancelling", "types", "tallies", "minutes",
-        "signatures", "seen",
+        "signatures", "seen", "scheduled", "seq",
     ),
     "bury": (
         "running", "unfinished", "dlq", "cancelling", "causes", "deaths", "tallies", "minutes", "signatures", "seen",
@@ -77,7 +77,11 @@ def _of_bury(outcome: Outcome) -> tuple[Any, ...]:
 
 
 def _of_requeue(outcome: Outcome) -> tuple[Any, ...]:
-    return *_common(outcome), round(outcome.delay * 1e6), *failure_arguments(outcome.failure)
+    return *_common(outcome), round(outcome.delay * 1e6), *_anew(outcome), *failure_arguments(outcome.failure)
+
+
+def _anew(outcome: Outcome) -> tuple[str, str]:
+    return "1" if outcome.anew else "", "" if outcome.run_at is None else str(round(outcome.run_at * 1e6))
 
 
 _ARGUMENTS: dict[str, Callable[[Outcome], tuple[Any, ...]]] = {

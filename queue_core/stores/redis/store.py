@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from queue_core.batching import Batcher
 from queue_core.errors import SchemaNewer
 from queue_core.job import Claim, Final, Inserted, NewJob, Outcome, Ready, Reclaimed, Settled
 from queue_core.settings import RedisSettings, RetentionSettings
@@ -12,13 +13,13 @@ from queue_core.store import ClaimRequest
 from queue_core.stores.redis.claiming import Claiming
 from queue_core.stores.redis.heart import RedisHeart
 from queue_core.stores.redis.inserting import Inserting
-from queue_core.stores.redis.link import Link
+from queue_core.stores.redis.link import SCHEMA, Link
 from queue_core.stores.redis.settling import settle
 from queue_core.stores.redis.sweeping import Sweeping
 from queue_core.stores.redis.upkeep import Upkeep
 
-SCHEMA = 1
-"""Version of the keys, their types and fields."""
+BATCH = 1000
+"""Ids of different callers that one look gathers at most."""
 
 
 class RedisStore:
@@ -35,6 +36,8 @@ class RedisStore:
         self._sweeping = Sweeping(self._link)
         self._upkeep = Upkeep(self._link, retention)
         self._results = retention.results
+        # Many may wait for results at once: while one look is on its way, the next gathers.
+        self._finals: Batcher[str, Final | None] = Batcher(self._read_finals, BATCH)
 
     async def open(self) -> None:
         """Connect and check the version of what is stored.
@@ -64,14 +67,19 @@ class RedisStore:
 
     async def finals(self, ids: Sequence[str]) -> list[Final]:
         """Return what is known about these jobs, unknown ids left out."""
+        found = await self._finals.put(list(dict.fromkeys(ids)))
+        return [final for final in found if final is not None]
+
+    async def _read_finals(self, ids: Sequence[str]) -> list[Final | None]:
         queues, now = await self._link.look()
         wanted = list(dict.fromkeys(ids))
-        found = await self._link.read(dict.fromkeys(queues, wanted), ["status", "result", "error", "completed_at"])
+        rows = await self._link.read(dict.fromkeys(queues, wanted), ["status", "result", "error", "completed_at"])
         since = 0 if self._results is None else now - round(self._results * 1e6)
-        return [
-            Final(job_id, Status(status), result if int(ended or 0) > since else None, error)
-            for (_, job_id), (status, result, error, ended) in found.items()
-        ]
+        found = {
+            job_id: Final(job_id, Status(status), result if int(ended or 0) > since else None, error)
+            for (_, job_id), (status, result, error, ended) in rows.items()
+        }
+        return [found.get(job_id) for job_id in ids]
 
     # -- workers
 

@@ -30,7 +30,8 @@ class _Lost(NamedTuple):
     worker: str
     # with this one
     crashes: int
-    failure: Failure
+    # None: it had not begun, so that this is no crash of its own
+    failure: Failure | None
 
 
 class Sweeping:
@@ -59,17 +60,17 @@ class Sweeping:
                 commands.zrange(key, 0, 0, withscores=True)
         firsts = await self._link.send(commands) if queues else []
         scores = [score for first in firsts for _, score in first]
-        return min(scores) / 1e3 - now / 1e6 if scores else None
+        return (min(scores) - now) / 1e6 if scores else None
 
     async def reclaim(self, limit: int) -> list[Reclaimed]:
         """Take jobs back whose lease expired."""
         expired: dict[str, list[str]] = {}
         for _, queue, job_id in await self._until_now(("running",), limit):
             expired.setdefault(queue, []).append(job_id)
-        known = await self._link.read(expired, ["status", "type", "token", "worker", "crashes"])
+        known = await self._link.read(expired, ["status", "type", "token", "worker", "crashes", "ahead"])
         lost: dict[str, list[_Lost]] = {}
         for queue, ids in expired.items():
-            lost[queue] = [_lost(queue, job_id, known.get((queue, job_id), [None] * 5)) for job_id in ids]
+            lost[queue] = [_lost(queue, job_id, known.get((queue, job_id), [None] * 6)) for job_id in ids]
         return [
             _reclaimed(job, answer)
             for _, jobs, answers in await self._run("reclaim", _RECLAIM, lost, ("attempts:",))
@@ -85,7 +86,7 @@ class Sweeping:
         commands = self._link.batch()
         for queue in queues:
             for key in self._link.of(queue, names):
-                commands.zrangebyscore(key, "-inf", now // 1000, start=0, num=limit, withscores=True)
+                commands.zrangebyscore(key, "-inf", now, start=0, num=limit, withscores=True)
         places = [queue for queue in queues for _ in names]
         found = await self._link.send(commands) if places else []
         entries = (
@@ -115,11 +116,10 @@ class Sweeping:
 
 
 def _lost(queue: str, job_id: str, row: Sequence[Any]) -> _Lost:
-    _, type_, token, worker, crashes = row
-    with_this = int(crashes or 0) + 1
-    return _Lost(
-        job_id, queue, type_ or "", token or "", worker or "", with_this, failure_of_loss(worker or "", with_this)
-    )
+    _, type_, token, worker, before, ahead = row
+    crashes = int(before or 0) + (ahead is None)
+    failure = failure_of_loss(worker or "", crashes) if ahead is None else None
+    return _Lost(job_id, queue, type_ or "", token or "", worker or "", crashes, failure)
 
 
 def _arguments(job: _Lost) -> tuple[Any, ...]:
@@ -129,5 +129,13 @@ def _arguments(job: _Lost) -> tuple[Any, ...]:
 def _reclaimed(job: _Lost, answer: str) -> Reclaimed:
     rank = int(answer[1:]) if answer[0] == "r" else None
     return Reclaimed(
-        job.id, job.queue, job.type, int(job.token), job.worker, job.crashes, rank, cancelled=answer == "c"
+        job.id,
+        job.queue,
+        job.type,
+        int(job.token),
+        job.worker,
+        job.crashes,
+        rank,
+        cancelled=answer == "c",
+        begun=job.failure is not None,
     )

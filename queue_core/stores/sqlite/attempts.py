@@ -27,6 +27,7 @@ class Held(NamedTuple):
     worker: str | None
     started_at: float | None
     cancel: int
+    begun: int
 
 
 class Failures:

@@ -21,7 +21,7 @@ class TokensUsedUp(Exception):
 
 
 def reserve_tokens(transaction: Transaction) -> None:
-    """Go on behind every token that may ever have been given out, and note on the disk how far one may go from there."""
+    """Go on behind every token that may have been given out, and note on the disk how far one may go from there."""
     transaction.run("claim/reserve_tokens", (TOKENS,))
 
 
@@ -41,24 +41,37 @@ def claim(transaction: Transaction, request: ClaimRequest) -> list[Claim]:
     transaction.run("claim/use_tokens", (len(rows),))
     # An attempt that ended before this one: its outcome may yet be handed in again.
     transaction.run_many("claim/keep_ending", [(row[0], row[11], row[12]) for row in rows if row[12] is not None])
-    until = transaction.now + request.lease
+    now, until = transaction.now, transaction.now + request.lease
+    begin = len(rows) if request.begin is None else request.begin
     transaction.run_many(
         "claim/start",
-        [(token + turn, request.worker, transaction.now, until, row[0]) for turn, row in enumerate(rows, 1)],
+        [(token + turn, request.worker, now, until, turn <= begin, row[0]) for turn, row in enumerate(rows, 1)],
     )
     return [_claim(row, token + turn, request.queue) for turn, row in enumerate(rows, 1)]
 
 
 def _candidates(transaction: Transaction, request: ClaimRequest) -> list[Row]:
-    if request.limit <= 0 or not request.types:
-        return []
     found = transaction.rows("claim/open_queue", (request.queue,))
-    if not found:
+    if not found or request.limit <= 0:
         return []
-    params: dict[str, Any] = {"queue_id": found[0][0], "types": texts(request.types), "limit": request.limit}
-    if request.ids is None:
-        return transaction.rows("claim/by_rank", params)
-    return transaction.rows("claim/by_ids", params | {"ids": texts(dict.fromkeys(request.ids))})
+    limit = min(request.limit, TOKENS)
+    params: dict[str, Any] = {"queue_id": found[0][0], "limit": limit}
+    if request.ids is not None:
+        ids = texts(dict.fromkeys(request.ids))
+        return transaction.rows("claim/by_ids", params | {"ids": ids, "types": texts(request.types)})
+    if len(request.types) == 1:
+        return transaction.rows("claim/by_rank", params | {"type": request.types[0]})
+    best = best_ranks(transaction, found[0][0], request.types, limit)
+    return transaction.rows("claim/by_numbers", (texts(number for _, number in best),)) if best else []
+
+
+def best_ranks(transaction: Transaction, queue_id: int, types: Sequence[str], limit: int) -> list[tuple[int, int]]:
+    """Return rank and number of the first ready jobs of a queue that have one of these types."""
+    found: list[tuple[int, int]] = []
+    for type_ in types:
+        found += transaction.rows("claim/ranks", (queue_id, type_, limit))
+    found.sort()
+    return found[:limit]
 
 
 def _claim(row: Row, token: int, queue: str) -> Claim:

@@ -36,14 +36,15 @@ class SqliteHeart:
 
 def _beat(transaction: Transaction, beat: WorkerBeat) -> BeatReply:
     keep_time(transaction)
-    tokens = dict(transaction.rows("worker/held", (texts(lease.id for lease in beat.leases),))) if beat.leases else {}
+    ids = texts(lease.id for lease in beat.leases)
+    tokens: dict[str, int] = dict(transaction.rows("worker/held", (ids,)))
     held = [lease for lease in beat.leases if tokens.get(lease.id) == lease.token]
     until = transaction.now + beat.lease
-    transaction.run_many("worker/renew", [(until, lease.id) for lease in held if lease.progress is None])
+    transaction.run_many("worker/renew", [(until, lease.begun, lease.id) for lease in held if lease.progress is None])
     transaction.run_many(
         "worker/renew_progress",
         [
-            (until, max(0, min(lease.progress, 100)), lease.message, lease.id)
+            (until, lease.begun, max(0, min(lease.progress, 100)), lease.message, lease.id)
             for lease in held
             if lease.progress is not None
         ],

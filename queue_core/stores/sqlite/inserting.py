@@ -62,7 +62,7 @@ def tell_arrived(transaction: Transaction, queues: Counter[int] | Iterable[int])
 def _queues(transaction: Transaction, names: set[str]) -> dict[str, int]:
     if any("\0" in name for name in names):
         raise InvalidJob("a queue's name holds a NUL character")
-    found = dict(transaction.rows("insert/queues", (texts(names),)))
+    found: dict[str, int] = dict(transaction.rows("insert/queues", (texts(names),)))
     missing = names - found.keys()
     if missing:
         transaction.run_many("insert/queue", [(name,) for name in sorted(missing)])

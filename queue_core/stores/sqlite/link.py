@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import sqlite3
 import time
@@ -80,7 +79,8 @@ class Link:
     """A connection that opens when it is needed, and anew after an error; used by one thread at a time."""
 
     def __init__(self, settings: SqliteSettings, clock: Clock, looks_only: bool = False) -> None:
-        self.path = str(Path(settings.path).expanduser())
+        # absolute, so that a later change of the working folder changes nothing
+        self.path = str(Path(settings.path).expanduser().absolute())
         self._clock = clock
         self._looks_only = looks_only
         self._connection: sqlite3.Connection | None = None
@@ -159,7 +159,7 @@ class Link:
     def _identity(self) -> tuple[int, int] | None:
         # Only looked at, never opened: closing any handle of the file would drop SQLite's locks on it.
         try:
-            found = os.stat(self.path)
+            found = Path(self.path).stat()
         except OSError:
             return None
         return found.st_dev, found.st_ino

@@ -27,7 +27,7 @@ def migrate(settings: SqliteSettings) -> list[int]:
         SchemaError: it is no SQLite database, or that of another program.
         ConfigurationError: it is on a network file system.
     """
-    path = str(Path(settings.path).expanduser())
+    path = str(Path(settings.path).expanduser().absolute())
     check_place(Path(path))
     deadline = time.monotonic() + settings.timeout
     while True:

@@ -11,11 +11,14 @@ from queue_core.errors import ConfigurationError
 MOUNTS = Path("/proc/self/mountinfo")
 """Where Linux tells what is mounted; elsewhere nothing is known, and nothing is refused."""
 
-_NETWORK = frozenset(
-    "9p acfs afs beegfs ceph cifs coda davfs gfs gfs2 gpfs lustre ncpfs nfs nfs4 ocfs2 orangefs panfs pvfs2 smb2 smb3 smbfs "
-    "fuse.afp fuse.ceph fuse.ceph-fuse fuse.curlftpfs fuse.davfs fuse.davfs2 fuse.gcsfuse fuse.glusterfs fuse.goofys "
-    "fuse.juicefs fuse.rclone fuse.s3fs fuse.smbnetfs fuse.sshfs".split()
-)
+# fmt: off
+_NETWORK = frozenset({
+    "9p", "acfs", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "gfs", "gfs2", "gpfs", "lustre", "ncpfs", "nfs",
+    "nfs4", "ocfs2", "orangefs", "panfs", "pvfs2", "smb2", "smb3", "smbfs", "fuse.afp", "fuse.ceph", "fuse.ceph-fuse",
+    "fuse.curlftpfs", "fuse.davfs", "fuse.davfs2", "fuse.gcsfuse", "fuse.glusterfs", "fuse.goofys", "fuse.juicefs",
+    "fuse.rclone", "fuse.s3fs", "fuse.smbnetfs", "fuse.sshfs",
+})
+# fmt: on
 
 
 def check_place(path: Path) -> None:
@@ -24,25 +27,26 @@ def check_place(path: Path) -> None:
     Raises:
         ConfigurationError: it is on a network file system.
     """
-    kind = file_system(path, _mounts())
+    kind = file_system(path, mounts())
     if kind in _NETWORK:
         raise ConfigurationError(
             f"{path} is on a network file system ({kind}), where SQLite loses data; choose a folder of this machine"
         )
 
 
-def _mounts() -> list[str]:
+def mounts() -> list[str]:
+    """Return the lines in which the system tells what is mounted; none where it does not."""
     try:
         return MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:
         return []
 
 
-def file_system(path: Path, mounts: Iterable[str]) -> str:
+def file_system(path: Path, lines: Iterable[str]) -> str:
     """Return the kind of file system that a path is on, from the lines of mountinfo; empty when they do not say."""
-    folder = path.absolute().parent.resolve()
+    folder = path.resolve().parent
     found, depth = "", -1
-    for line in mounts:
+    for line in lines:
         before, separator, after = line.partition(" - ")
         fields = before.split(" ")
         if not separator or len(fields) < 5:

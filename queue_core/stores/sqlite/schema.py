@@ -9,6 +9,7 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from queue_core.errors import ConfigurationError, SchemaError, SchemaMissing, SchemaNewer
+from queue_core.stores.sqlite.failures import primary_code
 from queue_core.stores.sqlite.sql import load, statements
 
 APPLICATION = 1246708307
@@ -58,20 +59,20 @@ def prepare(connection: sqlite3.Connection, path: str) -> None:
         needed = ".".join(map(str, OLDEST))
         raise ConfigurationError(f"this Python brings SQLite {sqlite3.sqlite_version}; mode sqlite needs {needed}")
     found = version(connection, path)
-    if found != 0:
+    if found is not None:
         require(found)
     # Not before the file is known to be ours or empty: this writes into it.
     if connection.execute(load("link/wal")).fetchone()[0] != "wal":
         raise ConfigurationError(
             f"the file system of {path} cannot carry SQLite's write-ahead log; choose another folder"
         )
-    if found == 0:
+    if found is None:
         connection.execute(load("link/durable"))
         advance(connection, path)
 
 
-def version(connection: sqlite3.Connection, path: str) -> int:
-    """Return the schema's version, 0 for a file with nothing in it.
+def version(connection: sqlite3.Connection, path: str) -> int | None:
+    """Return the schema's version; None for a file with nothing in it.
 
     Raises:
         SchemaError: the file belongs to another program.
@@ -81,7 +82,7 @@ def version(connection: sqlite3.Connection, path: str) -> int:
         return int(found)
     if application or found or objects:
         raise SchemaError(f"{path} is the database of another program; choose another file")
-    return 0
+    return None
 
 
 def require(found: int) -> None:
@@ -101,12 +102,13 @@ def advance(connection: sqlite3.Connection, path: str) -> list[int]:
 
     Raises:
         SchemaNewer: a newer version of this program has migrated the file.
+        SchemaError: a migration failed; it was rolled back, those before it stay.
     """
     applied = []
     for migration in migrations():
         connection.execute(load("link/begin_write"))
         try:
-            found = version(connection, path)
+            found = version(connection, path) or 0
             if found > KNOWN:
                 raise SchemaNewer(found, KNOWN)
             if found < migration.version:
@@ -121,7 +123,13 @@ def advance(connection: sqlite3.Connection, path: str) -> list[int]:
 
 
 def _apply(connection: sqlite3.Connection, migration: Migration) -> None:
-    for statement in statements(migration.sql):
-        connection.execute(statement)
+    try:
+        for statement in statements(migration.sql):
+            connection.execute(statement)
+    except sqlite3.Error as error:
+        if primary_code(error) != sqlite3.SQLITE_ERROR:
+            raise
+        said = f"migration {migration.version} ({migration.name}) failed and was rolled back: {error}"
+        raise SchemaError(said) from error
     connection.execute(load("migrate/claim_file"))
     connection.execute(load("migrate/set_version").format(version=migration.version))

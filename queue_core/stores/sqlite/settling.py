@@ -10,7 +10,7 @@ from queue_core.job import Failure, Outcome, Settled
 from queue_core.losses import summary
 from queue_core.priorities import rank
 from queue_core.stores.sqlite.attempts import Failures, Held
-from queue_core.stores.sqlite.inserting import tell_arrived
+from queue_core.stores.sqlite.inserting import next_numbers, tell_arrived
 from queue_core.stores.sqlite.link import Transaction
 from queue_core.stores.sqlite.sql import texts
 from queue_core.stores.sqlite.tallying import Tallying
@@ -108,10 +108,22 @@ class Settling:
 
     def _release(self, job: Held, outcome: Outcome) -> Settled:
         self._tallying.note(job.queue_id, job.type, "released", run_us=outcome.run_us)
+        if outcome.anew:
+            return self._reschedule(job, outcome)
         ready = rank(job.priority, job.seq)
         self._writes["settle/release"].append((self._now, ready, job.number))
         self._arrived[job.queue_id] += 1
         return Settled(job.id, True, rank=ready)
+
+    def _reschedule(self, job: Held, outcome: Outcome) -> Settled:
+        now = self._now
+        seq = next_numbers(self._transaction, 1) + 1
+        run_at = max(now, now + outcome.delay if outcome.run_at is None else outcome.run_at)
+        ready = None if run_at > now else rank(job.priority, seq)
+        place = "scheduled" if ready is None else "queued"
+        self._writes["settle/reschedule"].append((now, ready, place, seq, run_at, job.number))
+        self._arrived[job.queue_id] += ready is not None
+        return Settled(job.id, True, rank=ready, due=run_at if ready is None else None)
 
     def _measure(self, job: Held, outcome: Outcome, name: str) -> None:
         waited = max(0, round(((job.started_at or 0.0) - job.run_at) * 1_000_000))

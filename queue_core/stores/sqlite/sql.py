@@ -30,6 +30,6 @@ def statements(text: str) -> Iterator[str]:
             statement = ""
 
 
-def texts(values: Iterable[str]) -> str:
-    """Return texts as one parameter, for `json_each`."""
+def texts(values: Iterable[str | int]) -> str:
+    """Return texts or whole numbers as one parameter, for `json_each`."""
     return json.dumps(list(values))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 
+from queue_core.errors import QueueCoreError
 from queue_core.job import Claim, Final, Inserted, NewJob, Outcome, Ready, Reclaimed, Settled
 from queue_core.settings import RetentionSettings
 from queue_core.states import Status
@@ -40,9 +42,10 @@ class SqliteStore:
 
         Raises:
             SchemaMissing, SchemaNewer, SchemaError: the file cannot be used by this program.
-            StoreUnavailable: it cannot be opened.
+            StoreUnavailable: it cannot be opened, or not be written.
         """
-        await self._file.read(lambda transaction: transaction.now)
+        # An empty transaction says now, and not at the first job, that the file cannot be written.
+        await self._file.write_soft(lambda transaction: transaction.now)
 
     async def close(self) -> None:
         """Finish what is on its way and disconnect; doing it twice is safe."""
@@ -90,8 +93,10 @@ class SqliteStore:
                 self._reserved = False
 
     async def _give_back(self, claiming_: asyncio.Task[list[Claim]]) -> None:
-        claims = await claiming_
-        await self.settle([Outcome(claim.id, claim.token, claim.queue, claim.type, "released") for claim in claims])
+        # When it fails, the leases end by themselves.
+        with suppress(QueueCoreError):
+            claims = await claiming_
+            await self.settle([Outcome(claim.id, claim.token, claim.queue, claim.type, "released") for claim in claims])
 
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
         """End attempts whose token still holds; refuse the others without changing anything."""

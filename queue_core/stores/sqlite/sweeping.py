@@ -8,7 +8,7 @@ from queue_core.job import Ready, Reclaimed
 from queue_core.losses import failure_of_loss
 from queue_core.priorities import rank
 from queue_core.stores.sqlite.attempts import Failures, Held
-from queue_core.stores.sqlite.claiming import announced_types
+from queue_core.stores.sqlite.claiming import announced_types, best_ranks
 from queue_core.stores.sqlite.inserting import tell_arrived
 from queue_core.stores.sqlite.link import Transaction
 from queue_core.stores.sqlite.settling import said
@@ -46,6 +46,8 @@ def reclaim(transaction: Transaction, limit: int) -> list[Reclaimed]:
 
 def _take_back(transaction: Transaction, job: Held, failures: Failures, tallying: Tallying) -> Reclaimed:
     worker, now = job.worker or "", transaction.now
+    if not job.begun:
+        return _release_unbegun(transaction, job, tallying)
     crashes = job.crashes + 1
     failure = failure_of_loss(worker, crashes)
     failures.note(job, failure, job.retry_count + crashes, now)
@@ -65,14 +67,30 @@ def _take_back(transaction: Transaction, job: Held, failures: Failures, tallying
     return Reclaimed(job.id, job.queue, job.type, job.token, worker, crashes, ready, cancelled)
 
 
+def _release_unbegun(transaction: Transaction, job: Held, tallying: Tallying) -> Reclaimed:
+    """Give a job back that was only waiting in its worker for a slot."""
+    now, ready = transaction.now, rank(job.priority, job.seq)
+    if job.cancel:
+        tallying.note(job.queue_id, job.type, "cancelled")
+        transaction.run("settle/cancel", (now, None, *said(None), job.crashes, job.number))
+    else:
+        tallying.note(job.queue_id, job.type, "released")
+        transaction.run("sweep/take_back", (now, ready, *said(None), job.crashes, job.number))
+    back = None if job.cancel else ready
+    worker = job.worker or ""
+    return Reclaimed(
+        job.id, job.queue, job.type, job.token, worker, job.crashes, back, cancelled=bool(job.cancel), begun=False
+    )
+
+
 def head(transaction: Transaction, queue: str, limit: int) -> list[Ready]:
     """Return the first claimable jobs whose type a live worker has announced."""
     found = transaction.rows("claim/open_queue", (queue,))
     if not found or limit <= 0:
         return []
-    types = texts(announced_types(transaction))
-    rows = transaction.rows("sweep/head", {"queue_id": found[0][0], "types": types, "limit": limit})
-    return [Ready(job_id, queue, place) for job_id, place in rows]
+    best = best_ranks(transaction, found[0][0], announced_types(transaction), limit)
+    rows = transaction.rows("sweep/ids", (texts(number for _, number in best),))
+    return [Ready(job_id, queue, place) for (place, _), (job_id,) in zip(best, rows, strict=True)]
 
 
 def claimable(transaction: Transaction, queue: str, ids: list[str]) -> list[Ready]:

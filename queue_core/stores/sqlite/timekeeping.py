@@ -1,8 +1,8 @@
 """Leases when the machine's clock is set: what counts is the time that passed, which a steady clock tells.
 
 Everybody here has the same machine, and so the same two clocks: the one that people set, in which times are stored, and
-the steady one. Whoever touches leases compares both with how they last were. Where the first went further or less far than
-the second it was set, or the machine slept, and everything that waits for time to pass is moved along with it.
+the steady one. Whoever touches leases compares both with how they last were. Where the first went further, or less far,
+than the second, it was set, or the machine slept; then everything that waits for time to pass is moved along with it.
 """
 
 from __future__ import annotations

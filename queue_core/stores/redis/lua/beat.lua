@@ -5,5 +5,5 @@
 -- with: clock
 local entry = redis.call('HGET', KEYS[1], ARGV[1]) or ''
 local started_at, order = string.match(entry, '^(%d+) %d+ (%S+) ')
-redis.call('HSET', KEYS[1], ARGV[1], (started_at or digits(now)) .. ' ' .. digits(now) .. ' - ' .. ARGV[2])
+redis.call('HSET', KEYS[1], ARGV[1], (started_at or stamp) .. ' ' .. stamp .. ' - ' .. ARGV[2])
 return order and order ~= '-' and order or ''

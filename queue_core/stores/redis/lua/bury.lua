@@ -33,8 +33,8 @@ for i = 1, (#KEYS - 10) / 2 do
     if ARGV[a + 8] == 'poison' then
       redis.call('HSET', key, 'crashes', crashes + 1)
     end
-    redis.call('HSET', key, 'status', 'dead', 'updated_at', now, 'completed_at', now, 'ended', ending(job[3], token, kind))
-    redis.call('HDEL', key, 'lease_expires_at', 'claim', 'cancel_requested')
+    redis.call('HSET', key, 'status', 'dead', 'updated_at', stamp, 'completed_at', stamp, 'ended', ending(job[3], token, kind))
+    redis.call('HDEL', key, 'lease_expires_at', 'claim', 'ahead', 'cancel_requested')
     redis.call('ZREM', KEYS[1], id)
     redis.call('ZREM', KEYS[2], id)
     if job[4] then

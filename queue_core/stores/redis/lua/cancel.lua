@@ -19,8 +19,8 @@ for i, id in ipairs(ARGV) do
     for set = 1, 5 do
       redis.call('ZREM', KEYS[set], id)
     end
-    redis.call('HSET', key, 'status', 'cancelled', 'updated_at', now, 'completed_at', now)
-    redis.call('ZADD', KEYS[6], now, id)
+    redis.call('HSET', key, 'status', 'cancelled', 'updated_at', stamp, 'completed_at', stamp)
+    redis.call('ZADD', KEYS[6], stamp, id)
     count('cancelled', type)
     waits(type, -1)
     answers[i] = 1

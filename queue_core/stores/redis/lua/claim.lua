@@ -1,6 +1,7 @@
 -- Move jobs that are still queued to running, best rank first, each under a new lease token.
 -- KEYS: 1 paused, 2 pending, 3 offered, 4 running, 5 unfinished, 6 token, 7 types, then the hashes of the jobs
--- ARGV: 1 worker, 2 lease in us, 3 limit, 4 name of this claim, 5 number of types, then these types, then the ids
+-- ARGV: 1 worker, 2 lease in us, 3 limit, 4 name of this claim, 5 how many of them begin at once,
+--       6 number of types, then these types, then the ids
 -- Returns for each claimed job a list: position among the ids, token, type, payload, priority, rank, retry_count,
 --   max_retries, crashes, created_at, tags. Asked again under the same name, it gives the same jobs once more.
 -- A token: microseconds (16 digits), which grow from claim to claim whatever the clock does, and the server's run (3
@@ -10,12 +11,13 @@
 if redis.call('EXISTS', KEYS[1]) == 1 then
   return {}
 end
-local worker, lease, limit, name, first = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], 5 + ARGV[5]
+local worker, lease, limit, name, begin = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
+local first = 6 + ARGV[6]
 local wanted = {}
-for i = 6, first do
+for i = 7, first do
   wanted[ARGV[i]] = true
 end
-local found, answers, gone, seen = {}, {}, {}, {}
+local found, answers, gone, seen, before, sorted = {}, {}, {}, {}, 0, true
 for i = 1, #KEYS - 7 do
   local key, id = KEYS[7 + i], ARGV[first + i]
   local job = redis.pcall('HMGET', key, 'status', 'type', 'payload', 'priority', 'rank', 'retry_count', 'max_retries',
@@ -25,28 +27,36 @@ for i = 1, #KEYS - 7 do
   elseif not seen[id] and wanted[job[2]] then
     seen[id] = true
     if job[1] == 'queued' then
-      found[#found + 1] = {i, key, id, job}
+      local rank = tonumber(job[5])
+      found[#found + 1] = {i, key, id, job, rank}
+      before, sorted = rank, sorted and before < rank
     elseif job[1] == 'running' and job[12] == name then
       answers[#answers + 1] = {i, job[11], unpack(job, 2, 10)}
     end
   end
 end
-table.sort(found, function(one, other)
-  return tonumber(one[4][5]) < tonumber(other[4][5])
-end)
+if not sorted then
+  table.sort(found, function(one, other)
+    return one[5] < other[5]
+  end)
+end
 local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
 local epoch = string.format('%03d', tonumber(string.sub(run, 1, 7), 16) % 1000)
 local last = math.max(now, (tonumber(redis.call('GET', KEYS[6])) or 0) + 1) - 1
-local expiry, ids, leases, changed = digits(now + lease), {}, {}, {}
-for place = 1, math.min(limit, #found) do
+local expiry = digits(now + lease)
+local ids, leases, changed = {}, {}, {}
+for place = 1, math.min(limit - #answers, #found) do
   local i, key, id, job = unpack(found[place])
   last = math.max(last, tonumber(string.sub(job[11] or '0', 1, 16))) + 1
   local token = digits(last) .. epoch
-  redis.call('HSET', key, 'status', 'running', 'updated_at', now, 'started_at', now, 'lease_expires_at', expiry,
+  redis.call('HSET', key, 'status', 'running', 'updated_at', stamp, 'started_at', stamp, 'lease_expires_at', expiry,
     'worker', worker, 'token', token, 'claim', name)
+  if place > begin then
+    redis.call('HSET', key, 'ahead', 1)
+  end
   ids[place] = id
-  leases[2 * place - 1], leases[2 * place] = digits(millis(now + lease)), id
-  changed[2 * place - 1], changed[2 * place] = digits(now), id
+  leases[2 * place - 1], leases[2 * place] = expiry, id
+  changed[2 * place - 1], changed[2 * place] = stamp, id
   waits(job[2], -1)
   answers[#answers + 1] = {i, token, unpack(job, 2, 10)}
 end

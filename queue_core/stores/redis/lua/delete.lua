@@ -7,8 +7,8 @@ local answers = {}
 for i, id in ipairs(ARGV) do
   answers[i] = redis.call('ZREM', KEYS[1], id)
   if answers[i] == 1 then
-    redis.call('ZADD', KEYS[2], now, id)
-    redis.call('HSET', KEYS[2 + i], 'trashed_at', now, 'updated_at', now)
+    redis.call('ZADD', KEYS[2], stamp, id)
+    redis.call('HSET', KEYS[2 + i], 'trashed_at', stamp, 'updated_at', stamp)
   end
 end
 return answers

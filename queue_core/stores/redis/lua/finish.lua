@@ -15,14 +15,16 @@ for i = 1, #KEYS - 7 do
     'run_at', 'started_at', 'ended', 'cancel_requested'))
   answers[i] = fence(status, held, ended, token, kind)
   if answers[i] == 1 then
-    redis.call('HSET', key, 'status', kind, 'updated_at', now, 'completed_at', now, 'ended', ending(ended, token, kind))
-    redis.call('HDEL', key, 'lease_expires_at', 'claim', 'cancel_requested', 'progress', 'progress_message')
+    local fields = {'status', kind, 'updated_at', stamp, 'completed_at', stamp, 'ended', ending(ended, token, kind)}
     if kind == 'completed' then
-      redis.call('HSET', key, 'progress', 100)
+      fields[9], fields[10] = 'progress', '100'
     end
     if result ~= '' then
-      redis.call('HSET', key, 'result', string.sub(result, 2))
+      fields[#fields + 1] = 'result'
+      fields[#fields + 1] = string.sub(result, 2)
     end
+    redis.call('HDEL', key, 'lease_expires_at', 'claim', 'ahead', 'cancel_requested', 'progress', 'progress_message')
+    redis.call('HSET', key, unpack(fields))
     if cancel then
       redis.call('HDEL', KEYS[5], id)
     end
@@ -31,7 +33,7 @@ for i = 1, #KEYS - 7 do
     count_wait(kind, type, started_at, run_at)
     ids[#ids + 1] = id
     local set = sets[kind]
-    set[#set + 1] = digits(now)
+    set[#set + 1] = stamp
     set[#set + 1] = id
   end
 end

@@ -9,7 +9,7 @@
 -- with: waiting
 local jobs = (#KEYS - 7) / 2
 local sequence = redis.call('INCRBY', KEYS[4], jobs) - jobs
-local ready, due, changed, answers = {}, {}, {}, {sequence}
+local ready, due, changed, of_type, answers = {}, {}, {}, {}, {sequence}
 for i = 1, jobs do
   local key, a = KEYS[6 + 2 * i], 8 * (i - 1)
   local id, type, priority = ARGV[a + 1], ARGV[a + 2], ARGV[a + 4]
@@ -18,30 +18,38 @@ for i = 1, jobs do
   else
     local run_at = math.max(now, tonumber(ARGV[a + 8]) or now + ARGV[a + 7])
     local rank = digits((127 - priority) * 35184372088832 + sequence + i)
-    local status = run_at > now and 'scheduled' or 'queued'
+    local status, due_at = 'queued', stamp
+    if run_at > now then
+      status, due_at = 'scheduled', digits(run_at)
+    end
     redis.call('HSET', key, 'type', type, 'payload', ARGV[a + 3], 'status', status, 'priority', priority, 'max_retries',
-      ARGV[a + 5], 'rank', rank, 'created_at', now, 'updated_at', now, 'run_at', digits(run_at))
+      ARGV[a + 5], 'rank', rank, 'created_at', stamp, 'updated_at', stamp, 'run_at', due_at)
     if ARGV[a + 6] ~= '' then
       redis.call('HSET', key, 'tags', ARGV[a + 6])
     end
-    redis.call('SADD', KEYS[7 + 2 * i], id)
+    local type_key = KEYS[7 + 2 * i]
+    of_type[type_key] = of_type[type_key] or {}
+    table.insert(of_type[type_key], id)
     local set, score = ready, rank
     if status == 'scheduled' then
-      set, score = due, digits(millis(run_at))
+      set, score = due, due_at
     end
     set[#set + 1] = score
     set[#set + 1] = id
-    changed[#changed + 1] = digits(now)
+    changed[#changed + 1] = stamp
     changed[#changed + 1] = id
     count('enqueued', type)
     waits(type, 1)
-    answers[1 + i] = status == 'queued' and 'r' .. rank or 'd' .. digits(run_at)
+    answers[1 + i] = status == 'queued' and 'r' .. rank or 'd' .. due_at
   end
 end
 for key, set in pairs({[KEYS[1]] = ready, [KEYS[2]] = due, [KEYS[3]] = changed}) do
   if #set > 0 then
     redis.call('ZADD', key, unpack(set))
   end
+end
+for key, ids in pairs(of_type) do
+  redis.call('SADD', key, unpack(ids))
 end
 write_totals(KEYS[6], KEYS[7])
 write_waiting(KEYS[5])

@@ -16,8 +16,8 @@ for i, id in ipairs(ARGV) do
   elseif tonumber(run_at) <= now then
     redis.call('ZREM', status == 'scheduled' and KEYS[1] or KEYS[2], id)
     redis.call('ZADD', KEYS[3], rank, id)
-    redis.call('ZADD', KEYS[4], now, id)
-    redis.call('HSET', key, 'status', 'queued', 'updated_at', now)
+    redis.call('ZADD', KEYS[4], stamp, id)
+    redis.call('HSET', key, 'status', 'queued', 'updated_at', stamp)
     answers[i] = rank
   end
 end

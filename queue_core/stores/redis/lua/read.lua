@@ -1,21 +1,21 @@
 -- Read fields of jobs, of each the same.
 -- KEYS: the hashes of the jobs
--- ARGV: the fields; "#name" is the length of a field
+-- ARGV: the fields; of "<name" only the first 4,096 bytes
 -- Returns for each job a list of values, empty where the first field is missing: there is no such job.
-local names, lengths = {}, {}
+local names, cut = {}, {}
 for i, name in ipairs(ARGV) do
-  if string.sub(name, 1, 1) == '#' then
-    lengths[#lengths + 1] = string.sub(name, 2)
-  else
-    names[#names + 1] = name
+  local short = string.match(name, '^<(.*)$')
+  names[i] = short or name
+  if short then
+    cut[#cut + 1] = i
   end
 end
 local answers = {}
 for i, key in ipairs(KEYS) do
   local job = redis.pcall('HMGET', key, unpack(names))
   answers[i] = job[1] and job or {}
-  for place, name in ipairs(job[1] and lengths or {}) do
-    job[#names + place] = redis.call('HSTRLEN', key, name)
+  for _, place in ipairs(job[1] and cut or {}) do
+    job[place] = job[place] and string.sub(job[place], 1, 4096)
   end
 end
 return answers

@@ -18,11 +18,11 @@ for i = 1, #KEYS - 11 do
     end
     redis.call('HDEL', KEYS[7], id)
     redis.call('HDEL', key, 'completed_at', 'trashed_at', 'result', 'started_at', 'worker', 'progress', 'progress_message')
-    redis.call('HSET', key, 'status', delay > 0 and 'scheduled' or 'queued', 'updated_at', now, 'retry_count', 0,
+    redis.call('HSET', key, 'status', delay > 0 and 'scheduled' or 'queued', 'updated_at', stamp, 'retry_count', 0,
       'run_at', digits(now + delay), 'rank', rank)
-    redis.call('ZADD', KEYS[3], now, id)
+    redis.call('ZADD', KEYS[3], stamp, id)
     if delay > 0 then
-      redis.call('ZADD', KEYS[2], digits(millis(now + delay)), id)
+      redis.call('ZADD', KEYS[2], digits(now + delay), id)
       answers[i] = 'd'
     else
       redis.call('ZADD', KEYS[1], rank, id)

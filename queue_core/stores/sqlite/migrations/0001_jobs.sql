@@ -44,6 +44,8 @@ CREATE TABLE jobs (
     -- the end of the lease; exactly while it runs
     expires_at REAL,
     cancel INTEGER NOT NULL DEFAULT 0,
+    -- 0: claimed ahead, waiting in its worker for a slot
+    begun INTEGER NOT NULL DEFAULT 1,
     -- exactly in final states
     finished_at REAL,
     trashed_at REAL,
@@ -60,8 +62,9 @@ CREATE TABLE jobs (
         AND (place = 'trashed') = (trashed_at IS NOT NULL))
 ) STRICT;
 
--- The claim's index: ready jobs only, so that history and backlog of other queues never slow it.
-CREATE INDEX jobs_ready ON jobs (queue_id, rank) WHERE rank IS NOT NULL;
+-- The claim's index: ready jobs only, a type at a time, so that neither history nor a backlog of types that this worker does
+-- not have slows it.
+CREATE INDEX jobs_ready ON jobs (queue_id, type, rank) WHERE rank IS NOT NULL;
 CREATE INDEX jobs_due ON jobs (run_at, seq, queue_id, place) WHERE place IN ('scheduled', 'retrying');
 -- Lists in the order of the last change, a place at a time; also the running jobs, and what is over its retention.
 CREATE INDEX jobs_listed ON jobs (place, updated_at);

@@ -1,2 +1,2 @@
 -- Prolong a lease.
-UPDATE jobs SET expires_at = ? WHERE id = ?
+UPDATE jobs SET expires_at = ?, begun = max(begun, ?) WHERE id = ?

@@ -1,2 +1,2 @@
 -- Prolong a lease and record progress, which never falls.
-UPDATE jobs SET expires_at = ?, progress = max(progress, ?), message = ? WHERE id = ?
+UPDATE jobs SET expires_at = ?, begun = max(begun, ?), progress = max(progress, ?), message = ? WHERE id = ?

@@ -1,0 +1,147 @@
+"""Waiting for the ends of jobs: one subscription of a process for all who wait in it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from redis.asyncio import Redis
+from redis.asyncio.client import PubSub
+
+from queue_core.delivery.circuit import Circuit
+from queue_core.delivery.redis.reaching import within
+from queue_core.dispatch import DispatchUnavailable
+from queue_core.redis.keys import Keys
+from queue_core.redis.scripts import Scripts
+
+EXPECT_MS = 60_000
+"""How long the server remembers that somebody waits for a job; whoever waits longer asks again."""
+PAUSE_FIRST, PAUSE_MOST = 0.1, 5.0
+"""Seconds between two attempts to read again after the connection was lost, doubling."""
+
+
+class _Channel:
+    """A job's channel and those who listen to it."""
+
+    def __init__(self) -> None:
+        self.confirmed = asyncio.Event()
+        self.listeners: list[asyncio.Event] = []
+
+    def tell(self) -> None:
+        for told in self.listeners:
+            told.set()
+
+
+class Watching:
+    """Channels of jobs come and go on one connection, so that a hundred who wait do not need a hundred."""
+
+    def __init__(self, listening: Redis, scripts: Scripts, keys: Keys, timeout: float, circuit: Circuit) -> None:
+        self._listening = listening
+        self._scripts = scripts
+        self._keys = keys
+        self._timeout = timeout
+        self._circuit = circuit
+        self._channels: dict[str, _Channel] = {}
+        self._pubsub: PubSub | None = None
+        self._reader: asyncio.Task[None] | None = None
+        # One at a time: a hundred at once would open as many connections.
+        self._sending = asyncio.Lock()
+
+    @asynccontextmanager
+    async def watch(self, queue: str, job_id: str) -> AsyncIterator[Callable[[float], Awaitable[bool]]]:
+        """Listen for the end of a job: once inside the context, nothing said from then on is missed."""
+        name = f"{self._keys.done_prefix(queue)}{job_id}:done"
+        told = asyncio.Event()
+        channel = self._channels.setdefault(name, _Channel())
+        channel.listeners.append(told)
+        try:
+            try:
+                async with within(self._timeout, self._circuit):
+                    await self._subscribe(name, channel)
+                    await self._expect(queue, job_id)
+            except DispatchUnavailable:
+                yield _deaf
+            else:
+                yield self._waiter(queue, job_id, told)
+        finally:
+            channel.listeners.remove(told)
+            if not channel.listeners and self._channels.get(name) is channel:
+                del self._channels[name]
+                await self._unsubscribe(name)
+
+    async def _subscribe(self, name: str, channel: _Channel) -> None:
+        async with self._sending:
+            if self._pubsub is None:
+                self._pubsub = self._listening.pubsub()
+            await self._pubsub.subscribe(name)
+            if self._reader is None or self._reader.done():
+                self._reader = asyncio.create_task(self._read(self._pubsub))
+        await channel.confirmed.wait()
+
+    async def _unsubscribe(self, name: str) -> None:
+        if self._pubsub is not None:
+            with contextlib.suppress(DispatchUnavailable):
+                async with within(self._timeout), self._sending:
+                    await self._pubsub.unsubscribe(name)
+
+    def _waiter(self, queue: str, job_id: str, told: asyncio.Event) -> Callable[[float], Awaitable[bool]]:
+        expected = time.monotonic()
+
+        async def wait(seconds: float) -> bool:
+            nonlocal expected
+            if time.monotonic() - expected > EXPECT_MS / 2000:
+                expected = time.monotonic()
+                with contextlib.suppress(DispatchUnavailable):
+                    async with within(min(seconds, self._timeout), self._circuit):
+                        await self._expect(queue, job_id)
+            try:
+                async with asyncio.timeout(seconds):
+                    await told.wait()
+            except TimeoutError:
+                return False
+            told.clear()
+            return True
+
+        return wait
+
+    async def _expect(self, queue: str, job_id: str) -> None:
+        async with self._sending:
+            await self._scripts.run("expect", [self._keys.of(queue, "waiters")], [job_id, EXPECT_MS])
+
+    async def _read(self, pubsub: PubSub) -> None:
+        pause = PAUSE_FIRST
+        while True:
+            try:
+                async with within(None):
+                    message = await pubsub.get_message(timeout=None)
+            except DispatchUnavailable:
+                await asyncio.sleep(pause)
+                pause = min(PAUSE_MOST, pause * 2)
+                continue
+            pause = PAUSE_FIRST
+            channel = None if message is None else self._channels.get(message["channel"])
+            if message is None or channel is None:
+                continue
+            # A second confirmation comes after a lost connection: something may have been said meanwhile.
+            if message["type"] == "message" or (message["type"] == "subscribe" and channel.confirmed.is_set()):
+                channel.tell()
+            elif message["type"] == "subscribe":
+                channel.confirmed.set()
+
+    async def close(self) -> None:
+        """Stop listening; doing it twice is safe."""
+        reader, self._reader = self._reader, None
+        pubsub, self._pubsub = self._pubsub, None
+        if reader is not None:
+            reader.cancel()
+            await asyncio.gather(reader, return_exceptions=True)
+        if pubsub is not None:
+            await pubsub.aclose()  # type: ignore[no-untyped-call]
+
+
+async def _deaf(seconds: float) -> bool:
+    await asyncio.sleep(seconds)
+    return False

@@ -1,0 +1,113 @@
+"""Two records for services that report on themselves: is it well, and how much is there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from queue_core.dispatch import DispatchUnavailable
+from queue_core.errors import QueueCoreError
+from queue_core.filters import parse
+from queue_core.inspection import Inspector, QueueInfo
+from queue_core.opening import Parts
+from queue_core.priorities import band
+
+DAY_MINUTES = 24 * 60
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How the queue is, as this process sees it."""
+
+    # jobs can be enqueued and run; also while degraded
+    healthy: bool
+    # queued, scheduled and retrying jobs; None: the store did not answer
+    pending: int | None
+    running: int | None
+    # live worker processes
+    workers: int | None
+    # postgres+redis, postgres, redis, sqlite or memory
+    mode: str
+    # since when this process goes on without Redis; None: it does not
+    degraded_since: datetime | None
+    # why it is not healthy, or degraded; else empty
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """How many jobs there are; pending = queued, scheduled and retrying."""
+
+    # by band of priority: 10 and above, 5 to 9, below 5
+    pending_high: int
+    pending_normal: int
+    pending_low: int
+    total_pending: int
+    # running
+    processing: int
+    # dead, without the trash
+    dlq: int
+    # in the last 24 hours, by whole minutes
+    completed_24h: int
+    # the same for each queue, in full
+    queues: tuple[QueueInfo, ...]
+
+
+async def health(parts: Parts, mode: str) -> Health:
+    """Ask the store and the delivery how they are; what does not answer makes the record, not an error."""
+    try:
+        overview = await parts.inspector.overview()
+    except QueueCoreError as error:
+        return Health(False, None, None, None, mode, None, str(error))
+    since, reason = await _degraded(parts)
+    return Health(
+        healthy=True,
+        pending=sum(queue.pending for queue in overview.queues),
+        running=sum(queue.running for queue in overview.queues),
+        workers=sum(not worker.lost for worker in overview.workers),
+        mode=mode,
+        degraded_since=since,
+        reason=reason,
+    )
+
+
+async def _degraded(parts: Parts) -> tuple[datetime | None, str]:
+    if parts.dispatcher is None or parts.circuit is None:
+        return None, ""
+    try:
+        await parts.dispatcher.ping()
+    except DispatchUnavailable as error:
+        lost_since = parts.circuit.lost_since
+        since = datetime.now(UTC) if lost_since is None else datetime.fromtimestamp(lost_since, UTC)
+        return since, f"redis: {error}"
+    return None, ""
+
+
+async def stats(inspector: Inspector) -> Stats:
+    """Count the jobs.
+
+    Raises:
+        StoreUnavailable: the store did not answer in time.
+    """
+    queues = (await inspector.overview()).queues
+    completed = sum(point.completed for point in await inspector.series(DAY_MINUTES))
+    total = sum(queue.pending for queue in queues)
+    by_band = {"high": 0, "normal": 0, "low": 0}
+    for queue in queues:
+        for priority, count in queue.depth.items():
+            by_band[band(priority)] += count
+    for status in ("scheduled", "retrying"):
+        if later := sum(getattr(queue, status) for queue in queues):
+            by_band["high"] += await inspector.count(parse(f"status:{status} priority:>9"), later)
+            by_band["low"] += await inspector.count(parse(f"status:{status} priority:<5"), later)
+    return Stats(
+        pending_high=by_band["high"],
+        # What is left: the three always make the total, though jobs move between the questions.
+        pending_normal=max(0, total - by_band["high"] - by_band["low"]),
+        pending_low=by_band["low"],
+        total_pending=total,
+        processing=sum(queue.running for queue in queues),
+        dlq=sum(queue.dead for queue in queues),
+        completed_24h=completed,
+        queues=queues,
+    )

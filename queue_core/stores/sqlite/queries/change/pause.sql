@@ -1,0 +1,2 @@
+-- Pause a queue.
+UPDATE queues SET paused_at = :now WHERE number = :number AND paused_at IS NULL

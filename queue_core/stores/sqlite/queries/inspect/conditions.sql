@@ -1,0 +1,81 @@
+-- The conditions of filters, each under the field and the operator it stands for. Values come in as parameters only.
+
+-- [type =]
+j.type = {value}
+-- [type ~]
+holds_text(j.type, {value})
+-- [queue =]
+q.name = {value}
+-- [queue ~]
+holds_text(q.name, {value})
+-- [error =]
+j.error = {value}
+-- [error ~]
+holds_text(j.error, {value})
+-- [signature =]
+j.signature >= {value} AND j.signature < {signature_end}
+-- [tag =]
+EXISTS (SELECT 1 FROM json_each(j.tags) t WHERE t.value = {value})
+-- [tag ~]
+EXISTS (SELECT 1 FROM json_each(j.tags) t WHERE holds_text(t.value, {value}))
+-- [id =]
+j.id >= {low} AND j.id < {high}
+-- [priority =]
+j.priority = {value}
+-- [priority <]
+j.priority < {value}
+-- [priority >]
+j.priority > {value}
+-- [age <]
+j.updated_at > :now - {value}
+-- [age >]
+j.updated_at < :now - {value}
+-- [retries =]
+j.retry_count = {value}
+-- [retries <]
+j.retry_count < {value}
+-- [retries >]
+j.retry_count > {value}
+-- [worker =]
+j.worker = {value}
+-- [worker ~]
+holds_text(j.worker, {value})
+-- [text ~]
+holds_text(j.error, {value}) OR holds_text(p.payload, {value}) OR holds_text(j.type, {value})
+OR EXISTS (SELECT 1 FROM json_each(j.tags) t WHERE holds_text(t.value, {value}))
+OR substr(replace(j.id, '-', ''), 1, length({digits})) = {digits}
+-- [payload =]
+holds_payload(p.payload, {path}, {operator}, {value})
+-- [payload ~]
+holds_payload(p.payload, {path}, {operator}, {value})
+-- [payload <]
+holds_payload(p.payload, {path}, {operator}, {value})
+-- [payload >]
+holds_payload(p.payload, {path}, {operator}, {value})
+
+-- [yes]
+({condition})
+-- [not]
+({condition}) IS NOT TRUE
+-- [and]
+AND
+-- [everything]
+true
+-- [newest]
+j.updated_at DESC, j.number DESC
+-- [oldest]
+j.updated_at, j.number
+-- [after newest]
+(j.updated_at, j.number) < (:at, :number)
+-- [after oldest]
+(j.updated_at, j.number) > (:at, :number)
+-- [payloads]
+ CROSS JOIN payloads p ON p.number = j.number
+-- [from lists]
+INDEXED BY jobs_listed
+-- [place in lists]
+j.place = :place
+-- [from ids]
+INDEXED BY sqlite_autoindex_jobs_1
+-- [place by ids]
++j.place = :place

@@ -1,0 +1,2 @@
+-- A round trip.
+SELECT 1

@@ -1,0 +1,2 @@
+-- Leave a message.
+INSERT INTO messages (sender, body, sent_at) VALUES (?, ?, ?)

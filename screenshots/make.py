@@ -1,0 +1,191 @@
+"""Pictures of every screen at both sizes, from the real application over the demo's servers, workers and jobs.
+
+    .venv/bin/python screenshots/make.py [--seconds 60] [--only triage]
+
+Writes `<screen>-<columns>x<lines>.svg` here, and `.png` beside it where Chromium or cairosvg is found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from jobconsole.core.connection import Connection
+from jobconsole.demo.options import DemoOptions
+from jobconsole.demo.stage import Stage, open_stage
+from jobconsole.embedded.servers import EmbeddedServers
+from jobconsole.tui.app import ConsoleApp
+from jobconsole.tui.hints import Hint
+from queue_core import JobQueue
+
+HERE = Path(__file__).parent
+SIZES = ((80, 24), (200, 50))
+PATIENCE_SECONDS = 60.0
+SETTLE_SECONDS = 2.5
+"""Until the picture after the last key is whole, with a second read of everything."""
+BAR = "━━"
+"""Part of a progress bar: something is running."""
+PNG_WIDTH = 1400
+"""Pixels at most; a README shows them no wider."""
+COLOURS = 255
+"""In a PNG's palette: the screens use some twenty, the rest is for the edges of letters."""
+
+
+@dataclass(frozen=True)
+class Shot:
+    """One picture: keys from the first screen on, and texts that must stand there."""
+
+    name: str
+    keys: tuple[str, ...]
+    awaited: tuple[str, ...]
+
+
+SHOTS = (
+    Shot("triage", (), ("Dead letters", BAR)),
+    Shot("signature", ("enter",), ("Jobs",)),
+    Shot("job", ("enter", "enter"), ("retries used",)),
+    Shot("retry", ("R",), ("Retry ",)),
+    Shot("filter", ("slash", *"err:~error age:<1h"), ("age:<1h",)),
+    Shot("live", ("2", "tab"), ("Queues", BAR)),
+    Shot("jobs", ("3", "j", "j", "space", "j", "space"), ("marked",)),
+    Shot("help", ("question_mark",), ("Esc goes back",)),
+)
+LOST = Shot("lost", (), ("LOST since",))
+
+
+def main() -> int:
+    """Make the pictures; 0 when all are there."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long the demo works before the first picture")
+    parser.add_argument("--only", default="", help="the name of one screen")
+    options = parser.parse_args()
+    shots = [shot for shot in SHOTS if options.only in {"", shot.name}]
+    with EmbeddedServers.start() as servers:
+        addresses = DemoOptions(postgres_url=servers.postgres_url, redis_url=servers.redis_url)
+        with open_stage(addresses) as stage:
+            time.sleep(options.seconds)
+            asyncio.run(shoot(stage, shots, servers if options.only in {"", LOST.name} else None))
+    for picture in sorted(HERE.glob("*.svg")):
+        convert(picture)
+    return 0
+
+
+async def shoot(stage: Stage, shots: list[Shot], servers: EmbeddedServers | None) -> None:
+    """Take all pictures at all sizes, the one without PostgreSQL last, where `servers` are given to take it from."""
+    for size in SIZES:
+        for shot in shots:
+            await take(stage, shot, size)
+    if servers is not None:
+        for size in SIZES:
+            servers.postgres.start()
+            await take(stage, LOST, size, before=servers.postgres.kill)
+        servers.postgres.start()
+
+
+async def take(stage: Stage, shot: Shot, size: tuple[int, int], before: Callable[[], None] | None = None) -> None:
+    """Open a console of this size, press the keys, write the picture."""
+    hints = [Hint.parse(hint) for hint in stage.hints]
+    connection = Connection(lambda: JobQueue.from_settings(stage.settings))
+    app = ConsoleApp(connection, context="demo", hints=hints)
+    async with app.run_test(size=size) as pilot:
+        await until(lambda: app.model.snapshot is not None, shot)
+        await asyncio.sleep(SETTLE_SECONDS)
+        if before is not None:
+            await asyncio.to_thread(before)
+        for key in shot.keys:
+            await pilot.press(key)
+            await pilot.pause(0.3)
+        await asyncio.sleep(SETTLE_SECONDS)
+        await until(lambda: all(text in text_of(app) for text in shot.awaited), shot)
+        target = HERE / f"{shot.name}-{size[0]}x{size[1]}.svg"
+        target.write_text(cleaned(app.export_screenshot(title="jobconsole")), encoding="utf-8")
+        sys.stdout.write(f"{target.name}\n")
+
+
+async def until(condition: Callable[[], bool], shot: Shot) -> None:
+    """Wait until a condition holds.
+
+    Raises:
+        TimeoutError: it did not come true.
+    """
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        if time.monotonic() > end:
+            raise TimeoutError(f"{shot.name}: {shot.awaited} did not come")
+        await asyncio.sleep(0.1)
+
+
+def text_of(app: ConsoleApp) -> str:
+    """Return the text of the screen."""
+    return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+
+
+def cleaned(svg: str) -> str:
+    """Return the picture without addresses of fonts elsewhere, and with names that do not change at each run."""
+    svg = re.sub(r',\s*url\("https?://[^)]*\)\s*format\("woff2?"\)', "", svg)
+    return re.sub(r"terminal-\d+", "terminal", svg)
+
+
+def convert(picture: Path) -> None:
+    """Write a small PNG beside an SVG, where there is a program for it."""
+    target = picture.with_suffix(".png")
+    programs = ("chromium", "chromium-browser", "google-chrome")
+    chromium = next((found for name in programs if (found := shutil.which(name))), "")
+    if chromium:
+        by_chromium(chromium, picture, target)
+    else:
+        by_cairo(picture, target)
+    if target.exists():
+        shrink(target)
+
+
+def by_chromium(program: str, picture: Path, target: Path) -> None:
+    """Let Chromium draw it: it places letters best."""
+    box = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', picture.read_text(encoding="utf-8"))
+    if box is None:
+        return
+    width, height = (int(float(side) + 1) for side in box.groups())
+    with tempfile.TemporaryDirectory() as profile:
+        subprocess.run(
+            [
+                program, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+                f"--user-data-dir={profile}", f"--window-size={width},{height}", f"--screenshot={target}",
+                picture.as_uri(),
+            ],
+            check=False, capture_output=True, timeout=120,
+        )  # fmt: skip
+
+
+def by_cairo(picture: Path, target: Path) -> None:
+    """Let cairosvg draw it, where it is installed."""
+    try:
+        import cairosvg
+    except ImportError:
+        return
+    cairosvg.svg2png(url=str(picture), write_to=str(target))
+
+
+def shrink(target: Path) -> None:
+    """Make the picture small in bytes: no wider than needed, with a palette."""
+    from PIL import Image
+
+    with Image.open(target) as image:
+        picture = image.convert("RGB")
+    if picture.width > PNG_WIDTH:
+        height = round(picture.height * PNG_WIDTH / picture.width)
+        picture = picture.resize((PNG_WIDTH, height), Image.Resampling.LANCZOS)
+    # By coverage: the few orange letters must not become grey.
+    picture.quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(target, optimize=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

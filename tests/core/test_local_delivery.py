@@ -1,0 +1,76 @@
+"""Events within one process: a slow subscriber is told of its gap, one that goes is forgotten."""
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator
+
+from queue_core.delivery.local import LocalDispatcher, LocalEventBus
+from queue_core.events import Event, EventBatch, EventName
+from queue_core.job import Ready
+
+
+def event(number: int) -> Event:
+    return Event(EventName.PROGRESS, "work", f"job-{number}")
+
+
+async def read(batches: AsyncIterator[EventBatch], count: int) -> list[EventBatch]:
+    async with asyncio.timeout(10):
+        return [await anext(batches) for _ in range(count)]
+
+
+async def test_a_subscription_begins_with_a_gap() -> None:
+    bus = LocalEventBus()
+    await bus.publish([event(0)])
+    batches = bus.subscribe()
+    await bus.publish([event(1)])
+    first, second = await read(batches, 2)
+    assert (first.events, first.gap) == ((), True)
+    assert (second.events, second.gap, second.number) == ((event(1),), False, 2)
+
+
+async def test_a_slow_subscriber_is_told_that_it_missed_some() -> None:
+    bus = LocalEventBus(buffer=4)
+    slow, quick = bus.subscribe(), bus.subscribe()
+    heard = await read(quick, 1)
+    for number in range(10):
+        await bus.publish([event(number)])
+        heard += await read(quick, 1)
+    assert [batch.gap for batch in heard] == [True] + [False] * 10
+    assert [batch.events for batch in await read(slow, 4)][1:] == [(event(0),), (event(1),), (event(2),)]
+    await bus.publish([event(10)])
+    (late,) = await read(slow, 1)
+    assert (late.events, late.gap) == ((event(10),), True)
+    await bus.publish([event(11)])
+    assert not (await read(slow, 1))[0].gap
+
+
+async def test_a_subscriber_that_goes_leaves_nothing_behind() -> None:
+    bus = LocalEventBus()
+    batches = bus.subscribe()
+    await read(batches, 1)
+    assert len(bus._mailboxes) == 1
+    del batches
+    gc.collect()
+    for _ in range(3):
+        await asyncio.sleep(0)  # the loop ends what was being read
+    assert len(bus._mailboxes) == 0
+
+
+async def test_who_watched_leaves_nothing_behind() -> None:
+    bus = LocalEventBus()
+    async with bus.watch("work", "job-1") as first, bus.watch("work", "job-1"):
+        assert not await first(0.01)
+    assert bus._watching == {}
+
+
+async def test_as_many_waiters_are_woken_as_jobs_were_offered() -> None:
+    dispatcher = LocalDispatcher()
+    await dispatcher.take(["work"], 1, 0.01)  # a new queue is looked at once
+    waiting = [asyncio.create_task(dispatcher.take(["work"], 1, 10)) for _ in range(5)]
+    await asyncio.sleep(0)
+    await dispatcher.offer([Ready(f"job-{number}", "work", number) for number in range(3)])
+    done, sleeping = await asyncio.wait(waiting, timeout=0.1)
+    assert (len(done), len(sleeping)) == (3, 2)
+    assert done == set(waiting[:3])
+    await dispatcher.offer([Ready("job-4", "work", 4), Ready("job-5", "work", 5)])
+    assert all(taken is not None for taken in await asyncio.gather(*sleeping))

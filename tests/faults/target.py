@@ -1,0 +1,175 @@
+"""What the workers of the fault tests run: handlers that write the ledger, and a queue object that can be hit.
+
+`arm` leaves a file that names a point of the protocol; the first process that comes to it removes the file and is
+killed, or stops itself, there and then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from queue_core import JobContext, JobQueue, Retry
+from queue_core.job import Claim, Outcome, Reclaimed, Settled
+from queue_core.store import ClaimRequest
+from queue_core.stores.postgres import lane
+from tests.faults.ledger import Pen
+
+FOLDER = Path(os.environ["FAULTS_FOLDER"])
+
+pen = Pen(FOLDER)
+
+
+def come_to(point: str) -> None:
+    """Meet what a test has prepared for whoever comes to this point first."""
+    trap = FOLDER / f"trap-{point}"
+    try:
+        what = trap.read_text()
+        trap.rename(FOLDER / f"sprung-{point}-{os.getpid()}")
+    except FileNotFoundError:
+        return
+    os.kill(os.getpid(), signal.Signals[what])
+
+
+class HitStore:
+    """The store, with points before and after its calls, and the ledger of what it gave back and refused."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def claim(self, request: ClaimRequest) -> list[Claim]:
+        claims: list[Claim] = await self._store.claim(request)
+        if claims:
+            come_to("after_claim")
+        return claims
+
+    async def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
+        come_to("before_settle")
+        answers: list[Settled] = await self._store.settle(outcomes)
+        for outcome, answer in zip(outcomes, answers, strict=True):
+            if not answer.accepted:
+                pen.write("refused", outcome.id, outcome.token)
+            elif outcome.kind in {"retrying", "released"}:
+                pen.write("back", outcome.id, outcome.token, outcome.kind)
+        come_to("after_settle")
+        return answers
+
+    async def reclaim(self, limit: int) -> list[Reclaimed]:
+        reclaimed: list[Reclaimed] = await self._store.reclaim(limit)
+        for job in reclaimed:
+            pen.write("back", job.id, job.token, "reclaimed")
+        return reclaimed
+
+
+class HitDispatcher:
+    """The dispatcher, with a point behind each take."""
+
+    def __init__(self, dispatcher: Any) -> None:
+        self._dispatcher = dispatcher
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._dispatcher, name)
+
+    async def take(self, queues: Sequence[str], limit: int, timeout: float) -> Any:
+        taken = await self._dispatcher.take(queues, limit, timeout)
+        if taken is not None:
+            come_to("after_pop")
+        return taken
+
+
+class HitBus:
+    """The bus, with a point before each message."""
+
+    def __init__(self, bus: Any) -> None:
+        self._bus = bus
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._bus, name)
+
+    async def publish(self, events: Sequence[Any]) -> None:
+        if any(event.event == "completed" for event in events):
+            come_to("before_event")
+        await self._bus.publish(events)
+
+
+class HitQueue(JobQueue):
+    """A queue object whose parts can be hit."""
+
+    @property
+    def store(self) -> Any:
+        return HitStore(super().store)
+
+    @property
+    def dispatcher(self) -> Any:
+        return HitDispatcher(super().dispatcher)
+
+    @property
+    def bus(self) -> Any:
+        return HitBus(super().bus)
+
+
+def without_fence(name: str, load: Any = lane.load) -> bytes:
+    """Return a query without what refuses outdated tokens, to show that the checks see what comes of it."""
+    text: bytes = load(name)
+    if name.startswith("settle/"):
+        text = text.replace(b" AND l.token = i.token AND j.last_token < i.token", b"")
+    return text
+
+
+if os.environ.get("FAULTS_WITHOUT_FENCE"):
+    lane.load = without_fence  # type: ignore[assignment]
+
+jobs = HitQueue(
+    postgres=os.environ["FAULTS_POSTGRES"], redis=os.environ["FAULTS_REDIS"], prefix=os.environ["FAULTS_PREFIX"]
+)
+
+
+@jobs.task(retry=Retry(max_retries=3, delay=0.2), timeout=60)
+async def work(ctx: JobContext, ms: float = 0) -> dict[str, int]:
+    pen.start(ctx.job_id, ctx.token)
+    await asyncio.sleep(ms / 2000)
+    come_to("in_handler")
+    await asyncio.sleep(ms / 2000)
+    pen.end(ctx.job_id, ctx.token)
+    return {"token": ctx.token}
+
+
+@jobs.task(retry=Retry(max_retries=3, delay=0.2), timeout=60)
+def work_in_thread(ctx: JobContext, ms: float = 0) -> dict[str, int]:
+    pen.start(ctx.job_id, ctx.token)
+    time.sleep(ms / 1000)
+    pen.end(ctx.job_id, ctx.token)
+    return {"token": ctx.token}
+
+
+@jobs.task(retry=Retry(max_retries=3, delay=0.2), timeout=60)
+async def fails_first(ctx: JobContext, times: int = 1) -> dict[str, int]:
+    pen.start(ctx.job_id, ctx.token)
+    if ctx.attempt <= times:
+        raise OSError("not yet")
+    pen.end(ctx.job_id, ctx.token)
+    return {"token": ctx.token}
+
+
+@jobs.task(retry=Retry(max_retries=0), timeout=0)
+async def waits_for(ctx: JobContext, gate: str, of_attempt: int = 0) -> dict[str, int]:
+    """Wait until a test opens a gate; with `of_attempt`, only that attempt waits."""
+    pen.start(ctx.job_id, ctx.token)
+    while of_attempt in {0, ctx.attempt} and not (FOLDER / f"gate-{gate}").exists():  # noqa: ASYNC110
+        await asyncio.sleep(0.02)
+    pen.end(ctx.job_id, ctx.token)
+    return {"token": ctx.token}
+
+
+@jobs.task(retry=Retry(max_retries=0), timeout=60)
+async def kills_its_process(ctx: JobContext) -> None:
+    pen.start(ctx.job_id, ctx.token)
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,413 @@
+"""Each script changes what its header says and nothing else, and run again it changes nothing."""
+
+from __future__ import annotations
+
+import pytest
+from redis.asyncio import Redis
+
+from queue_core.filters import parse
+from queue_core.job import Claim
+from tests.conformance.making import LEASE, UNKNOWN, failure, held, outcome
+from tests.conformance.world import STATES, World
+from tests.redis.store.stored import Look, changes
+
+QUEUED = {
+    "type": "task",
+    "payload": "{}",
+    "status": "queued",
+    "priority": "5",
+    "max_retries": "3",
+    "rank": "5/1",
+    "created_at": "t1",
+    "updated_at": "t1",
+    "run_at": "t1",
+}
+"""The hash of a job that is just inserted."""
+NEW = {
+    "queues": ["work"],
+    "schema": "1",
+    "seq": "1",
+    "unfinished": {"a": "t1"},
+    "by_type:task": ["a"],
+    "types": {"task": "1"},
+    "tallies": {"enqueued:n:task": "1"},
+    "minutes": {"enqueued": 1},
+}
+"""What stands beside the job itself."""
+
+
+async def inserted(world: World, **given: object) -> str:
+    return await world.insert(**{"id": "a"} | given)
+
+
+async def claimed(world: World, **given: object) -> Claim:
+    await inserted(world, **given)
+    return await world.claim_job("a")
+
+
+async def test_insert_a_ready_job(world: World, look: Look) -> None:
+    await inserted(world)
+    assert await look() == NEW | {"job:a": QUEUED, "pending": {"a": "5/1"}}
+
+
+async def test_insert_a_scheduled_job(world: World, look: Look) -> None:
+    await inserted(world, delay=60, tags=("x", "é"))
+    hash_ = QUEUED | {"status": "scheduled", "run_at": "t1+60s", "tags": '["x", "é"]'}
+    assert await look() == NEW | {"job:a": hash_, "scheduled": {"a": "t1+60s"}}
+
+
+async def test_insert_again(world: World, look: Look) -> None:
+    await inserted(world)
+    before = await look()
+    await inserted(world, payload='{"other": 1}', priority=9)
+    assert changes(before, await look()) == {"seq": "2"}
+
+
+async def test_claim(world: World, look: Look) -> None:
+    await inserted(world)
+    before = await look()
+    await world.claim_job("a")
+    assert changes(before, await look()) == {
+        "job:a": {
+            "status": "running",
+            "updated_at": "t2",
+            "started_at": "t2",
+            "lease_expires_at": "t2+60s",
+            "worker": "worker-1",
+            "token": "token1",
+            "claim": "some",
+        },
+        "pending": None,
+        "running": {"a": "t2+60s"},
+        "unfinished": {"a": "t2"},
+        "token": "some",
+        "types": None,
+    }
+
+
+@pytest.mark.parametrize("verb", ["claim", "cancel"])
+async def test_what_is_not_ready_any_more_is_not_offered(
+    world: World, look: Look, client: Redis, redis_prefix: str, verb: str
+) -> None:
+    await inserted(world)
+    await client.zadd(f"{redis_prefix}{{work}}:offered", {"a": 1, "other": 2})
+    await (world.claim() if verb == "claim" else world.inspector.cancel(["a"]))
+    assert (await look())["offered"] == {"other": "127/2"}
+
+
+@pytest.mark.parametrize(("kind", "place"), [("completed", "completed"), ("cancelled", "cancelled")])
+async def test_finish(world: World, look: Look, kind: str, place: str) -> None:
+    claim = await claimed(world)
+    before = await look()
+    one = outcome(claim, kind, result='{"ok": 1}', run_us=700)
+    await world.store.settle([one])
+    result = {"result": '{"ok": 1}', "progress": "100"} if kind == "completed" else {}
+    after = await look()
+    assert changes(before, after) == {
+        "job:a": {
+            "status": kind,
+            "updated_at": "t3",
+            "completed_at": "t3",
+            "ended": f"token1{'c' if kind == 'completed' else 'x'}",
+            "lease_expires_at": None,
+            "claim": None,
+            **result,
+        },
+        "running": None,
+        "unfinished": None,
+        place: {"a": "t3"},
+        "tallies": {f"{kind}:n:task": "1", f"{kind}:run:task": "700"},
+        **({"minutes": {"completed": 1}} if kind == "completed" else {}),
+    }
+    assert (await world.settle_all([one, one])) == [True, True]
+    assert changes(after, await look()) == {}
+
+
+RETURNED = {"lease_expires_at": None, "claim": None, "worker": None, "started_at": None}
+ATTEMPT = ("1", "token1", "t3", "error", "no such file", "worker-1")
+SIGNED = {"signatures": {"0123456789ab": "OSError: no such file"}, "seen": {"0123456789ab": "t3"}}
+FAILED = {"error": "OSError: no such file", "failure_kind": "error", "signature": "0123456789ab"}
+
+
+async def test_retry_after_a_failure(world: World, look: Look) -> None:
+    claim = await claimed(world)
+    before = await look()
+    one = outcome(claim, "retrying", run_us=700, delay=90.0)
+    await world.store.settle([one])
+    after = await look()
+    assert changes(before, after) == {
+        "job:a": RETURNED
+        | FAILED
+        | {
+            "status": "retrying",
+            "updated_at": "t3",
+            "run_at": "t3+90s",
+            "retry_count": "1",
+            "ended": "token1r",
+        },
+        "attempts:a": [ATTEMPT],
+        **SIGNED,
+        "running": None,
+        "retrying": {"a": "t3+90s"},
+        "unfinished": {"a": "t3"},
+        "types": {"task": "1"},
+        "tallies": {"retried:n:task": "1", "retried:run:task": "700"},
+        "minutes": {"retried": 1},
+    }
+    assert await world.settle_all([one]) == [True]
+    assert changes(after, await look()) == {}
+
+
+async def test_release(world: World, look: Look) -> None:
+    await inserted(world)
+    fresh = await look()
+    claim = await world.claim_job("a")
+    one = outcome(claim, "released", run_us=700)
+    await world.store.settle([one])
+    after = await look()
+    assert changes(fresh, after) == {
+        "job:a": {"updated_at": "t2", "token": "token1", "ended": "token1l"},
+        "unfinished": {"a": "t2"},
+        "token": "some",
+        "tallies": {"released:n:task": "1", "released:run:task": "700"},
+    }
+    assert await world.settle_all([one]) == [True]
+    assert changes(after, await look()) == {}
+
+
+async def test_cancelled_instead_of_retried(world: World, look: Look) -> None:
+    claim = await claimed(world)
+    before = await look()
+    await world.inspector.cancel(["a"])
+    assert changes(before, await look()) == {"job:a": {"cancel_requested": "1"}, "cancelling": {"a": "worker-1"}}
+    await world.settle(claim, "retrying", run_us=700)
+    assert changes(before, await look()) == {
+        "job:a": FAILED
+        | {
+            "status": "cancelled",
+            "updated_at": "t3",
+            "completed_at": "t3",
+            "ended": "token1r",
+            "lease_expires_at": None,
+            "claim": None,
+        },
+        "attempts:a": [ATTEMPT],
+        **SIGNED,
+        "running": None,
+        "unfinished": None,
+        "cancelled": {"a": "t3"},
+        "tallies": {"cancelled:n:task": "1", "cancelled:run:task": "700"},
+    }
+
+
+async def test_bury(world: World, look: Look) -> None:
+    claim = await claimed(world)
+    before = await look()
+    one = outcome(claim, "dead", run_us=700, failure=failure(kind="timeout"))
+    await world.store.settle([one])
+    after = await look()
+    assert changes(before, after) == {
+        "job:a": FAILED
+        | {
+            "status": "dead",
+            "failure_kind": "timeout",
+            "updated_at": "t3",
+            "completed_at": "t3",
+            "ended": "token1d",
+            "lease_expires_at": None,
+            "claim": None,
+        },
+        "attempts:a": [(*ATTEMPT[:3], "timeout", *ATTEMPT[4:])],
+        **SIGNED,
+        "running": None,
+        "unfinished": None,
+        "dlq": {"a": "t3"},
+        "causes": {"a": "0123456789ab task"},
+        "deaths": {"0123456789ab": 1},
+        "tallies": {"dead:n:task": "1", "dead:run:task": "700", "timed_out:n:task": "1"},
+        "minutes": {"dead": 1},
+    }
+    assert await world.settle_all([one]) == [True]
+    assert changes(after, await look()) == {}
+
+
+@pytest.mark.parametrize("kind", ["completed", "retrying", "dead", "released", "cancelled"])
+async def test_a_stale_outcome_changes_nothing(world: World, look: Look, kind: str) -> None:
+    claim = await claimed(world)
+    before = await look()
+    for token in (claim.token - 1, claim.token + 1, claim.token * 10, 1):
+        assert await world.settle_all([outcome(claim._replace(token=token), kind)]) == [False]
+    assert await world.settle_all([outcome(claim._replace(id=UNKNOWN), kind)]) == [False]
+    assert changes(before, await look()) == {}
+
+
+async def test_extend(world: World, look: Look) -> None:
+    claim = await claimed(world)
+    await world.beat()
+    before = await look()
+    await world.beat(held(claim, 40, "decoded"), lease=600.0)
+    found = changes(before, await look())
+    del found["workers"]
+    assert found == {
+        "job:a": {"lease_expires_at": "another time", "progress": "40", "progress_message": "decoded"},
+        "running": {"a": "another time"},
+    }
+
+
+async def test_promote(world: World, look: Look) -> None:
+    await inserted(world, delay=60)
+    await world.advance(61)
+    before = await look()
+    await world.store.promote(10)
+    after = await look()
+    assert changes(before, after) == {
+        "job:a": {"status": "queued", "updated_at": "t2"},
+        "scheduled": None,
+        "pending": {"a": "5/1"},
+        "unfinished": {"a": "t2"},
+    }
+    assert await world.store.promote(10) == []
+    assert changes(after, await look()) == {}
+
+
+async def test_reclaim(world: World, look: Look) -> None:
+    await claimed(world)
+    await world.advance(LEASE + 1)
+    before = await look()
+    await world.store.reclaim(10)
+    after = await look()
+    said = "a worker was lost while it ran this job (last: worker-1)"
+    found = changes(before, after)
+    (signature,) = found["seen"]
+    assert found == {
+        "job:a": RETURNED
+        | {
+            "status": "queued",
+            "updated_at": "t3",
+            "crashes": "1",
+            "error": f"WorkerLost: {said}",
+            "failure_kind": "crashed",
+            "signature": signature,
+        },
+        "attempts:a": [("1", "token1", "t3", "crashed", said, "worker-1")],
+        "signatures": {signature: "WorkerLost: a worker was lost while it ran this job"},
+        "seen": {signature: "t3"},
+        "running": None,
+        "pending": {"a": "5/1"},
+        "unfinished": {"a": "t3"},
+        "types": {"task": "1"},
+        "tallies": {"crashed:n:task": "1"},
+    }
+    assert await world.store.reclaim(10) == []
+    assert changes(after, await look()) == {}
+
+
+async def test_delete_and_restore(world: World, look: Look) -> None:
+    await world.settle(await claimed(world), "dead")
+    dead = await look()
+    await world.inspector.delete(["a"])
+    trashed = await look()
+    assert changes(dead, trashed) == {
+        "job:a": {"trashed_at": "t4", "updated_at": "t4"},
+        "dlq": None,
+        "trash": {"a": "t4"},
+    }
+    await world.inspector.delete(["a"])
+    assert changes(trashed, await look()) == {}
+    await world.inspector.restore(["a"])
+    assert changes(dead, await look()) == {}
+
+
+async def test_purge_leaves_only_totals(world: World, look: Look) -> None:
+    await world.settle(await claimed(world), "dead")
+    await world.inspector.delete(["a"])
+    await world.inspector.purge(["a"])
+    left = await look()
+    assert sorted(left) == [
+        "deaths", "minutes", "queues", "schema", "seen", "seq", "signatures", "tallies", "token",
+    ]  # fmt: skip
+    assert left["tallies"]["purged:n:task"] == "1"
+
+
+async def test_retry_by_an_operator(world: World, look: Look) -> None:
+    await inserted(world)
+    fresh = await look()
+    await world.settle(await world.claim_job("a"), "completed", result="1")
+    await world.inspector.retry(["a"])
+    found = changes(fresh, await look())
+    assert found == {
+        "job:a": {
+            "updated_at": "t2",
+            "run_at": "t2",
+            "rank": "5/2",
+            "retry_count": "0",
+            "token": "token1",
+            "ended": "token1c",
+        },
+        "pending": {"a": "5/2"},
+        "unfinished": {"a": "t2"},
+        "seq": "2",
+        "token": "some",
+        "tallies": found["tallies"],
+        "minutes": {"completed": 1},
+    }
+    assert found["tallies"]["retried_by_operator:n:task"] == "1"
+    before = await look()
+    assert (await world.inspector.retry(["a"])).ids == ()
+    assert changes(before, await look()) == {}
+
+
+async def test_cancel_a_waiting_job(world: World, look: Look) -> None:
+    await inserted(world)
+    before = await look()
+    await world.inspector.cancel(["a"])
+    after = await look()
+    assert changes(before, after) == {
+        "job:a": {"status": "cancelled", "updated_at": "t2", "completed_at": "t2"},
+        "pending": None,
+        "unfinished": None,
+        "cancelled": {"a": "t2"},
+        "types": None,
+        "tallies": {"cancelled:n:task": "1"},
+    }
+    await world.inspector.cancel(["a"])
+    assert changes(after, await look()) == {}
+
+
+async def test_pause_and_resume(world: World, look: Look) -> None:
+    await inserted(world)
+    before = await look()
+    await world.inspector.pause("work")
+    paused = await look()
+    assert changes(before, paused) == {"paused": "1"}
+    assert await world.claim() == []
+    assert changes(paused, await look()) == {}
+    await world.inspector.resume("work")
+    assert changes(before, await look()) == {}
+
+
+async def test_reads_change_nothing(world: World, look: Look) -> None:
+    ids = [await world.job_in(state) for state in STATES]
+    await world.beat()
+    before = await look()
+    inspector, store = world.inspector, world.store
+    await inspector.overview()
+    for text in ("", "trash:yes", "type:task", "status:running", "payload.x:1", f"id:{ids[0]}"):
+        where = parse(text)
+        await inspector.jobs(where, 100)
+        await inspector.count(where)
+        await inspector.ids(where, 100)
+        await inspector.signatures(where, 3600, 4, 10)
+    await inspector.get(ids[0])
+    await inspector.attempts(ids[0])
+    await inspector.tallies()
+    await inspector.series(10)
+    await inspector.conservation()
+    await inspector.facts()
+    await store.finals(ids)
+    await store.head("work", 100)
+    await store.claimable("work", ids)
+    await store.ready_after("work", -1, 100)
+    await store.next_due()
+    await store.queues()
+    assert changes(before, await look()) == {}

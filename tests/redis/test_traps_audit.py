@@ -1,0 +1,187 @@
+"""Trap 4: whatever Redis never heard of, or forgot, is offered by the audit; at a cost that does not grow."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from redis.asyncio import Redis
+
+from queue_core.identifiers import new_id
+from queue_core.job import NewJob
+from queue_core.queue import JobQueue
+from queue_core.store import ClaimRequest
+from queue_core.worker import audit as auditing
+from queue_core.worker.audit import Audit
+from tests.redis.conftest import announce
+
+
+def new_jobs(count: int, type_: str = "known") -> list[NewJob]:
+    return [NewJob(new_id(), "default", type_, "{}") for _ in range(count)]
+
+
+async def never_offered(jobs: JobQueue, count: int, type_: str = "known") -> list[str]:
+    """Return the ids of jobs that were committed, and whose producer died before it could tell Redis."""
+    rows = new_jobs(count, type_)
+    await jobs.store.insert(rows)
+    return [job.id for job in rows]
+
+
+def audit_of(jobs: JobQueue) -> Audit:
+    assert jobs.dispatcher is not None
+    return Audit(jobs.store, jobs.dispatcher)
+
+
+@pytest.fixture
+async def audit(jobs: JobQueue) -> Audit:
+    """An audit of a Redis that was declared whole, for a type that a live worker has."""
+    announce(jobs.store, "known")
+    await jobs.store.insert(new_jobs(1, "makes the queue"))
+    assert jobs.dispatcher is not None
+    await jobs.dispatcher.mark("default")
+    return audit_of(jobs)
+
+
+async def pending(client: Redis, prefix: str) -> list[str]:
+    members: list[str] = await client.zrange(f"{prefix}{{default}}:pending", 0, -1)
+    return members
+
+
+async def test_trap_4_rows_that_redis_never_heard_of_are_offered(
+    jobs: JobQueue, audit: Audit, client: Redis, redis_prefix: str
+) -> None:
+    ids = await never_offered(jobs, 7)
+    assert await audit.run_once() == 7
+    assert await pending(client, redis_prefix) == ids
+    assert await audit.run_once() == 0
+
+
+async def test_trap_4_what_lies_deeper_surfaces_as_the_head_moves(
+    jobs: JobQueue, audit: Audit, client: Redis, redis_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One round looks at a bounded number of rows, whatever the backlog."""
+    monkeypatch.setattr(auditing, "HEAD", 10)
+    ids = await never_offered(jobs, 35)
+    rounds = []
+    for _ in range(5):
+        rounds.append(await audit.run_once())
+        taken = await pending(client, redis_prefix)
+        request = ClaimRequest("default", "worker-1", ("known",), 100, 60.0, taken)
+        assert len(await jobs.store.claim(request)) == len(taken)
+        await client.delete(f"{redis_prefix}{{default}}:pending")
+    assert rounds == [10, 10, 10, 5, 0]
+    assert len(ids) == sum(rounds)
+
+
+async def test_trap_4_what_nobody_can_run_now_is_left_alone(
+    jobs: JobQueue, audit: Audit, client: Redis, redis_prefix: str
+) -> None:
+    """Running, of a type that no live worker has announced, or in a paused queue."""
+    await never_offered(jobs, 3, "unknown")
+    (running,) = await never_offered(jobs, 1)
+    assert len(await jobs.store.claim(ClaimRequest("default", "worker-1", ("known",), 1, 60.0, [running]))) == 1
+    assert await audit.run_once() == 0
+    ids = await never_offered(jobs, 2)
+    await jobs.inspector.pause("default")
+    assert await audit.run_once() == 0
+    assert await pending(client, redis_prefix) == []
+    await jobs.inspector.resume("default")
+    announce(jobs.store, "known", "unknown", worker="worker-2")
+    assert await audit.run_once() == 5
+    assert set(ids) < set(await pending(client, redis_prefix))
+
+
+async def test_trap_4_a_job_that_is_just_being_claimed_is_not_lost(
+    jobs: JobQueue, audit: Audit, client: Redis, redis_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Taken from Redis and not yet claimed, it looks lost for a moment; the second look knows better."""
+    (job_id,) = await never_offered(jobs, 1)
+    looks = 0
+    lacking = jobs.dispatcher.lacking  # type: ignore[union-attr]
+
+    async def claims_between(queue, head):  # type: ignore[no-untyped-def]
+        nonlocal looks
+        looks += 1
+        found = await lacking(queue, head)
+        if looks == 1:
+            assert [job.id for job in found] == [job_id]
+            await jobs.store.claim(ClaimRequest("default", "worker-1", ("known",), 1, 60.0, [job_id]))
+        return found
+
+    monkeypatch.setattr(jobs.dispatcher, "lacking", claims_between)
+    assert await audit.run_once() == 0
+    assert looks == 2
+    assert await pending(client, redis_prefix) == []
+
+
+@pytest.mark.parametrize("loss", ["emptied", "foreign", "restored"])
+async def test_trap_4_a_lost_generation_rebuilds_the_whole_backlog(
+    jobs: JobQueue, audit: Audit, client: Redis, redis_prefix: str, monkeypatch: pytest.MonkeyPatch, loss: str
+) -> None:
+    """In pages and in order, also what lies deeper than any head; what is not ready stays out."""
+    monkeypatch.setattr(auditing, "PAGE", 7)
+    monkeypatch.setattr(auditing, "HEAD", 5)
+    ids = await never_offered(jobs, 20)
+    delayed = NewJob(new_id(), "default", "known", "{}", delay=3600.0)
+    (running,) = await never_offered(jobs, 1)
+    await jobs.store.insert([delayed])
+    await jobs.store.claim(ClaimRequest("default", "worker-1", ("known",), 1, 60.0, [running]))
+    generation = f"{redis_prefix}{{default}}:gen"
+    before = await client.get(generation)
+    assert before is not None
+    if loss == "emptied":
+        await client.delete(generation)
+    elif loss == "foreign":
+        await client.set(generation, f"{'0' * 40}:written-by-another-server")
+    else:
+        await client.set(generation, "")
+    await audit.run_once()
+    assert (await pending(client, redis_prefix))[-20:] == ids
+    after = await client.get(generation)
+    assert after not in {None, before}
+    assert after.partition(":")[0] == before.partition(":")[0]
+    assert not {running, delayed.id} & set(await pending(client, redis_prefix))
+
+
+async def test_trap_4_can_fail(jobs: JobQueue, audit: Audit, client: Redis, redis_prefix: str) -> None:
+    """Without an audit, what Redis never heard of is never offered: a worker on Redis alone would wait for ever."""
+    await never_offered(jobs, 1)
+    assert jobs.dispatcher is not None
+    assert await jobs.dispatcher.take(["default"], 10, 0.2) is None
+    await audit.run_once()
+    assert await jobs.dispatcher.take(["default"], 10, 60.0) is not None
+
+
+async def test_two_audits_at_once_are_harmless(jobs: JobQueue, audit: Audit, client: Redis, redis_prefix: str) -> None:
+    ids = await never_offered(jobs, 50)
+    await client.delete(f"{redis_prefix}{{default}}:gen")
+    await asyncio.gather(audit.run_once(), audit_of(jobs).run_once())
+    assert [one for one in await pending(client, redis_prefix) if one in ids] == ids
+
+
+async def test_keys_of_a_wrong_type_are_put_right(
+    jobs: JobQueue, audit: Audit, client: Redis, redis_prefix: str
+) -> None:
+    """Somebody else's write under our prefix must not stop delivery until a person finds it."""
+    ids = await never_offered(jobs, 3)
+    for name, wrong in (("pending", "text"), ("scheduled", "text"), ("waiters", "text"), ("eseq", "no number")):
+        await client.set(f"{redis_prefix}{{default}}:{name}", wrong)
+    await client.delete(f"{redis_prefix}{{default}}:gen")
+    await client.lpush(f"{redis_prefix}{{default}}:gen", "a list")
+    await audit.run_once()
+    await audit.run_once()
+    assert (await pending(client, redis_prefix))[-3:] == ids
+    types = {name: await client.type(f"{redis_prefix}{{default}}:{name}") for name in ("pending", "gen", "scheduled")}
+    assert types == {"pending": "zset", "gen": "string", "scheduled": "none"}
+    assert await client.exists(f"{redis_prefix}{{default}}:waiters", f"{redis_prefix}{{default}}:eseq") == 0
+
+
+async def test_hints_of_jobs_that_will_never_be_due_go_away(
+    jobs: JobQueue, audit: Audit, client: Redis, redis_prefix: str
+) -> None:
+    """A cancelled job's hint is removed by nobody; it must not stay for ever."""
+    hints = f"{redis_prefix}{{default}}:scheduled"
+    long_ago = 1_000_000.0
+    await client.zadd(hints, {"cancelled-long-ago": long_ago, "far-away": 1e15})
+    await audit.run_once()
+    assert await client.zrange(hints, 0, -1) == ["far-away"]

@@ -1,0 +1,116 @@
+"""Trap 11: whoever waits for a result subscribes before reading, so that no end falls in between; and at any length."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from queue_core import results
+from queue_core.delivery.redis import watching
+from queue_core.events import Event, EventName
+from queue_core.handle import JobHandle
+from queue_core.job import Final, Outcome
+from queue_core.queue import JobQueue
+from queue_core.store import ClaimRequest
+from tests.waiting import eventually
+
+PATIENCE = 60.0
+
+
+@pytest.fixture(autouse=True)
+def no_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looks into the store would hide that nobody was told."""
+    monkeypatch.setattr(results, "READ_BACK_FIRST", 3600.0)
+    monkeypatch.setattr(results, "READ_BACK_MOST", 3600.0)
+
+
+async def finish(jobs: JobQueue, handle: JobHandle[Any], result: str = '"done"') -> None:
+    """Do what a worker does at the end: settle, then tell."""
+    (claim,) = await jobs.store.claim(ClaimRequest(handle.queue, "worker-1", (handle.type,), 1, 60.0, [handle.id]))
+    outcome = Outcome(handle.id, claim.token, handle.queue, handle.type, "completed", result=result)
+    assert (await jobs.store.settle([outcome]))[0].accepted
+    await jobs.bus.publish([Event(EventName.COMPLETED, handle.queue, handle.id, handle.type, claim.token)])
+
+
+def finish_behind_the_first_look(jobs: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the job end after it was read as unfinished, before anybody has begun to wait."""
+    looks = 0
+    finals = jobs.store.finals
+
+    async def read_then_finish(ids: Sequence[str]) -> list[Final]:
+        nonlocal looks
+        looks += 1
+        found = await finals(ids)
+        if looks == 1:
+            await finish(jobs, JobHandle(jobs, ids[0], "default", "task", True))
+        return found
+
+    monkeypatch.setattr(jobs.store, "finals", read_then_finish)
+
+
+async def test_trap_11_an_end_between_reading_and_waiting_is_heard(
+    jobs: JobQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handle = await jobs.enqueue("task")
+    finish_behind_the_first_look(jobs, monkeypatch)
+    assert await handle.result(PATIENCE) == "done"
+
+
+async def test_trap_11_can_fail(jobs: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Subscribed only after the reading, the end would be missed."""
+    handle = await jobs.enqueue("task")
+    finish_behind_the_first_look(jobs, monkeypatch)
+    watch = jobs.bus.watch
+
+    @asynccontextmanager
+    async def later(queue: str, job_id: str) -> AsyncIterator[Callable[[float], Awaitable[bool]]]:
+        async def wait(seconds: float) -> bool:
+            async with watch(queue, job_id) as told:
+                return await told(seconds)
+
+        yield wait
+
+    monkeypatch.setattr(jobs.bus, "watch", later)
+    told: list[bool] = []
+    async with jobs.bus.watch("default", handle.id) as wait:
+        await jobs.store.finals([handle.id])
+        told.append(await wait(1.0))
+    assert told == [False]
+
+
+async def test_trap_11_who_waits_longer_than_the_server_remembers_is_told(
+    jobs: JobQueue, monkeypatch: pytest.MonkeyPatch, client: Redis, redis_prefix: str
+) -> None:
+    monkeypatch.setattr(watching, "EXPECT_MS", 300)
+    monkeypatch.setattr(results, "READ_BACK_FIRST", 0.2)
+    monkeypatch.setattr(results, "READ_BACK_MOST", 0.2)
+    handle = await jobs.enqueue("task")
+    waiting = asyncio.create_task(handle.result(PATIENCE))
+    waiters = f"{redis_prefix}{{default}}:waiters"
+    for _ in range(10):
+        assert await eventually(lambda: client.zcard(waiters))
+        await asyncio.sleep(0.1)
+    await finish(jobs, handle)
+    assert await waiting == "done"
+
+
+async def test_many_wait_at_once_on_few_connections(jobs: JobQueue, client: Redis, redis_prefix: str) -> None:
+    """A hundred requests of a web application, each waiting for its own job, on one queue object."""
+    handles = await jobs.enqueue_many("task", [{}] * 150)
+    before = (await client.info("clients"))["connected_clients"]
+    waiting = [asyncio.create_task(handle.result(PATIENCE)) for handle in handles]
+
+    async def all_are_heard() -> bool:
+        return len(await client.pubsub_channels(f"{redis_prefix}*:done")) == len(handles)
+
+    assert await eventually(all_are_heard)
+    assert (await client.info("clients"))["connected_clients"] - before < 20
+    for number, handle in enumerate(handles):
+        await finish(jobs, handle, str(number))
+    assert await asyncio.gather(*waiting) == list(range(150))
+    assert await client.pubsub_channels(f"{redis_prefix}*:done") == []

@@ -1,0 +1,52 @@
+"""A program that is killed in the middle of a transaction: `python -m tests.sqlite.crashing FILE STEP`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from functools import partial
+
+from queue_core.job import Outcome
+from queue_core.settings import SqliteSettings
+from queue_core.store import ClaimRequest
+from queue_core.stores.sqlite import claiming, inserting, settling
+from queue_core.stores.sqlite.file import SqliteFile
+from queue_core.stores.sqlite.link import Mode, Transaction
+from tests.conformance.making import LEASE, QUEUE, TYPE, new_job
+
+REQUEST = ClaimRequest(QUEUE, "crashing", (TYPE,), 100, LEASE)
+
+
+def insert(transaction: Transaction) -> None:
+    """Write a thousand jobs, more than SQLite keeps in memory before a commit."""
+    inserting.insert(transaction, [new_job(payload='{"text": "' + "x" * 100_000 + '"}') for _ in range(1000)])
+
+
+def claim(transaction: Transaction) -> None:
+    """Claim all jobs."""
+    assert claiming.claim(transaction, REQUEST)
+
+
+def settle(transaction: Transaction) -> None:
+    """End all running jobs."""
+    rows = transaction.records("select id, token from jobs where place = 'running'", ())
+    outcomes = [Outcome(job_id, token, QUEUE, TYPE, "completed") for job_id, token in rows]
+    assert all(answer.accepted for answer in settling.settle(transaction, outcomes))
+
+
+STEPS = {"insert": insert, "claim": claim, "settle": settle}
+
+
+def killed(step: str, transaction: Transaction) -> None:
+    """Do the step, and end before its commit."""
+    STEPS[step](transaction)
+    os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(60)
+
+
+if __name__ == "__main__":
+    link = SqliteFile(SqliteSettings(path=sys.argv[1])).link()
+    link.transact(claiming.reserve_tokens, Mode.DURABLE, time.monotonic() + 10)
+    link.transact(partial(killed, sys.argv[2]), Mode.DURABLE, time.monotonic() + 10)

@@ -1,0 +1,139 @@
+"""Claims and lists go by their indexes, with many finished rows in the file and without ever having been analysed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from queue_core.filters import Filter, parse
+from queue_core.settings import SqliteSettings
+from queue_core.stores.sqlite.conditions import conditions
+from queue_core.stores.sqlite.file import SqliteFile
+from queue_core.stores.sqlite.inserting import insert
+from queue_core.stores.sqlite.inspector import SqliteInspector
+from queue_core.stores.sqlite.link import Mode, Transaction
+from queue_core.stores.sqlite.sql import load, texts
+from queue_core.stores.sqlite.store import SqliteStore
+from tests.conformance.making import QUEUE, TYPE, new_job
+from tests.sqlite.crashing import REQUEST
+
+FINISHED = 100_000
+HISTORY = (Path(__file__).parent / "queries" / "history.sql").read_text(encoding="utf-8")
+
+
+def fill(transaction: Transaction) -> None:
+    insert(transaction, [new_job() for _ in range(20)])
+    insert(transaction, [new_job(delay=60) for _ in range(20)])
+    for statement in HISTORY.split(";"):
+        transaction.records(statement, {"n": FINISHED} if ":n" in statement else {})
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> SqliteSettings:
+    """A file with a long history, some dead jobs, and a few that wait; made once, for it takes a while."""
+    settings = SqliteSettings(path=str(tmp_path_factory.mktemp("plans") / "jobs.db"))
+    link = SqliteFile(settings).link()
+    link.transact(fill, Mode.SOFT, time.monotonic() + 60)
+    link.close()
+    return settings
+
+
+@pytest.fixture
+async def file(filled: SqliteSettings) -> AsyncIterator[SqliteFile]:
+    """The file with the long history."""
+    file = SqliteFile(filled)
+    yield file
+    await file.close()
+
+
+async def plan(file: SqliteFile, text: str, params: object) -> str:
+    rows = await file.look(lambda transaction: transaction.records(f"explain query plan {text}", params))  # type: ignore[arg-type]
+    return "\n".join(row["detail"] for row in rows)
+
+
+CLAIM = {"queue_id": 1, "type": TYPE, "types": texts([TYPE]), "limit": 10}
+
+
+@pytest.mark.parametrize(
+    ("query", "params", "uses"),
+    [
+        ("claim/by_rank", CLAIM, "SEARCH j USING INDEX jobs_ready (queue_id=? AND type=?"),
+        ("claim/ranks", (1, TYPE, 10), "SEARCH jobs USING COVERING INDEX jobs_ready (queue_id=? AND type=?"),
+        ("claim/by_ids", CLAIM | {"ids": texts(["a"])}, "SEARCH j USING INDEX sqlite_autoindex_jobs_1 (id=?)"),
+        ("settle/held", (texts(["a"]),), "SEARCH j USING INDEX sqlite_autoindex_jobs_1 (id=?)"),
+        ("worker/finals", {"ids": texts(["a"]), "since": 0.0}, "SEARCH j USING INDEX sqlite_autoindex_jobs_1 (id=?)"),
+        ("worker/unwanted", ("w",), "SEARCH jobs USING INDEX jobs_unwanted (worker=?)"),
+        ("sweep/due", (0.0, 10), "SEARCH j USING INDEX jobs_due (run_at<?)"),
+        ("sweep/next_due", (), "SCAN jobs USING COVERING INDEX jobs_due"),
+        ("sweep/expired", (0.0, 10), "SEARCH j USING INDEX jobs_listed (place=?)"),
+        ("upkeep/expired", ("completed", 0.0, 10), "SEARCH jobs USING INDEX jobs_listed (place=? AND updated_at<?)"),
+        ("news/ready", (), "SEARCH j USING COVERING INDEX jobs_ready (queue_id=?)"),
+        ("inspect/at", ("completed",), "SEARCH jobs USING COVERING INDEX jobs_listed (place=?)"),
+        ("inspect/dead", (), "SEARCH jobs USING COVERING INDEX jobs_dead (place=?)"),
+        ("inspect/next_group", (1, "", -1), "SEARCH jobs USING COVERING INDEX jobs_ready (queue_id=?"),
+    ],
+)  # fmt: skip
+async def test_by_the_index(file: SqliteFile, query: str, params: object, uses: str) -> None:
+    found = await plan(file, load(query), params)
+    assert uses in found
+    if query.startswith(("claim/by_rank", "claim/ranks", "sweep", "upkeep")):
+        assert "TEMP B-TREE" not in found
+
+
+LISTS = ["", "status:dead", "!status:completed", "age:<1h", "type:task", "err:~no", "payload.n:7", "trash:yes", "ada"]
+
+
+@pytest.mark.parametrize("text", LISTS)
+@pytest.mark.parametrize("order", ["newest", "oldest"])
+@pytest.mark.parametrize("behind", [False, True])
+async def test_lists_are_read_in_their_order(file: SqliteFile, text: str, order: str, behind: bool) -> None:
+    wanted = conditions(parse(text), time.time())
+    if behind:
+        wanted = wanted.also(f"after {order}", at=time.time(), number=10)
+    assert wanted.places
+    params = wanted.params | {"place": wanted.places[0], "limit": 10, "room": 10}
+    found = await plan(file, wanted.query("inspect/page", order), params)
+    bound = " AND updated_at" if behind or "age" in text else ""
+    assert f"SEARCH j USING INDEX jobs_listed (place=?{bound}" in found
+    assert "TEMP B-TREE" not in found
+
+
+async def test_an_id_leads_to_its_job(file: SqliteFile) -> None:
+    for text, uses in (
+        ("id:01970001-0000", "sqlite_autoindex_jobs_1 (id>? AND id<?)"),
+        ("id:01", "jobs_listed (place=?)"),
+        ("!id:01970001-0000", "jobs_listed (place=?)"),
+    ):
+        wanted = conditions(parse(text), time.time())
+        params = wanted.params | {"place": wanted.places[0], "limit": 10, "room": 10}
+        for query in ("inspect/page", "inspect/ids", "inspect/count"):
+            assert f"SEARCH j USING INDEX {uses}" in await plan(file, wanted.query(query), params)
+
+
+async def test_groups_of_the_dlq_come_from_the_index_alone(file: SqliteFile) -> None:
+    wanted = conditions(Filter(), time.time())
+    found = await plan(file, wanted.query("inspect/groups"), wanted.params | {"place": "dead"})
+    assert "SEARCH j USING COVERING INDEX jobs_dead (place=?)" in found
+    assert "payloads" not in found
+
+
+async def test_nor_does_history_slow_it(file: SqliteFile) -> None:
+    """Generous bounds, which a look through all rows would still miss by far on any machine."""
+    store, inspector = SqliteStore(file), SqliteInspector(file)
+    await store.claim(REQUEST._replace(limit=1))
+    for work, most in (
+        (lambda: store.claim(REQUEST._replace(limit=1)), 0.05),
+        (lambda: store.claim(REQUEST._replace(limit=1, types=(TYPE, "other", "third"))), 0.05),
+        (lambda: inspector.jobs(Filter(), 50), 0.05),
+        (lambda: inspector.jobs(parse("status:queued"), 50, None, "oldest"), 0.05),
+        (lambda: store.head(QUEUE, 500), 0.05),
+    ):
+        times = []
+        for _ in range(7):
+            start = time.perf_counter()
+            await work()
+            times.append(time.perf_counter() - start)
+        assert min(times) < most

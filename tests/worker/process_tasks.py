@@ -1,0 +1,66 @@
+"""Handlers that child processes import, some of which take their process down."""
+
+import asyncio
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from datetime import datetime
+
+from queue_core import JobContext, JobQueue, Retry
+
+jobs = JobQueue(memory=True)
+ONCE = Retry(max_retries=1, delay=0.01)
+
+
+@jobs.task(process=True)
+def pid(at: datetime | None = None) -> list[int]:
+    return [os.getpid(), os.getppid(), at.year if at else 0]
+
+
+@jobs.task(process=True)
+async def steps(ctx: JobContext) -> str:
+    await ctx.progress(50, "half")
+    print("what a handler prints does not disturb")  # noqa: T201
+    await asyncio.sleep(0.01)
+    return f"{ctx.type} {ctx.attempt}"
+
+
+@jobs.task(process=True, retry=ONCE)
+def fail() -> None:
+    raise OSError("no such file")
+
+
+@jobs.task(process=True, retry=ONCE)
+def leave(code: int) -> None:
+    os._exit(code)
+
+
+@jobs.task(process=True, retry=ONCE)
+def segfault() -> None:
+    ctypes.string_at(0)
+
+
+@jobs.task(process=True, retry=Retry(max_retries=0), timeout=0.5)
+def hang(path: str) -> None:
+    with open(path, "w") as file:  # noqa: PTH123
+        file.write(str(os.getpid()))
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
+    while True:
+        time.sleep(1)
+
+
+@jobs.task(process=True, timeout=0)
+def wait(path: str) -> None:
+    hang.definition.function(path)
+
+
+@jobs.task(process=True)
+def inside() -> list[str]:
+    """What a handler finds of the pipes between its process and the worker."""
+    read = sys.stdin.read()
+    inherited = subprocess.run(["ls", "/proc/self/fd"], stdout=subprocess.PIPE, text=True, close_fds=False, check=True)
+    return [read, str(len(inherited.stdout.split())), threading.current_thread().name]

@@ -1,0 +1,141 @@
+"""Getting jobs: what was taken is not forgotten, whatever happens between the taking and the running."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from queue_core import JobQueue
+from queue_core.dispatch import Taken
+from queue_core.states import Status
+from tests.conformance.working import working
+from tests.waiting import PATIENCE, eventually
+from tests.worker.breaking import BreakingStore
+
+
+class Nominating:
+    """A dispatcher that hands out ids, each once, as Redis does."""
+
+    def __init__(self, dispatcher: Any) -> None:
+        self._dispatcher = dispatcher
+        self._offered: dict[str, None] = {}
+        self._news = asyncio.Event()
+        self.takes = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._dispatcher, name)
+
+    async def offer(self, ready: Sequence[Any]) -> None:
+        self._offered |= dict.fromkeys(job.id for job in ready)
+        self._news.set()
+
+    async def take(self, queues: Sequence[str], limit: int, timeout: float) -> Taken | None:
+        self.takes += 1
+        try:
+            async with asyncio.timeout(timeout):
+                while not self._offered:
+                    self._news.clear()
+                    await self._news.wait()
+        except TimeoutError:
+            return None
+        ids = list(self._offered)[:limit]
+        for job_id in ids:
+            del self._offered[job_id]
+        return Taken(queues[0], ids)
+
+    async def lacking(self, queue: str, head: Sequence[Any]) -> list[Any]:
+        return []  # an audit that finds nothing: what is forgotten stays forgotten
+
+
+@pytest.fixture
+def nominating(jobs: JobQueue) -> Nominating:
+    """The dispatcher of the queue object."""
+    dispatcher = Nominating(jobs.dispatcher)
+    jobs._parts = jobs._parts._replace(dispatcher=dispatcher)  # type: ignore[arg-type]
+    jobs._enqueueing._parts = jobs._parts
+    return dispatcher
+
+
+async def test_candidates_in_hand_are_tried_again_when_the_store_is_back(
+    jobs: JobQueue, store: BreakingStore, nominating: Nominating
+) -> None:
+    """Else they would have to wait for the audit, some hundred a second."""
+
+    @jobs.task
+    async def work() -> str:
+        return "done"
+
+    async with working(jobs):
+        assert await eventually(lambda: nominating.takes > 0)
+        handles = await jobs.enqueue_many("work", [{}] * 5)
+        store.away = True
+        assert await eventually(lambda: store.calls["claim"] > 0)
+        taken = nominating.takes
+        tries = store.calls["claim"]
+        assert await eventually(lambda: store.calls["claim"] >= tries + 2)
+        assert nominating.takes <= taken + 1, "it does not drain the ready set while it cannot claim"
+        store.away = False
+        for handle in handles:
+            assert await handle.result(PATIENCE) == "done"
+
+
+async def test_a_stop_in_the_middle_of_a_claim_gives_the_jobs_back(jobs: JobQueue, store: BreakingStore) -> None:
+    """The store has given them already; forgotten, they would wait for the end of their lease as if crashed."""
+    runs = 0
+
+    @jobs.task
+    async def work() -> None:
+        nonlocal runs
+        runs += 1
+
+    store.after["claim"] = asyncio.Event()
+    handles = await jobs.enqueue_many("work", [{}] * 5)
+    async with working(jobs, stops=True, lease="1h", heartbeat="0.2s") as worker:
+        assert await eventually(lambda: store.calls["claim"] > 0)
+        worker.stop()
+        await asyncio.sleep(0)
+        store.after.pop("claim").set()
+    found = [await jobs.inspector.get(handle.id) for handle in handles]
+    assert {job.status for job in found} == {Status.QUEUED}
+    assert {(job.crashes, job.retry_count) for job in found} == {(0, 0)}
+    assert runs == 0, "nothing begins after a stop"
+
+
+async def test_a_claim_that_fails_unexpectedly_is_not_the_end(
+    jobs: JobQueue, store: BreakingStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Every loop starts again, and says so."""
+
+    @jobs.task
+    async def work() -> str:
+        return "done"
+
+    for name in ("claim", "lead", "settle"):
+        store.failing[name] = RuntimeError(f"{name} is broken")
+    handle = await jobs.enqueue("work")
+    async with working(jobs):
+        assert await eventually(lambda: "the fetcher failed and starts again" in caplog.text)
+        assert await eventually(lambda: "the sweeper failed and starts again" in caplog.text)
+        store.failing.clear()
+        assert await handle.result(PATIENCE) == "done"
+
+
+async def test_the_store_away_is_waited_for_with_patience(jobs: JobQueue, store: BreakingStore) -> None:
+    @jobs.task
+    async def work() -> str:
+        return "done"
+
+    handle = await jobs.enqueue("work")
+    async with working(jobs):
+        store.away = True
+        await eventually(lambda: store.calls["claim"] >= 1, 2)
+        before = store.calls["claim"]
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        await eventually(lambda: False, 1.5)
+        assert store.calls["claim"] - before <= 2 + 12 * (loop.time() - started), "it asks less and less often"
+        store.away = False
+        assert await handle.result(PATIENCE) == "done"

@@ -1,0 +1,201 @@
+"""The heartbeat: it renews what is held, carries news, and gives up in time when it cannot."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+
+import pytest
+
+from queue_core import JobContext, JobQueue
+from queue_core.errors import StoreUnavailable
+from queue_core.events import EventName
+from queue_core.store import WorkerBeat
+from tests.conformance.working import working
+from tests.waiting import PATIENCE, eventually
+from tests.worker.breaking import BreakingStore
+
+LEASE = 2.0
+
+
+async def stopped_after(jobs: JobQueue, store: BreakingStore, how: str) -> float:
+    """Return the seconds between the last renewal of a job's lease and the moment that its handler was stopped."""
+    started = asyncio.Event()
+    stopped: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+
+    @jobs.task(timeout=0)
+    async def work() -> None:
+        started.set()
+        try:
+            await asyncio.sleep(PATIENCE)
+        except asyncio.CancelledError:
+            stopped.set_result(time.monotonic())
+            raise
+
+    await jobs.enqueue("work")
+    renewed = 0.0
+
+    def note(beat: WorkerBeat) -> None:
+        nonlocal renewed
+        if beat.leases:
+            renewed = time.monotonic()
+
+    store.on_beat = note
+    async with working(jobs, lease=LEASE, heartbeat=0.2):
+        await asyncio.wait_for(started.wait(), PATIENCE)
+        assert await eventually(lambda: renewed)
+        if how == "away":
+            store.away = True
+        elif how == "hangs":
+            store.heart_hangs.set()
+        else:
+            store.failing["beat"] = ZeroDivisionError("nobody has thought of this")
+        at = await asyncio.wait_for(stopped, PATIENCE)
+        store.away = False
+        store.failing.clear()
+        store.heart_hangs.clear()
+        store.heart_goes_on.set()
+    return at - renewed
+
+
+@pytest.mark.parametrize("how", ["away", "hangs", "breaks"])
+async def test_jobs_are_stopped_before_their_lease_ends(jobs: JobQueue, store: BreakingStore, how: str) -> None:
+    """From then on another worker may have them."""
+    after = await stopped_after(jobs, store, how)
+    assert LEASE * 0.5 < after < LEASE, "not at the first failure, and not too late"
+
+
+async def test_the_thread_survives_whatever_a_handler_tells(jobs: JobQueue, store: BreakingStore) -> None:
+    """Texts that no store takes, and floods of them; the lease is held all the time."""
+    told: list[str] = []
+
+    def note(beat: WorkerBeat) -> None:
+        told.extend(lease.message for lease in beat.leases if lease.message)
+
+    store.on_beat = note
+
+    @jobs.task(timeout=0)
+    async def work(ctx: JobContext) -> str:
+        for message in ("nul \0 inside", "half a \ud800 letter", "x" * 100_000):
+            await ctx.progress(50, message)
+            assert await eventually(lambda message=message: told and told[-1][:3] == message[:3])
+        return "done"
+
+    handle = await jobs.enqueue("work")
+    async with working(jobs, lease=LEASE, heartbeat=0.2):
+        assert await handle.result(PATIENCE) == "done"
+    assert "\0" not in "".join(told)
+    assert "".join(told).encode()
+    assert max(map(len, told)) <= 250
+
+
+async def test_a_failure_is_logged_once_and_not_at_every_beat(
+    jobs: JobQueue, store: BreakingStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    @jobs.task
+    async def work() -> None: ...
+
+    async with working(jobs, lease=LEASE, heartbeat=0.2):
+        assert await eventually(lambda: store.calls["beat"] > 1)
+        with caplog.at_level(logging.WARNING):
+            store.failing["beat"] = StoreUnavailable("memory", "away")
+            beats = store.calls["beat"]
+            assert await eventually(lambda: store.calls["beat"] > beats + 3)
+            store.failing.clear()
+    assert caplog.text.count("heartbeat failed") == 1
+
+
+async def test_progress_in_a_tight_loop_is_one_word_a_beat(jobs: JobQueue, store: BreakingStore) -> None:
+    heard: list[int | None] = []
+    store.on_beat = lambda beat: heard.extend(lease.progress for lease in beat.leases if lease.progress)
+
+    @jobs.task(timeout=0)
+    async def work(ctx: JobContext) -> int:
+        calls = 0
+        while len(heard) < 3:
+            for percent in range(1, 100):
+                await ctx.progress(percent)
+                calls += 1
+            await asyncio.sleep(0.001)
+        return calls
+
+    handle = await jobs.enqueue("work")
+    async with working(jobs, lease="10s", heartbeat="0.1s"):
+        calls = await handle.result(PATIENCE)
+        beats = store.calls["beat"]
+    assert calls > 10 * len(heard)
+    assert len(heard) <= beats
+
+
+async def test_progress_is_not_told_after_the_end(jobs: JobQueue, store: BreakingStore) -> None:
+    """A beat that was on its way while the job ended: its news is older than the end that subscribers know of."""
+    told: list[str] = []
+    publish = jobs.bus.publish
+
+    async def noting(events):  # type: ignore[no-untyped-def]
+        told.extend(str(event.event) for event in events)
+        await publish(events)
+
+    jobs.bus.publish = noting  # type: ignore[method-assign]
+    beating = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def note(beat: WorkerBeat) -> None:
+        if any(lease.progress for lease in beat.leases):
+            loop.call_soon_threadsafe(beating.set)
+            store.heart_goes_on.wait(PATIENCE)
+
+    store.on_beat = note
+
+    @jobs.task(timeout=0)
+    async def work(ctx: JobContext) -> None:
+        await ctx.progress(50)
+        await beating.wait()
+
+    handle = await jobs.enqueue("work")
+    async with working(jobs, lease="10s", heartbeat="0.1s"):
+        await handle.result(PATIENCE)
+        assert await eventually(lambda: EventName.COMPLETED in told)
+        beats = store.calls["beat"]
+        store.heart_goes_on.set()
+        assert await eventually(lambda: store.calls["beat"] > beats + 1)
+    assert EventName.PROGRESS not in told
+
+
+async def test_the_loss_of_an_earlier_attempt_does_not_stop_the_next(jobs: JobQueue, store: BreakingStore) -> None:
+    """This worker slept beyond its lease, and has its own job again before it hears that the lease is over."""
+    attempts: list[int] = []
+    stopped: list[int] = []
+    beaten = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    @jobs.task(timeout=0)
+    async def work(ctx: JobContext) -> int:
+        attempts.append(ctx.token)
+        try:
+            await asyncio.sleep(PATIENCE if len(attempts) == 1 else 1.0)
+        except asyncio.CancelledError:
+            stopped.append(ctx.token)
+            raise
+        return ctx.token
+
+    def note(beat: WorkerBeat) -> None:
+        if attempts and not beaten.is_set() and any(lease.token == attempts[0] for lease in beat.leases):
+            # The beat is under way with the first token; meanwhile the job is taken back and claimed again.
+            reclaim()
+            loop.call_soon_threadsafe(beaten.set)
+            deadline = time.monotonic() + PATIENCE
+            while len(attempts) < 2 and time.monotonic() < deadline:
+                time.sleep(0.01)
+
+    def reclaim() -> None:
+        for row in store._store.state.running.values():
+            row.lease.expires_at = 0.0
+
+    store.on_beat = note
+    handle = await jobs.enqueue("work")
+    async with working(jobs, lease="10s", heartbeat="0.2s"):
+        assert await handle.result(PATIENCE) == attempts[1]
+    assert stopped == attempts[:1]
+    assert len(attempts) == 2

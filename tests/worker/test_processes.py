@@ -1,0 +1,159 @@
+"""Tasks that run in child processes: what a job does to its process costs that job only."""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from queue_core import ConfigurationError, Job, JobFailed, JobQueue, Worker
+from tests.conformance.working import PATIENCE, until, until_status, working
+from tests.worker import process_tasks
+
+TARGET = "tests.worker.process_tasks:jobs"
+
+
+@pytest.fixture
+async def jobs() -> AsyncIterator[JobQueue]:
+    """A queue object of this test alone, with the tasks of the module that children import."""
+    async with JobQueue(memory=True) as jobs:
+        for name in process_tasks.jobs.tasks.types():
+            jobs.tasks.add(process_tasks.jobs.tasks.get(name))
+        yield jobs
+
+
+async def result(jobs: JobQueue, name: str, **payload: Any) -> Any:
+    return await (await jobs.enqueue(name, payload)).result(PATIENCE)
+
+
+async def dead(jobs: JobQueue, name: str, **payload: Any) -> Job:
+    handle = await jobs.enqueue(name, payload)
+    with pytest.raises(JobFailed):
+        await handle.result(PATIENCE)
+    return await jobs.inspector.get(handle.id)
+
+
+def gone(path: Path) -> bool:
+    """Tell whether the process that wrote its id there has ended."""
+    try:
+        os.kill(int(path.read_text()), 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+async def test_children_stay_warm(jobs: JobQueue) -> None:
+    async with working(jobs, target=TARGET):
+        first = await result(jobs, "pid", at=datetime(2026, 1, 1, tzinfo=UTC))
+        again = [await result(jobs, "pid") for _ in range(3)]
+    assert first[1:] == [os.getpid(), 2026]
+    assert first[0] != os.getpid()
+    assert {pid for pid, _, _ in again} == {first[0]}
+    with pytest.raises(ProcessLookupError):
+        os.kill(first[0], 0)
+
+
+async def test_context_progress_and_errors(jobs: JobQueue) -> None:
+    async with working(jobs, target=TARGET):
+        assert await result(jobs, "steps") == "steps 1"
+        job = await dead(jobs, "fail")
+    assert (job.error, job.failure_kind, job.retry_count) == ("OSError: no such file", "error", 1)
+    assert "process_tasks.py" in str(job.traceback)
+
+
+@pytest.mark.parametrize(
+    ("name", "payload", "how"),
+    [("leave", {"code": 0}, "exit code 0"), ("leave", {"code": 7}, "exit code 7"), ("segfault", {}, "SIGSEGV")],
+)
+async def test_a_process_that_dies_costs_its_job_only(
+    jobs: JobQueue, tmp_path: Path, name: str, payload: dict[str, Any], how: str
+) -> None:
+    async with working(jobs, target=TARGET):
+        neighbour = await jobs.enqueue("wait", {"path": str(tmp_path / "pid")})
+        job = await dead(jobs, name, **payload)
+        assert (job.failure_kind, job.retry_count, job.crashes) == ("crashed", 1, 0)
+        assert how in str(job.error)
+        assert str(await neighbour.status()) == "running"
+        assert (await result(jobs, "pid"))[1] == os.getpid()
+        await jobs.control.cancel([neighbour.id])
+        await until_status(jobs, neighbour.id, "cancelled")
+
+
+async def test_a_time_limit_kills_what_does_not_listen(jobs: JobQueue, tmp_path: Path) -> None:
+    async with working(jobs, target=TARGET):
+        job = await dead(jobs, "hang", path=str(tmp_path / "pid"))
+        assert job.failure_kind == "timeout"
+        assert gone(tmp_path / "pid")
+
+
+async def test_cancelling_kills(jobs: JobQueue, tmp_path: Path) -> None:
+    path = tmp_path / "pid"
+    async with working(jobs, target=TARGET):
+        handle = await jobs.enqueue("wait", {"path": str(path)})
+        await until(lambda: _written(path))
+        await jobs.control.cancel([handle.id])
+        await until_status(jobs, handle.id, "cancelled")
+    assert gone(path)
+
+
+async def test_a_stop_gives_back_what_does_not_end(jobs: JobQueue, tmp_path: Path) -> None:
+    path = tmp_path / "pid"
+    async with working(jobs, target=TARGET, stops=True, grace=0) as worker:
+        handle = await jobs.enqueue("wait", {"path": str(path)})
+        await until(lambda: _written(path))
+        worker.stop()
+    job = await jobs.inspector.get(handle.id)
+    assert (job.status, job.retry_count, job.crashes) == ("queued", 0, 0)
+    assert gone(path)
+
+
+async def _written(path: Path) -> bool:
+    return await asyncio.to_thread(lambda: path.exists() and path.read_text() != "")
+
+
+async def test_more_jobs_than_children(jobs: JobQueue) -> None:
+    async with working(jobs, target=TARGET, concurrency=50):
+        handles = await jobs.enqueue_many("pid", [{}] * 40)
+        pids = {(await handle.result(PATIENCE))[0] for handle in handles}
+    assert len(pids) <= max(2, os.cpu_count() or 1)
+
+
+async def test_handlers_do_not_reach_the_pipes(jobs: JobQueue) -> None:
+    async with working(jobs, target=TARGET):
+        read, files, _ = await result(jobs, "inside")
+    assert read == ""
+    assert int(files) <= 5  # its own three, the folder that it lists, and one of the event loop at most
+
+
+async def test_a_child_that_died_while_idle_is_nobodys_fault(jobs: JobQueue) -> None:
+    async with working(jobs, target=TARGET):
+        (pid, _, _) = await result(jobs, "pid")
+        os.kill(pid, 9)
+        handle = await jobs.enqueue("pid", {})
+        assert (await handle.result(PATIENCE))[0] != pid
+        assert (await jobs.inspector.get(handle.id)).retry_count == 0
+
+
+async def test_the_worker_has_to_know_what_children_import() -> None:
+    Worker(process_tasks.jobs)  # found by the module of its tasks
+    jobs = JobQueue(memory=True)
+    jobs.task(process=True)(test_the_worker_has_to_know_what_children_import)
+    with pytest.raises(ConfigurationError, match="target="):
+        Worker(jobs)
+
+
+async def test_the_rest_goes_on_beside_a_busy_child(jobs: JobQueue, tmp_path: Path) -> None:
+    @jobs.task
+    async def quick() -> float:
+        return time.monotonic()
+
+    async with working(jobs, target=TARGET):
+        handle = await jobs.enqueue("wait", {"path": str(tmp_path / "pid")})
+        await until(lambda: _written(tmp_path / "pid"))
+        async with asyncio.timeout(PATIENCE):
+            await (await quick.enqueue()).result()
+        await jobs.control.cancel([handle.id])

@@ -1,0 +1,251 @@
+"""Slots: how many jobs are held, what a stop does to them, and that a handler's end is its own affair."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from queue_core import JobContext, JobQueue
+from queue_core.identifiers import new_id
+from queue_core.job import NewJob
+from queue_core.states import Status
+from queue_core.worker.runner import AHEAD_MOST
+from tests.conformance.working import until_status, working
+from tests.waiting import PATIENCE, eventually
+from tests.worker.breaking import BreakingStore
+
+
+async def test_slow_jobs_are_not_hoarded(jobs: JobQueue) -> None:
+    """At most what will start within about 100 ms is held beyond the free slots."""
+    gate = asyncio.Event()
+
+    @jobs.task(timeout=0)
+    async def slow() -> None:
+        await gate.wait()
+
+    await jobs.enqueue_many("slow", [{}] * 100)
+    async with working(jobs, concurrency=10) as worker:
+        assert await eventually(lambda: worker._runner.busy == 10)
+        await asyncio.sleep(0.3)
+        assert len(worker._held) <= 12
+        gate.set()
+
+
+async def test_slow_jobs_behind_fast_ones_are_not_hoarded(jobs: JobQueue) -> None:
+    """Whatever the run times were until a moment ago: another worker must get its share of the slow ones."""
+    gate = asyncio.Event()
+    fast_ended = 0
+
+    @jobs.task
+    async def fast() -> None:
+        nonlocal fast_ended
+        fast_ended += 1
+
+    @jobs.task(timeout=0)
+    async def slow() -> None:
+        await gate.wait()
+
+    await jobs.enqueue_many("fast", [{}] * 3000)
+    async with working(jobs, concurrency=10) as worker:
+        assert await eventually(lambda: fast_ended == 3000)
+        await jobs.enqueue_many("slow", [{}] * 500)
+        assert await eventually(lambda: worker._runner.busy == 10)
+        assert await eventually(lambda: len(worker._held) <= 30, 20), f"{len(worker._held)} jobs are held"
+        gate.set()
+
+
+async def test_fast_jobs_are_fetched_ahead_within_a_bound(jobs: JobQueue, store: BreakingStore) -> None:
+    most = 0
+
+    @jobs.task
+    async def fast() -> None: ...
+
+    await jobs.enqueue_many("fast", [{}] * 5000)
+    async with working(jobs, concurrency=10) as worker:
+        ended = asyncio.create_task(until_empty(jobs))
+        while not ended.done():
+            most = max(most, len(worker._runner._waiting))
+            await asyncio.sleep(0)
+    assert most <= AHEAD_MOST
+    assert store.calls["claim"] < 2000, "it does not go to the store for each"
+
+
+async def until_empty(jobs: JobQueue) -> None:
+    async def empty() -> bool:
+        return (await jobs.inspector.conservation()).unfinished == 0
+
+    assert await eventually(empty)
+
+
+async def test_what_waits_for_a_slot_is_given_back_at_a_stop(jobs: JobQueue) -> None:
+    gate = asyncio.Event()
+    runs = 0
+
+    @jobs.task(timeout=0)
+    async def work() -> None:
+        nonlocal runs
+        runs += 1
+        await gate.wait()
+
+    handles = await jobs.enqueue_many("work", [{}] * 5)
+    async with working(jobs, stops=True, concurrency=2) as worker:
+        worker._runner._mean_run = 0.001
+        assert await eventually(lambda: worker._runner.busy == 2)
+        worker.stop()
+        for handle in handles[2:]:
+            await until_status(jobs, handle.id, "queued")
+        gate.set()
+    assert runs == 2
+    assert [(await jobs.inspector.get(handle.id)).crashes for handle in handles] == [0] * 5
+
+
+@pytest.mark.parametrize("how", ["timeout", "cancel", "release"])
+async def test_a_handler_whose_cleaning_up_fails_ended_for_the_reason_it_was_stopped_for(
+    jobs: JobQueue, how: str
+) -> None:
+    """Neither is a release an attempt used up, nor a time limit an OSError."""
+    started = asyncio.Event()
+
+    @jobs.task(timeout=0.2 if how == "timeout" else 0)
+    async def work() -> None:
+        started.set()
+        try:
+            await asyncio.sleep(PATIENCE)
+        finally:
+            raise OSError("cannot remove the temporary folder")
+
+    handle = await jobs.enqueue("work", max_retries=0)
+    async with working(jobs, stops=how == "release", grace=0) as worker:
+        await asyncio.wait_for(started.wait(), PATIENCE)
+        if how == "cancel":
+            await jobs.control.cancel([handle.id])
+        if how == "release":
+            worker.stop()
+        else:
+            await until_status(jobs, handle.id, "dead" if how == "timeout" else "cancelled")
+    job = await jobs.inspector.get(handle.id)
+    expected = {"timeout": Status.DEAD, "cancel": Status.CANCELLED, "release": Status.QUEUED}
+    assert (job.status, job.retry_count) == (expected[how], 0)
+    if how == "timeout":
+        assert job.failure_kind == "timeout"
+        assert "cannot remove the temporary folder" in str(job.traceback)
+
+
+async def test_a_handler_that_will_not_be_stopped_is_not_believed(jobs: JobQueue, store: BreakingStore) -> None:
+    """It goes on after its lease is lost, and returns in the end: nothing of it is stored."""
+    stopped = asyncio.Event()
+    runs = 0
+
+    @jobs.task(timeout=0)
+    async def stubborn(ctx: JobContext) -> str:
+        nonlocal runs
+        runs += 1
+        if ctx.crashes if hasattr(ctx, "crashes") else ctx.attempt > 1:
+            return "the second"
+        try:
+            await asyncio.sleep(PATIENCE)
+        except asyncio.CancelledError:
+            stopped.set()
+        await asyncio.sleep(0.1)
+        return "the first"
+
+    handle = await jobs.enqueue("stubborn")
+    async with working(jobs, lease="10s", heartbeat="0.1s"):
+        assert await eventually(lambda: runs == 1)
+        for row in store._store.state.running.values():
+            row.lease.expires_at = 0.0
+        await jobs.store.reclaim(10)
+        await asyncio.wait_for(stopped.wait(), PATIENCE)
+        assert await handle.result(PATIENCE) == "the second"
+
+
+CORRUPTED = [
+    "no JSON at all",
+    "[]",
+    "null",
+    '{"a":',
+    "[" * 100_000,
+    '{"a":' * 50_000,
+    '{"number":' + "9" * 100_000 + "}",
+    "\x00",
+]
+
+
+@pytest.mark.parametrize("text", CORRUPTED, ids=lambda text: f"{text[:10]!a} {len(text)}")
+async def test_a_corrupted_payload_is_buried_and_the_next_job_runs(jobs: JobQueue, text: str) -> None:
+    @jobs.task
+    async def work() -> str:
+        return "done"
+
+    bad = NewJob(new_id(), "default", "work", text)
+    await jobs.store.insert([bad])
+    handle = await jobs.enqueue("work")
+    async with working(jobs):
+        assert await handle.result(PATIENCE) == "done"
+        await until_status(jobs, bad.id, "dead")
+    job = await jobs.inspector.get(bad.id)
+    assert (job.failure_kind, job.retry_count) == ("invalid_payload", 0)
+
+
+class Unshowable:
+    """A result with code of its own."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("not now")
+
+
+@pytest.mark.parametrize(
+    "result", [Unshowable(), {"deep": Unshowable()}, "half a \ud800 letter", "nul \0", float("nan"), {1, 2}]
+)
+async def test_work_that_was_done_is_not_failed_for_its_result(jobs: JobQueue, result: object) -> None:
+    @jobs.task
+    async def work() -> object:
+        return result
+
+    handle = await jobs.enqueue("work")
+    async with working(jobs):
+        await handle.result(PATIENCE)
+    assert await handle.status() is Status.COMPLETED
+
+
+class Unspeakable(Exception):
+    """An exception whose text cannot be had."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("not now")
+
+
+async def test_an_exception_with_code_of_its_own_is_a_failure_like_others(jobs: JobQueue) -> None:
+    @jobs.task
+    async def work() -> None:
+        raise Unspeakable
+
+    handle = await jobs.enqueue("work", max_retries=0)
+    async with working(jobs):
+        await until_status(jobs, handle.id, "dead")
+    assert (await jobs.inspector.get(handle.id)).failure_kind == "error"
+
+
+async def test_threads_that_were_given_up_leave_their_slots_to_others(jobs: JobQueue) -> None:
+    """As many as there are slots run on for ever; jobs of plain functions still start."""
+    import threading
+
+    gate = threading.Event()
+
+    @jobs.task(timeout=0.3)
+    def stuck() -> None:
+        gate.wait(PATIENCE)
+
+    @jobs.task(timeout=0)
+    def plain() -> str:
+        return "done"
+
+    try:
+        handles = [await jobs.enqueue("stuck", max_retries=0) for _ in range(2)]
+        async with working(jobs, concurrency=2):
+            for handle in handles:
+                await until_status(jobs, handle.id, "dead")
+            assert await (await jobs.enqueue("plain")).result(20) == "done"
+    finally:
+        gate.set()

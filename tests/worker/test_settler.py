@@ -1,0 +1,124 @@
+"""Outcomes: kept while the store is away, stored when it is back, and never lost to a neighbour."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from queue_core import JobQueue
+from queue_core.errors import InvalidJob
+from queue_core.job import Outcome, Settled
+from tests.conformance.working import working
+from tests.waiting import PATIENCE, eventually
+from tests.worker.breaking import BreakingStore
+
+
+async def test_results_are_kept_while_the_store_is_away(jobs: JobQueue, store: BreakingStore) -> None:
+    """Their leases hold: the handlers are not run again."""
+    ended = asyncio.Semaphore(0)
+    runs = 0
+
+    @jobs.task
+    async def work() -> str:
+        nonlocal runs
+        runs += 1
+        store.away = True
+        ended.release()
+        return "done"
+
+    handles = [await jobs.enqueue("work") for _ in range(5)]
+    async with working(jobs) as worker:
+        for _ in handles:
+            await asyncio.wait_for(ended.acquire(), PATIENCE)
+        tries = store.calls["settle"]
+        assert await eventually(lambda: store.calls["settle"] >= tries + 3), "it tries again"
+        store.away = False
+        assert [await handle.result(PATIENCE) for handle in handles] == ["done"] * 5
+    assert (runs, worker.refused) == (5, 0)
+
+
+async def test_a_lost_answer_is_not_a_refusal(jobs: JobQueue, store: BreakingStore) -> None:
+    """The first settle was written, its answer got lost: the second one finds it written."""
+
+    @jobs.task
+    async def work() -> str:
+        store.after["settle"] = asyncio.Event()
+        return "done"
+
+    handle = await jobs.enqueue("work")
+    async with working(jobs) as worker:
+        assert await eventually(lambda: store.calls["settle"] == 1)
+        store.away = True
+        store.after.pop("settle").set()
+        assert await eventually(lambda: store.calls["settle"] > 1)
+        store.away = False
+        assert await handle.result(PATIENCE) == "done"
+    assert worker.refused == 0
+    assert (await jobs.inspector.get(handle.id)).retry_count == 0
+
+
+async def test_what_cannot_be_stored_takes_nobody_with_it(
+    jobs: JobQueue, store: BreakingStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One of a batch is poison to the store; the others are stored, and its own lease is left to end."""
+    settle = store._store.settle
+    batches: list[int] = []
+
+    async def choosy(outcomes: Sequence[Outcome]) -> list[Settled]:
+        batches.append(len(outcomes))
+        if any(outcome.result == '"poison"' for outcome in outcomes):
+            raise InvalidJob("the database refused a value")
+        answers: list[Settled] = await settle(outcomes)
+        return answers
+
+    store._store.settle = choosy
+    store.before["settle"] = asyncio.Event()
+
+    @jobs.task
+    async def work(result: str) -> str:
+        return result
+
+    handles = await jobs.enqueue_many("work", [{"result": text} for text in ("a", "poison", "b", "c")])
+    async with working(jobs, lease="2s", heartbeat="0.2s") as worker:
+        assert await eventually(lambda: worker._runner.busy == 0 and worker._settler._outcomes)
+        store.before.pop("settle").set()
+        for handle, result in zip(handles, ("a", None, "b", "c"), strict=True):
+            if result:
+                assert await handle.result(PATIENCE) == result
+        assert await eventually(lambda: handles[1].id not in worker._held)
+        assert await eventually(lambda: "taken back" in caplog.text or "took job" in caplog.text)
+    assert f"the outcome of job {handles[1].id} cannot be stored" in caplog.text
+
+
+async def test_outcomes_that_gather_are_stored_together(jobs: JobQueue, store: BreakingStore) -> None:
+    """Natural batches: the first goes alone, the rest waits for it and goes at once."""
+
+    @jobs.task
+    async def work() -> None:
+        store.before.setdefault("settle", asyncio.Event())
+
+    handles = await jobs.enqueue_many("work", [{}] * 50)
+    async with working(jobs, concurrency=50) as worker:
+        assert await eventually(lambda: store.calls["settle"] == 1 and worker._runner.busy == 0)
+        store.before["settle"].set()
+        for handle in handles:
+            await handle.result(PATIENCE)
+        assert store.calls["settle"] <= 3
+
+
+async def test_what_cannot_be_stored_in_time_at_the_end_is_said(
+    jobs: JobQueue, store: BreakingStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A worker ends although the store does not come back; the job's lease ends by itself."""
+
+    @jobs.task
+    async def work() -> None:
+        store.away = True
+
+    await jobs.enqueue("work")
+    async with working(jobs, lease="2s", heartbeat="0.2s"):
+        assert await eventually(lambda: store.calls["settle"] > 0)
+    assert "outcomes not stored, their jobs will run again" in caplog.text
+    store.away = False
