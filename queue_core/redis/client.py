@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import hiredis
 import redis
 from redis.asyncio import Connection, Redis, SSLConnection, UnixDomainSocketConnection
 from redis.asyncio.connection import AbstractConnection, ConnectionPool
@@ -23,19 +24,29 @@ class _WholeCommands(AbstractConnection):
         try:
             await super().send_packed_command(command, check_health)
         except BaseException:  # above all the cancellation at the end of a time limit
+            if self._writer is not None:
+                self._writer.transport.abort()  # what is still in the buffer is not sent
             await self.disconnect(nowait=True)
             raise
 
 
-class _Tcp(_WholeCommands, Connection):
+class _QuickPacking(AbstractConnection):
+    """Packs commands in C, which the library does for its blocking client alone: offers have thousands of arguments."""
+
+    def pack_command(self, *args: Any) -> list[bytes]:
+        # A command of two words comes as one argument.
+        return [hiredis.pack_command((*args[0].split(), *args[1:]))]
+
+
+class _Tcp(_WholeCommands, _QuickPacking, Connection):
     pass
 
 
-class _Tls(_WholeCommands, SSLConnection):
+class _Tls(_WholeCommands, _QuickPacking, SSLConnection):
     pass
 
 
-class _Unix(_WholeCommands, UnixDomainSocketConnection):
+class _Unix(_WholeCommands, _QuickPacking, UnixDomainSocketConnection):
     pass
 
 

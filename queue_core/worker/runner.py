@@ -26,8 +26,10 @@ from queue_core.worker.pool import ProcessPool
 from queue_core.worker.settler import Settler
 
 AHEAD_SECONDS = 0.1
-"""Waiting jobs are what the slots will start within this time, by the measured run times."""
+"""Waiting jobs are what the slots will start within this time, by how many ended in the time before."""
 AHEAD_MOST = 1000
+PATIENCE_SECONDS = 1.0
+"""After so long, jobs that wait although nothing ends any more are given back to workers that have free slots."""
 SUSPECT_CRASHES = 2
 """A job whose workers were lost this often runs alone in a process of its own: the third crash is proven its own."""
 TICK = 0.05
@@ -66,11 +68,17 @@ class Runner:
         self._held = held
         self._waiting: deque[Attempt] = deque()
         self._running: set[Attempt] = set()
-        self._threads = ThreadPoolExecutor(max_workers=concurrency, thread_name_prefix="job")
+        # Threads start as they are needed; more than the slots only stand in for those that were given up.
+        self._threads = ThreadPoolExecutor(max_workers=2 * concurrency + 10, thread_name_prefix="job")
         self._around = Surroundings(plan.limits, plan.worker, self._threads, plan.hooks)
-        # seconds; a guess that makes the first claims small
-        self._mean_run = 1.0
+        # attempts that ended since they were last counted, and how many of them there were in a second
+        self._ended = 0
+        self._counted_at = time.monotonic()
+        self._per_second = 0.0
+        # seconds of time.monotonic since when more wait than will start soon
+        self._surplus_since: float | None = None
         self._filling = False
+        self._draining = False
         self._changed = asyncio.Event()
         # jobs that may still be accepted
         self.left = sys.maxsize
@@ -104,8 +112,10 @@ class Runner:
 
     def room(self) -> int:
         """Return how many more jobs to hold: the free slots and what will start within about 100 ms."""
-        ahead = min(AHEAD_MOST, int(self.concurrency * AHEAD_SECONDS / max(self._mean_run, 1e-5)))
-        return min(self.left, self.concurrency + ahead - len(self._running) - len(self._waiting))
+        return min(self.left, self.concurrency + self._ahead() - len(self._running) - len(self._waiting))
+
+    def _ahead(self) -> int:
+        return min(AHEAD_MOST, int(self._per_second * AHEAD_SECONDS))
 
     async def wait_for_room(self) -> int:
         """Wait until there is room for a worthwhile claim: a quarter of the slots, or whatever is idle."""
@@ -143,7 +153,7 @@ class Runner:
             return  # a job that ended within its own start must not start the next one on top of its stack
         self._filling = True
         try:
-            while self._waiting and len(self._running) < self.concurrency:
+            while self._waiting and len(self._running) < self.concurrency and not self._draining:
                 self._start(self._waiting.popleft())
         finally:
             self._filling = False
@@ -166,7 +176,7 @@ class Runner:
             logger.exception("job %s: the worker itself failed", attempt.claim.id)
         finally:
             self._running.discard(attempt)
-            self._mean_run += (time.perf_counter() - attempt.started - self._mean_run) * 0.05
+            self._ended += 1
             self._fill()
             self._changed.set()
         if outcome is not None:
@@ -206,13 +216,30 @@ class Runner:
         return outcomes.failed(claim, run_us, error, definition.policy, self._limits)  # the handler cancelled itself
 
     async def watch_limits(self) -> None:
-        """Stop jobs that run longer than their time limit, for ever."""
+        """Stop jobs that run longer than their time limit, and give back what waits too long, for ever."""
         while True:
             await asyncio.sleep(TICK)
             now = time.monotonic()
+            if now - self._counted_at >= AHEAD_SECONDS:
+                self._count(now)
             for attempt in list(self._running):
                 if attempt.deadline <= now:
                     attempt.stop("timeout")
+
+    def _count(self, now: float) -> None:
+        """Measure how fast jobs end, and give back those for which that turned out too slow."""
+        self._per_second = self._ended / (now - self._counted_at)
+        self._ended, self._counted_at = 0, now
+        surplus = len(self._waiting) - self._ahead()
+        if surplus <= 0:
+            self._surplus_since = None
+        elif self._surplus_since is None:
+            self._surplus_since = now
+        elif now - self._surplus_since >= PATIENCE_SECONDS:
+            self._surplus_since = None
+            self.left += surplus
+            for _ in range(surplus):
+                self._settler.put(outcomes.released(self._waiting.pop().claim, 0))
 
     def stop_jobs(self, ids: Sequence[str], lost: bool) -> None:
         """Stop jobs whose lease is lost, or that somebody cancelled."""
@@ -228,6 +255,10 @@ class Runner:
                 if not lost:
                     self._held[job_id] = attempt
                     self._settler.put(outcomes.cancelled(attempt.claim, 0))
+
+    def hold_back(self) -> None:
+        """Start nothing more."""
+        self._draining = True
 
     def release_waiting(self) -> None:
         """Give back the jobs that have not started."""

@@ -43,6 +43,8 @@ class Settler:
         self._outcomes: deque[Outcome] = deque()
         self._wake = asyncio.Event()
         self._closing = False
+        # outcomes on their way to the store
+        self._sending = 0
         # attempts whose lease was over when they ended
         self.refused = 0
         self.settled = 0
@@ -59,7 +61,9 @@ class Settler:
             self._wake.clear()
             while self._outcomes:
                 batch = [self._outcomes.popleft() for _ in range(min(BATCH, len(self._outcomes)))]
+                self._sending = len(batch)
                 await self._store_batch(batch)
+                self._sending = 0
 
     async def close(self, loop: asyncio.Task[None], seconds: float) -> bool:
         """Store what is left; False when the store did not take it within these seconds."""
@@ -68,7 +72,8 @@ class Settler:
         try:
             await asyncio.wait_for(loop, seconds)
         except TimeoutError:
-            logger.error("outcomes not stored, their jobs will run again: %d", len(self._outcomes))  # noqa: TRY400
+            left = len(self._outcomes) + self._sending
+            logger.error("outcomes not stored, their jobs will run again: %d", left)  # noqa: TRY400
             return False
         await self._after.close()
         return True

@@ -116,9 +116,15 @@ class Plant:
 
     async def until_started(self, count: int = 1, pid: int | None = None) -> None:
         """Wait until this many handlers have started, in one process or in all."""
-        assert await eventually(lambda: sum(run.pid == (pid or run.pid) for run in self.ledger.starts) >= count), (
-            self.crew.log()[-4000:]
-        )
+        assert await eventually(lambda: self.started(pid) >= count), self.crew.log()[-4000:]
+
+    def started(self, pid: int | None = None) -> int:
+        """Return how many handlers have started, in one process or in all."""
+        return sum(pid in {None, run.pid} for run in self.ledger.starts)
+
+    async def until_back(self, count: int) -> None:
+        """Wait until the store has given back this many attempts."""
+        assert await eventually(lambda: len(self.ledger.back) >= count), self.crew.log()[-4000:]
 
     async def until_ended(self, count: int) -> None:
         """Wait until this many handlers have come to their end."""

@@ -28,6 +28,7 @@ async def test_a_frozen_redis_holds_up_no_single_enqueue(postgres_url: str, star
     )
     async with JobQueue(settings=settings) as jobs:
         await jobs.enqueue("anything")  # makes the connections
+        await jobs._enqueueing.drain()
         servers.redis.pause()
         try:
             handle = await asyncio.wait_for(jobs.enqueue("anything"), 60)

@@ -128,10 +128,11 @@ async def test_the_store_away_is_waited_for_with_patience(jobs: JobQueue, store:
     async def work() -> str:
         return "done"
 
-    handle = await jobs.enqueue("work")
     async with working(jobs):
+        assert await (await jobs.enqueue("work")).result(PATIENCE) == "done"
+        handle = await jobs.enqueue("work", delay=0.1)
         store.away = True
-        await eventually(lambda: store.calls["claim"] >= 1, 2)
+        assert await eventually(lambda: store.calls["lead"] > 1)
         before = store.calls["claim"]
         loop = asyncio.get_running_loop()
         started = loop.time()

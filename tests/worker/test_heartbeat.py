@@ -23,6 +23,7 @@ async def stopped_after(jobs: JobQueue, store: BreakingStore, how: str) -> float
     """Return the seconds between the last renewal of a job's lease and the moment that its handler was stopped."""
     started = asyncio.Event()
     stopped: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+    renewed = 0.0
 
     @jobs.task(timeout=0)
     async def work() -> None:
@@ -30,11 +31,10 @@ async def stopped_after(jobs: JobQueue, store: BreakingStore, how: str) -> float
         try:
             await asyncio.sleep(PATIENCE)
         except asyncio.CancelledError:
-            stopped.set_result(time.monotonic())
+            stopped.set_result(time.monotonic() - renewed)
             raise
 
     await jobs.enqueue("work")
-    renewed = 0.0
 
     def note(beat: WorkerBeat) -> None:
         nonlocal renewed
@@ -51,12 +51,12 @@ async def stopped_after(jobs: JobQueue, store: BreakingStore, how: str) -> float
             store.heart_hangs.set()
         else:
             store.failing["beat"] = ZeroDivisionError("nobody has thought of this")
-        at = await asyncio.wait_for(stopped, PATIENCE)
+        after = await asyncio.wait_for(stopped, PATIENCE)
         store.away = False
         store.failing.clear()
         store.heart_hangs.clear()
         store.heart_goes_on.set()
-    return at - renewed
+    return after
 
 
 @pytest.mark.parametrize("how", ["away", "hangs", "breaks"])

@@ -90,7 +90,6 @@ async def test_what_waits_for_a_slot_is_given_back_at_a_stop(jobs: JobQueue) -> 
 
     handles = await jobs.enqueue_many("work", [{}] * 5)
     async with working(jobs, stops=True, concurrency=2) as worker:
-        worker._runner._mean_run = 0.001
         assert await eventually(lambda: worker._runner.busy == 2)
         worker.stop()
         for handle in handles[2:]:

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from queue_core.errors import FilterError
-from queue_core.job import Attempt, Job
+from queue_core.job import Attempt, Final, Job
 from queue_core.states import Status
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -117,3 +117,9 @@ def id_or_none(text: str) -> str | None:
         return str(UUID(text))
     except ValueError:
         return None
+
+
+def final_of(row: tuple[str, str, str | None, str | None]) -> Final:
+    """Return what `worker/finals` says about a job."""
+    job_id, status, result, error = row
+    return Final(job_id, Status(status), result, error)

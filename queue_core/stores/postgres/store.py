@@ -7,10 +7,7 @@ from typing import Any
 
 from queue_core.errors import SchemaMissing, SchemaNewer
 from queue_core.job import Claim, Final, Inserted, NewJob, Outcome, Ready, Reclaimed, Settled
-from queue_core.losses import CRASHED, EXCEPTION, POISON, POISON_CRASHES
 from queue_core.settings import PostgresSettings, RetentionSettings
-from queue_core.signature import sign
-from queue_core.states import Status
 from queue_core.store import ClaimRequest
 from queue_core.stores.postgres.callers import driver_connection, run_on
 from queue_core.stores.postgres.heart import PostgresHeart
@@ -18,7 +15,8 @@ from queue_core.stores.postgres.inserting import insert_parameters, inserted
 from queue_core.stores.postgres.lane import Lane
 from queue_core.stores.postgres.listening import Commits
 from queue_core.stores.postgres.migrate import KNOWN
-from queue_core.stores.postgres.records import known_ids
+from queue_core.stores.postgres.reclaiming import reclaim_parameters
+from queue_core.stores.postgres.records import final_of, known_ids
 from queue_core.stores.postgres.settling import Key, answer, by_statement, once, parameters
 from queue_core.stores.postgres.sql import plain_array, text_array
 from queue_core.stores.postgres.upkeep import Upkeep
@@ -97,7 +95,7 @@ class PostgresStore:
     async def finals(self, ids: Sequence[str]) -> list[Final]:
         """Return what is known about these jobs, unknown ids left out."""
         rows = await self._inserts.run("worker/finals", {"ids": plain_array(known_ids(ids)), "seconds": self._results})
-        return [Final(job_id, Status(status), result, error) for job_id, status, result, error in rows]
+        return [final_of(row) for row in rows]
 
     # -- workers
 
@@ -112,7 +110,7 @@ class PostgresStore:
             "limit": request.limit,
             "worker": request.worker,
             "lease": request.lease,
-            "begin": request.limit if request.begin is None else request.begin,
+            "starting": request.limit if request.begin is None else request.begin,
         }
         if request.ids is None:
             rows = await self._claims.run("claim/by_rank", params)
@@ -178,7 +176,7 @@ class PostgresStore:
 
     async def reclaim(self, limit: int) -> list[Reclaimed]:
         """Move jobs whose lease expired to queued with one crash more, or bury them as poison at the third."""
-        rows = await self._sweeps.run("sweep/reclaim", {"limit": limit, **_poison_parameters()})
+        rows = await self._sweeps.run("sweep/reclaim", reclaim_parameters(limit))
         return [Reclaimed(*row) for row in rows]
 
     async def head(self, queue: str, limit: int) -> list[Ready]:
@@ -228,17 +226,3 @@ class PostgresStore:
             for name, number, _ in await lane.run("sweep/queues"):
                 self._queue_ids[name] = number
         return self._queue_ids.get(queue)
-
-
-def _poison_parameters() -> dict[str, Any]:
-    poison, title = sign(EXCEPTION, POISON)
-    crash, _ = sign(EXCEPTION, CRASHED)
-    return {
-        "poison": POISON_CRASHES,
-        "poison_said": POISON,
-        "poison_signature": poison,
-        "poison_title": title,
-        "crash_said": CRASHED,
-        "crash_signature": crash,
-        "exception": EXCEPTION,
-    }

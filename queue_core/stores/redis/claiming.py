@@ -10,7 +10,7 @@ from queue_core.errors import StoreUnavailable
 from queue_core.job import Claim, Ready
 from queue_core.store import ClaimRequest
 from queue_core.stores.redis.link import CHUNK, Link, chunks, microseconds
-from queue_core.stores.redis.records import entry_of, is_lost, tags_of
+from queue_core.stores.redis.records import entries_of, tags_of, whole
 
 SPARE = 100
 """Candidates beside those that are wanted, since other workers claim at the same moment."""
@@ -161,14 +161,13 @@ class Claiming:
         commands = self._link.batch()
         commands.exists(self._link.keys.of(queue, "paused"))
         commands.hkeys(self._link.keys.of(queue, "types"))
-        commands.hvals(self._link.keys.workers)
+        commands.hgetall(self._link.keys.workers)
         commands.time()
         paused, waiting, entries, time = await self._link.send(commands)
         if paused:
             return frozenset()
-        heard = [(heartbeat_at, beat) for _, heartbeat_at, beat in map(entry_of, entries)]
         now = microseconds(time)
-        live = {type_ for heartbeat_at, beat in heard if not is_lost(heartbeat_at, beat, now) for type_ in beat.types}
+        live = {type_ for one in entries_of(entries).values() if not one.is_lost(now) for type_ in one.beat.types}
         return frozenset(live.intersection(waiting))
 
 
@@ -180,11 +179,11 @@ def _claim(queue: str, job_id: str, row: Sequence[Any]) -> Claim:
         queue,
         type_,
         payload or "",
-        int(priority),
-        int(rank),
-        int(retries or 0),
-        int(most or 0),
-        int(crashes or 0),
-        int(created_at or 0) / 1e6,
+        whole(priority),
+        whole(rank),
+        whole(retries),
+        whole(most),
+        whole(crashes),
+        whole(created_at) / 1e6,
         tags_of(tags),
     )

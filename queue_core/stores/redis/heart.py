@@ -16,6 +16,9 @@ from queue_core.store import Beat, BeatReply, WorkerBeat
 from queue_core.stores.redis.link import PACKAGE, chunks, unavailable
 from queue_core.stores.redis.records import entry_text
 
+HOMES = 10_000
+"""Jobs whose queues are remembered; a worker holds fewer at a time."""
+
 
 class RedisHeart:
     """A few round trips a heartbeat: the worker's entry and its orders, its leases, who is to be cancelled."""
@@ -24,7 +27,7 @@ class RedisHeart:
         self._settings = settings
         self._keys = Keys(settings.prefix)
         self._client: redis.Redis | None = None
-        # where the jobs of the last heartbeat were found
+        # the queues of jobs that were held some time
         self._homes: dict[str, str] = {}
 
     def beat(self, beat: WorkerBeat) -> BeatReply:
@@ -54,7 +57,7 @@ class RedisHeart:
             for lease, answer in zip(part, answers, strict=True)
             if answer
         }
-        self._homes = {job_id: homes[job_id] for job_id, _ in kept}
+        self._remember({job_id: homes[job_id] for job_id, _ in kept})
         lost = tuple(lease.id for lease in beat.leases if (lease.id, lease.token) not in kept)
         return BeatReply(lost, tuple(self._unwanted(beat.worker, queues)), order)
 
@@ -72,6 +75,12 @@ class RedisHeart:
         for (queue, part), rows in zip(places, self._run(calls), strict=True):
             homes.update({job_id: queue for job_id, row in zip(part, rows, strict=True) if row})
         return homes
+
+    def _remember(self, homes: dict[str, str]) -> None:
+        """Keep in mind where jobs are; they are found again where this forgets them."""
+        if len(self._homes) > HOMES:
+            self._homes.clear()
+        self._homes |= homes
 
     def _extend(self, queue: str, leases: Sequence[Beat], seconds: float) -> Call:
         keys = [self._keys.of(queue, "running"), *self._keys.jobs(queue, (lease.id for lease in leases))]

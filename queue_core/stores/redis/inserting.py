@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -10,12 +11,8 @@ from queue_core.errors import InvalidJob
 from queue_core.job import Inserted, NewJob
 from queue_core.priorities import parse_priority
 from queue_core.redis.scripts import Call
-from queue_core.stores.redis.link import CHUNK, Link, chunks
+from queue_core.stores.redis.link import TOGETHER, Link, chunks, portions
 
-TOGETHER = 20
-"""Scripts in one transaction, which is some 80 ms of Redis: lists of more than 10,000 jobs are written in several."""
-LARGEST = 4 << 20
-"""Characters of payloads in one script; one job may have more."""
 _SETS = ("pending", "scheduled", "unfinished", "seq", "types", "tallies", "minutes")
 
 _Place = tuple[str, str]
@@ -39,7 +36,8 @@ class Inserting:
         for job in jobs:
             if (job.queue, job.id) not in known:
                 groups.setdefault(job.queue, []).append(job)
-        written = await self._write([(queue, part) for queue, group in groups.items() for part in _parts(group)])
+        parts = [(queue, part) for queue, group in groups.items() for part in portions(group, _weight)]
+        written = await self._write(parts)
         return [_inserted(job, "k" if (job.queue, job.id) in known else next(written[job.queue])) for job in jobs]
 
     async def _known_elsewhere(self, jobs: Sequence[NewJob]) -> set[_Place]:
@@ -47,18 +45,30 @@ class Inserting:
         queues = {job.queue for job in jobs}
         if len(queues) == 1 and queues == self._queues:
             return set()  # the script itself sees an id that is known in its queue
+        before = frozenset(self._queues)
+        known, _ = await asyncio.gather(self._known(jobs, before), self._look(queues))
+        if new := self._queues - before:
+            known |= await self._known(jobs, new)
+        homes = {job_id: queue for queue, job_id in known}
+        first = {job.id: job.queue for job in reversed(jobs)}
+        return {(job.queue, job.id) for job in jobs if homes.get(job.id, first[job.id]) != job.queue}
+
+    async def _known(self, jobs: Sequence[NewJob], queues: Iterable[str]) -> set[_Place]:
+        """Return those of the ids that these queues know of jobs of other queues."""
+        others = {queue: [job.id for job in jobs if job.queue != queue] for queue in queues}
+        return set(await self._link.read({queue: ids for queue, ids in others.items() if ids}, ["status"]))
+
+    async def _look(self, queues: set[str]) -> None:
+        """Name these queues in the store, and learn the names of the others."""
         commands = self._link.batch()
         if new := queues - self._queues:
             commands.sadd(self._link.keys.queues, *new)
         commands.smembers(self._link.keys.queues)
         self._queues = set((await self._link.send(commands))[-1])
-        others = {queue: [job.id for job in jobs if job.queue != queue] for queue in self._queues}
-        homes = {job_id: queue for queue, job_id in await self._link.read(others, ["status"])}
-        first = {job.id: job.queue for job in reversed(jobs)}
-        return {(job.queue, job.id) for job in jobs if homes.get(job.id, first[job.id]) != job.queue}
 
     async def _write(self, parts: Sequence[tuple[str, Sequence[NewJob]]]) -> dict[str, Iterator[str]]:
         answers: dict[str, list[str]] = {}
+        # Lists of more than 10,000 jobs are written in several transactions.
         for some in chunks(parts, TOGETHER):
             calls = [self._call(queue, part) for queue, part in some]
             for (queue, _), (before, *found) in zip(some, await self._link.run_many(calls, together=True), strict=True):
@@ -82,16 +92,8 @@ class Inserting:
         await self._link.send(commands)
 
 
-def _parts(jobs: Iterable[NewJob]) -> Iterator[list[NewJob]]:
-    part: list[NewJob] = []
-    size = 0
-    for job in jobs:
-        if part and (len(part) == CHUNK or size + len(job.payload) > LARGEST):
-            yield part
-            part, size = [], 0
-        part.append(job)
-        size += len(job.payload)
-    yield part
+def _weight(job: NewJob) -> int:
+    return len(job.payload)
 
 
 def _arguments(job: NewJob) -> tuple[Any, ...]:

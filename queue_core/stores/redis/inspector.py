@@ -16,7 +16,7 @@ from queue_core.stores.redis.changes import Changes
 from queue_core.stores.redis.link import SCHEMA, Link
 from queue_core.stores.redis.listing import Listing
 from queue_core.stores.redis.overview import Overviews
-from queue_core.stores.redis.records import LIGHT, attempt_of, job_of
+from queue_core.stores.redis.records import LIGHT, attempts_of, job_of
 from queue_core.stores.redis.signatures import Signatures
 
 _WHOLE = (*LIGHT, "payload", "result")
@@ -80,7 +80,7 @@ class RedisInspector:
         commands = self._link.batch()
         commands.lrange(self._link.keys.of(queue, f"attempts:{job_id}"), first, -1)
         (texts,) = await self._link.send(commands)
-        return [attempt_of(job_id, text) for text in texts]
+        return attempts_of(job_id, texts)
 
     async def signatures(self, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
         """Return groups of dead jobs by error."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -15,14 +15,21 @@ from queue_core.redis.client import make_client
 from queue_core.redis.keys import Keys
 from queue_core.redis.scripts import Call, Scripts
 from queue_core.settings import RedisSettings
+from queue_core.states import Status
 
 PACKAGE = "queue_core.stores.redis"
 SCHEMA = 1
 """Version of the keys, their types and fields."""
 CHUNK = 500
 """Jobs in one script: some 5 ms of Redis, and below Lua's limit on unpacked arguments."""
+LARGEST = 4 << 20
+"""Characters in one script; one job may have more."""
+TOGETHER = 20
+"""Scripts in one round trip, which is some 80 ms of Redis."""
 CONNECTIONS = 32
 """Calls of one process on their way at a time."""
+
+STATES = frozenset(status.value for status in Status)
 
 T = TypeVar("T")
 
@@ -31,6 +38,20 @@ def chunks(items: Sequence[T], size: int = CHUNK) -> Iterator[Sequence[T]]:
     """Yield the items in parts that one script takes."""
     for start in range(0, len(items), size):
         yield items[start : start + size]
+
+
+def portions(items: Iterable[T], weight: Callable[[T], int]) -> Iterator[list[T]]:
+    """Yield the items in parts that one script takes, given how many characters each of them brings."""
+    part: list[T] = []
+    size = 0
+    for item in items:
+        if part and (len(part) == CHUNK or size + weight(item) > LARGEST):
+            yield part
+            part, size = [], 0
+        part.append(item)
+        size += weight(item)
+    if part:
+        yield part
 
 
 def microseconds(time: tuple[Any, Any]) -> int:
@@ -107,14 +128,17 @@ class Link:
     async def read(self, jobs: Mapping[str, Sequence[str]], fields: Sequence[str]) -> dict[tuple[str, str], list[Any]]:
         """Return fields of jobs, given as ids by queue, as (queue, id) → values; those that are not there are left out.
 
-        The first field is one that every job has.
+        The first field is `status`, or another one that every job has.
         """
         parts = [(queue, part) for queue, ids in jobs.items() for part in chunks(ids)]
         found: dict[tuple[str, str], list[Any]] = {}
-        for some in chunks(parts, 20):
+        for some in chunks(parts, TOGETHER):
             calls = [Call("read", self.keys.jobs(queue, part), fields) for queue, part in some]
             for (queue, part), rows in zip(some, await self.run_many(calls), strict=True):
                 found.update({(queue, job_id): row for job_id, row in zip(part, rows, strict=True) if row})
+        if fields[0] == "status":
+            # What somebody else wrote there is no job.
+            found = {place: row for place, row in found.items() if row[0] in STATES}
         return found
 
     async def find(self, ids: Iterable[str], fields: Sequence[str]) -> dict[str, tuple[str, list[Any]]]:

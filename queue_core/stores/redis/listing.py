@@ -24,7 +24,6 @@ WHOLE = 20
 """Jobs whose whole payloads are read at a time; each may have a mebibyte."""
 
 _SHOWN = (*LIGHT, "<payload", "<result")
-_FIELDS = [name.lstrip("<") for name in _SHOWN]
 
 _Place = tuple[str, str]
 """Queue and id."""
@@ -97,8 +96,9 @@ class Listing:
             if decided(entries, where):
                 yield [entry.id for entry in entries]
                 continue
-            jobs = await self.read(entries, where, now)
-            yield [entry.id for entry in entries if entry.id in jobs]
+            for some in chunks(entries):
+                jobs = await self.read(some, where, now)
+                yield [entry.id for entry in some if entry.id in jobs]
             looks += len(entries)
             if looks >= LOOKS_ALL:
                 return
@@ -111,15 +111,18 @@ class Listing:
         async for part in walk(self._link, await streams(self._link, where, allowed(queues, where)), order, after):
             entries = possible(part, where, now)
             for some in chunks(entries):
-                yield some, await self.read(some, where, now)
+                yield some, await self.read(some, where, now, _SHOWN)
             if not entries:
                 # Passing over many at once is one look.
                 yield part[-1:], {}
 
-    async def read(self, entries: Sequence[Entry], where: Filter, now: int) -> dict[str, Job]:
-        """Return those jobs that match."""
-        rows = await self._link.read(_homes((entry.queue, entry.id) for entry in entries), _SHOWN)
-        found = {place: dict(zip(_FIELDS, row, strict=True)) for place, row in rows.items()}
+    async def read(
+        self, entries: Sequence[Entry], where: Filter, now: int, fields: Sequence[str] = LIGHT
+    ) -> dict[str, Job]:
+        """Return those jobs that match, with these of their fields."""
+        rows = await self._link.read(_homes((entry.queue, entry.id) for entry in entries), fields)
+        names = [name.lstrip("<") for name in fields]
+        found = {place: dict(zip(names, row, strict=True)) for place, row in rows.items()}
         light = Filter(tuple(term for term in where.terms if not _of_payload(term.field)), where.trash)
         jobs = {place: job_of(*place, values) for place, values in found.items()}
         jobs = {place: job for place, job in jobs.items() if matches(job, light, moment(now))}

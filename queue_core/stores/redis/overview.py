@@ -11,7 +11,7 @@ from queue_core.priorities import HIGHEST, LOWEST, rank
 from queue_core.redis.scripts import source
 from queue_core.states import UNFINISHED
 from queue_core.stores.redis.link import PACKAGE, Link, microseconds
-from queue_core.stores.redis.records import entry_of, is_lost, moment
+from queue_core.stores.redis.records import Entry, entries_of, moment, whole
 from queue_core.stores.redis.sources import PLACES
 
 HEAD = 50
@@ -48,7 +48,7 @@ class Overviews:
             name: dict(zip(row[2][::2], row[2][1::2], strict=True)) for name, row in zip(names, rows, strict=True)
         }
         oldest = await self._oldest(depths)
-        workers = tuple(_worker(worker, text, now) for worker, text in sorted(entries.items()))
+        workers = tuple(_worker(worker, entry, now) for worker, entry in sorted(entries_of(entries).items()))
         announced = {type_ for worker in workers if not worker.lost for type_ in worker.types}
         return Overview(
             now=moment(now),
@@ -71,7 +71,7 @@ class Overviews:
             heads.setdefault(name, []).extend(ids)
         oldest: dict[str, int] = {}
         for (name, _), (run_at,) in (await self._link.read(heads, ["run_at"])).items():
-            oldest[name] = min(int(run_at), oldest.get(name, int(run_at)))
+            oldest[name] = min(whole(run_at), oldest.get(name, whole(run_at)))
         return oldest
 
     async def tallies(self) -> list[Tally]:
@@ -143,8 +143,8 @@ def _queue(name: str, row: Sequence[Any], depth: dict[int, int], oldest: int | N
     )
 
 
-def _worker(worker: str, text: str, now: int) -> WorkerInfo:
-    started_at, heartbeat_at, beat = entry_of(text)
+def _worker(worker: str, entry: Entry, now: int) -> WorkerInfo:
+    started_at, heartbeat_at, beat = entry
     return WorkerInfo(
         id=worker,
         host=beat.host,
@@ -158,22 +158,23 @@ def _worker(worker: str, text: str, now: int) -> WorkerInfo:
         started_at=moment(started_at),
         heartbeat_at=moment(heartbeat_at),
         heartbeat_age=(now - heartbeat_at) / 1e6,
-        lost=is_lost(heartbeat_at, beat, now),
+        lost=entry.is_lost(now),
     )
 
 
 def _orphaned(announced: set[str], waiting: Sequence[Mapping[str, str]]) -> dict[str, int]:
     found: Counter[str] = Counter()
     for types in waiting:
-        found.update({type_: int(n) for type_, n in types.items() if type_ not in announced})
+        found.update({type_: whole(n) for type_, n in types.items() if type_ not in announced})
     return dict(found)
 
 
 def _tallies(queue: str, fields: Mapping[str, str]) -> list[Tally]:
     sums: dict[tuple[str, str], dict[str, int]] = {}
     for field, n in fields.items():
-        outcome, what, type_ = field.split(":", 2)
-        sums.setdefault((type_, outcome), {})[what] = int(n)
+        outcome, _, rest = field.partition(":")
+        what, _, type_ = rest.partition(":")
+        sums.setdefault((type_, outcome), {})[what] = whole(n)
     return [
         Tally(
             queue,
@@ -190,4 +191,4 @@ def _tallies(queue: str, fields: Mapping[str, str]) -> list[Tally]:
 
 
 def _buckets(found: Mapping[str, int], letter: str) -> dict[int, int]:
-    return {int(what[1:]): n for what, n in found.items() if what[0] == letter and what[1:].isdecimal()}
+    return {int(what[1:]): n for what, n in found.items() if what[:1] == letter and what[1:].isdecimal()}

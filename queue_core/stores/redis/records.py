@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from queue_core.job import Attempt, Failure, Job
 from queue_core.states import Status
@@ -28,7 +29,7 @@ def moment(microseconds: int) -> datetime:
 
 def moment_or_none(text: str | None) -> datetime | None:
     """Return a stored moment, or None where there is none."""
-    return None if text is None else moment(int(text))
+    return None if text is None else moment(whole(text))
 
 
 def job_of(queue: str, job_id: str, found: Mapping[str, str | None], traceback: str | None = None) -> Job:
@@ -67,7 +68,15 @@ def job_of(queue: str, job_id: str, found: Mapping[str, str | None], traceback: 
 
 
 def _number(found: Mapping[str, str | None], name: str) -> int:
-    return int(found.get(name) or 0)
+    return whole(found.get(name))
+
+
+def whole(text: str | None) -> int:
+    """Return a stored number; 0 for what is none."""
+    try:
+        return int(text or 0)
+    except ValueError:
+        return 0
 
 
 def _object(text: str | None) -> dict[str, Any] | None:
@@ -85,7 +94,8 @@ def decoded(text: str | None) -> Any:
 
 def tags_of(text: str | None) -> tuple[str, ...]:
     """Return stored tags."""
-    return tuple(json.loads(text)) if text else ()
+    found = decoded(text) if text else None
+    return tuple(map(str, found)) if isinstance(found, list) else ()
 
 
 def failure_text(failure: Failure | None) -> str:
@@ -93,8 +103,16 @@ def failure_text(failure: Failure | None) -> str:
     return "" if failure is None else json.dumps(failure._asdict() | {"title": ""}, ensure_ascii=True)
 
 
-def attempt_of(job_id: str, text: str) -> Attempt:
-    """Return a stored attempt."""
+def attempts_of(job_id: str, texts: Iterable[str]) -> list[Attempt]:
+    """Return stored attempts; what is none is left out."""
+    found: list[Attempt] = []
+    for text in texts:
+        with contextlib.suppress(ValueError, TypeError):
+            found.append(_attempt(job_id, text))
+    return found
+
+
+def _attempt(job_id: str, text: str) -> Attempt:
     head, _, worker = text.partition("\n")
     number, token, started_at, finished_at, failure = head.split(" ", 4)
     why = Failure(**json.loads(failure))
@@ -118,15 +136,29 @@ def entry_text(beat: WorkerBeat) -> str:
     return json.dumps(beat._replace(leases=())._asdict())
 
 
-def entry_of(text: str) -> tuple[int, int, WorkerBeat]:
-    """Return when a worker was first and last heard of, in microseconds, and what it said."""
-    started_at, heartbeat_at, _, said = text.split(" ", 3)
-    fields = json.loads(said)
-    for name in ("queues", "types", "leases"):
-        fields[name] = tuple(fields[name])
-    return int(started_at), int(heartbeat_at), WorkerBeat(**fields)
+class Entry(NamedTuple):
+    """What is known about a worker."""
+
+    # microseconds since the epoch
+    started_at: int
+    heartbeat_at: int
+    beat: WorkerBeat
+
+    def is_lost(self, now: int) -> bool:
+        """Tell whether three heartbeats in a row did not come."""
+        return now - self.heartbeat_at > 3e6 * self.beat.interval
 
 
-def is_lost(heartbeat_at: int, beat: WorkerBeat, now: int) -> bool:
-    """Tell whether three heartbeats in a row did not come."""
-    return now - heartbeat_at > 3e6 * beat.interval
+def entries_of(texts: Mapping[str, str]) -> dict[str, Entry]:
+    """Return the entries of workers; what is none is left out."""
+    found: dict[str, Entry] = {}
+    for worker, text in texts.items():
+        try:
+            started_at, heartbeat_at, _, said = text.split(" ", 3)
+            fields = json.loads(said)
+            for name in ("queues", "types", "leases"):
+                fields[name] = tuple(fields[name])
+            found[worker] = Entry(int(started_at), int(heartbeat_at), WorkerBeat(**fields))
+        except (ValueError, TypeError, KeyError):
+            continue
+    return found

@@ -10,7 +10,7 @@ from queue_core.inspection import HISTOGRAM_BOUNDS
 from queue_core.job import Failure, Outcome, Settled
 from queue_core.losses import summary
 from queue_core.redis.scripts import Call
-from queue_core.stores.redis.link import Link, chunks
+from queue_core.stores.redis.link import TOGETHER, Link, chunks, portions
 from queue_core.stores.redis.records import failure_text
 
 BOUNDS_US = [round(bound * 1_000_000) for bound in HISTOGRAM_BOUNDS]
@@ -39,14 +39,23 @@ async def settle(link: Link, outcomes: Sequence[Outcome]) -> list[Settled]:
     groups: dict[tuple[str, str], list[int]] = {}
     for place, outcome in enumerate(outcomes):
         groups.setdefault((_VERBS[outcome.kind], outcome.queue), []).append(place)
-    parts = [(verb, queue, part) for (verb, queue), places in groups.items() for part in chunks(places)]
+    parts = [
+        (verb, queue, part)
+        for (verb, queue), places in groups.items()
+        for part in portions(places, lambda place: _weight(outcomes[place]))
+    ]
     answers: list[Settled] = [Settled(outcome.id, False) for outcome in outcomes]
-    for some in chunks(parts, 20):
+    for some in chunks(parts, TOGETHER):
         calls = [_call(link, verb, queue, [outcomes[place] for place in part]) for verb, queue, part in some]
         for (verb, _, part), found in zip(some, await link.run_many(calls), strict=True):
             for place, answer in zip(part, found, strict=True):
                 answers[place] = _settled(outcomes[place], verb, answer)
     return answers
+
+
+def _weight(outcome: Outcome) -> int:
+    failure = outcome.failure
+    return len(outcome.result or "") + (0 if failure is None else len(failure.traceback) + len(failure.message))
 
 
 def _call(link: Link, verb: str, queue: str, outcomes: Sequence[Outcome]) -> Call:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from queue_core.job import Failure, Ready, Reclaimed
 from queue_core.losses import failure_of_loss
 from queue_core.redis.scripts import Call
-from queue_core.stores.redis.link import Link, chunks
+from queue_core.stores.redis.link import TOGETHER, Link, chunks
 from queue_core.stores.redis.settling import failure_arguments
 
 _WAITING = ("scheduled", "retrying")
@@ -100,7 +100,7 @@ class Sweeping:
         """Run a script on jobs by queue, in parts; `beside` names the keys that go with each job's hash."""
         parts = [(queue, part) for queue, jobs in groups.items() for part in chunks(jobs)]
         done: list[tuple[str, Sequence[Any], list[Any]]] = []
-        for some in chunks(parts, 20):
+        for some in chunks(parts, TOGETHER):
             calls = [self._call(verb, names, queue, part, beside) for queue, part in some]
             for (queue, part), answers in zip(some, await self._link.run_many(calls), strict=True):
                 done.append((queue, part, answers))

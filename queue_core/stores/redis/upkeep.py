@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from queue_core.redis.scripts import Call
 from queue_core.settings import RetentionSettings
 from queue_core.stores.redis.link import CHUNK, Link
-from queue_core.stores.redis.records import entry_of
+from queue_core.stores.redis.records import entries_of
 
 ROUNDS = 20
 """Parts of one kind and queue removed in one go: 10,000 jobs a second at the least."""
@@ -22,41 +23,53 @@ SELDOM = 60.0
 _REMOVE = ("causes", "tallies", "minutes")
 
 
+class _Kept(NamedTuple):
+    """How long jobs stay in a set."""
+
+    # what they count as afterwards
+    outcome: str
+    microseconds: int
+
+
 class Upkeep:
     """One bounded round at a time."""
 
     def __init__(self, link: Link, retention: RetentionSettings) -> None:
         self._link = link
-        # set → the outcome that its jobs then count as, and the seconds they stay; None: for ever
-        self._kept = {
+        retentions = {
             "completed": ("expired_completed", retention.completed),
             "cancelled": ("expired_cancelled", retention.completed),
             "dlq": ("expired_dead", retention.dead),
             "trash": ("expired_dead", retention.trash),
+        }
+        self._kept = {
+            place: _Kept(outcome, round(seconds * 1e6))
+            for place, (outcome, seconds) in retentions.items()
+            if seconds is not None
         }
         self._seldom_at = float("-inf")
 
     async def run(self) -> None:
         """Remove what is over its retention."""
         queues, now = await self._link.look()
-        for queue in queues:
-            for place, (outcome, seconds) in self._kept.items():
-                if seconds is not None:
-                    await self._expire(queue, place, outcome, round(seconds * 1e6), now)
+        await self._expire(queues, now)
         if time.monotonic() - self._seldom_at >= SELDOM:
             self._seldom_at = time.monotonic()
             await self._trim(queues, now)
             await self._forget_workers(now)
 
-    async def _expire(self, queue: str, place: str, outcome: str, keep: int, now: int) -> None:
+    async def _expire(self, queues: Sequence[str], now: int) -> None:
+        wanted = [(queue, place) for queue in queues for place in self._kept]
         for _ in range(ROUNDS):
             commands = self._link.batch()
-            commands.zrangebyscore(self._link.keys.of(queue, place), "-inf", f"({now - keep}", start=0, num=CHUNK)
-            (ids,) = await self._link.send(commands)
-            if ids:
-                await remove(self._link, queue, place, ids, outcome, keep)
-            if len(ids) < CHUNK:
-                return
+            for queue, place in wanted:
+                before = now - self._kept[place].microseconds
+                commands.zrangebyscore(self._link.keys.of(queue, place), "-inf", f"({before}", start=0, num=CHUNK)
+            found = await self._link.send(commands) if wanted else []
+            over = {key: ids for key, ids in zip(wanted, found, strict=True) if ids}
+            for (queue, place), ids in over.items():
+                await remove(self._link, queue, place, ids, *self._kept[place])
+            wanted = [key for key, ids in over.items() if len(ids) == CHUNK]
 
     async def _trim(self, queues: Sequence[str], now: int) -> None:
         """Drop the minutes that no series shows any more."""
@@ -78,7 +91,9 @@ class Upkeep:
         commands = self._link.batch()
         commands.hgetall(self._link.keys.workers)
         (entries,) = await self._link.send(commands)
-        gone = [worker for worker, text in entries.items() if entry_of(text)[1] < now - LOST_SECONDS * 1_000_000]
+        first = now - LOST_SECONDS * 1_000_000
+        heard = {worker for worker, entry in entries_of(entries).items() if entry.heartbeat_at >= first}
+        gone = entries.keys() - heard
         if gone:
             commands = self._link.batch()
             commands.hdel(self._link.keys.workers, *gone)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from sqlite3 import Row
 from typing import Any
@@ -104,10 +105,11 @@ def after(cursor: str) -> dict[str, Any]:
         FilterError: no page gave this cursor.
     """
     at, _, number = cursor.partition(" ")
-    try:
-        return {"at": float(at), "number": int(number)}
-    except ValueError:
-        raise FilterError("this is no cursor that a page gave", cursor, 0) from None
+    # A number of more digits is none that SQLite can have given out.
+    if number.isdecimal() and len(number) < 19:
+        with suppress(ValueError):
+            return {"at": float(at), "number": int(number)}
+    raise FilterError("this is no cursor that a page gave", cursor, 0)
 
 
 def known_ids(ids: Sequence[str]) -> list[str]:

@@ -14,8 +14,8 @@ from queue_core.stores.sqlite.link import Transaction
 
 TOLERANCE = 2.0
 """Seconds that the clocks may differ: more than a time server's gentle corrections, less than any lease."""
-NOTED = 1.0
-"""Seconds after which both clocks are noted anew."""
+NOTED = 60.0
+"""Seconds after which both clocks are noted anew; in an hour they drift apart by a second at most."""
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _TIMES = Path("/proc/self/ns/time")

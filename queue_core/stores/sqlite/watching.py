@@ -49,6 +49,7 @@ class Watcher:
     def start(self) -> None:
         """Start looking; doing it twice is safe."""
         if self._task is None or self._task.done():
+            self._hurry = asyncio.Event()  # of this event loop, should there have been another
             self._task = asyncio.create_task(self._run())
 
     def hurry(self) -> None:
@@ -112,6 +113,6 @@ class Watcher:
     async def close(self) -> None:
         """Stop looking; doing it twice is safe."""
         task, self._task = self._task, None
-        if task is not None:
+        if task is not None and not task.done():
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)

@@ -116,7 +116,7 @@ def claim_parameters(queue_id: int, ids: Sequence[str] | None = None, **given: A
         "queue_id": queue_id,
         "types": text_array([TYPE]),
         "limit": 100,
-        "begin": 100,
+        "starting": 100,
         "worker": WORKER,
         "lease": LEASE,
     } | given

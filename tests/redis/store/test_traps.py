@@ -201,6 +201,37 @@ async def test_a_hash_with_holes_is_handed_out_to_be_buried(world: World, client
     assert (await world.job(job_id)).status == "dead"
 
 
+async def test_rubbish_stops_nobody_who_looks(world: World, client: Redis, redis_prefix: str) -> None:
+    broken, strange = await world.insert(tags=("x",)), await world.ended("dead")
+    good = await world.insert()
+    await world.beat()
+    start = f"{redis_prefix}{{{QUEUE}}}:"
+    rubbish = {"priority": "high", "created_at": "", "tags": "[", "crashes": "x", "run_at": "now", "token": "?"}
+    await client.hset(f"{start}job:{broken}", mapping=rubbish)
+    await client.hset(f"{start}job:{strange.id}", "status", "odd")
+    await client.rpush(f"{start}attempts:{good}", "rubbish", "1 2 3 4 {}")
+    await client.hset(f"{start}tallies", mapping={"rubbish": "x", "a:b": "1"})
+    await client.hset(f"{redis_prefix}workers", "w", "rubbish")
+    await client.hset(f"{redis_prefix}leaders", "sweep", "rubbish")
+    inspector = world.inspector
+    assert {job.id for job in (await inspector.jobs(Filter(), 10)).jobs} == {broken, good}
+    assert (await inspector.get(broken)).tags == ()
+    with pytest.raises(JobNotFound):
+        await inspector.get(strange.id)
+    assert await inspector.attempts(good) == []
+    assert [worker.id for worker in (await inspector.overview()).workers] == ["worker-1"]
+    assert await inspector.tallies()
+    assert await inspector.conservation()
+    assert await world.store.lead("sweep", "w", 5)
+    assert {ready.id for ready in await world.store.head(QUEUE, 10)} == {broken, good}
+    claims = await world.claim()
+    assert {claim.id for claim in claims} == {broken, good}
+    assert all(await world.settle_all([outcome(claim, "retrying", delay=0.0) for claim in claims]))
+    assert {ready.id for ready in await world.store.promote(10)} == {broken, good}
+    world.store._upkeep._seldom_at = float("-inf")  # type: ignore[attr-defined]
+    await world.store.upkeep()
+
+
 async def test_two_heartbeats_of_jobs_in_several_queues(world: World) -> None:
     claims = [await world.running(queue=f"q{number}") for number in range(3)]
     await world.beat(*(held(claim) for claim in claims[:2]))

@@ -16,7 +16,7 @@ for i = 1, (#KEYS - 10) / 2 do
   local id, token, kind, failure, signature = ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 6], ARGV[a + 9]
   local job = redis.call('HMGET', key, 'status', 'token', 'ended', 'cancel_requested', 'type', 'retry_count', 'crashes',
     'run_at', 'started_at', 'worker')
-  local type, crashes, started_at = job[5], tonumber(job[7] or 0), job[9]
+  local type, crashes, started_at = job[5], number(job[7]), job[9]
   answers[i] = fence(job[1], job[2], job[3], token, kind)
   if answers[i] == 1 then
     if ARGV[a + 8] == 'timeout' then
@@ -26,7 +26,7 @@ for i = 1, (#KEYS - 10) / 2 do
     count_run(kind, type, ARGV[a + 4], ARGV[a + 5])
     count_wait(kind, type, started_at, job[8])
     if failure ~= '' then
-      note(attempts, (job[6] or 0) + crashes + 1, token, started_at, failure, job[10])
+      note(attempts, number(job[6]) + crashes + 1, token, started_at, failure, job[10])
       sign(KEYS[9], KEYS[10], signature, ARGV[a + 10])
       redis.call('HSET', key, 'error', ARGV[a + 7], 'failure_kind', ARGV[a + 8], 'signature', signature)
     end

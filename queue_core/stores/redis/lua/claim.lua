@@ -27,7 +27,7 @@ for i = 1, #KEYS - 7 do
   elseif not seen[id] and wanted[job[2]] then
     seen[id] = true
     if job[1] == 'queued' then
-      local rank = tonumber(job[5])
+      local rank = number(job[5])
       found[#found + 1] = {i, key, id, job, rank}
       before, sorted = rank, sorted and before < rank
     elseif job[1] == 'running' and job[12] == name then
@@ -42,12 +42,12 @@ if not sorted then
 end
 local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
 local epoch = string.format('%03d', tonumber(string.sub(run, 1, 7), 16) % 1000)
-local last = math.max(now, (tonumber(redis.call('GET', KEYS[6])) or 0) + 1) - 1
+local last = math.max(now, number(redis.call('GET', KEYS[6])) + 1) - 1
 local expiry = digits(now + lease)
 local ids, leases, changed = {}, {}, {}
 for place = 1, math.min(limit - #answers, #found) do
   local i, key, id, job = unpack(found[place])
-  last = math.max(last, tonumber(string.sub(job[11] or '0', 1, 16))) + 1
+  last = math.max(last, number(string.sub(job[11] or '0', 1, 16))) + 1
   local token = digits(last) .. epoch
   redis.call('HSET', key, 'status', 'running', 'updated_at', stamp, 'started_at', stamp, 'lease_expires_at', expiry,
     'worker', worker, 'token', token, 'claim', name)

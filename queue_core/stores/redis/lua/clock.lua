@@ -6,3 +6,7 @@ local function digits(number)
   return string.format('%.0f', number)
 end
 local stamp = digits(now)
+-- A stored number; 0 where it is missing, or where somebody wrote something else.
+local function number(text)
+  return tonumber(text) or 0
+end

@@ -17,7 +17,7 @@ for i = 1, #KEYS - 1 do
     end
     local told = tonumber(ARGV[a + 3])
     if told then
-      told = math.max(tonumber(progress or 0), math.min(told, 100))
+      told = math.max(number(progress), math.min(told, 100))
       redis.call('HSET', key, 'progress', told, 'progress_message', ARGV[a + 4])
     end
   end

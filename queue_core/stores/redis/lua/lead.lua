@@ -4,7 +4,7 @@
 -- Returns 1, or 0 while another worker holds it. An entry: us until which it is held, the worker.
 -- with: clock
 local til, leader = string.match(redis.call('HGET', KEYS[1], ARGV[1]) or '', '^(%d+) (.*)$')
-if leader and leader ~= ARGV[2] and tonumber(til) >= now then
+if leader and leader ~= ARGV[2] and number(til) >= now then
   return 0
 end
 redis.call('HSET', KEYS[1], ARGV[1], digits(now + ARGV[3]) .. ' ' .. ARGV[2])

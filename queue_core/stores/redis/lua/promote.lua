@@ -13,9 +13,9 @@ for i, id in ipairs(ARGV) do
     -- Nothing that this store wrote: an entry without its job would be found due for ever.
     redis.call('ZREM', KEYS[1], id)
     redis.call('ZREM', KEYS[2], id)
-  elseif tonumber(run_at) <= now then
+  elseif number(run_at) <= now then
     redis.call('ZREM', status == 'scheduled' and KEYS[1] or KEYS[2], id)
-    redis.call('ZADD', KEYS[3], rank, id)
+    redis.call('ZADD', KEYS[3], digits(number(rank)), id)
     redis.call('ZADD', KEYS[4], stamp, id)
     redis.call('HSET', key, 'status', 'queued', 'updated_at', stamp)
     answers[i] = rank

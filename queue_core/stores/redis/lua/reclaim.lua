@@ -15,13 +15,13 @@ for i = 1, (#KEYS - 13) / 2 do
   local id, token, crashes, signature = ARGV[a + 1], ARGV[a + 2], tonumber(ARGV[a + 3]), ARGV[a + 7]
   local job = redis.call('HMGET', key, 'status', 'token', 'lease_expires_at', 'crashes', 'type', 'rank', 'retry_count',
     'started_at', 'worker', 'cancel_requested', 'ahead')
-  local type, rank, begun = job[5], job[6], job[11] and 0 or 1
+  local type, rank, begun = job[5], digits(number(job[6])), job[11] and 0 or 1
   answers[i] = ''
   if job[1] ~= 'running' then
     redis.call('ZREM', KEYS[1], id)
-  elseif job[2] == token and tonumber(job[3]) < now and tonumber(job[4] or 0) + begun == crashes then
+  elseif job[2] == token and number(job[3]) < now and number(job[4]) + begun == crashes then
     if begun == 1 then
-      note(attempts, (job[7] or 0) + crashes, token, job[8], ARGV[a + 4], job[9])
+      note(attempts, number(job[7]) + crashes, token, job[8], ARGV[a + 4], job[9])
       sign(KEYS[12], KEYS[13], signature, ARGV[a + 8])
       count('crashed', type)
       redis.call('HSET', key, 'crashes', crashes, 'error', ARGV[a + 5], 'failure_kind', ARGV[a + 6], 'signature',

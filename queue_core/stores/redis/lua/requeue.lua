@@ -18,17 +18,17 @@ for i = 1, (#KEYS - 13) / 2 do
   local id, token, kind, delay, failure = ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 6], ARGV[a + 9]
   local job = redis.call('HMGET', key, 'status', 'token', 'ended', 'cancel_requested', 'type', 'rank', 'retry_count',
     'crashes', 'run_at', 'started_at', 'worker')
-  local type, rank, started_at = job[5], job[6], job[10]
+  local type, rank, started_at = job[5], digits(number(job[6])), job[10]
   local held = fence(job[1], job[2], job[3], token, kind)
   answers[i] = held == 2 and 'k' or ''
   if held == 1 then
-    local cancel, retries, run_at, retry = job[4], tonumber(job[7] or 0), job[9], kind == 'retrying'
+    local cancel, retries, run_at, retry = job[4], number(job[7]), job[9], kind == 'retrying'
     if ARGV[a + 11] == 'timeout' then
       count('timed_out', type)
     end
     if failure ~= '' then
       -- Crashes and retries are counted apart; an attempt's number counts both.
-      note(attempts, retries + (job[8] or 0) + 1, token, started_at, failure, job[11])
+      note(attempts, retries + number(job[8]) + 1, token, started_at, failure, job[11])
       sign(KEYS[10], KEYS[11], ARGV[a + 12], ARGV[a + 13])
       redis.call('HSET', key, 'error', ARGV[a + 10], 'failure_kind', ARGV[a + 11], 'signature', ARGV[a + 12])
     end

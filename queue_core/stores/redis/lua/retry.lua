@@ -12,7 +12,7 @@ for i = 1, #KEYS - 11 do
   local status, type, priority = unpack(redis.call('HMGET', key, 'status', 'type', 'priority'))
   answers[i] = ''
   if status == 'dead' or status == 'completed' then
-    local rank = digits((127 - priority) * 35184372088832 + redis.call('INCR', KEYS[8]))
+    local rank = digits((127 - number(priority)) * 35184372088832 + redis.call('INCR', KEYS[8]))
     for set = 4, 6 do
       redis.call('ZREM', KEYS[set], id)
     end

@@ -19,7 +19,7 @@ WITH soft AS MATERIALIZED (
      WHERE EXISTS (SELECT FROM lease_epoch_live)
 ), leased AS (
     INSERT INTO leases (id, token, queue_id, worker, started_at, expires_at, begun)
-    SELECT n.id, n.token, %(queue_id)s, %(worker)s, now(), now() + make_interval(secs => %(lease)s), n.place <= %(begin)s
+    SELECT n.id, n.token, %(queue_id)s, %(worker)s, now(), now() + make_interval(secs => %(lease)s), n.place <= %(starting)s
       FROM numbered n, soft
         ON CONFLICT (id) DO NOTHING
     RETURNING id
