@@ -10,7 +10,16 @@ from jobconsole.cli.failures import DONE, FAILED
 from jobconsole.cli.output import Output
 from jobconsole.cli.parsing import Parser, add_globals
 from jobconsole.cli.session import queue_of, settings_of
-from jobconsole.core.checks import Check, check_postgres, check_redis, check_sqlite, check_work, unreachable, worst
+from jobconsole.core.checks import (
+    Check,
+    check_postgres,
+    check_redis,
+    check_redis_store,
+    check_sqlite,
+    check_work,
+    unreachable,
+    worst,
+)
 from queue_core.text import safe
 
 if TYPE_CHECKING:
@@ -45,13 +54,16 @@ def run(options: argparse.Namespace, output: Output) -> int:
     return FAILED if worst(checks) == "fail" else DONE
 
 
+_STORES = {"sqlite": check_sqlite, "redis": check_redis_store}
+
+
 async def _store(jobs: JobQueue) -> list[Check]:
     from queue_core.errors import QueueCoreError
 
     name = jobs.store.name
     try:
         facts = await jobs.inspector.facts()
-        checks = [Check(name, "ok", "answers"), *(check_sqlite(facts) if name == "sqlite" else check_postgres(facts))]
+        checks = [Check(name, "ok", "answers"), *_STORES.get(name, check_postgres)(facts)]
         if facts["schema"] != facts["schema_known"]:
             return checks
         return checks + check_work(await jobs.inspector.overview())

@@ -25,11 +25,15 @@ def run(options: argparse.Namespace, output: Output) -> int:
         ConfigurationError, ReadOnly, StoreUnavailable, SchemaError: see the `migrate` of the store.
     """
     settings = settings_of(options)
+    mode = settings.jobs.mode
     # Asked for first: without an address, that is what is wrong.
-    url = "" if settings.jobs.mode == "sqlite" else postgres_url(settings)
+    url = "" if mode in {"sqlite", "redis"} else postgres_url(settings)
     if settings.read_only:
         raise ReadOnly("migrate")
-    applied, known = _migrate_sqlite(settings.jobs) if settings.jobs.mode == "sqlite" else _migrate_postgres(url)
+    if mode == "redis":
+        applied, known = _migrate_redis()
+    else:
+        applied, known = _migrate_sqlite(settings.jobs) if mode == "sqlite" else _migrate_postgres(url)
     if output.as_json:
         output.json({"applied": applied, "schema": known})
     elif applied:
@@ -49,3 +53,9 @@ def _migrate_sqlite(jobs: JobsSettings) -> tuple[list[int], int]:
     from queue_core.stores.sqlite.migrate import KNOWN, migrate
 
     return migrate(jobs.sqlite), KNOWN
+
+
+def _migrate_redis() -> tuple[list[int], int]:
+    from queue_core.stores.redis.link import SCHEMA
+
+    return [], SCHEMA  # its keys come with the first job

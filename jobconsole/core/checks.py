@@ -67,6 +67,11 @@ def check_redis(facts: Facts) -> list[Check]:
     return [check(facts) for check in _REDIS]
 
 
+def check_redis_store(facts: Facts) -> list[Check]:
+    """Return the findings about a Redis that is the store itself."""
+    return [_schema(facts), *check_redis(facts)]
+
+
 def check_work(overview: Overview) -> list[Check]:
     """Return the findings about workers, types and queues."""
     return [_workers(overview), _types(overview), _waiting(overview), _paused(overview)]
@@ -250,6 +255,9 @@ def _redis_role(facts: Facts) -> Check:
 
 
 def _persistence(facts: Facts) -> Check:
+    if not facts["aof_enabled"] and facts.get("backend") == "redis":
+        advice = "set 'appendonly yes': without it, a restart of Redis loses all jobs"
+        return Check("redis persistence", "fail", "the append-only file is off", advice)
     if not facts["aof_enabled"]:
         advice = "set 'appendonly yes': without it, a restart of Redis costs a rebuild from PostgreSQL (no job is lost)"
         return Check("redis persistence", "warn", "the append-only file is off", advice)

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import events
 from textual.app import SystemCommand
 from textual.binding import BindingType
-from textual.command import CommandPalette
 from textual.screen import Screen
 
 from jobconsole.core.connection import Connection
 from jobconsole.tui.background import spawn
 from jobconsole.tui.bindings import ACTIONS, BY_ID, bindings, refusal
 from jobconsole.tui.modes import FIRST, MODES
+from jobconsole.tui.screens.commands import Commands
 from jobconsole.tui.screens.help import HelpScreen, keys_of
 from jobconsole.tui.services import Services
 from jobconsole.tui.themes import SCHEMES
@@ -140,8 +140,8 @@ class ConsoleApp(Services, inherit_bindings=False):
 
     def do_palette(self) -> None:
         """Find an action by its name."""
-        if not isinstance(self.screen, CommandPalette):
-            self.push_screen(CommandPalette(placeholder="find an action"))
+        if not isinstance(self.screen, Commands):
+            self.push_screen(Commands(placeholder="find an action"))
 
     def do_help(self) -> None:
         """Show the keys that work here."""

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from queue_core.worker.options import ServiceOptions
 from tests.architecture.sources import ROOT
@@ -17,6 +17,13 @@ from tests.waiting import PATIENCE, until
 TARGET = "tests.faults.target:jobs"
 LEASE = 2.0
 """Seconds; short, so that what is lost comes back soon, and long enough for a machine under load."""
+
+
+class Holdings(NamedTuple):
+    """What a process holds."""
+
+    files: int
+    threads: int
 
 
 class Crew:
@@ -61,6 +68,20 @@ class Crew:
     def alive(self) -> list[int]:
         """The workers that have not ended."""
         return [pid for pid, process in self._processes.items() if process.poll() is None]
+
+    @property
+    def pids(self) -> list[int]:
+        """All workers that were ever started."""
+        return list(self._processes)
+
+    def exists(self, pid: int) -> bool:
+        """Tell whether a process is there, whoever started it."""
+        return Path(f"/proc/{pid}").exists() and " Z " not in Path(f"/proc/{pid}/stat").read_text()
+
+    def holds(self, pid: int) -> Holdings:
+        """Return what a process holds of the system."""
+        where = Path(f"/proc/{pid}")
+        return Holdings(len(list((where / "fd").iterdir())), len(list((where / "task").iterdir())))
 
     def code(self, pid: int) -> int | None:
         """Return how a worker ended; None while it runs."""

@@ -79,6 +79,10 @@ class Ledger:
         early = {one for tag, ids in self.enqueued.items() if self.batches[tag][1] <= since for one in ids}
         return max((run.at for run in self.ends if run.id in early), default=since)
 
+    def starts_of(self, job_id: str) -> list[Run]:
+        """Return the starts of one job in their order."""
+        return sorted((run for run in self.starts if run.id == job_id), key=lambda run: run.at)
+
     def tokens(self) -> dict[str, list[int]]:
         """Return the tokens that each job was started with, in their order."""
         found: dict[str, set[int]] = defaultdict(set)

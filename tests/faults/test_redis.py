@@ -1,4 +1,4 @@
-"""Redis is emptied, killed, frozen and filled with rubbish under load: it costs time, never a job, never a second run."""
+"""Redis is emptied, killed, frozen and filled with rubbish under load: it costs time, never a job nor a second run."""
 
 from __future__ import annotations
 

@@ -23,6 +23,12 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(refresher, "COMPARE_SECONDS", 0.5)
 
 
+@pytest.fixture(autouse=True)
+def in_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the environment of the test run says."""
+    monkeypatch.delenv("NO_COLOR", raising=False)
+
+
 async def _nothing(seconds: float) -> None:
     raise NotImplementedError("the real store has its own clock")
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from textual.pilot import Pilot
 
+from jobconsole.core.glyphs import UNICODE
 from jobconsole.tui.app import ConsoleApp
 from jobconsole.tui.screens.base import View
 from jobconsole.tui.widgets.table import Table
@@ -67,5 +68,7 @@ class Seat:
 @asynccontextmanager
 async def seated(app: ConsoleApp, size: tuple[int, int] = NARROW) -> AsyncIterator[Seat]:
     """Run the application without a terminal."""
+    # Whatever this test's own output is encoded in.
+    app.glyphs = UNICODE
     async with app.run_test(size=size, notifications=True) as pilot:
         yield Seat(app, pilot)

@@ -110,3 +110,11 @@ def test_without_a_terminal_it_says_what_to_run_instead() -> None:
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1
     assert "needs a terminal" in done.stderr
+
+
+async def test_page_keys_in_the_commands_before_they_are_drawn(sit: Sit, buried: Buried) -> None:
+    async with sit() as seat:
+        await seat.ready()
+        for keys in (("pagedown", "r"), ("r", "pagedown", "pageup"), ("x", "y", "pagedown", "end", "home")):
+            await seat.pilot.press("colon", *keys, "escape", "escape")
+        await seat.until("Dead letters")
