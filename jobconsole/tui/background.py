@@ -8,6 +8,8 @@ from typing import Any, ParamSpec, cast
 
 from textual.dom import DOMNode
 
+from jobconsole.tui.host import host_of
+
 P = ParamSpec("P")
 
 
@@ -27,4 +29,12 @@ def replace(
 
 
 def _run(node: DOMNode, group: str, work: Callable[[], Coroutine[Any, Any, None]], exclusive: bool) -> None:
-    node.run_worker(cast(Any, work), name=group, group=group, exclusive=exclusive, exit_on_error=False)
+    async def guarded() -> None:
+        try:
+            await work()
+        except Exception as error:  # noqa: BLE001 - it must neither end the application nor pass unseen
+            host = host_of(node)
+            host.refresher.problem = f"{group}: {type(error).__name__}: {error}"
+            host.say(host.refresher.problem, "bad")
+
+    node.run_worker(cast(Any, guarded), name=group, group=group, exclusive=exclusive, exit_on_error=False)

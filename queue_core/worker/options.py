@@ -33,6 +33,8 @@ class ServiceOptions:
     # bytes of resident memory after which a process is replaced; None: never
     max_memory: int | None = None
     log_format: Literal["text", "json"] = "text"
+    # process id of the service, without which its workers drain; None: whoever started the worker
+    service: int | None = None
 
     def to_json(self) -> str:
         """Return the options as one argument of a command line."""

@@ -42,7 +42,7 @@ def load_target(target: str) -> JobQueue:
         ConfigurationError: no such module or object, the module fails to import, or the object is no JobQueue.
     """
     module_name, separator, name = target.partition(":")
-    if not module_name or (separator and not name):
+    if (separator and not name) or not all(part.isidentifier() for part in module_name.split(".")):
         raise ConfigurationError(f"'{target}' does not name a queue object; write package.module:jobs")
     here = str(Path.cwd())
     if here not in sys.path:
@@ -101,7 +101,8 @@ class Guard:
 
     async def run(self) -> None:
         """Watch until there is a reason to stop the worker."""
-        parent = os.getppid()
+        # A service that dies while this process is still importing is not seen by looking only from here on.
+        parent = self._options.service or os.getppid()
         while os.getppid() == parent:  # nothing tells of a parent's death on every system
             if reason := self._reason():
                 self.recycled = True

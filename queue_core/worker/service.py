@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
 
 from queue_core.worker.options import EXIT_RECYCLE, EXIT_USAGE, ServiceOptions
@@ -31,6 +31,8 @@ class _Place:
     started_at: float = 0.0
     start_at: float = 0.0
     pause: float = PAUSE_FIRST
+    # how many of the signals to stop this process was sent
+    told: int = 0
 
 
 @dataclass
@@ -48,6 +50,7 @@ class Service:
     def run(self) -> int:
         """Run until SIGTERM or SIGINT, or until a wrong target or setting ends every process; return the exit code."""
         self._places = [_Place() for _ in range(self.options.processes)]
+        self.options = replace(self.options, service=os.getpid())
         wake_read, wake_write = os.pipe()
         os.set_blocking(wake_write, False)
         selector = selectors.DefaultSelector()
@@ -86,6 +89,7 @@ class Service:
         if place.process is not None:
             code = place.process.poll()
             if code is None:
+                self._tell(place, place.process)
                 return False
             self._buried(place, code, now)
             return True
@@ -95,6 +99,9 @@ class Service:
         # A group of its own: Ctrl+C reaches this process alone, which passes one signal on.
         place.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, process_group=0)
         place.started_at = now
+        place.told = 0
+        # A signal may have come while the process was being started.
+        self._tell(place, place.process)
         return True
 
     def _buried(self, place: _Place, code: int, now: float) -> None:
@@ -112,7 +119,6 @@ class Service:
             # A wrong target does not become right by trying again.
             self._exit = EXIT_USAGE
             self._stops = 1
-            self._pass_on(signal.SIGTERM)
             return
         place.pause = min(PAUSE_MOST, place.pause * 2) if soon else PAUSE_FIRST
         place.start_at = now + (place.pause if soon and code != 0 else 0.0)
@@ -125,14 +131,15 @@ class Service:
         return max(0.0, min(waits) - time.monotonic()) if waits and not self._stops else None
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        # Only noted here: the loop that it wakes passes it on, to processes that are just being started, too.
         if number in (signal.SIGTERM, signal.SIGINT):
             self._stops += 1
-            self._pass_on(signal.SIGTERM)
 
-    def _pass_on(self, number: int) -> None:
-        for place in self._places:
-            if place.process is not None and place.process.poll() is None:
-                place.process.send_signal(number)
+    def _tell(self, place: _Place, process: subprocess.Popen[bytes]) -> None:
+        """Pass on what this process has not been told; the first signal drains, the second one stops."""
+        while place.told < min(2, self._stops):
+            place.told += 1
+            process.send_signal(signal.SIGTERM)
 
     def _kill(self) -> None:
         for place in self._places:

@@ -149,17 +149,21 @@ async def _all_running(jobs: JobQueue, *ids: str) -> bool:
 
 
 async def test_after_the_grace_the_jobs_are_given_back_without_using_an_attempt(jobs: JobQueue) -> None:
+    started = asyncio.Event()
     runs: list[int] = []
 
     @jobs.task
     async def stubborn(ctx: JobContext) -> str:
         runs.append(ctx.attempt)
         if len(runs) == 1:
+            started.set()
             await asyncio.Event().wait()
         return "the second time"
 
     async with working(jobs, grace="0.1s"):
         handle = await stubborn.enqueue()
+        async with asyncio.timeout(PATIENCE):
+            await started.wait()
         await until_status(jobs, handle.id, "running")
     job = await jobs.inspector.get(handle.id)
     assert (job.status, job.retry_count, job.crashes) == ("queued", 0, 0)

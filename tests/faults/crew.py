@@ -55,6 +55,20 @@ class Crew:
             assert until(lambda pid=pid: self.works(pid)), f"worker {pid} does not start: {self.log()[-2000:]}"
         return pids
 
+    def produce(self) -> int:
+        """Run a producer until something ends it, and return its exit code."""
+        with (self._folder / "producer.log").open("ab") as log:
+            return subprocess.run(
+                [sys.executable, "-m", "tests.faults.producer"],
+                cwd=ROOT,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                timeout=PATIENCE,
+                check=False,
+            ).returncode
+
     def works(self, pid: int) -> bool:
         """Tell whether a worker has begun to claim; one that ended says why in the log."""
         assert self._processes[pid].poll() is None, self.log()[-4000:]

@@ -16,6 +16,7 @@ from queue_core.errors import StoreUnavailable
 from queue_core.job import Ready
 from tests.faults.crew import Crew
 from tests.faults.findings import Findings, candidates, examine, strange_keys
+from tests.faults.impatience import settings
 from tests.faults.ledger import Ledger, Pen, read
 from tests.waiting import eventually
 
@@ -35,7 +36,7 @@ class Plant:
         self.folder = folder
         self.postgres_url, self.redis_url, self.prefix = postgres_url, redis_url, prefix
         self.random = random.Random(SEED)
-        self.jobs = JobQueue(postgres=postgres_url, redis=redis_url, prefix=prefix)
+        self.jobs = JobQueue(settings=settings(postgres_url, redis_url, prefix))
         self.crew = Crew(
             folder,
             {

@@ -18,6 +18,7 @@ from queue_core import JobContext, JobQueue, Retry
 from queue_core.job import Claim, Outcome, Reclaimed, Settled
 from queue_core.store import ClaimRequest
 from queue_core.stores.postgres import lane
+from tests.faults.impatience import settings
 from tests.faults.ledger import Pen
 
 FOLDER = Path(os.environ["FAULTS_FOLDER"])
@@ -138,7 +139,7 @@ if os.environ.get("FAULTS_WITHOUT_FENCE"):
     lane.load = without_fence  # type: ignore[assignment]
 
 jobs = HitQueue(
-    postgres=os.environ["FAULTS_POSTGRES"], redis=os.environ["FAULTS_REDIS"], prefix=os.environ["FAULTS_PREFIX"]
+    settings=settings(os.environ["FAULTS_POSTGRES"], os.environ["FAULTS_REDIS"], os.environ["FAULTS_PREFIX"])
 )
 
 

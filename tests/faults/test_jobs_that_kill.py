@@ -10,11 +10,11 @@ from tests.waiting import eventually
 async def test_three_crashes_are_poison_and_neighbours_are_fine(plant: Plant) -> None:
     """A service replaces the dead; neighbours that ran in the same processes complete."""
     plant.crew.start(1)
-    since = now()
     await plant.enqueue(3, "waits_for", gate="open")
     await plant.until_started(3)
     (poison,) = await plant.enqueue(1, "kills_its_process")
     behind = await plant.enqueue(30, "work", ms=5)
+    since = now()
 
     async def buried() -> bool:
         if not plant.crew.alive:

@@ -32,11 +32,11 @@ async def test_killed_at_a_step(plant: Plant, point: str) -> None:
 async def test_killed_again_and_again(plant: Plant) -> None:
     """Whoever it hits, wherever he is, while new jobs come in; each time another takes his place."""
     plant.crew.start(2)
-    since = now()
     async with plant.load(longest_ms=300):
         for _ in range(20 if LONG else 3):
             victim = plant.random.choice(plant.crew.alive)
             await plant.until_started(plant.started(victim) + plant.random.randint(1, 30), victim)
+            since = now()
             plant.crew.kill(victim)
             plant.crew.start(1)
     await plant.until_quiet()

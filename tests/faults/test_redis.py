@@ -115,6 +115,41 @@ async def test_away_when_the_workers_start(plant_of_its_own: Plant, hit_servers:
     await unharmed(plant, "away at the start", since)
 
 
+async def test_out_of_memory(plant_of_its_own: Plant) -> None:
+    """Nothing can be written: enqueueing succeeds, and the store hands out what Redis cannot be told."""
+    plant = plant_of_its_own
+    plant.crew.start(2)
+    await plant.enqueue_mixed(30)
+    await plant.until_ended(30)
+    since = now()
+    async with Redis.from_url(plant.redis_url) as client:
+        await client.config_set("maxmemory", "1")
+        await plant.enqueue_mixed(50)
+        await plant.until_ended(80)
+        took = now() - since
+        await client.config_set("maxmemory", "0")
+    await plant.enqueue_mixed(30)
+    print(f"[faults] out of memory: 50 jobs took {took:.1f} s")  # noqa: T201
+    await unharmed(plant, "out of memory", since)
+
+
+async def test_busy_in_a_script(plant_of_its_own: Plant) -> None:
+    """Somebody's script holds the server for seconds: it answers everybody that it is busy."""
+    plant = plant_of_its_own
+    plant.crew.start(2)
+    async with Redis.from_url(plant.redis_url) as client, Redis.from_url(plant.redis_url) as other:
+        await client.config_set("busy-reply-threshold", "100")
+        since = now()
+        spinning = asyncio.create_task(other.eval("while true do end", 0))
+        await asyncio.sleep(0.3)
+        await plant.enqueue_mixed(50)
+        await plant.until_ended(50)
+        await client.script_kill()
+        await asyncio.gather(spinning, return_exceptions=True)
+    await plant.enqueue_mixed(30)
+    await unharmed(plant, "busy in a script", since)
+
+
 async def test_rubbish_and_repetition_in_the_ready_set(plant: Plant) -> None:
     """Candidates that never were, that ran already, that run now, and that are no ids at all."""
     plant.crew.start(2)

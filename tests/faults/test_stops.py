@@ -11,11 +11,11 @@ from tests.faults.plant import LONG, Plant, now
 async def test_sigterm_under_load(plant: Plant) -> None:
     """Rolling deploys: each worker drains and ends well; what it could not finish is released, without a crash."""
     plant.crew.start(2)
-    since = now()
     async with plant.load(longest_ms=200):
         for _ in range(10 if LONG else 3):
             victim = plant.random.choice(plant.crew.alive)
             await plant.until_started(plant.started(victim) + plant.random.randint(1, 20), victim)
+            since = now()
             plant.crew.send(victim, signal.SIGTERM)
             plant.crew.start(1)
             assert plant.crew.wait(victim) == 0

@@ -143,7 +143,7 @@ asyncio.run(attempt(folder / "new.db"))
 
 def test_a_read_only_folder(tmp_path: Path) -> None:
     for folder in (tmp_path, *tmp_path.parents):
-        if folder.owner() == Path.home().owner() and folder.name.startswith(("pytest-", "test_")):
+        if folder.owner() == Path.home().owner() and folder.name.startswith(("pytest-", "popen-", "test_")):
             folder.chmod(0o755)
     inner = tmp_path / "inner"
     inner.mkdir()

@@ -12,7 +12,6 @@ import pytest
 
 from queue_core import JobFailed, JobQueue
 from queue_core.worker.options import EXIT_FAILED, EXIT_RECYCLE, ServiceOptions
-from queue_core.worker.process import resident_memory
 from tests.conformance.working import PATIENCE, until
 
 TARGET = "tests.worker.recycled_tasks:jobs"
@@ -53,11 +52,11 @@ async def test_after_so_many_jobs_and_not_one_more(jobs: JobQueue, tmp_path: Pat
 
 
 async def test_over_so_much_memory(jobs: JobQueue, tmp_path: Path) -> None:
-    async with process(tmp_path, max_memory=resident_memory() + (200 << 20)) as running:
+    async with process(tmp_path, max_memory=400 << 20) as running:
         handle = await jobs.enqueue("grow", {"mib": 1})
         assert await handle.result(PATIENCE) == running.pid
         assert running.returncode is None
-        await jobs.enqueue("grow", {"mib": 300})
+        await jobs.enqueue("grow", {"mib": 600})
         assert await ended(running) == EXIT_RECYCLE
     assert (await jobs.inspector.conservation()).completed == 2
 

@@ -67,7 +67,9 @@ class HelpScreen(ModalScreen[None]):
         lines += _section("Filter", FILTERS, width)
         lines += _section("Words", WORDS, width)
         if self._problem:
-            lines += _section("A loop of this console failed and was started again", (("", self._problem),), width)
+            lines += _section(
+                "Something in this console failed and was started again or given up", (("", self._problem),), width
+            )
         return lines
 
 

@@ -41,7 +41,7 @@ class Claiming:
         claims: list[Claim] = []
         types = frozenset(request.types)
         for _ in range(ROUNDS):
-            ready = await self.ready_of(request.queue, request.limit - len(claims) + SPARE, types)
+            ready = await self.ready_of(request.queue, request.limit - len(claims), types, SPARE)
             begin = None if request.begin is None else max(0, request.begin - len(claims))
             left = request._replace(limit=request.limit - len(claims), begin=begin)
             claims += await self._claim(left, [job.id for job in ready])
@@ -95,8 +95,8 @@ class Claiming:
             if score is not None
         }
 
-    async def ready_of(self, queue: str, limit: int, types: frozenset[str]) -> list[Ready]:
-        """Return the first ready jobs of some types.
+    async def ready_of(self, queue: str, limit: int, types: frozenset[str], spare: int = 0) -> list[Ready]:
+        """Return the first ready jobs of some types, and a few more where they stand beside them.
 
         When others stand in front of them in great number, each call looks at the very first and goes on where the last
         one stopped.
@@ -107,19 +107,19 @@ class Claiming:
         ready, rank = await self._look(queue, -1, limit, types, CHUNK)
         if rank is None or len(ready) >= limit:
             self._looked.pop(place, None)
-            return ready
+            return ready[: limit + spare]
         start = max(rank, self._looked.get(place, -1))
         more, rank = await self._look(queue, start, limit - len(ready), types, LOOKS)
         if rank is None or more:
             self._looked.pop(place, None)
         else:
             self._looked[place] = rank
-        return ready + more
+        return (ready + more)[: limit + spare]
 
     async def _look(
         self, queue: str, rank: int, limit: int, types: frozenset[str], looks: int
     ) -> tuple[list[Ready], int | None]:
-        """Return ready jobs behind a rank, and the rank that was reached; None: that was all there are."""
+        """Return at least so many ready jobs behind a rank, and the rank reached; None: that was all there are."""
         found: list[Ready] = []
         for _ in range(0, looks, CHUNK):
             page = await self.ready_after(queue, rank, CHUNK)
@@ -127,11 +127,11 @@ class Claiming:
             # What has no hash is no job; whoever claims it drops it.
             found += [job for job in page if known.get((queue, job.id), [None])[0] in types]
             if len(page) < CHUNK:
-                return found[:limit], None
+                return found, None
             rank = page[-1].rank
             if len(found) >= limit:
                 break
-        return found[:limit], rank
+        return found, rank
 
     async def ready_after(self, queue: str, rank: int, limit: int) -> list[Ready]:
         """Return ready jobs with a higher rank, in order."""

@@ -28,7 +28,7 @@ class RedisInspector:
     def __init__(self, settings: RedisSettings) -> None:
         self._link = Link(settings)
         self._listing = Listing(self._link)
-        self._signatures = Signatures(self._link, self._listing)
+        self._signatures = Signatures(self._link)
         self._overviews = Overviews(self._link)
         self._changes = Changes(self._link)
 

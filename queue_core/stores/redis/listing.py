@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Iterable, Sequence
 
 from queue_core.errors import FilterError
 from queue_core.filters import Filter
@@ -13,20 +12,21 @@ from queue_core.job import Job
 from queue_core.matching import matches
 from queue_core.stores.redis.link import Link, chunks
 from queue_core.stores.redis.records import LIGHT, job_of, moment
-from queue_core.stores.redis.sources import allowed, counted, decided, possible, streams
-from queue_core.stores.redis.walking import Entry, walk
+from queue_core.stores.redis.sifting import Sieve, homes
+from queue_core.stores.redis.sources import allowed, counted, streams
+from queue_core.stores.redis.walking import Entry, Place, walk
 
-LOOKS_PAGE, LOOKS_ALL = 50_000, 500_000
-"""Jobs read at most for one page, and for a count or for ids, some 10 µs each. A page that is short for that reason has
-a cursor that goes on."""
+LOOKS_PAGE, LOOKS_ALL = 100_000, 1_000_000
+"""Jobs looked at most for one page, and for a count or for ids. A page that is short for that reason has a cursor that
+goes on."""
+LOOK = 500
+"""Jobs looked at for a page at a time."""
 LONGEST_PAGE = 10_000
-WHOLE = 20
-"""Jobs whose whole payloads are read at a time; each may have a mebibyte."""
+LIGHT_TERMS = frozenset({"status", "type", "queue", "error", "signature", "tag", "priority", "retries", "worker"})
+"""Fields of filters that a page's own fields decide."""
 
 _SHOWN = (*LIGHT, "<payload", "<result")
-
-_Place = tuple[str, str]
-"""Queue and id."""
+_NAMES = [name.lstrip("<") for name in _SHOWN]
 
 
 class Listing:
@@ -41,14 +41,19 @@ class Listing:
         if limit <= 0:
             return Page((), None)
         limit = min(limit, LONGEST_PAGE)
+        queues, now = await self._link.look()
         found: dict[str, tuple[Entry, Job]] = {}
-        looks = 0
-        last: Entry | None = None
-        async for entries, jobs in self._matching(where, order, after):
-            found.update((entry.id, (entry, jobs[entry.id])) for entry in entries if entry.id in jobs)
-            looks += len(entries)
-            if len(found) > limit or looks >= LOOKS_PAGE:
-                last = entries[-1]
+        looks, last = 0, None
+        sieve = Sieve(self._link, where, now)
+        async for part in self._parts(where, queues, order, after):
+            for some in chunks(part, LOOK):
+                for entry, job in await self._read(await sieve.sift(some), where, now):
+                    found.setdefault(entry.id, (entry, job))
+                looks += len(some)
+                if len(found) > limit or looks >= LOOKS_PAGE:
+                    last = some[-1]
+                    break
+            if last is not None:
                 break
         shown = list(found.values())[:limit]
         if len(found) > limit:
@@ -87,59 +92,30 @@ class Listing:
             commands.zcard(key)
         return sum(await self._link.send(commands)) if keys else 0
 
+    async def _parts(
+        self, where: Filter, queues: Iterable[str], order: Order, after: Place | None
+    ) -> AsyncIterator[Sequence[Entry]]:
+        async for part in walk(self._link, await streams(self._link, where, allowed(queues, where)), order, after):
+            yield part
+
     async def _ids(self, where: Filter) -> AsyncIterator[list[str]]:
-        """Yield the ids of matching jobs in parts, newest first; jobs are read only where their sets do not tell."""
+        """Yield the ids of matching jobs in parts, newest first."""
         queues, now = await self._link.look()
+        sieve = Sieve(self._link, where, now)
         looks = 0
-        async for part in walk(self._link, await streams(self._link, where, allowed(queues, where)), "newest", None):
-            entries = possible(part, where, now)
-            if decided(entries, where):
-                yield [entry.id for entry in entries]
-                continue
-            for some in chunks(entries):
-                jobs = await self.read(some, where, now)
-                yield [entry.id for entry in some if entry.id in jobs]
-            looks += len(entries)
+        async for part in self._parts(where, queues, "newest", None):
+            yield [entry.id for entry in await sieve.sift(part)]
+            looks += len(part)
             if looks >= LOOKS_ALL:
                 return
 
-    async def _matching(
-        self, where: Filter, order: Order, after: tuple[int, str] | None
-    ) -> AsyncIterator[tuple[Sequence[Entry], dict[str, Job]]]:
-        """Yield entries with those jobs among them that match."""
-        queues, now = await self._link.look()
-        async for part in walk(self._link, await streams(self._link, where, allowed(queues, where)), order, after):
-            entries = possible(part, where, now)
-            for some in chunks(entries):
-                yield some, await self.read(some, where, now, _SHOWN)
-            if not entries:
-                # Passing over many at once is one look.
-                yield part[-1:], {}
-
-    async def read(
-        self, entries: Sequence[Entry], where: Filter, now: int, fields: Sequence[str] = LIGHT
-    ) -> dict[str, Job]:
-        """Return those jobs that match, with these of their fields."""
-        rows = await self._link.read(_homes((entry.queue, entry.id) for entry in entries), fields)
-        names = [name.lstrip("<") for name in fields]
-        found = {place: dict(zip(names, row, strict=True)) for place, row in rows.items()}
-        light = Filter(tuple(term for term in where.terms if not _of_payload(term.field)), where.trash)
-        jobs = {place: job_of(*place, values) for place, values in found.items()}
-        jobs = {place: job for place, job in jobs.items() if matches(job, light, moment(now))}
-        if light != where:
-            jobs = await self._by_payload(jobs, found, where, now)
-        return {job_id: job for (_, job_id), job in jobs.items()}
-
-    async def _by_payload(
-        self, jobs: Mapping[_Place, Job], found: Mapping[_Place, dict[str, Any]], where: Filter, now: int
-    ) -> dict[_Place, Job]:
-        """Return those jobs whose whole payloads match, too."""
-        kept: dict[_Place, Job] = {}
-        for some in chunks(list(jobs), WHOLE):
-            for place, (_, payload) in (await self._link.read(_homes(some), ["status", "payload"])).items():
-                if matches(job_of(*place, found[place] | {"payload": payload}), where, moment(now)):
-                    kept[place] = jobs[place]
-        return kept
+    async def _read(self, entries: Sequence[Entry], where: Filter, now: int) -> list[tuple[Entry, Job]]:
+        """Return these jobs as lists show them, without those that changed meanwhile and do not match any more."""
+        rows = await self._link.read(homes(entries), _SHOWN)
+        light = Filter(tuple(term for term in where.terms if term.field in LIGHT_TERMS), where.trash)
+        read = [(one, rows[one.queue, one.id]) for one in entries if (one.queue, one.id) in rows]
+        jobs = [(one, job_of(one.queue, one.id, dict(zip(_NAMES, row, strict=True)))) for one, row in read]
+        return [(one, job) for one, job in jobs if matches(job, light, moment(now))]
 
 
 def _place_of(cursor: str) -> tuple[int, str]:
@@ -147,14 +123,3 @@ def _place_of(cursor: str) -> tuple[int, str]:
     if match is None:
         raise FilterError("this is no cursor that a page gave", cursor, 0)
     return int(match[1]), match[2]
-
-
-def _homes(places: Iterable[_Place]) -> dict[str, list[str]]:
-    homes: dict[str, list[str]] = {}
-    for queue, job_id in places:
-        homes.setdefault(queue, []).append(job_id)
-    return homes
-
-
-def _of_payload(field: str) -> bool:
-    return field == "text" or field.startswith("payload")

@@ -8,13 +8,12 @@ from typing import NamedTuple
 
 from queue_core.filters import Filter, Term
 from queue_core.inspection import SignatureInfo
-from queue_core.job import Job
-from queue_core.matching import matches
+from queue_core.matching import holds
 from queue_core.states import Status
 from queue_core.stores.redis.link import Link
-from queue_core.stores.redis.listing import Listing
 from queue_core.stores.redis.records import job_of, moment
-from queue_core.stores.redis.sources import allowed, possible, streams
+from queue_core.stores.redis.sifting import Sieve
+from queue_core.stores.redis.sources import allowed, streams
 from queue_core.stores.redis.walking import Entry, walk
 
 LOOKS = 500_000
@@ -33,9 +32,8 @@ class _Death(NamedTuple):
 class Signatures:
     """See queue_core.inspection.Inspector for what the method does."""
 
-    def __init__(self, link: Link, listing: Listing) -> None:
+    def __init__(self, link: Link) -> None:
         self._link = link
-        self._listing = listing
 
     async def signatures(self, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
         """Return groups of dead jobs by error."""
@@ -59,14 +57,17 @@ class Signatures:
 
     async def _deaths(self, where: Filter, queues: Sequence[str], now: int) -> AsyncIterator[list[_Death]]:
         """Yield the dead jobs that match, the newest first."""
+        sieve = Sieve(self._link, where, now)
         by_cause = {term.field for term in where.terms} <= _TOLD
+        verdicts: dict[tuple[str, str], bool] = {}
         async for part in walk(self._link, await streams(self._link, where, queues), "newest", None):
-            deaths = await self._caused(possible(part, where, now))
+            entries = sieve.possible(part) if by_cause else await sieve.sift(part)
+            deaths = await self._caused(entries)
             if by_cause:
-                yield [death for death in deaths if matches(_job(death, where.trash), where, moment(now))]
-            else:
-                kept = await self._listing.read([death.entry for death in deaths], where, now)
-                yield [death for death in deaths if death.entry.id in kept]
+                for cause in {(death.signature, death.type) for death in deaths} - verdicts.keys():
+                    verdicts[cause] = _holds(*cause, where)
+                deaths = [death for death in deaths if verdicts[death.signature, death.type]]
+            yield deaths
 
     async def _caused(self, entries: Iterable[Entry]) -> list[_Death]:
         """Return what the jobs died of; those that are not dead any more are left out."""
@@ -119,22 +120,18 @@ class Signatures:
         return titles
 
 
-def _job(death: _Death, trashed: bool) -> Job:
-    """Return as much of a job as its cause tells."""
-    known = {
-        "status": Status.DEAD.value,
-        "type": death.type,
-        "signature": death.signature,
-        "updated_at": str(death.entry.at),
-        "trashed_at": str(death.entry.at) if trashed else None,
-    }
-    return job_of(death.entry.queue, death.entry.id, known)
+def _holds(signature: str, type_: str, where: Filter) -> bool:
+    """Tell whether what a cause tells is what the filter asks for."""
+    job = job_of("", "", {"status": Status.DEAD.value, "type": type_, "signature": signature})
+    return all(
+        holds(job, term, job.updated_at) for term in where.terms if term.field in {"type", "signature", "status"}
+    )
 
 
 def _info(
     signature: str, deaths: Sequence[_Death], trend: tuple[int, ...], seen: tuple[int, str] | None
 ) -> SignatureInfo:
-    newest = max(deaths, key=lambda death: death.entry.place)
+    newest = max(deaths, key=lambda death: death.entry[:2])
     first_seen, title = seen or (newest.entry.at, "")
     return SignatureInfo(
         signature=signature,

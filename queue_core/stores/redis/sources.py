@@ -1,4 +1,4 @@
-"""Which sets can hold the jobs that match a filter, and what an entry of theirs tells without a look at the job."""
+"""Which sets can hold the jobs that match a filter, and which of them alone say how many there are."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ async def _few(link: Link, queue: str, sources: _Sources, ids: Sequence[str]) ->
 def allowed(queues: Iterable[str], where: Filter) -> list[str]:
     """Return the queues that the filter allows."""
     terms = [term for term in where.terms if term.field == "queue"]
-    return [queue for queue in queues if all(_holds(Entry(0, "", queue, None), term, 0) for term in terms)]
+    return [queue for queue in queues if all(_holds(queue, term) for term in terms)]
 
 
 def counted(where: Filter) -> list[str] | None:
@@ -126,18 +126,5 @@ def counted(where: Filter) -> list[str] | None:
     return [name for name in _sources(where) if name == "trash"] if where.trash else [PLACES[one] for one in states]
 
 
-def possible(entries: Sequence[Entry], where: Filter, now: int) -> list[Entry]:
-    """Leave out what cannot match by its time or its id."""
-    terms = [term for term in where.terms if term.field in {"age", "id"}]
-    return [entry for entry in entries if all(_holds(entry, term, now) for term in terms)]
-
-
-def decided(entries: Sequence[Entry], where: Filter) -> bool:
-    """Tell whether all that is `possible` matches, so that no job need be read."""
-    fields = {term.field for term in where.terms} - {"age", "id", "queue"}
-    return not fields or (fields == {"status"} and all(entry.status is not None for entry in entries))
-
-
-def _holds(entry: Entry, term: Term, now: int) -> bool:
-    known = {"status": Status.QUEUED, "type": "", "updated_at": str(entry.at)}
-    return holds(job_of(entry.queue, entry.id, known), term, moment(now))
+def _holds(queue: str, term: Term) -> bool:
+    return holds(job_of(queue, "", {"status": Status.QUEUED, "type": ""}), term, moment(0))

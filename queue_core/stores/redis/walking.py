@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from operator import attrgetter
 from typing import NamedTuple
 
 from queue_core.inspection import Order
 from queue_core.redis.scripts import Call
 from queue_core.states import Status
-from queue_core.stores.redis.link import CHUNK, Link
+from queue_core.stores.redis.link import TOGETHER, Link, chunks
+
+FIRST, MOST = 300, 4_800
+"""Entries of one page, doubling: who wants a few gets them soon, who wants all is not held up by round trips."""
+
+Place = tuple[int, str]
+"""Time and id, by which lists are sorted."""
 
 
 class Entry(NamedTuple):
-    """A job's place in a list."""
+    """A job's place in a list. Entries compare as their places do."""
 
     # microseconds since the epoch
     at: int
@@ -21,11 +26,6 @@ class Entry(NamedTuple):
     queue: str
     # None where the set it was found in does not tell
     status: Status | None
-
-    @property
-    def place(self) -> tuple[int, str]:
-        """What lists are sorted by."""
-        return self.at, self.id
 
 
 class Stream:
@@ -35,62 +35,74 @@ class Stream:
         self._key = key
         self._queue = queue
         self._status = status
+        self._size = FIRST
+        # behind it the next page begins
+        self._last: Place | None = None
         self.entries = list(entries or ())
-        # the last entry that was read
-        self._last: Entry | None = None
         self.ended = entries is not None
 
-    def start(self, order: Order, after: tuple[int, str] | None) -> None:
+    def start(self, order: Order, after: Place | None) -> None:
         """Begin behind a place."""
-        if after is not None:
-            self._last = Entry(*after, self._queue, self._status)
+        self._last = after
         if self.ended:
-            behind = [entry for entry in self.entries if after is None or _behind(entry.place, after, order)]
-            self.entries = sorted(behind, key=attrgetter("place"), reverse=order == "newest")
+            self.entries.sort(key=_place, reverse=order == "newest")
+            if after is not None:
+                del self.entries[: _up_to(self.entries, after, order)]
 
     def call(self, order: Order) -> Call:
         """Return the script that reads the next page."""
-        last = self._last
-        return Call("page", [self._key], [order, *(("", "") if last is None else last.place), CHUNK])
+        return Call("page", [self._key], [order, *(self._last or ("", "")), self._size])
 
     def take(self, found: Sequence[str]) -> None:
         """Take the answer of that script."""
         pairs = zip(found[::2], found[1::2], strict=True)
         self.entries = [Entry(int(float(score)), job_id, self._queue, self._status) for job_id, score in pairs]
-        self.ended = len(self.entries) < CHUNK
-        self._last = self.entries[-1] if self.entries else self._last
+        self.ended = len(self.entries) < self._size
+        self._last = _place(self.entries[-1]) if self.entries else self._last
+        self._size = min(MOST, 2 * self._size)
 
 
 async def walk(
-    link: Link, streams: Sequence[Stream], order: Order, after: tuple[int, str] | None
-) -> AsyncIterator[list[Entry]]:
+    link: Link, streams: Sequence[Stream], order: Order, after: Place | None
+) -> AsyncIterator[Sequence[Entry]]:
     """Yield the entries of all streams in order, in parts, from behind a place on."""
-    newest = order == "newest"
     for stream in streams:
         stream.start(order, after)
     while True:
         empty = [stream for stream in streams if not stream.entries and not stream.ended]
-        for start in range(0, len(empty), CHUNK):
-            some = empty[start : start + CHUNK]
+        for some in chunks(empty, TOGETHER):
             for stream, found in zip(some, await link.run_many([one.call(order) for one in some]), strict=True):
                 stream.take(found)
         part = _ready(streams, order)
         if not part and all(stream.ended and not stream.entries for stream in streams):
             return
-        yield sorted(part, key=attrgetter("place"), reverse=newest)
+        yield sorted(part, key=_place, reverse=order == "newest")
 
 
 def _ready(streams: Sequence[Stream], order: Order) -> list[Entry]:
     """Take out of the streams what no entry that was not read yet can stand in front of."""
-    ends = [stream.entries[-1].place for stream in streams if not stream.ended and stream.entries]
+    ends = [_place(stream.entries[-1]) for stream in streams if not stream.ended and stream.entries]
     limit = None if not ends else max(ends) if order == "newest" else min(ends)
     part: list[Entry] = []
     for stream in streams:
-        ready = [one for one in stream.entries if limit is None or not _behind(one.place, limit, order)]
-        stream.entries = stream.entries[len(ready) :]
-        part += ready
+        ready = len(stream.entries) if limit is None else _up_to(stream.entries, limit, order)
+        part += stream.entries[:ready]
+        del stream.entries[:ready]
     return part
 
 
-def _behind(place: tuple[int, str], other: tuple[int, str], order: Order) -> bool:
-    return place < other if order == "newest" else place > other
+def _place(entry: Entry) -> Place:
+    return entry[:2]
+
+
+def _up_to(entries: Sequence[Entry], place: Place, order: Order) -> int:
+    """Return how many of the entries, which are in order, do not stand behind a place."""
+    first, behind = 0, len(entries)
+    while first < behind:
+        middle = (first + behind) // 2
+        other = _place(entries[middle])
+        if other < place if order == "newest" else other > place:
+            behind = middle
+        else:
+            first = middle + 1
+    return first

@@ -68,11 +68,17 @@ def _reason(code: int, text: str, path: str) -> str:
 
 
 def _why_not_open(path: str, text: str) -> str:
-    place = Path(path)
+    try:
+        return _looked_at(Path(path)) or f"{path}: {text}"
+    except PermissionError:
+        return f"{path} is in a folder that this user may not look into"
+
+
+def _looked_at(place: Path) -> str:
     if place.is_dir():
-        return f"{path} is a folder"
+        return f"{place} is a folder"
     if not place.parent.is_dir():
-        return f"the folder of {path} does not exist"
+        return f"the folder of {place} does not exist"
     if not os.access(place.parent, os.W_OK) or (place.exists() and not os.access(place, os.W_OK)):
-        return f"{path} or its folder is read-only for this user, and SQLite writes into both"
-    return f"{path}: {text}"
+        return f"{place} or its folder is read-only for this user, and SQLite writes into both"
+    return ""

@@ -3,19 +3,23 @@
 -- A member of `minutes` is "<minute> <outcome>", its score minute * 2^27 + n, so that a range of scores is one of time.
 local sums = {}
 local series = {enqueued = 0, completed = 0, retried = 0, dead = 0}
-local function add(outcome, what, type, n)
-  local field = outcome .. ':' .. what .. ':' .. type
-  sums[field] = (sums[field] or 0) + n
+local function sum_of(outcome, type)
+  local types = sums[outcome] or {}
+  local sum = types[type] or {n = 0, wait = 0, run = 0, waits = {}, runs = {}}
+  sums[outcome], types[type] = types, sum
+  return sum
 end
 local function count(outcome, type)
-  add(outcome, 'n', type, 1)
+  local sum = sum_of(outcome, type)
+  sum.n = sum.n + 1
   if series[outcome] then
     series[outcome] = series[outcome] + 1
   end
 end
 local function count_run(outcome, type, us, bucket)
-  add(outcome, 'run', type, us)
-  add(outcome, 'r' .. bucket, type, 1)
+  local sum = sum_of(outcome, type)
+  sum.run = sum.run + us
+  sum.runs[bucket] = (sum.runs[bucket] or 0) + 1
 end
 local function in_minute(key, name, n)
   local minute = math.floor(now / 60000000)
@@ -24,8 +28,21 @@ local function in_minute(key, name, n)
   redis.call('ZINCRBY', key, n, member)
 end
 local function write_totals(tallies, minutes)
-  for field, n in pairs(sums) do
-    redis.call('HINCRBY', tallies, field, digits(n))
+  for outcome, types in pairs(sums) do
+    for type, sum in pairs(types) do
+      local numbers = {n = sum.n, wait = sum.wait, run = sum.run}
+      for bucket, n in pairs(sum.waits) do
+        numbers['w' .. bucket] = n
+      end
+      for bucket, n in pairs(sum.runs) do
+        numbers['r' .. bucket] = n
+      end
+      for what, n in pairs(numbers) do
+        if n > 0 then
+          redis.call('HINCRBY', tallies, outcome .. ':' .. what .. ':' .. type, digits(n))
+        end
+      end
+    end
   end
   for outcome, n in pairs(series) do
     if n > 0 then
