@@ -11,7 +11,7 @@ from queue_core.inspection import SignatureInfo
 from queue_core.matching import holds
 from queue_core.states import Status
 from queue_core.stores.redis.link import Link
-from queue_core.stores.redis.records import job_of, moment
+from queue_core.stores.redis.records import job_of, moment, whole
 from queue_core.stores.redis.sifting import Sieve
 from queue_core.stores.redis.sources import allowed, streams
 from queue_core.stores.redis.walking import Entry, walk
@@ -116,7 +116,8 @@ class Signatures:
             for signature, text in zip(order, found, strict=True):
                 if text is not None:
                     first_seen, _, title = text.partition(" ")
-                    titles[signature] = min((int(first_seen), title), titles.get(signature, (int(first_seen), title)))
+                    seen = (whole(first_seen), title)
+                    titles[signature] = min(seen, titles.get(signature, seen))
         return titles
 
 

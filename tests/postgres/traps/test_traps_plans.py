@@ -205,3 +205,24 @@ async def test_trap_10_a_claim_costs_the_same_with_many_finished_and_many_waitin
 @pytest.mark.parametrize("name", ["claim/by_ids", "claim/by_rank"])
 def test_trap_10_nothing_but_the_rank_orders_a_claim(name: str) -> None:
     assert re.findall(rb"ORDER BY ([\w.]+)", load(name)) == [b"j.rank", b"c.rank", b"n.rank"]
+
+
+async def test_trap_10_plans_are_forgotten_by_themselves(
+    store: PostgresStore, new_hand: NewHand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the first statement after a while, and not before each."""
+    loaded: list[str] = []
+
+    def noting(name: str) -> bytes:
+        loaded.append(name)
+        return load(name)
+
+    monkeypatch.setattr(lane, "load", noting)
+    monkeypatch.setattr(lane, "PLANS_SECONDS", 3600.0)
+    for _ in range(5):
+        await store.next_due()
+    assert loaded == ["sweep/next_due"] * 5
+    loaded.clear()
+    monkeypatch.setattr(lane, "PLANS_SECONDS", 0.0)
+    await store.next_due()
+    assert loaded == ["lane/forget_plans", "sweep/next_due"]

@@ -8,7 +8,7 @@ import pytest
 
 from queue_core.filters import Filter, parse
 from queue_core.inspection import Order
-from queue_core.stores.redis import claiming, listing, sources
+from queue_core.stores.redis import claiming, listing, sifting, sources, walking
 from tests.conformance.making import QUEUE, TYPE, new_job, outcome
 from tests.conformance.world import World
 
@@ -26,8 +26,9 @@ async def pages(world: World, text: str, limit: int, order: Order = "newest") ->
 
 @pytest.fixture(params=[5000, 3])
 def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Up to how many members a set is read at once."""
+    """Up to how many members a set is read at once; few go with short pages."""
     monkeypatch.setattr(sources, "SMALL", request.param)
+    monkeypatch.setattr(walking, "FIRST", min(request.param, walking.FIRST))
     return int(request.param)
 
 
@@ -64,6 +65,7 @@ async def test_small_sets_or_large_ones_are_the_same(world: World, small: int, l
 
 async def test_a_page_that_found_nothing_yet_goes_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing, "LOOKS_PAGE", 10)
+    monkeypatch.setattr(walking, "FIRST", 100)
     wanted = await world.insert(tags=("needle",))
     await world.insert_many(2000)
     page = await world.inspector.jobs(parse("tag:needle"), 10)
@@ -86,7 +88,7 @@ async def test_counts_that_read_no_job(world: World, monkeypatch: pytest.MonkeyP
     async def read(*_: object) -> None:
         raise AssertionError("a job was read")
 
-    monkeypatch.setattr(listing.Listing, "read", read)
+    monkeypatch.setattr(sifting.Sieve, "_sift", read)
     for text, count in (("", 31), ("status:queued", 30), ("status:dead", 1), (f"queue:{QUEUE}", 31), ("age:<1h", 31)):
         assert await world.inspector.count(parse(text)) == count, text
     assert len(await world.inspector.ids(Filter(), 100)) == 31
