@@ -17,13 +17,13 @@ from jobconsole.bench.report import percentile
 from queue_core.codec import encode_payload
 from tests.cli.running import PATIENCE, Cli
 
+# Without the CPU time of the workers: 700 jobs take less of it than the tick of 10 ms in which Linux counts.
 FIGURES = {
     "single_enqueue_per_second",
     "bulk_enqueue_per_second",
     "drain_per_second",
     "latency_p50_ms",
     "latency_p99_ms",
-    "worker_cpu_us_per_job",
     "rss_mib",
 }
 
@@ -47,7 +47,7 @@ def test_every_figure_of_the_production_mode(
     assert (body["mode"], body["jobs"], body["workers"]) == ("postgres+redis", 700, 2)
     assert (body["lost"], body["repeated"]) == (0, 0)
     assert all(body[name] > 0 for name in FIGURES)
-    assert body["redis_cpu_us_per_job"] is not None
+    assert None not in (body["worker_cpu_us_per_job"], body["redis_cpu_us_per_job"])
     # 200 jobs and one for each worker were run to measure the latency.
     with psycopg.connect(empty_postgres_url) as connection:
         finished = connection.execute("SELECT count(*) FROM job_history WHERE status = 'completed'").fetchone()

@@ -50,6 +50,14 @@ async def test_leases_that_are_over_are_named(world: World) -> None:
     assert set(reply.lost) == {completed.id, released.id, wrong.id}
 
 
+async def test_an_earlier_attempt_is_over_also_when_the_next_one_is_to_be_cancelled(world: World) -> None:
+    earlier = await world.ended("released")
+    later = await world.claim_job(earlier.id)
+    await world.inspector.cancel([earlier.id])
+    reply = await world.beat(held(earlier))
+    assert (reply.lost, reply.cancel) == ((earlier.id,), (later.id,))
+
+
 @pytest.mark.parametrize("state", ["completed", "dead", "retrying", "cancelled"])
 async def test_progress_of_a_lease_that_is_over_is_dropped(world: World, state: str) -> None:
     claim = await world.ended(state)

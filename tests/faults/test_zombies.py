@@ -110,6 +110,7 @@ async def test_alone_and_asleep(plant: Plant) -> None:
     found = await plant.findings("alone and asleep")
     assert found.problems == []
     assert (found.jobs, found.extra_runs) == (5, 5)
+    assert found.stale_refused == 0, "the earlier attempts were stopped when the next ones began"
 
 
 async def test_asleep_under_load_again_and_again(plant: Plant) -> None:

@@ -197,5 +197,5 @@ async def test_the_loss_of_an_earlier_attempt_does_not_stop_the_next(jobs: JobQu
     handle = await jobs.enqueue("work")
     async with working(jobs, lease="10s", heartbeat="0.2s"):
         assert await handle.result(PATIENCE) == attempts[1]
-    assert stopped == attempts[:1]
+        assert stopped == attempts[:1], "the earlier attempt does not run on beside the next"
     assert len(attempts) == 2

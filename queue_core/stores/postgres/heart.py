@@ -30,7 +30,8 @@ class PostgresHeart:
         except (*BROKEN, psycopg.ProgrammingError) as error:
             self.close()
             raise translate(error) from error
-        alive = {row[0] for row in rows}
+        # The other rows name jobs of this worker that are to be cancelled, whatever the attempt.
+        alive = {row[0] for row in rows if not row[1]}
         return BeatReply(
             lost=tuple(lease.id for lease in beat.leases if lease.id not in alive),
             cancel=tuple(row[0] for row in rows if row[0] and row[1]),
