@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from queue_core.configuration import Loaded, load, read_block
 from queue_core.errors import ConfigurationError
-from queue_core.settings import JobsSettings, Model
+from queue_core.settings import JobsSettings
+from queue_core.units import Model
 
 Colour = Literal["red", "orange", "yellow", "green", "cyan", "blue", "magenta", "grey"]
 

@@ -13,6 +13,7 @@ from queue_core.asking import Reschedule, RetryLater
 from queue_core.context import JobContext
 from queue_core.errors import (
     ConfigurationError,
+    InvalidArgument,
     InvalidJob,
     JobCancelled,
     JobFailed,
@@ -20,11 +21,14 @@ from queue_core.errors import (
     QueueCoreError,
     QueueFull,
     ResultTimeout,
+    ScheduleNotFound,
     SchemaMissing,
     SchemaNewer,
+    SoftTimeLimitExceeded,
     StaleLease,
     StoreUnavailable,
     TooLarge,
+    TransactionError,
 )
 from queue_core.handle import JobHandle
 from queue_core.job import Job
@@ -37,11 +41,14 @@ from queue_core.states import Status
 from queue_core.tasks import Task
 
 if TYPE_CHECKING:
+    from queue_core.worker.claimed import ClaimedJob
     from queue_core.worker.worker import Worker
 
 __all__ = [
+    "ClaimedJob",
     "ConfigurationError",
     "Health",
+    "InvalidArgument",
     "InvalidJob",
     "Job",
     "JobCancelled",
@@ -58,15 +65,18 @@ __all__ = [
     "ResultTimeout",
     "Retry",
     "RetryLater",
+    "ScheduleNotFound",
     "SchemaMissing",
     "SchemaNewer",
     "SettledJob",
+    "SoftTimeLimitExceeded",
     "StaleLease",
     "Stats",
     "Status",
     "StoreUnavailable",
     "Task",
     "TooLarge",
+    "TransactionError",
     "Worker",
 ]
 
@@ -77,4 +87,8 @@ def __getattr__(name: str) -> Any:
         from queue_core.worker.worker import Worker
 
         return Worker
+    if name == "ClaimedJob":
+        from queue_core.worker.claimed import ClaimedJob
+
+        return ClaimedJob
     raise AttributeError(f"module 'queue_core' has no attribute '{name}'")

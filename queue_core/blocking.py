@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar, Unpack
 
-from queue_core.errors import QueueCoreError
+from queue_core.errors import QueueCoreError, QueueFull
 from queue_core.handle import JobHandle
 from queue_core.states import Status
 from queue_core.tasks import EnqueueArguments
@@ -84,6 +84,15 @@ class BlockingQueue:
     ) -> BlockingHandle:
         """Enqueue a job by the name of its type; see JobQueue.enqueue."""
         return self.enqueue_many(type_, [{} if payload is None else payload], **options)[0]
+
+    def try_enqueue(
+        self, type_: str, payload: Mapping[str, Any] | None = None, **options: Unpack[EnqueueArguments]
+    ) -> BlockingHandle | None:
+        """Enqueue a job, or return None where a limit of its queue refuses it; see JobQueue.try_enqueue."""
+        try:
+            return self.enqueue(type_, payload, **options)
+        except QueueFull:
+            return None
 
     def enqueue_many(
         self, type_: str, payloads: Sequence[Mapping[str, Any]], **options: Unpack[EnqueueArguments]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from queue_core.errors import InvalidJob, TooLarge
@@ -11,7 +12,20 @@ from queue_core.text import cut
 DEEPEST = 100
 """Levels of nesting that a payload may have; what other programs read without trouble."""
 
-_encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+# What contains itself ends in a RecursionError, like everything that is nested too deeply.
+_encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"))
+
+
+def _quickest() -> Callable[[object], str]:
+    """Return what encodes a value; where Python has it in C, without setting that up anew for each value."""
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return _encoder.encode
+    chunks = make(None, _encoder.default, json.encoder.encode_basestring, None, ":", ",", False, False, False)
+    return lambda value: "".join(chunks(value, 0))
+
+
+_json = _quickest()
 
 
 def encode_payload(payload: object, limit: int) -> str:
@@ -35,7 +49,7 @@ def encode_payload(payload: object, limit: int) -> str:
 
 def _encode(value: object, what: str) -> str:
     try:
-        text = _encoder.encode(value)
+        text = _json(value)
         if not text.isascii():
             text.encode()
     except UnicodeEncodeError:

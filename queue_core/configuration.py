@@ -13,13 +13,14 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar, get_args, get_origin
 
 from pydantic import SecretStr, ValidationError
 
 from queue_core.configuration_files import read_file, read_secret
 from queue_core.errors import ConfigurationError
-from queue_core.settings import Defaults, JobsSettings, Model
+from queue_core.settings import Defaults, JobsSettings
+from queue_core.units import Model
 
 PREFIX = "JOBCONSOLE_"
 FILE_VARIABLE = "JOBCONSOLE_CONFIG"
@@ -209,6 +210,10 @@ def _value(layer: _Layer, model: type[Model], name: str, value: Any, path: tuple
     inner = model.model_fields[name].annotation
     if isinstance(inner, type) and issubclass(inner, Model):
         return _block(layer, inner, value, (*path[:-1], name))
+    each = get_args(inner)[-1] if get_origin(inner) in (dict, Mapping) else None
+    if isinstance(each, type) and issubclass(each, Model) and isinstance(value, Mapping):
+        # Their names are the user's own.
+        return {str(key): _block(layer, each, block, (*path[:-1], name, str(key))) for key, block in value.items()}
     if value is not None and _squash(path[-1]) != _squash(name):
         return read_secret(layer.folder / Path(str(value)).expanduser(), f"{layer.name}: {layer.key(path)}")
     return value
@@ -246,7 +251,7 @@ def _merge(into: dict[str, Any], values: Mapping[str, Any]) -> None:
 
 def _sentence(error: ValidationError, layers: Sequence[_Layer], path: Sequence[str]) -> ConfigurationError:
     problems = error.errors(include_url=False, include_input=False)
-    inside = [str(part) for part in problems[0]["loc"]]
+    inside = [str(part) for part in problems[0]["loc"] if part != "[key]"]  # a name itself
     layer = next((layer for layer in reversed(layers) if _holds(layer.values, inside)), layers[-1])
     what = problems[0]["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""

@@ -7,9 +7,11 @@ from typing import Literal
 
 from queue_core.bus import EventBus
 from queue_core.dispatch import Dispatcher, DispatchUnavailable
+from queue_core.errors import InvalidArgument
 from queue_core.events import Event, EventName
 from queue_core.inspection import Changed, Inspector
 from queue_core.job import Ready
+from queue_core.validation import check_ids, check_timeout
 
 
 class Control:
@@ -22,49 +24,53 @@ class Control:
 
     async def retry(self, ids: Sequence[str], spread: float = 0.0) -> Changed:
         """Put dead and completed jobs back to queued; see `Inspector.retry`."""
-        changed = await self._inspector.retry(ids, spread)
+        changed = await self._inspector.retry(check_ids(ids), check_timeout(spread) or 0.0)
         await self._offer(changed.ready)
         await self._tell(EventName.RETRIED, changed)
         return changed
 
     async def delete(self, ids: Sequence[str]) -> Changed:
         """Move dead jobs to the trash."""
-        changed = await self._inspector.delete(ids)
+        changed = await self._inspector.delete(check_ids(ids))
+        await self._offer(changed.ready)
         await self._tell(EventName.DELETED, changed)
         return changed
 
     async def restore(self, ids: Sequence[str]) -> Changed:
         """Move jobs from the trash back into the DLQ."""
-        changed = await self._inspector.restore(ids)
+        changed = await self._inspector.restore(check_ids(ids))
         await self._tell(EventName.RESTORED, changed)
         return changed
 
     async def purge(self, ids: Sequence[str]) -> Changed:
         """Remove jobs in the trash for good."""
-        changed = await self._inspector.purge(ids)
+        changed = await self._inspector.purge(check_ids(ids))
         await self._tell(EventName.DELETED, changed)
         return changed
 
     async def cancel(self, ids: Sequence[str]) -> Changed:
         """Cancel waiting jobs; ask the workers of running ones to stop them."""
-        changed = await self._inspector.cancel(ids)
+        changed = await self._inspector.cancel(check_ids(ids))
+        await self._offer(changed.ready)
         await self._tell(EventName.CANCELLED, changed)
         return changed
 
     async def pause(self, queue: str) -> bool:
         """Let no worker claim from this queue."""
-        done = await self._inspector.pause(queue)
+        done = await self._inspector.pause(_text(queue))
         await self._bus.publish([Event(EventName.QUEUE, queue, queue, extra={"state": "paused"})])
         return done
 
     async def resume(self, queue: str) -> bool:
         """Let workers claim from this queue again."""
-        done = await self._inspector.resume(queue)
+        done = await self._inspector.resume(_text(queue))
         await self._bus.publish([Event(EventName.QUEUE, queue, queue, extra={"state": "resumed"})])
         return done
 
     async def command(self, worker: str, command: Literal["quiet", "resume", "stop"]) -> bool:
         """Give a worker an order that its next heartbeat brings."""
+        if not isinstance(worker, str) or command not in ("quiet", "resume", "stop"):
+            raise InvalidArgument(f"an order to a worker is quiet, resume or stop, not {command!r} to {worker!r}")
         return await self._inspector.command(worker, command)
 
     async def _offer(self, ready: Sequence[Ready]) -> None:
@@ -79,3 +85,9 @@ class Control:
         """One event a job; their queue is not known here when it is not ready, so they go out under none."""
         queues = {ready.id: ready.queue for ready in changed.ready}
         await self._bus.publish([Event(name, queues.get(job_id, ""), job_id) for job_id in changed.ids])
+
+
+def _text(queue: object) -> str:
+    if not isinstance(queue, str):
+        raise InvalidArgument(f"a queue's name is a text, not {queue!r}")
+    return queue

@@ -5,25 +5,31 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from queue_core.batching import Batcher
 from queue_core.codec import encode_payload
 from queue_core.dispatch import DispatchUnavailable, Due
-from queue_core.errors import InvalidJob, StoreUnavailable
+from queue_core.errors import InvalidJob, QueueFull, StoreUnavailable
 from queue_core.events import Event, EventName
 from queue_core.identifiers import new_id
 from queue_core.job import Inserted, NewJob, Ready
 from queue_core.opening import Parts
 from queue_core.priorities import Priority, parse_priority
+from queue_core.rules import rules_of
 from queue_core.settings import JobsSettings
 from queue_core.states import Status
 from queue_core.store import TransactionalStore
 from queue_core.tasks import EnqueueOptions
-from queue_core.validation import check_delay, check_max_retries, check_name, check_run_at, check_tags
+from queue_core.validation import check_delay, check_key, check_max_retries, check_name, check_run_at, check_tags
 
 BATCH = 1000
 """Jobs of different callers that one statement gathers at most; a single caller's list is never torn apart."""
+LIST = 50
+"""Jobs that are written together, from which on telling of them takes longer than a few rounds of the event loop."""
+ROUNDS = 12
+"""Of the event loop, from the answer to a caller until the next insert of that caller is on its way; some 0.1 ms."""
 
 logger = logging.getLogger("queue_core")
 
@@ -35,7 +41,9 @@ class Enqueueing:
         self._parts = parts
         self._settings = settings
         self._batcher: Batcher[NewJob, Inserted] = Batcher(self._flush, BATCH)
-        self._telling: asyncio.Task[None] | None = None
+        # Lists of queues with limits: one that is refused must not take the others with it.
+        self._limited: Batcher[Sequence[NewJob], Sequence[Inserted] | QueueFull] = Batcher(self._flush_limited, BATCH)
+        self._telling: set[asyncio.Task[None]] = set()
 
     def build(self, type_: str, payloads: Sequence[Mapping[str, Any]], options: EnqueueOptions) -> list[NewJob]:
         """Return the jobs of a call.
@@ -53,11 +61,18 @@ class Enqueueing:
         retries = options.max_retries
         retries = self._settings.defaults.max_retries if retries is None else check_max_retries(retries)
         tags = check_tags(options.tags or ())
+        keys = (self._ordering_key(queue, options), *_unique_key(type_, options))
         limit = self._settings.limits.payload
         return [
-            NewJob(new_id(), queue, type_, encode_payload(payload, limit), priority, delay, run_at, retries, tags)
+            NewJob(
+                new_id(), queue, type_, encode_payload(payload, limit), priority, delay, run_at, retries, tags, *keys
+            )
             for payload in payloads
         ]
+
+    def _ordering_key(self, queue: str, options: EnqueueOptions) -> str | None:
+        given = None if options.ordering_key is None else check_key(options.ordering_key, "ordering_key")
+        return rules_of(self._settings.queues, queue).key_of(given)
 
     async def put(self, jobs: Sequence[NewJob], connection: Any = None) -> Sequence[Inserted]:
         """Write jobs, all or none; when this returns they are durable and, while Redis answers, on their way to it.
@@ -66,6 +81,7 @@ class Enqueueing:
 
         Raises:
             InvalidJob: there is no such store, or this is no connection to one.
+            QueueFull: a limit of a queue refuses them; nothing was written.
             StoreUnavailable: nothing was written, or it is not known whether it was.
         """
         if not jobs:
@@ -76,26 +92,47 @@ class Enqueueing:
                 raise InvalidJob(f"connection= needs a store in PostgreSQL; this one is {store.name}")
             return await store.insert_on(connection, jobs)
         # Shielded: a caller that gives up must not tear the others out of a batch that is on its way.
-        return await asyncio.shield(self._batcher.put(jobs))
+        if not any(rules_of(self._settings.queues, queue).limits for queue in {job.queue for job in jobs}):
+            return await asyncio.shield(self._batcher.put(jobs))
+        (answer,) = await asyncio.shield(self._limited.put([jobs]))
+        if isinstance(answer, QueueFull):
+            raise answer
+        return answer
+
+    async def _flush_limited(self, lists: list[Sequence[NewJob]]) -> list[Sequence[Inserted] | QueueFull]:
+        """Write lists of which a limit may refuse some: all at once, or each alone when there is no room for all."""
+        try:
+            inserted = await self._flush([job for jobs in lists for job in jobs])
+        except QueueFull as full:
+            return [full] if len(lists) == 1 else [(await self._flush_limited([jobs]))[0] for jobs in lists]
+        ends = list(accumulate(map(len, lists)))
+        return [inserted[end - len(jobs) : end] for end, jobs in zip(ends, lists, strict=True)]
 
     async def _flush(self, jobs: list[NewJob]) -> list[Inserted]:
         inserted = await self._insert(jobs)
         # Durable is what the caller waits for; the news travels meanwhile. One batch's news at a time: a slow server
         # slows producers down instead of filling their memory.
         await self._told()
-        self._telling = asyncio.create_task(self._tell(jobs, inserted))
+        telling = asyncio.create_task(self._tell(jobs, inserted))
+        self._telling.add(telling)
+        telling.add_done_callback(self._telling.discard)
         return inserted
 
     async def _tell(self, jobs: Sequence[NewJob], inserted: Sequence[Inserted]) -> None:
         try:
-            await asyncio.gather(self._offer(inserted), self._parts.bus.publish(_created(jobs, inserted)))
+            if len(jobs) >= LIST:
+                # The caller may be about to hand in the next list. What is to be told of this one is put into words
+                # while the server inserts that; if none comes, the rounds are over at once.
+                for _ in range(ROUNDS):
+                    await asyncio.sleep(0)
+            await asyncio.gather(self._offer(inserted), self._parts.bus.publish(created(jobs, inserted)))
         except Exception:
             # Nobody waits for this any more: the rows are committed, and the audit offers them.
             logger.exception("enqueued jobs were not offered")
 
     async def _told(self) -> None:
-        if self._telling is not None and not self._telling.done():
-            await asyncio.wait([self._telling])
+        if self._telling:
+            await asyncio.wait(list(self._telling))
 
     async def _insert(self, jobs: list[NewJob]) -> list[Inserted]:
         store = self._parts.store
@@ -125,10 +162,12 @@ class Enqueueing:
     async def drain(self) -> None:
         """Wait until everything handed in is written and offered."""
         await self._batcher.drain()
+        await self._limited.drain()
         await self._told()
 
 
-def _created(jobs: Sequence[NewJob], inserted: Sequence[Inserted]) -> list[Event]:
+def created(jobs: Sequence[NewJob], inserted: Sequence[Inserted]) -> list[Event]:
+    """Return what subscribers are told of new jobs."""
     return [
         Event(
             EventName.CREATED,
@@ -141,4 +180,14 @@ def _created(jobs: Sequence[NewJob], inserted: Sequence[Inserted]) -> list[Event
             else {"priority": job.priority, "status": Status.SCHEDULED, "due": one.due},
         )
         for job, one in zip(jobs, inserted, strict=True)
+        if one.created
     ]
+
+
+def _unique_key(type_: str, options: EnqueueOptions) -> tuple[str | None, float | None]:
+    if options.unique is None:
+        if options.unique_for is not None:
+            raise InvalidJob("unique_for says how long, and needs unique=, which says what")
+        return None, None
+    key = f"{type_}:{check_key(options.unique, 'unique')}"
+    return key, None if options.unique_for is None else check_delay(options.unique_for, "unique_for")

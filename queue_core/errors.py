@@ -4,14 +4,17 @@
     ├── ConfigurationError        a setting is missing, unknown or contradictory
     ├── InvalidJob                what was handed to enqueue cannot become a job
     │   └── TooLarge              payload over its byte limit
+    ├── InvalidArgument           what a method was asked for cannot be
     ├── QueueFull                 the queue's limit refuses the job for now
     ├── FilterError               a filter that cannot be read
     ├── UnknownTask               no handler of that name in this process
     ├── NotFound
     │   ├── JobNotFound
-    │   └── QueueNotFound
+    │   ├── QueueNotFound
+    │   └── ScheduleNotFound
     ├── WrongState                the job is in a state that the verb does not act on
     ├── StaleLease                the claim behind this write is over
+    ├── TransactionError          a handler's transaction cannot be given, or cannot be committed
     ├── StoreUnavailable          the durable store did not answer in time
     ├── SchemaError
     │   ├── SchemaMissing
@@ -22,10 +25,14 @@
         ├── JobCancelled
         └── ResultTimeout
 
-Each carries one sentence that a person understands and the values it speaks of as attributes.
+Each carries one sentence that a person understands and the values it speaks of as attributes. Outside of the tree is
+SoftTimeLimitExceeded, which is raised in handlers: a cancellation, so that whatever they wait for ends as it ends then,
+and no `except Exception` swallows it.
 """
 
 from __future__ import annotations
+
+from asyncio import CancelledError
 
 
 class QueueCoreError(Exception):
@@ -49,13 +56,20 @@ class TooLarge(InvalidJob):
         self.limit = limit
 
 
+class InvalidArgument(QueueCoreError, ValueError, TypeError):
+    """What a method was asked for has a wrong type or size; nothing was done."""
+
+
 class QueueFull(QueueCoreError):
     """The queue is at its limit; try again after `retry_after` seconds."""
 
-    def __init__(self, queue: str, limit: int, retry_after: float = 60.0) -> None:
-        super().__init__(f"queue '{queue}' is full (limit {limit:,}); try again in {retry_after:g} s")
+    def __init__(self, queue: str, limit: int, retry_after: float = 60.0, band: str = "") -> None:
+        where = f" for {band} priorities" if band else ""
+        super().__init__(f"queue '{queue}' is full{where} (limit {limit:,}); try again in {retry_after:g} s")
         self.queue = queue
         self.limit = limit
+        # high, normal or low; the empty text: the limit of the whole queue
+        self.band = band
         self.retry_after = retry_after
 
 
@@ -98,6 +112,15 @@ class QueueNotFound(NotFound):
         self.queue = queue
 
 
+class ScheduleNotFound(NotFound):
+    """No schedule has this name; `nearest` is one that was perhaps meant."""
+
+    def __init__(self, name: str, nearest: str | None = None) -> None:
+        super().__init__(f"no schedule named '{name}'" + (f"; did you mean '{nearest}'?" if nearest else ""))
+        self.name = name
+        self.nearest = nearest
+
+
 class WrongState(QueueCoreError):
     """The job is in a state that the verb does not act on."""
 
@@ -115,6 +138,18 @@ class StaleLease(QueueCoreError):
         super().__init__(f"the lease {token} of job {job_id} is over; the write was refused")
         self.job_id = job_id
         self.token = token
+
+
+class SoftTimeLimitExceeded(CancelledError):
+    """The attempt ran longer than its soft time limit; until the hard one its handler may clean up, or still finish."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"ran longer than its soft time limit of {seconds:g} s")
+        self.seconds = seconds
+
+
+class TransactionError(QueueCoreError):
+    """A handler's own transaction cannot be given to it, or cannot be committed with the end of its attempt."""
 
 
 class StoreUnavailable(QueueCoreError):

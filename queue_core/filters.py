@@ -28,8 +28,8 @@ from typing import Literal, NamedTuple, cast
 
 from queue_core.errors import FilterError, InvalidJob
 from queue_core.priorities import parse_priority
-from queue_core.settings import parse_duration
 from queue_core.states import Status, parse_status
+from queue_core.units import parse_duration
 
 Operator = Literal["=", "~", "<", ">"]
 

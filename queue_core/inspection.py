@@ -12,7 +12,8 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple, Protocol
 
 from queue_core.filters import Filter
-from queue_core.job import Attempt, Job, Ready
+from queue_core.job import Attempt, Job, LogEntry, Ready
+from queue_core.joblogs import LINES
 from queue_core.states import Status
 
 Order = Literal["newest", "oldest"]
@@ -34,6 +35,13 @@ class QueueInfo:
     trashed: int
     # due time of the ready job that waits longest
     oldest: datetime | None
+    # of the running jobs, those that wait for a slot in the worker that has claimed them, as of its last heartbeat
+    ahead: int = 0
+
+    @property
+    def begun(self) -> int:
+        """Running jobs whose handlers were started."""
+        return self.running - self.ahead
 
     @property
     def queued(self) -> int:
@@ -55,7 +63,8 @@ class WorkerInfo:
     pid: int
     version: str
     queues: tuple[str, ...]
-    types: tuple[str, ...]
+    # None: every type that comes in its queues
+    types: tuple[str, ...] | None
     concurrency: int
     busy: int
     quiet: bool
@@ -66,6 +75,10 @@ class WorkerInfo:
     # no heartbeat for three intervals
     lost: bool
 
+    def runs(self, queue: str, type_: str) -> bool:
+        """Tell whether this worker is alive and claims jobs of this type from this queue."""
+        return not self.lost and queue in self.queues and (self.types is None or type_ in self.types)
+
 
 @dataclass(frozen=True, slots=True)
 class Overview:
@@ -75,7 +88,7 @@ class Overview:
     now: datetime
     queues: tuple[QueueInfo, ...]
     workers: tuple[WorkerInfo, ...]
-    # ready or waiting types that no live worker announces, with their number of jobs (bounded look)
+    # ready or waiting types that no live worker of their queue announces, with their number of jobs (bounded look)
     orphaned_types: dict[str, int] = field(default_factory=dict)
 
 
@@ -144,6 +157,27 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
+class LogPage:
+    """Lines of a job's log."""
+
+    # oldest first
+    entries: tuple[LogEntry, ...]
+    # how many lines of the job are not kept any more; the newest are
+    dropped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TypeInfo:
+    """What workers announced of one type."""
+
+    name: str
+    # the JSON Schema of its payloads
+    schema: dict[str, Any]
+    # when this schema was first announced
+    announced_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Conservation:
     """Where every job that was ever enqueued is, from one consistent read."""
 
@@ -162,7 +196,7 @@ class Changed(NamedTuple):
 
     # really changed, in no particular order
     ids: tuple[str, ...]
-    # ready again by this change: offer them to the dispatcher
+    # ready by this change, those included whose ordering key was let go of: offer them to the dispatcher
     ready: tuple[Ready, ...] = ()
 
 
@@ -209,6 +243,18 @@ class Inspector(Protocol):
         Raises:
             JobNotFound: no job has this id.
         """
+        ...
+
+    async def logs(self, job_id: str, limit: int = LINES, after: int | None = None) -> LogPage:
+        """Return lines of a job's log, oldest first: the last ones, or those that follow the line of a number.
+
+        Raises:
+            JobNotFound: no job has this id.
+        """
+        ...
+
+    async def types(self) -> dict[str, TypeInfo]:
+        """Return what workers have announced of types, live or not, by name."""
         ...
 
     async def signatures(self, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:

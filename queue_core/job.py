@@ -33,18 +33,25 @@ class NewJob(NamedTuple):
     run_at: float | None = None
     max_retries: int = 3
     tags: tuple[str, ...] = ()
+    # jobs of a queue with the same one run one at a time, in the order of their arrival
+    ordering_key: str | None = None
+    # no second job of a queue with the same one is written
+    unique_key: str | None = None
+    # for so many seconds from now; None: while the job is unfinished
+    unique_seconds: float | None = None
 
 
 class Inserted(NamedTuple):
     """What became of one `NewJob`, in the order handed in."""
 
+    # that of the older job where one holds the unique key
     id: str
     queue: str
-    # None when the job is not ready yet
+    # None when the job is not ready yet: it is due later, or waits for its ordering key
     rank: int | None
-    # seconds since the epoch; None when ready
+    # seconds since the epoch; None when it is not scheduled
     due: float | None
-    # False: a job of this id was there already and stays as it was
+    # False: a job of this id or unique key was there already and stays as it was
     created: bool
 
 
@@ -74,6 +81,7 @@ class Claim(NamedTuple):
     # seconds since the epoch
     created_at: float
     tags: tuple[str, ...]
+    ordering_key: str | None = None
 
 
 class Failure(NamedTuple):
@@ -109,6 +117,8 @@ class Outcome(NamedTuple):
     anew: bool = False
     # seconds since the epoch; None: after `delay`
     run_at: float | None = None
+    # that of the claim; a store that it helps looks it up where it is missing
+    ordering_key: str | None = None
 
 
 class Settled(NamedTuple):
@@ -117,12 +127,14 @@ class Settled(NamedTuple):
     id: str
     # False: the lease was over and nothing was written (StaleLease)
     accepted: bool
-    # rank of a released job, which is ready again; else None
+    # rank of a released job that is ready again; else None
     rank: int | None = None
     # seconds since the epoch at which a retrying or rescheduled job is due; else None
     due: float | None = None
     # True: instead of being retried or released it was cancelled, as somebody had asked for while it ran
     cancelled: bool = False
+    # jobs that became ready because this one let go of their ordering key
+    opened: tuple[Ready, ...] = ()
 
 
 class Reclaimed(NamedTuple):
@@ -140,6 +152,23 @@ class Reclaimed(NamedTuple):
     cancelled: bool = False
     # False: it was still waiting for a slot, so that its worker's end says nothing about it
     begun: bool = True
+    # jobs that became ready because this one let go of their ordering key
+    opened: tuple[Ready, ...] = ()
+
+
+class LogLine(NamedTuple):
+    """A line that a handler wrote with `ctx.log`; `queue_core.joblogs` says how many are kept."""
+
+    id: str
+    # the lease token of the attempt that wrote it
+    token: int
+    queue: str
+    # 1 for the attempt's first line, rising; lines that were dropped on the way leave a gap
+    line: int
+    # cut to its limit, and still unsafe to show
+    text: str
+    # seconds since it was written
+    age: float = 0.0
 
 
 class Final(NamedTuple):
@@ -193,6 +222,8 @@ class Job:
     # set when a dead job was deleted and waits in the trash
     trashed_at: datetime | None
     cancel_requested: bool = False
+    ordering_key: str | None = None
+    unique_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,3 +242,15 @@ class Attempt:
     worker: str | None
     started_at: datetime | None
     finished_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """A line of a job's log."""
+
+    # 1 for the job's first line, rising over all its attempts
+    number: int
+    # the lease token of the attempt that wrote it
+    token: int
+    at: datetime
+    text: str

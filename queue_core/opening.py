@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from queue_core.bus import EventBus
 from queue_core.delivery.circuit import Circuit
 from queue_core.dispatch import Dispatcher
 from queue_core.errors import ConfigurationError
 from queue_core.inspection import Inspector
+from queue_core.schedules import ScheduleStore
 from queue_core.settings import JobsSettings
 from queue_core.store import JobStore
+
+if TYPE_CHECKING:
+    from queue_core.stores.memory.store import MemoryStore
 
 
 class Parts(NamedTuple):
@@ -21,6 +25,7 @@ class Parts(NamedTuple):
     # None: workers ask the store for its best ranks
     dispatcher: Dispatcher | None
     bus: EventBus
+    schedules: ScheduleStore
     # whether Redis, where a mode goes on without it, is in use
     circuit: Circuit | None = None
 
@@ -51,14 +56,17 @@ def _postgres_redis(settings: JobsSettings) -> Parts:
     from queue_core.delivery.redis.bus import RedisEventBus
     from queue_core.delivery.redis.dispatcher import RedisDispatcher
     from queue_core.stores.postgres.inspector import PostgresInspector
+    from queue_core.stores.postgres.schedules import PostgresSchedules
     from queue_core.stores.postgres.store import PostgresStore
 
     circuit = Circuit("redis")
+    store = PostgresStore(settings.postgres, settings.retention, settings.queues)
     return Parts(
-        PostgresStore(settings.postgres, settings.retention),
-        PostgresInspector(settings.postgres),
+        store,
+        PostgresInspector(settings.postgres, settings.queues),
         RedisDispatcher(settings.redis, circuit),
         RedisEventBus(settings.redis, circuit),
+        PostgresSchedules(settings.postgres, store),
         circuit,
     )
 
@@ -67,13 +75,16 @@ def _postgres(settings: JobsSettings) -> Parts:
     from queue_core.stores.postgres.bus import PostgresEventBus
     from queue_core.stores.postgres.delivery import PostgresDispatcher
     from queue_core.stores.postgres.inspector import PostgresInspector
+    from queue_core.stores.postgres.schedules import PostgresSchedules
     from queue_core.stores.postgres.store import PostgresStore
 
+    store = PostgresStore(settings.postgres, settings.retention, settings.queues)
     return Parts(
-        PostgresStore(settings.postgres, settings.retention),
-        PostgresInspector(settings.postgres),
+        store,
+        PostgresInspector(settings.postgres, settings.queues),
         PostgresDispatcher(settings.postgres),
         PostgresEventBus(settings.postgres),
+        PostgresSchedules(settings.postgres, store),
     )
 
 
@@ -81,14 +92,16 @@ def _redis(settings: JobsSettings) -> Parts:
     from queue_core.delivery.redis.bus import RedisEventBus
     from queue_core.delivery.redis.dispatcher import RedisDispatcher
     from queue_core.stores.redis.inspector import RedisInspector
+    from queue_core.stores.redis.schedules import RedisSchedules
     from queue_core.stores.redis.store import RedisStore
 
-    circuit = Circuit("redis")
+    circuit = Circuit("redis", meanwhile="waiting for its return")
     return Parts(
-        RedisStore(settings.redis, settings.retention),
-        RedisInspector(settings.redis),
+        RedisStore(settings.redis, settings.retention, settings.queues),
+        RedisInspector(settings.redis, settings.queues),
         RedisDispatcher(settings.redis, circuit, ready="offered", hints=None),
         RedisEventBus(settings.redis, circuit),
+        RedisSchedules(settings.redis, settings.queues),
     )
 
 
@@ -97,24 +110,34 @@ def _sqlite(settings: JobsSettings) -> Parts:
     from queue_core.stores.sqlite.delivery import SqliteDispatcher
     from queue_core.stores.sqlite.file import SqliteFile
     from queue_core.stores.sqlite.inspector import SqliteInspector
+    from queue_core.stores.sqlite.schedules import SqliteSchedules
     from queue_core.stores.sqlite.store import SqliteStore
     from queue_core.stores.sqlite.watching import Watcher
 
     file = SqliteFile(settings.sqlite)
     watcher = Watcher(file)
     return Parts(
-        SqliteStore(file, settings.retention),
-        SqliteInspector(file),
+        SqliteStore(file, settings.retention, settings.queues),
+        SqliteInspector(file, settings.queues),
         SqliteDispatcher(file, watcher),
         SqliteEventBus(file, watcher),
+        SqliteSchedules(file, settings.queues),
     )
 
 
 def _memory(settings: JobsSettings) -> Parts:
     from queue_core.clock import SystemClock
-    from queue_core.delivery.local import LocalDispatcher, LocalEventBus
-    from queue_core.stores.memory.inspector import MemoryInspector
+    from queue_core.delivery.local import LocalDispatcher
     from queue_core.stores.memory.store import MemoryStore
 
-    store = MemoryStore(SystemClock(), settings.retention)
-    return Parts(store, MemoryInspector(store), LocalDispatcher(), LocalEventBus())
+    store = MemoryStore(SystemClock(), settings.retention, settings.queues)
+    return memory_parts(store)._replace(dispatcher=LocalDispatcher())
+
+
+def memory_parts(store: MemoryStore) -> Parts:
+    """Return the parts around a store in memory, without a dispatcher."""
+    from queue_core.delivery.local import LocalEventBus
+    from queue_core.stores.memory.inspector import MemoryInspector
+    from queue_core.stores.memory.schedules import MemorySchedules
+
+    return Parts(store, MemoryInspector(store), None, LocalEventBus(), MemorySchedules(store))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 
@@ -13,6 +14,7 @@ from queue_core.context import JobContext
 from queue_core.control import Control
 from queue_core.dispatch import Dispatcher
 from queue_core.enqueueing import Enqueueing
+from queue_core.errors import QueueFull
 from queue_core.handle import JobHandle
 from queue_core.inspection import Inspector
 from queue_core.middleware import Hooks, Middleware
@@ -21,7 +23,9 @@ from queue_core.priorities import Priority
 from queue_core.reports import Health, Stats, health, stats
 from queue_core.results import Results
 from queue_core.retry import Retry
-from queue_core.settings import JobsSettings, parse_duration, settings_from
+from queue_core.schedules import ScheduleStore
+from queue_core.scheduling import Schedules
+from queue_core.settings import JobsSettings, settings_from
 from queue_core.states import Status
 from queue_core.store import JobStore
 from queue_core.tasks import (
@@ -29,12 +33,16 @@ from queue_core.tasks import (
     EnqueueArguments,
     EnqueueOptions,
     Task,
+    TaskArguments,
     TaskDecorator,
     TaskRegistry,
     define,
     known_options,
     task_options,
+    time_limits,
 )
+from queue_core.validation import check_id, check_payloads, check_timeout
+from queue_core.verbs import Verbs
 
 if TYPE_CHECKING:
     from queue_core.blocking import BlockingQueue
@@ -45,7 +53,7 @@ R = TypeVar("R")
 M = TypeVar("M", bound=Middleware)
 
 
-class JobQueue:
+class JobQueue(Verbs):
     """Put jobs in, register tasks, wait for results; `inspector` and `control` are for operations.
 
     Addresses are given here, or everything comes from the configuration with `from_settings`:
@@ -72,12 +80,14 @@ class JobQueue:
         self._compose(open_parts(self.settings), opened=False)
         self.tasks = TaskRegistry()
         self.hooks = Hooks()
+        self.schedules = Schedules(self)
 
     def _compose(self, parts: Parts, opened: bool) -> None:
         self._parts = parts
         self._open = opened
         self._enqueueing = Enqueueing(parts, self.settings)
         self._results = Results(parts)
+        self._manual = None
         self.control = Control(parts.inspector, parts.dispatcher, parts.bus)
 
     @classmethod
@@ -104,6 +114,11 @@ class JobQueue:
         return self._parts.inspector
 
     @property
+    def schedule_store(self) -> ScheduleStore:
+        """The store's schedules; `schedules` is for programs and operators."""
+        return self._parts.schedules
+
+    @property
     def dispatcher(self) -> Dispatcher | None:
         """The fast delivery path; None where the store alone delivers."""
         return self._parts.dispatcher
@@ -124,11 +139,21 @@ class JobQueue:
                 await self._parts.store.open()
                 self._open = True
 
+    async def parts(self) -> Parts:
+        """Return what this object works on, opened."""
+        if not self._open:
+            await self.open()
+        return self._parts
+
     async def close(self) -> None:
         """Finish what is on its way and disconnect; doing it twice is safe."""
+        if self._manual is not None:
+            await self._manual.close()
+            self._manual = None
         await self._enqueueing.drain()
         self._open = False
-        for part in (self._parts.dispatcher, self._parts.bus, self._parts.inspector, self._parts.store):
+        parts = self._parts
+        for part in (parts.dispatcher, parts.bus, parts.inspector, parts.schedules, parts.store):
             if part is not None:
                 await part.close()
 
@@ -162,6 +187,7 @@ class JobQueue:
         priority: int | str | Priority = Priority.NORMAL,
         retry: Retry | None = None,
         timeout: Duration | None = None,
+        soft_timeout: Duration | None = None,
         process: bool = False,
     ) -> TaskDecorator: ...
 
@@ -175,26 +201,68 @@ class JobQueue:
         priority: int | str | Priority = Priority.NORMAL,
         retry: Retry | None = None,
         timeout: Duration | None = None,
+        soft_timeout: Duration | None = None,
         process: bool = False,
     ) -> Any:
         """Register a function, async or plain, as a task; plain ones run in threads.
 
-        `timeout` is the attempt's time limit; 0 means none. With `process` it runs in a child process: taking that down
-        fails its attempt and nothing else. A first parameter annotated `JobContext`, or named `ctx`, gets the context.
+        `timeout` is the attempt's time limit; 0 means none. After `soft_timeout` an async handler gets a
+        SoftTimeLimitExceeded where it waits, and `ctx.stopping` says so. With `process` it runs in a child process:
+        taking that down fails its attempt and nothing else. A first parameter annotated `JobContext`, or named
+        `ctx`, gets the context.
 
         Raises:
-            ConfigurationError: the name is taken, or the function cannot be called by parameter names.
+            ConfigurationError: the name is taken, the function cannot be called by parameter names, or a limit is none.
         """
         policy = (retry or Retry()).resolved(self.settings.defaults)
         options = task_options(queue, priority, policy)
-        limit = self.settings.defaults.timeout if timeout is None else parse_duration(timeout)
+        hard, soft = time_limits(timeout, soft_timeout, self.settings.defaults.timeout)
 
         def register(function: Callable[..., Any]) -> Task[Any, Any]:
-            definition = define(function, name, policy, limit, options, process)
+            definition = define(function, name, policy, hard, options, process, soft)
             self.tasks.add(definition)
             return Task(self, definition, options)
 
         return register if function is None else register(function)
+
+    def cron(
+        self, cron: str, tz: str = "UTC", payload: Mapping[str, Any] | None = None, **options: Unpack[TaskArguments]
+    ) -> TaskDecorator:
+        """Register a function as a task, like `task`, and a schedule of the same name, like `schedule`.
+
+        Raises:
+            ConfigurationError: the expression or the zone is wrong, or the name is taken.
+            InvalidJob: the payload does not fit the function's parameters.
+        """
+
+        def register(function: Callable[..., Any]) -> Task[Any, Any]:
+            task: Task[Any, Any] = self.task(**options)(function)
+            self.schedules.add(task.name, cron, task.name, payload, tz=tz)
+            return task
+
+        return register
+
+    def schedule(
+        self,
+        name: str,
+        cron: str,
+        type_: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        tz: str = "UTC",
+        queue: str | None = None,
+        priority: int | str | Priority | None = None,
+    ) -> None:
+        """Let a job of a type come whenever a cron expression says, by the clocks of a time zone; see queue_core.cron.
+
+        Workers of this object write the schedule to the store when they start. One job comes for each tick, however
+        many workers there are, and one for all the ticks missed while none ran. What is left open, the task says.
+
+        Raises:
+            ConfigurationError: the expression or the zone is wrong, or the name is taken.
+            InvalidJob: what it brings would be no job.
+        """
+        self.schedules.add(name, cron, type_, payload, tz=tz, queue=queue, priority=priority)
 
     def middleware(self, hook: M) -> M:
         """Register hooks around the jobs of this object, before its workers start; see queue_core.middleware."""
@@ -242,17 +310,28 @@ class JobQueue:
 
         Raises:
             InvalidJob: refused before anything was written; the sentence says why.
+            QueueFull: a limit of the queue refuses it for now; it says when to try again.
             StoreUnavailable: the store did not answer in time.
         """
         given = EnqueueOptions(**known_options(options))
         (handle,) = await self.enqueue_payloads(type_, [{} if payload is None else payload], given)
         return handle
 
+    async def try_enqueue(
+        self, type_: str, payload: Mapping[str, Any] | None = None, **options: Unpack[EnqueueArguments]
+    ) -> JobHandle[Any] | None:
+        """Enqueue a job, or return None where a limit of its queue refuses it; see `enqueue`."""
+        try:
+            return await self.enqueue(type_, payload, **options)
+        except QueueFull:
+            return None
+
     async def enqueue_many(
         self, type_: str, payloads: Sequence[Mapping[str, Any]], **options: Unpack[EnqueueArguments]
     ) -> list[JobHandle[Any]]:
         """Enqueue one job a payload, all or none; see `enqueue`."""
-        return await self.enqueue_payloads(type_, payloads, EnqueueOptions(**known_options(options)))
+        given = EnqueueOptions(**known_options(options))
+        return await self.enqueue_payloads(type_, check_payloads(payloads), given)
 
     async def enqueue_payloads(
         self, type_: str, payloads: Sequence[Mapping[str, Any]], options: EnqueueOptions
@@ -271,14 +350,11 @@ class JobQueue:
         if type_ not in self.tasks:
             return options
         known = self.tasks.get(type_).options
-        return EnqueueOptions(
-            known.queue if options.queue is None else options.queue,
-            known.priority if options.priority is None else options.priority,
-            options.delay,
-            options.run_at,
-            known.max_retries if options.max_retries is None else options.max_retries,
-            options.tags,
-            options.connection,
+        return replace(
+            options,
+            queue=known.queue if options.queue is None else options.queue,
+            priority=known.priority if options.priority is None else options.priority,
+            max_retries=known.max_retries if options.max_retries is None else options.max_retries,
         )
 
     # -- results
@@ -291,14 +367,14 @@ class JobQueue:
         """
         if not self._open:
             await self.open()
-        job = await self._parts.inspector.get(job_id)
+        job = await self._parts.inspector.get(check_id(job_id))
         return await self.wait_for(job.queue, job.id, timeout)
 
     async def wait_for(self, queue: str, job_id: str, timeout: float | None) -> Any:
         """Wait for a job of a known queue; see `result`."""
         if not self._open:
             await self.open()
-        return await self._results.wait(queue, job_id, timeout)
+        return await self._results.wait(queue, check_id(job_id), check_timeout(timeout))
 
     async def status_of(self, job_id: str) -> Status:
         """Return where a job is in its life.
@@ -308,4 +384,4 @@ class JobQueue:
         """
         if not self._open:
             await self.open()
-        return (await self._results.final(job_id)).status
+        return (await self._results.final(check_id(job_id))).status

@@ -43,8 +43,10 @@ class Stats:
     pending_normal: int
     pending_low: int
     total_pending: int
-    # running
+    # running: their handlers were started
     processing: int
+    # claimed by workers, where they wait for a slot
+    claimed_ahead: int
     # dead, without the trash
     dlq: int
     # in the last 24 hours, by whole minutes
@@ -63,7 +65,7 @@ async def health(parts: Parts, mode: str) -> Health:
     return Health(
         healthy=True,
         pending=sum(queue.pending for queue in overview.queues),
-        running=sum(queue.running for queue in overview.queues),
+        running=sum(queue.begun for queue in overview.queues),
         workers=sum(not worker.lost for worker in overview.workers),
         mode=mode,
         degraded_since=since,
@@ -80,6 +82,10 @@ async def _degraded(parts: Parts) -> tuple[datetime | None, str]:
         lost_since = parts.circuit.lost_since
         since = datetime.now(UTC) if lost_since is None else datetime.fromtimestamp(lost_since, UTC)
         return since, f"redis: {error}"
+    if parts.circuit.allows():
+        parts.circuit.worked()  # a process that only asks for its health would never hear of the return
+    if parts.circuit.lost_since is not None:
+        return datetime.fromtimestamp(parts.circuit.lost_since, UTC), f"redis: {parts.circuit.reason}"
     return None, ""
 
 
@@ -106,7 +112,8 @@ async def stats(inspector: Inspector) -> Stats:
         pending_normal=max(0, total - by_band["high"] - by_band["low"]),
         pending_low=by_band["low"],
         total_pending=total,
-        processing=sum(queue.running for queue in queues),
+        processing=sum(queue.begun for queue in queues),
+        claimed_ahead=sum(queue.ahead for queue in queues),
         dlq=sum(queue.dead for queue in queues),
         completed_24h=completed,
         queues=queues,

@@ -9,7 +9,8 @@ from datetime import timedelta
 
 from queue_core.backoff import backoff, jittered
 from queue_core.errors import ConfigurationError
-from queue_core.settings import Defaults, parse_duration
+from queue_core.settings import Defaults
+from queue_core.units import parse_duration
 
 _source = random.Random()
 

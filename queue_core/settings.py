@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
-from datetime import timedelta
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     PlainSerializer,
     SecretStr,
@@ -20,51 +16,10 @@ from pydantic import (
 )
 
 from queue_core.addresses import check_postgres_url, check_redis_url, mask
-from queue_core.errors import ConfigurationError
-
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
-_SIZES = {"b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "kb": 1000, "mb": 1000_000, "gb": 1000_000_000}
-
-
-def parse_duration(value: object) -> float:
-    """Return the seconds in 5, "5", "5m", "1.5h", "100ms" or a timedelta.
-
-    Raises:
-        ValueError: none of these, or negative.
-    """
-    if isinstance(value, timedelta):
-        seconds = value.total_seconds()
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        seconds = float(value)
-    elif isinstance(value, str) and (match := re.fullmatch(r"\s*(-?\d+(?:\.\d+)?)\s*([a-z]*)\s*", value.lower())):
-        unit = match.group(2) or "s"
-        if unit not in _UNITS:
-            raise ValueError(f"'{value}' has no unit of time known here; use ms, s, m, h, d or w")
-        seconds = float(match.group(1)) * _UNITS[unit]
-    else:
-        raise ValueError(f"{value!r} is no duration; write seconds, or for example 500ms, 5s, 5m, 1h, 7d")
-    if not 0 <= seconds < float("inf"):
-        raise ValueError(f"a duration cannot be negative or infinite: {value!r}")
-    return seconds
-
-
-def parse_size(value: object) -> int:
-    """Return the bytes in 1024, "64KiB" or "1MiB".
-
-    Raises:
-        ValueError: neither a whole number nor a size.
-    """
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value
-    if isinstance(value, str) and (match := re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", value.lower())):
-        unit = match.group(2) or "b"
-        if unit in _SIZES:
-            return int(match.group(1)) * _SIZES[unit]
-    raise ValueError(f"{value!r} is no size; write bytes, or for example 64KiB or 1MiB")
-
-
-def _or_never(value: object) -> float | None:
-    return None if value is None or value == "never" else parse_duration(value)
+from queue_core.errors import ConfigurationError, InvalidJob
+from queue_core.rules import QueueRules
+from queue_core.units import Duration, Model, Retention, Size
+from queue_core.validation import check_name
 
 
 def _postgres_url(value: SecretStr) -> SecretStr:
@@ -95,24 +50,20 @@ def _prefix(value: object) -> str:
     return text.rstrip(":") + ":" if text.rstrip(":") else ""
 
 
-Duration = Annotated[float, BeforeValidator(parse_duration)]
-"""Seconds."""
-Retention = Annotated[float | None, BeforeValidator(_or_never)]
-"""Seconds, or None for never."""
-Size = Annotated[int, BeforeValidator(parse_size)]
-"""Bytes."""
+def _queue_name(value: str) -> str:
+    try:
+        return check_name(value, "the queue's name")
+    except InvalidJob as error:
+        raise ValueError(str(error)) from None
+
+
 Prefix = Annotated[str, BeforeValidator(_prefix)]
 PostgresUrl = Annotated[SecretStr, AfterValidator(_postgres_url), PlainSerializer(_masked, when_used="json")]
 """A checked URL; its password is masked in every form but `get_secret_value()`."""
 RedisUrl = Annotated[SecretStr, AfterValidator(_redis_url), PlainSerializer(_masked, when_used="json")]
 """A checked URL; its password is masked in every form but `get_secret_value()`."""
 SqlitePath = Annotated[str, BeforeValidator(_sqlite_path)]
-
-
-class Model(BaseModel):
-    """Base of all settings: unknown keys are errors, values never change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+QueueName = Annotated[str, AfterValidator(_queue_name)]
 
 
 class PostgresSettings(Model):
@@ -121,7 +72,7 @@ class PostgresSettings(Model):
     listen_url: PostgresUrl | None = None
     # seconds to wait for a connection or an answer before StoreUnavailable
     timeout: Duration = 10.0
-    # the most connections of one process's shared pool
+    # the most connections of one process's shared pool, and of its handlers' own transactions
     pool: int = Field(default=8, ge=2, le=100)
     # False where a pooler in transaction mode cannot keep prepared statements
     prepare: bool = True
@@ -177,6 +128,8 @@ class JobsSettings(Model):
     defaults: Defaults = Defaults()
     retention: RetentionSettings = RetentionSettings()
     limits: Limits = Limits()
+    # by the queue's name
+    queues: dict[QueueName, QueueRules] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _keep_less_in_memory(self) -> Self:

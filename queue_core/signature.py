@@ -165,6 +165,8 @@ def frames_of(exception: BaseException) -> list[Frame]:
 
 # Tracebacks of other machines are read too, so the shape of a path decides as much as this machine's folders.
 _INSTALLED = re.compile(r"[\\/](?:site|dist)-packages[\\/]([^\\/]+)")
+# Compiled packages such as uvloop name their sources from their own folder on.
+_COMPILED = re.compile(r"([^\\/:]+)[\\/].*\.p(?:yx|xd|xi)$")
 _STANDARD = re.compile(r"[\\/]lib[\\/]python3(?:\.\d+)?t?[\\/](?!site-|dist-)|[\\/]Lib[\\/](?!site-|dist-)")
 _LIBRARIES = tuple(f"{sysconfig.get_paths()[key]}/" for key in ("stdlib", "platstdlib"))
 _OWN = re.compile(r"[\\/](?:site|dist)-packages[\\/]queue_core[\\/]")
@@ -183,13 +185,17 @@ def application_frame(frames: list[Frame]) -> Frame | None:
     this package called first, the handler's.
     """
     known = [frame for frame in frames if not (frame.file.startswith("<") or is_own(frame.file))]
-    plain = [frame for frame in known if not (_INSTALLED.search(frame.file) or _is_standard(frame.file))]
+    plain = [frame for frame in known if not (_installed(frame.file) or _is_standard(frame.file))]
     if plain:
         return plain[-1]
-    installed = [(match[1], frame) for frame in known if (match := _INSTALLED.search(frame.file))]
+    installed = [(match[1], frame) for frame in known if (match := _installed(frame.file))]
     if installed:
         return [frame for package, frame in installed if package == installed[0][0]][-1]
     return known[0] if known else None
+
+
+def _installed(file: str) -> re.Match[str] | None:
+    return _INSTALLED.search(file) or _COMPILED.match(file)
 
 
 def _is_standard(file: str) -> bool:

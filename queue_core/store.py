@@ -6,10 +6,11 @@ and what has expired. Every method raises `StoreUnavailable`, within a bounded t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from queue_core.job import Claim, Final, Inserted, NewJob, Outcome, Ready, Reclaimed, Settled
+from queue_core.job import Claim, Final, Inserted, LogLine, NewJob, Outcome, Ready, Reclaimed, Settled
 
 
 class ClaimRequest(NamedTuple):
@@ -17,8 +18,8 @@ class ClaimRequest(NamedTuple):
 
     queue: str
     worker: str
-    # the types this worker has handlers for; others are left alone
-    types: tuple[str, ...]
+    # the types this worker has handlers for; others are left alone. None: every type
+    types: tuple[str, ...] | None
     # at most this many
     limit: int
     # seconds
@@ -51,7 +52,8 @@ class WorkerBeat(NamedTuple):
     pid: int
     version: str
     queues: tuple[str, ...]
-    types: tuple[str, ...]
+    # None: every type that comes in its queues
+    types: tuple[str, ...] | None
     concurrency: int
     busy: int
     quiet: bool
@@ -98,11 +100,29 @@ class TransactionalStore(Protocol):
 
         Raises:
             InvalidJob: this is no connection to such a store.
+            QueueFull: a limit of a queue refuses them; the caller's transaction is to be rolled back.
         """
         ...
 
     async def committed(self, seconds: float) -> set[str]:
         """Wait until such transactions have committed, or the time is over; return the queues that got jobs."""
+        ...
+
+    def transaction(self) -> AbstractAsyncContextManager[Any]:
+        """Give a connection in a transaction, which the block's normal end commits and an exception rolls back.
+
+        Raises:
+            StoreUnavailable: no connection; at the block's end: no answer to whether it was committed.
+        """
+        ...
+
+    async def settle_on(self, connection: Any, outcome: Outcome) -> Settled:
+        """Complete an attempt in the transaction of such a connection, or refuse; it is done once that has committed.
+
+        Raises:
+            TransactionError: the transaction was ended or has failed before.
+            StoreUnavailable: the connection is lost, and the transaction with it.
+        """
         ...
 
 
@@ -129,13 +149,20 @@ class JobStore(Protocol):
     async def insert(self, jobs: Sequence[NewJob]) -> list[Inserted]:
         """Write the jobs, all or none, as queued or scheduled, creating their queues; answer in the same order.
 
-        An unfinished job of the same id stays as it is. Who does not know whether an earlier insert was written asks
-        `finals` before inserting again: the job may have finished since.
+        An unfinished job of the same id stays as it is, and so does the holder of a unique key: the answer names it.
+        Retries and whatever else puts jobs back may exceed a limit. Who does not know whether an earlier insert was
+        written asks `finals` before inserting again: the job may have finished since.
+
+        Raises:
+            QueueFull: a limit of a queue refuses them; nothing was written.
         """
         ...
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
-        """Move ready jobs of a queue that is not paused to running, best rank first, each under a new lease token."""
+        """Move ready jobs of a queue that is not paused to running, best rank first, each under a new lease token.
+
+        A queue's concurrency and rate count what this gives out; such a queue's jobs all begin at once.
+        """
         ...
 
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
@@ -145,6 +172,17 @@ class JobStore(Protocol):
         again is accepted again and changes nothing: the first answer may have got lost. A job that somebody asked to
         cancel is not retried nor released but cancelled.
         """
+        ...
+
+    async def log(self, lines: Sequence[LogLine]) -> list[bool]:
+        """Append lines to the logs of jobs, those of an attempt in order; say of each whether its token still holds.
+
+        A job keeps its newest 1,000 lines. Lines that were written before are accepted again and change nothing.
+        """
+        ...
+
+    async def announce(self, types: Mapping[str, Mapping[str, Any]]) -> None:
+        """Write the JSON Schema of the payloads that each of these types takes, where it has changed."""
         ...
 
     async def promote(self, limit: int) -> list[Ready]:
@@ -164,11 +202,11 @@ class JobStore(Protocol):
         ...
 
     async def head(self, queue: str, limit: int) -> list[Ready]:
-        """Return the first claimable jobs of a queue by rank whose type a live worker has announced."""
+        """Return the first claimable jobs of a queue by rank whose type a live worker of this queue has announced."""
         ...
 
     async def claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
-        """Return those of these jobs that are claimable now and whose type a live worker has announced."""
+        """Return those of these jobs that are claimable now and whose type a live worker of this queue announced."""
         ...
 
     async def ready_after(self, queue: str, rank: int, limit: int) -> list[Ready]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import json
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -21,14 +23,17 @@ from typing import (
 )
 
 from queue_core.context import JobContext
-from queue_core.errors import ConfigurationError, InvalidJob, UnknownTask
+from queue_core.errors import ConfigurationError, InvalidArgument, InvalidJob, QueueFull, UnknownTask
 from queue_core.payloads import PayloadTypes
 from queue_core.priorities import Priority, parse_priority
-from queue_core.retry import Policy
-from queue_core.validation import check_max_retries, check_name
+from queue_core.retry import Policy, Retry
+from queue_core.units import parse_duration
+from queue_core.validation import check_max_retries, check_name, check_payloads
 
 if TYPE_CHECKING:
     from queue_core.handle import JobHandle
+
+logger = logging.getLogger("queue_core")
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -50,6 +55,12 @@ class EnqueueOptions:
     run_at: datetime | None = None
     max_retries: int | None = None
     tags: Sequence[str] | None = None
+    # jobs of a queue with the same one run one at a time, in the order in which they were enqueued
+    ordering_key: str | None = None
+    # no second job of this type and queue with the same one: its handle is the first job's, with created == False
+    unique: str | None = None
+    # seconds, "5m" or a timedelta for which it is unique, whatever becomes of the job; None: while it is unfinished
+    unique_for: Duration | None = None
     # a psycopg connection, or an SQLAlchemy session over psycopg: the jobs commit or roll back with its transaction
     connection: Any = None
 
@@ -63,18 +74,34 @@ class EnqueueArguments(TypedDict, total=False):
     run_at: datetime | None
     max_retries: int | None
     tags: Sequence[str] | None
+    ordering_key: str | None
+    unique: str | None
+    unique_for: Duration | None
     connection: Any
+
+
+class TaskArguments(TypedDict, total=False):
+    """The options of `JobQueue.task` as keyword arguments."""
+
+    name: str | None
+    queue: str
+    priority: int | str | Priority
+    retry: Retry | None
+    timeout: Duration | None
+    soft_timeout: Duration | None
+    process: bool
 
 
 def known_options(options: EnqueueArguments) -> dict[str, Any]:
     """Return the options as they came.
 
     Raises:
-        TypeError: one has a name that no option has.
+        InvalidArgument: one has a name that no option has.
     """
     for name in options:
         if name not in EnqueueArguments.__annotations__:
-            raise TypeError(f"enqueue has no option '{name}'; it has {', '.join(EnqueueArguments.__annotations__)}")
+            known = ", ".join(EnqueueArguments.__annotations__)
+            raise InvalidArgument(f"enqueue has no option '{name}'; it has {known}")
     return dict(options)
 
 
@@ -124,6 +151,17 @@ class Task(Generic[P, R]):
         (handle,) = await self._owner.enqueue_payloads(self.name, [payload], self._options)
         return cast("JobHandle[R]", handle)
 
+    async def try_enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R] | None:
+        """Make a job of this call, or return None where a limit of its queue refuses it.
+
+        Raises:
+            InvalidJob, StoreUnavailable: see `enqueue`.
+        """
+        try:
+            return await self.enqueue(*args, **kwargs)
+        except QueueFull:
+            return None
+
     async def enqueue_many(self, payloads: Iterable[Mapping[str, Any]]) -> list[JobHandle[R]]:
         """Make a job of each mapping of parameter names, all or none.
 
@@ -131,7 +169,7 @@ class Task(Generic[P, R]):
             InvalidJob: a mapping does not fit the handler, or has no JSON form.
             QueueFull, StoreUnavailable: nothing was written.
         """
-        given = list(payloads)
+        given = check_payloads(payloads)
         return cast("list[JobHandle[R]]", await self._owner.enqueue_payloads(self.name, given, self._options))
 
     def schema(self) -> dict[str, Any]:
@@ -156,6 +194,8 @@ class Definition:
     payloads: PayloadTypes
     # runs in a child process
     process: bool = False
+    # seconds after which the handler is told; 0 = never
+    soft_timeout: float = 0.0
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return a call's arguments by parameter name.
@@ -183,6 +223,7 @@ def define(
     timeout: float,
     options: EnqueueOptions,
     process: bool = False,
+    soft_timeout: float = 0.0,
 ) -> Definition:
     """Read a function's signature and return its definition.
 
@@ -214,7 +255,24 @@ def define(
         options=options,
         payloads=PayloadTypes(name, function, signature),
         process=process,
+        soft_timeout=soft_timeout,
     )
+
+
+def time_limits(timeout: Duration | None, soft_timeout: Duration | None, default: float) -> tuple[float, float]:
+    """Return the hard and the soft time limit of a task in seconds; 0 = none.
+
+    Raises:
+        ConfigurationError: no durations, or a soft limit that is not the shorter.
+    """
+    try:
+        hard = default if timeout is None else parse_duration(timeout)
+        soft = 0.0 if soft_timeout is None else parse_duration(soft_timeout)
+    except ValueError as error:
+        raise ConfigurationError(f"a task's time limit: {error}") from None
+    if hard and soft >= hard:
+        raise ConfigurationError(f"the soft time limit ({soft:g} s) must be shorter than the hard one ({hard:g} s)")
+    return hard, soft
 
 
 def task_options(queue: str, priority: int | str | Priority, policy: Policy) -> EnqueueOptions:
@@ -290,6 +348,16 @@ class TaskRegistry:
     def types(self) -> tuple[str, ...]:
         """Return the names of all tasks."""
         return tuple(self._definitions)
+
+    def schemas(self) -> dict[str, dict[str, Any]]:
+        """Return the JSON Schema of each task's payloads; one that pydantic cannot draw is left out and logged."""
+        schemas: dict[str, dict[str, Any]] = {}
+        for name, definition in self._definitions.items():
+            try:
+                schemas[name] = json.loads(json.dumps(definition.payloads.schema()))
+            except Exception as error:  # noqa: BLE001  whatever the classes of parameters raise, the task runs without
+                logger.warning("task '%s' has no JSON Schema: %s", name, error)
+        return schemas
 
     def queues(self) -> tuple[str, ...]:
         """Return the queues of all tasks, each once."""

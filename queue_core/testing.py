@@ -7,18 +7,19 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Protocol, Self
 
-from queue_core.delivery.local import LocalEventBus
 from queue_core.job import Claim, Outcome
 from queue_core.middleware import AfterSettle, Hooks
-from queue_core.opening import Parts
+from queue_core.opening import Parts, memory_parts
+from queue_core.scheduling import Schedules
 from queue_core.settings import JobsSettings
 from queue_core.store import ClaimRequest
-from queue_core.stores.memory.inspector import MemoryInspector
 from queue_core.stores.memory.store import MemoryStore
 from queue_core.tasks import TaskRegistry
 from queue_core.worker import outcomes
 from queue_core.worker.attempt import Attempt
 from queue_core.worker.execution import Surroundings, execute
+from queue_core.worker.journal import Journal
+from queue_core.worker.scheduler import Scheduler
 
 WORKER = "testing"
 LEASE = 366 * 86400.0
@@ -61,6 +62,7 @@ class Swappable(Protocol):
     settings: JobsSettings
     tasks: TaskRegistry
     hooks: Hooks
+    schedules: Schedules
 
     def swap(self, parts: Parts, opened: bool = False) -> tuple[Parts, bool]:
         """Work on other parts from now on."""
@@ -83,14 +85,17 @@ class InProcess:
     def __init__(self, jobs: Swappable) -> None:
         self.clock = FakeClock()
         self._jobs = jobs
-        self._store = MemoryStore(self.clock, jobs.settings.retention)
+        self._store = MemoryStore(self.clock, jobs.settings.retention, jobs.settings.queues)
         self._before: tuple[Parts, bool] | None = None
+        self._parts = memory_parts(self._store)
+        self._scheduler = Scheduler(self._parts.schedules, jobs.hooks)
         self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="job")
+        self._journal = Journal(self._store, self.clock.monotonic)
 
     async def __aenter__(self) -> Self:
         await self._store.open()
-        parts = Parts(self._store, MemoryInspector(self._store), None, LocalEventBus())
-        self._before = self._jobs.swap(parts, opened=True)
+        self._before = self._jobs.swap(self._parts, opened=True)
+        await self._jobs.schedules.announce()
         return self
 
     async def __aexit__(
@@ -116,6 +121,8 @@ class InProcess:
             RuntimeError: more than `most` ran, so that there seems to be no end.
         """
         ran = 0
+        if self._before is not None:
+            await self._jobs.schedules.announce()  # what the test has registered since
         after = AfterSettle(self._jobs.hooks.after)
         while claim := await self._next():
             if ran == most:
@@ -124,6 +131,7 @@ class InProcess:
                 )
             ran += 1
             outcome = await self._run(claim)
+            await self._journal.write()
             (settled,) = await self._store.settle([outcome])
             if settled.accepted:
                 after.note(outcome, settled)
@@ -131,6 +139,7 @@ class InProcess:
         return ran
 
     async def _next(self) -> Claim | None:
+        await self._scheduler.fire_due()
         await self._store.promote(1000)
         for queue, paused in (await self._store.queues()).items():
             if paused:
@@ -142,8 +151,8 @@ class InProcess:
 
     async def _run(self, claim: Claim) -> Outcome:
         definition, limits = self._jobs.tasks.get(claim.type), self._jobs.settings.limits
-        attempt = Attempt(claim, self.clock.monotonic())
-        around = Surroundings(limits, WORKER, self._threads, self._jobs.hooks)
+        attempt = Attempt(claim, self.clock.monotonic(), self._journal)
+        around = Surroundings(limits, WORKER, self._threads, self._jobs.hooks, self._store, timed=False)
         try:
             return await execute(attempt, definition, around)
         except asyncio.CancelledError as error:

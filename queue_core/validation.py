@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from math import isnan
+from typing import Any
 
-from queue_core.errors import InvalidJob
-from queue_core.settings import parse_duration
+from queue_core.errors import InvalidArgument, InvalidJob
+from queue_core.text import storable
+from queue_core.units import parse_duration
 
 LONGEST_NAME = 200
 """Characters of a queue's or a type's name."""
@@ -30,7 +33,53 @@ def check_name(name: object, what: str) -> str:
     return name
 
 
-def check_delay(delay: object) -> float:
+def check_id(job_id: object) -> str:
+    """Return a job's id; whether there is such a job, the store knows.
+
+    Raises:
+        InvalidArgument: no text.
+    """
+    if not isinstance(job_id, str):
+        raise InvalidArgument(f"a job's id is a text, not {job_id!r}")
+    return job_id
+
+
+def check_ids(ids: object) -> Sequence[str]:
+    """Return the ids of jobs.
+
+    Raises:
+        InvalidArgument: no list of texts.
+    """
+    if isinstance(ids, str) or not isinstance(ids, Sequence):
+        raise InvalidArgument(f"ids is a list of jobs' ids, not {ids!r}")
+    return [check_id(job_id) for job_id in ids]
+
+
+def check_payloads(payloads: object) -> list[Mapping[str, Any]]:
+    """Return the payloads of many jobs; what each may hold is decided later.
+
+    Raises:
+        InvalidJob: no list of them.
+    """
+    if isinstance(payloads, str | Mapping) or not isinstance(payloads, Iterable):
+        raise InvalidJob(f"payloads is a list with one dict a job, not {type(payloads).__name__}")
+    return list(payloads)
+
+
+def check_timeout(timeout: object) -> float | None:
+    """Return the seconds to wait at most; None: for ever.
+
+    Raises:
+        InvalidArgument: no number.
+    """
+    if timeout is None:
+        return None
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or isnan(timeout):
+        raise InvalidArgument(f"timeout is a number of seconds or None, not {timeout!r}")
+    return timeout
+
+
+def check_delay(delay: object, what: str = "delay") -> float:
     """Return a delay in seconds.
 
     Raises:
@@ -39,9 +88,9 @@ def check_delay(delay: object) -> float:
     try:
         seconds = parse_duration(delay)
     except ValueError as error:
-        raise InvalidJob(f"delay: {error}") from None
+        raise InvalidJob(f"{what}: {error}") from None
     if not seconds <= FARTHEST:
-        raise InvalidJob(f"delay: {delay!r} is more than a hundred years")
+        raise InvalidJob(f"{what}: {delay!r} is more than a hundred years")
     return seconds
 
 
@@ -70,6 +119,21 @@ def check_max_retries(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 1000:
         raise InvalidJob(f"max_retries is a whole number from 0 to 1000, not {value!r}")
     return value
+
+
+def check_key(key: object, what: str) -> str:
+    """Return an ordering key or a unique key.
+
+    Raises:
+        InvalidJob: empty, too long, or with characters that no store can keep.
+    """
+    if not isinstance(key, str) or not key:
+        raise InvalidJob(f"{what} is a text that is not empty, not {key!r}")
+    if len(key) > LONGEST_NAME:
+        raise InvalidJob(f"{what} has {len(key)} characters; the limit is {LONGEST_NAME}")
+    if key != storable(key) or "\0" in key:
+        raise InvalidJob(f"{what} cannot hold the character NUL or halves of characters: {key!r}")
+    return key
 
 
 def check_tags(tags: Sequence[str]) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from jobconsole.cli import exporting, reviewing
 from jobconsole.cli.failures import DONE
 from jobconsole.cli.job import DELETE, RESTORE, RETRY, add_list, list_jobs
 from jobconsole.cli.operating import Operation, add_operation, add_spread, operate
@@ -41,6 +42,8 @@ def add_arguments(parser: Parser) -> None:
     restore = add("restore", run_restore, "move jobs from the trash back into the DLQ")
     add_selection(restore)
     add_operation(restore, destructive=False)
+    reviewing.add_arguments(add("review", reviewing.run, "one dead job after another: retry, delete or skip it"))
+    exporting.add_arguments(add("export", exporting.run, "write dead jobs out as CSV or JSON Lines"))
     purge = add("purge", run_purge, "remove jobs in the trash for good")
     add_selection(purge)
     add_operation(purge, destructive=True)

@@ -8,6 +8,7 @@ import sys
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from jobconsole.cli.checking import PayloadCheck
 from jobconsole.cli.failures import DONE, UsageError, warn
 from jobconsole.cli.output import Output
 from jobconsole.cli.parsing import Parser, whole
@@ -41,8 +42,12 @@ def add_arguments(verb: Parser) -> None:
     verb.add_argument("--delay", metavar="T", help="due after this time, as in 5m")
     verb.add_argument("--at", metavar="TIME", help="due at this time with its zone, as in 2030-01-31T09:00:00+01:00")
     verb.add_argument("--tag", action="append", default=[], metavar="NAME", help="may be given several times")
+    verb.add_argument("--ordering-key", metavar="KEY", help="one at a time and in order with the jobs of this key")
+    verb.add_argument("--unique", metavar="KEY", help="no second one of this type while the first is unfinished")
+    verb.add_argument("--unique-for", metavar="T", help="with --unique: for this time, whatever becomes of the first")
     verb.add_argument("--max-retries", type=whole(0, 1000), metavar="N", help="further attempts after the first")
     verb.add_argument("--strict", action="store_true", help="refuse a type that no live worker announces")
+    verb.add_argument("--no-check", action="store_true", help="enqueue a payload that does not fit the type's schema")
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
@@ -74,7 +79,9 @@ async def _enqueue(
 ) -> int:
     if options.strict:
         await jobs.open()
-        await _check_type(jobs, options.type)
+        await _check_type(jobs, options.queue or "default", options.type)
+    if not options.no_check:
+        jobs.middleware(PayloadCheck(jobs.inspector))
     # Not opened before: what is wrong with the job is said even when no server answers.
     handle = await jobs.enqueue(
         options.type,
@@ -85,6 +92,9 @@ async def _enqueue(
         run_at=run_at,
         max_retries=options.max_retries,
         tags=options.tag,
+        ordering_key=options.ordering_key,
+        unique=options.unique,
+        unique_for=options.unique_for,
     )
     if output.as_json:
         output.json({"id": handle.id, "queue": handle.queue, "type": handle.type, "created": handle.created})
@@ -92,19 +102,23 @@ async def _enqueue(
         output.line(handle.id)
     # The job is in: its id must come out whatever becomes of the question below.
     output.flush()
-    if not options.strict and not await _announced(jobs, options.type):
-        warn(f"no live worker announces the type '{options.type}'; the job waits until one does")
+    if not handle.created:
+        warn("nothing was enqueued: this is the job that holds the unique key")
+        return DONE
+    if not options.strict and not await _announced(jobs, handle.queue, options.type):
+        nobody = f"no live worker of queue '{handle.queue}' announces the type '{options.type}'"
+        warn(f"{nobody}; the job waits until one does")
     return DONE
 
 
-async def _announced(jobs: JobQueue, type_: str) -> bool:
+async def _announced(jobs: JobQueue, queue: str, type_: str) -> bool:
     overview = await jobs.inspector.overview()
-    return any(type_ in worker.types for worker in overview.workers if not worker.lost)
+    return any(worker.runs(queue, type_) for worker in overview.workers)
 
 
-async def _check_type(jobs: JobQueue, type_: str) -> None:
-    if not await _announced(jobs, type_):
-        raise UsageError(f"no live worker announces the type '{type_}'; nothing was enqueued")
+async def _check_type(jobs: JobQueue, queue: str, type_: str) -> None:
+    if not await _announced(jobs, queue, type_):
+        raise UsageError(f"no live worker of queue '{queue}' announces the type '{type_}'; nothing was enqueued")
 
 
 def _payload(argument: str, limit: int) -> dict[str, Any]:

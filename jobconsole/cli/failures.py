@@ -5,7 +5,7 @@
 2    usage: an argument, a configuration, or a job that was refused for its content
 3    a server cannot be reached, or has no (or an older) schema
 4    the job or the queue does not exist
-5    refused: read-only, no --yes, or a schema that is newer than this program
+5    refused: read-only, no --yes, a queue at its limit, or a schema that is newer than this program
 130  interrupted
 """
 
@@ -89,6 +89,14 @@ def ask(question: str) -> str:
     return sys.stdin.readline().strip()
 
 
+def prompt(question: str) -> str | None:
+    """Ask the person at the terminal and return the answer; None when the input has ended."""
+    sys.stderr.write(_harmless(question))
+    sys.stderr.flush()
+    line = sys.stdin.readline()
+    return line.strip() if line else None
+
+
 def progress(message: str) -> None:
     """Write over the last line of a terminal; elsewhere nothing, where it would only fill a file."""
     if sys.stderr.isatty():
@@ -146,6 +154,7 @@ def _codes() -> tuple[tuple[type[BaseException], int], ...]:
         (errors.SchemaNewer, REFUSED),
         (errors.SchemaError, UNREACHABLE),
         (errors.ReadOnly, REFUSED),
+        (errors.QueueFull, REFUSED),
     )
 
 

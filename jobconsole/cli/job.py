@@ -13,16 +13,21 @@ from jobconsole.cli.output import Column, Output
 from jobconsole.cli.parsing import Parser, add_verbs, whole
 from jobconsole.cli.selection import add_filters, add_selection, canonical, check_queue, filter_of
 from jobconsole.cli.session import connected
-from jobconsole.cli.tables import job_body, moment, show_jobs
+from jobconsole.cli.tables import job_body, moment, show_jobs, show_log
+from queue_core.joblogs import LINES
 from queue_core.text import safe
 
 if TYPE_CHECKING:
     from queue_core.filters import Filter
+    from queue_core.inspection import LogPage
     from queue_core.job import Attempt, Job
     from queue_core.queue import JobQueue
 
 _LONGEST = 20_000
 """Characters of a payload, result or traceback that `show` prints; --json has all of it."""
+
+_LAST_LINES = 10
+"""Lines of its log that `show` prints; `logs` has all of it."""
 
 RETRY = Operation("retry", "retried", ("status:dead",))
 CANCEL = Operation("cancel", "cancelled", ("!status:completed", "!status:cancelled", "!status:dead"), destructive=True)
@@ -38,6 +43,11 @@ def add_arguments(parser: Parser) -> None:
     add_list(add("list", run_list, "list jobs, the newest change first"))
     show = add("show", run_show, "everything about one job, its failed attempts included")
     show.add_argument("id", metavar="ID")
+    logs = add("logs", run_logs, "the lines that a job's handlers wrote, the oldest first")
+    logs.add_argument("id", metavar="ID")
+    logs.add_argument(
+        "--limit", type=whole(1, LINES), default=LINES, metavar="N", help="the last N lines (default all)"
+    )
     enqueueing.add_arguments(add("enqueue", enqueueing.run, "put a job in; prints its id"))
     retry = add("retry", run_retry, "put dead jobs back to queued (completed ones by id or with --status completed)")
     add_selection(retry)
@@ -91,16 +101,33 @@ def run_show(options: argparse.Namespace, output: Output) -> int:
 
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
         job, attempts = await jobs.inspector.get(job_id), await jobs.inspector.attempts(job_id)
+        log = await jobs.inspector.logs(job_id, _LAST_LINES)
         if output.as_json:
-            output.json({"job": job_body(job, complete=True), "attempts": attempts})
+            lines = {"lines": log.entries, "dropped": log.dropped}
+            output.json({"job": job_body(job, complete=True), "attempts": attempts, "log": lines})
         else:
-            _show(output, job, attempts)
+            _show(output, job, attempts, log)
         return DONE
 
     return connected(options, output, run)
 
 
-def _show(output: Output, job: Job, attempts: list[Attempt]) -> None:
+def run_logs(options: argparse.Namespace, output: Output) -> int:
+    """Show a job's log."""
+    job_id = canonical(options.id)
+
+    async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
+        page = await jobs.inspector.logs(job_id, options.limit)
+        if output.as_json:
+            output.json({"lines": page.entries, "dropped": page.dropped})
+        else:
+            show_log(output, page)
+        return DONE
+
+    return connected(options, output, run)
+
+
+def _show(output: Output, job: Job, attempts: list[Attempt], log: LogPage) -> None:
     for name, value in _facts(job):
         if value not in (None, "", "-"):
             output.line(f"{name:<14}{safe(str(value), 500)}")
@@ -114,6 +141,10 @@ def _show(output: Output, job: Job, attempts: list[Attempt]) -> None:
         output.line()
         rows = [(one.number, one.kind, moment(one.finished_at), one.worker, one.message) for one in attempts]
         output.table(_ATTEMPTS, rows)
+    if log.entries:
+        output.line()
+        output.line("log, its last lines:" if len(log.entries) == _LAST_LINES else "log:")
+        show_log(output, log, indent="  ")
 
 
 def _facts(job: Job) -> list[tuple[str, object]]:
@@ -124,6 +155,8 @@ def _facts(job: Job) -> list[tuple[str, object]]:
         ("status", f"{job.status.value}{', in the trash' if job.trashed_at else ''}"),
         ("priority", job.priority),
         ("tags", ", ".join(job.tags)),
+        ("ordering key", job.ordering_key),
+        ("unique key", job.unique_key),
         ("retries", f"{job.retry_count} of {job.max_retries}"),
         ("crashes", job.crashes or None),
         ("progress", f"{job.progress}% {job.progress_message}".strip() if job.progress else None),

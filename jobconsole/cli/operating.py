@@ -15,6 +15,7 @@ from jobconsole.cli.parsing import Parser, duration
 from jobconsole.cli.selection import Selection, check_queue, selection_of
 from jobconsole.cli.session import connected
 from jobconsole.core.humanize import plural
+from queue_core.text import safe
 
 if TYPE_CHECKING:
     from jobconsole.core.operations import Plan, Report, Verb
@@ -41,8 +42,18 @@ class Operation:
 
 def add_operation(verb: Parser, destructive: bool) -> None:
     """Declare the options of a verb that changes many jobs."""
-    verb.add_argument("--dry-run", action="store_true", help="only say which jobs it would be")
+    verb.add_argument("--dry-run", action="store_true", help="only say what it would be")
     verb.add_argument("--yes", action="store_true", help="do not ask" if destructive else "accepted; it never asks")
+
+
+def rehearse(output: Output, verb: str, names: Sequence[str]) -> int:
+    """Say what a verb on things that have names would do."""
+    if output.as_json:
+        output.json({"dry_run": True, "verb": verb, "matched": len(names), "names": list(names)})
+        return DONE
+    for name in names:
+        output.line(f"would {verb} {safe(name, 200)}")
+    return DONE
 
 
 def add_spread(verb: Parser) -> None:

@@ -113,6 +113,11 @@ def width(text: str) -> int:
     return sum(_cells(char) for char in text)
 
 
+def cut(text: str, size: int) -> str:
+    """Return a harmless text in at most so many cells."""
+    return _fit(text, "left", size).rstrip() if width(text) > size else text
+
+
 def _cells(char: str) -> int:
     if unicodedata.combining(char):
         return 0

@@ -19,11 +19,15 @@ class Parser(argparse.ArgumentParser):
         super().__init__(*args, **{"allow_abbrev": False, **kwargs})
         self._module = module
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse, after the noun's module has declared its arguments."""
+    def declare(self) -> None:
+        """Have the noun's module declare its arguments, unless it has."""
         if self._module is not None:
             module, self._module = self._module, None
             import_module(module).add_arguments(self)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse, after the noun's module has declared its arguments."""
+        self.declare()
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
@@ -88,7 +92,7 @@ def add_verbs(parser: argparse.ArgumentParser) -> Callable[..., Parser]:
 
 def duration(text: str) -> float:
     """Return the seconds in 5, 500ms, 5m, 1h or 7d."""
-    from queue_core.settings import parse_duration
+    from queue_core.units import parse_duration
 
     try:
         return parse_duration(text)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from jobconsole.cli.failures import DONE
+from jobconsole.cli.operating import add_operation, rehearse
 from jobconsole.cli.output import Output
 from jobconsole.cli.parsing import Parser, add_verbs
 from jobconsole.cli.selection import check_queue
@@ -24,8 +25,10 @@ def add_arguments(parser: Parser) -> None:
     add("list", run_list, "list queues with their depth")
     pause = add("pause", run_pause, "let no worker claim from queues")
     pause.add_argument("names", nargs="+", metavar="QUEUE")
+    add_operation(pause, destructive=False)
     resume = add("resume", run_resume, "let workers claim from queues again")
     resume.add_argument("names", nargs="+", metavar="QUEUE")
+    add_operation(resume, destructive=False)
 
 
 def run_list(options: argparse.Namespace, output: Output) -> int:
@@ -50,7 +53,7 @@ def run_pause(options: argparse.Namespace, output: Output) -> int:
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
         return await _each(jobs, options, output, jobs.control.pause, "paused")
 
-    return connected(options, output, run, "queue pause")
+    return connected(options, output, run, "" if options.dry_run else "queue pause")
 
 
 def run_resume(options: argparse.Namespace, output: Output) -> int:
@@ -59,7 +62,7 @@ def run_resume(options: argparse.Namespace, output: Output) -> int:
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
         return await _each(jobs, options, output, jobs.control.resume, "resumed")
 
-    return connected(options, output, run, "queue resume")
+    return connected(options, output, run, "" if options.dry_run else "queue resume")
 
 
 async def _each(
@@ -68,6 +71,8 @@ async def _each(
     for name in options.names:
         # All names first: a mistyped one must not leave half of the work done.
         await check_queue(jobs, name)
+    if options.dry_run:
+        return rehearse(output, options.verb, list(dict.fromkeys(options.names)))
     changed = {name: await verb(name) for name in dict.fromkeys(options.names)}
     if output.as_json:
         output.json({"queues": [{"name": name, "state": past, "changed": new} for name, new in changed.items()]})

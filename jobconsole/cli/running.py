@@ -11,7 +11,7 @@ from jobconsole.cli.output import Output
 from jobconsole.cli.parsing import Parser, duration, positive, whole
 from jobconsole.cli.session import settings_of
 from queue_core.errors import ReadOnly
-from queue_core.settings import parse_size
+from queue_core.units import parse_size
 
 _VARIABLES = {
     "context": "JOBCONSOLE_CONTEXT",

@@ -8,10 +8,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from jobconsole.cli.output import Column, Output
-from jobconsole.core.humanize import age, exact, seconds_between
-from queue_core.inspection import QueueInfo, SignatureInfo, WorkerInfo
+from jobconsole.core.humanize import age, exact, plural, seconds_between
+from queue_core.inspection import LogPage, QueueInfo, SignatureInfo, WorkerInfo
 from queue_core.job import Job
+from queue_core.joblogs import LINE_BYTES
 from queue_core.priorities import BANDS, band
+from queue_core.text import safe
 
 _HEAVY = frozenset({"traceback", "payload_text"})
 
@@ -80,6 +82,17 @@ def job_body(job: Job, complete: bool = False) -> dict[str, Any]:
     return {field.name: getattr(job, field.name) for field in dataclasses.fields(job) if field.name not in left_out}
 
 
+def show_log(output: Output, page: LogPage, indent: str = "") -> None:
+    """Write the lines of a job's log with their times; those that go on over several lines are indented."""
+    if page.dropped:
+        output.line(f"{indent}({plural(page.dropped, 'earlier line')} not kept)")
+    for entry in page.entries:
+        first, *more = safe(entry.text, 2 * LINE_BYTES, newlines=True).rstrip("\n").split("\n")
+        output.line(f"{indent}{moment(entry.at)}  {first}".rstrip())
+        for line in more:
+            output.line(f"{indent}{'':20}  {line}".rstrip())
+
+
 def show_groups(output: Output, groups: Iterable[SignatureInfo]) -> None:
     """Write error signatures as a table."""
     output.table(
@@ -112,7 +125,7 @@ def _queue_row(queue: QueueInfo, now: datetime) -> tuple[object, ...]:
         *(exact(depth[name]) for name in BANDS),
         exact(queue.scheduled),
         exact(queue.retrying),
-        exact(queue.running),
+        exact(queue.begun),
         exact(queue.dead),
         age(seconds_between(queue.oldest, now)),
     )
@@ -155,7 +168,7 @@ def show_workers(output: Output, workers: Iterable[WorkerInfo]) -> None:
                 age(worker.heartbeat_age),
                 worker.version,
                 ", ".join(worker.queues),
-                ", ".join(worker.types),
+                "every type" if worker.types is None else ", ".join(worker.types),
             )
             for worker in workers
         ),

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import TYPE_CHECKING
 
 from jobconsole.cli.failures import UsageError
 from jobconsole.cli.output import Output
 from jobconsole.cli.parsing import Parser, add_globals
 from jobconsole.cli.session import queue_of, settings_of
+
+if TYPE_CHECKING:
+    from jobconsole.core.links import Link
 
 
 def add_arguments(parser: Parser) -> None:
@@ -24,11 +28,23 @@ def run(options: argparse.Namespace, output: Output) -> int:
         UsageError: there is no terminal.
         ConfigurationError: no servers are configured.
     """
+    return show(options, None)
+
+
+def show(options: argparse.Namespace, link: Link | None) -> int:
+    """Open the console, at the place of a link where there is one.
+
+    Raises:
+        UsageError: there is no terminal.
+        ConfigurationError: no servers are configured.
+    """
     settings = settings_of(options)
     queue_of(settings)
     # Without a terminal, Textual would write escape sequences into a file and say that all is well.
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("the console needs a terminal; 'jobconsole dlq groups' and 'jobconsole job list' do not")
+    from jobconsole.core.context import Surroundings
     from jobconsole.tui.app import run_console
 
-    return int(run_console(settings.jobs, read_only=settings.read_only, context=settings.word or None))
+    context = Surroundings(settings.context or "", settings.word, settings.colour or "")
+    return int(run_console(settings.jobs, read_only=settings.read_only, context=context, link=link))

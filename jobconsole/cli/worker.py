@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from jobconsole.cli import running
 from jobconsole.cli.failures import DONE, Missing
-from jobconsole.cli.operating import check_terminal, confirm
+from jobconsole.cli.operating import add_operation, check_terminal, confirm, rehearse
 from jobconsole.cli.output import Output
 from jobconsole.cli.parsing import Parser, add_verbs
 from jobconsole.cli.session import connected
@@ -29,13 +29,12 @@ def add_arguments(parser: Parser) -> None:
     running.add_arguments(add("run", running.run, "run workers until SIGTERM, which lets them finish their jobs"))
     _add_order(add("quiet", run_quiet, "let workers finish their jobs and claim no others"))
     _add_order(add("resume", run_resume, "let quiet workers claim again"))
-    stop = add("stop", run_stop, "let workers finish their jobs and end")
-    _add_order(stop)
-    stop.add_argument("--yes", action="store_true", help="do not ask")
+    _add_order(add("stop", run_stop, "let workers finish their jobs and end"), destructive=True)
 
 
-def _add_order(verb: Parser) -> None:
+def _add_order(verb: Parser, destructive: bool = False) -> None:
     verb.add_argument("ids", nargs="+", metavar="WORKER", help="as 'worker list' names them")
+    add_operation(verb, destructive)
 
 
 def run_list(options: argparse.Namespace, output: Output) -> int:
@@ -68,13 +67,16 @@ def run_stop(options: argparse.Namespace, output: Output) -> int:
 
 
 def _order(options: argparse.Namespace, output: Output, order: Order) -> int:
-    if order == "stop" and not options.yes:
+    asks = order == "stop" and not (options.yes or options.dry_run)
+    if asks:
         check_terminal("stop workers")
 
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
         ids = tuple(dict.fromkeys(options.ids))
         await _check(jobs, ids)
-        if order == "stop" and not options.yes:
+        if options.dry_run:
+            return rehearse(output, order, ids)
+        if asks:
             confirm(f"stop {plural(len(ids), 'worker')}")
         for worker in ids:
             await jobs.control.command(worker, order)
@@ -84,7 +86,7 @@ def _order(options: argparse.Namespace, output: Output, order: Order) -> int:
             output.line(f"{order}: {plural(len(ids), 'worker')} will hear of it with the next heartbeat")
         return DONE
 
-    return connected(options, output, run, f"worker {order}")
+    return connected(options, output, run, "" if options.dry_run else f"worker {order}")
 
 
 async def _check(jobs: JobQueue, ids: Sequence[str]) -> None:

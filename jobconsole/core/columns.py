@@ -11,9 +11,11 @@ from typing import Generic, TypeVar
 from jobconsole.core import humanize
 from jobconsole.core.board import FREE
 from jobconsole.core.glyphs import Glyphs
+from jobconsole.core.latency import TypeLine
 from jobconsole.core.rows import JobLine, QueueLine
 from jobconsole.core.running import RunningJob
 from jobconsole.core.series import spark
+from jobconsole.core.tail import EventLine
 from queue_core.inspection import SignatureInfo, WorkerInfo
 from queue_core.states import Status
 
@@ -48,6 +50,16 @@ OUTCOMES = {
     "cancelled": (Status.CANCELLED, "cancelled"),
     "released": (Status.QUEUED, "released"),
     "gone": (Status.QUEUED, "gone"),
+}
+
+
+EVENT_STATES = {
+    "created": Status.QUEUED,
+    "claimed": Status.RUNNING,
+    "progress": Status.RUNNING,
+    "failed": Status.RETRYING,
+    "retried": Status.QUEUED,
+    **{name: status for name, (status, _) in OUTCOMES.items()},
 }
 
 
@@ -134,14 +146,16 @@ def _trend(info: SignatureInfo, moment: Moment) -> Spans:
     return ((spark(info.trend, TREND, moment.glyphs.levels[:-1]), "accent"),)
 
 
-SIGNATURES: tuple[Column[SignatureInfo], ...] = (
-    Column("COUNT", 6, lambda info, moment: number(info.count, tone="strong"), right=True),
-    Column("15m", 6, _grown, right=True),
-    Column("TREND", TREND, _trend, need=4),
-    Column("LAST", 4, lambda info, moment: _age(info.last_seen, moment), right=True, need=2),
-    Column("TYPE", 13, _types, need=3),
-    Column("ERROR SIGNATURE", 20, _title, flex=True),
-)
+def signature_columns(window: str) -> tuple[Column[SignatureInfo], ...]:
+    """Return the columns of error signatures; `window` is the time over which growth is counted, such as 15m."""
+    return (
+        Column("COUNT", 6, lambda info, moment: number(info.count, tone="strong"), right=True),
+        Column(window, 6, _grown, right=True),
+        Column("TREND", TREND, _trend, need=4),
+        Column("LAST", 4, lambda info, moment: _age(info.last_seen, moment), right=True, need=2),
+        Column("TYPE", 13, _types, need=3),
+        Column("ERROR SIGNATURE", 20, _title, flex=True),
+    )
 
 
 def _tries(job: JobLine, moment: Moment) -> Spans:
@@ -261,6 +275,50 @@ QUEUES: tuple[Column[QueueLine], ...] = (
     Column("RUN", 5, lambda queue, moment: number(queue.running, 5, "accent"), right=True),
     Column("DEAD", 6, lambda queue, moment: number(queue.dead, 6, "bad"), right=True),
     Column("OLDEST", 6, _oldest, right=True, need=1),
+)
+
+
+def _happened(line: EventLine, moment: Moment) -> Spans:
+    status = EVENT_STATES.get(line.event)
+    glyph = moment.glyphs.states[status] if status else " "
+    return ((f"{glyph} {line.event}", STATE_TONES[status] if status else "muted"),)
+
+
+def _event_time(line: EventLine, moment: Moment) -> Spans:
+    return ((datetime.fromtimestamp(line.at, UTC).strftime("%H:%M:%S.%f")[:-3], "muted"),)
+
+
+def _event_id(line: EventLine, moment: Moment) -> Spans:
+    short = f"{line.id[:8]}{moment.glyphs.ellipsis}{line.id[-4:]}" if len(line.id) > 13 else line.id
+    return ((short, "faint"),)
+
+
+EVENTS: tuple[Column[EventLine], ...] = (
+    Column("TIME", 12, _event_time),
+    Column("EVENT", 11, _happened),
+    Column("TYPE", 16, lambda line, moment: ((line.type, "text"),)),
+    Column("QUEUE", 10, lambda line, moment: ((line.queue, "muted"),), need=2),
+    Column("DETAILS", 12, lambda line, moment: ((line.details, "text"),), flex=True),
+    Column("ID", 13, _event_id, need=3),
+)
+
+
+def _took(seconds: float | None, moment: Moment) -> Spans:
+    return ((humanize.duration(seconds) or "-", "text"),)
+
+
+def _ratio(line: TypeLine, moment: Moment) -> Spans:
+    tone = "faint" if not line.failed else "bad" if line.ratio >= 0.2 else "warn"
+    return ((f"{line.ratio * 100:.1f}%", tone),)
+
+
+TYPES: tuple[Column[TypeLine], ...] = (
+    Column("TYPE", 14, lambda line, moment: ((line.type, "strong"),), flex=True),
+    Column("ENDED", 6, lambda line, moment: number(line.ended), right=True, need=1),
+    Column("FAIL", 6, _ratio, right=True),
+    Column("P50", 6, lambda line, moment: _took(line.p50, moment), right=True),
+    Column("P95", 6, lambda line, moment: _took(line.p95, moment), right=True),
+    Column("P99", 6, lambda line, moment: _took(line.p99, moment), right=True),
 )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from queue_core.dispatch import DispatchUnavailable
 from queue_core.errors import QueueCoreError, StoreUnavailable
@@ -36,10 +36,14 @@ class Server:
     error: str = ""
 
 
+Source: TypeAlias = "JobQueue | Callable[[], JobQueue]"
+"""A queue, or what makes one."""
+
+
 class Connection:
     """A JobQueue that may not be reachable yet, or for the moment."""
 
-    def __init__(self, source: JobQueue | Callable[[], JobQueue]) -> None:
+    def __init__(self, source: Source) -> None:
         """`source`: a queue, or what makes one; making it is put off until `open`, since it imports the drivers."""
         self._source = source
         self._jobs: JobQueue | None = None

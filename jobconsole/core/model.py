@@ -6,10 +6,12 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from jobconsole.core.latency import Latency
 from jobconsole.core.rates import Rates
 from jobconsole.core.running import RunningJobs
 from jobconsole.core.series import Ring
 from jobconsole.core.snapshot import Snapshot
+from jobconsole.core.tail import Tail
 from queue_core.events import EventBatch
 
 RATE_WINDOW = 5
@@ -28,6 +30,8 @@ class Model:
         self.snapshot: Snapshot | None = None
         self.rates = Rates()
         self.events = Ring()
+        self.tail = Tail()
+        self.latency = Latency()
         # events may have been lost since the last snapshot
         self.gap = False
         # something happened that the last snapshot does not show
@@ -53,6 +57,7 @@ class Model:
             return
         at = self._offset + steady
         self.events.add(steady, len(batch.events))
+        self.tail.add(batch)
         rates, running = self.rates, self.running
         for event in batch.events:
             name = event.event

@@ -13,6 +13,8 @@ from queue_core.inspection import Changed, Inspector
 from queue_core.states import FINAL, Status
 
 Verb = Literal["retry", "delete", "restore", "cancel", "purge"]
+Choice = Verb | Literal["export"]
+"""What jobs can be chosen for."""
 
 FREEZE_LIMIT = 1_000_000
 """Ids that one operation takes at most; the plan says when there are more."""
@@ -38,6 +40,8 @@ class Target:
     keys: tuple[str, ...] = ()
     # label and value of what a person wants to know before going on
     facts: tuple[tuple[str, str], ...] = ()
+    # the error signatures that it is all of
+    signatures: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,8 @@ class Plan:
     keys: tuple[str, ...] = ()
     # seconds over which retried jobs become due
     spread: float = 0.0
+    # the error signatures that it is all of
+    signatures: tuple[str, ...] = ()
 
     def with_spread(self, seconds: float) -> Plan:
         """Return the plan with another pace."""
@@ -114,7 +120,8 @@ async def plan(inspector: Inspector, verb: Verb, target: Target) -> Plan:
         found.update(dict.fromkeys(await inspector.ids(where, FREEZE_LIMIT + 1)))
     capped = len(found) > FREEZE_LIMIT
     ids = tuple(found)[:FREEZE_LIMIT]
-    return Plan(verb, target.label, ids, capped, target.keys, default_spread(len(ids)) if verb == "retry" else 0.0)
+    spread = default_spread(len(ids)) if verb == "retry" else 0.0
+    return Plan(verb, target.label, ids, capped, target.keys, spread, target.signatures)
 
 
 async def apply(control: Control, plan: Plan, progress: Callable[[Report], None] = lambda report: None) -> Report:

@@ -106,6 +106,7 @@ class QueueLine:
     low: int
     scheduled: int
     retrying: int
+    # begun; those that wait in a worker for a slot are left out
     running: int
     dead: int
     oldest: datetime | None
@@ -135,7 +136,7 @@ def queue_line(info: QueueInfo) -> QueueLine:
         low=bands["low"],
         scheduled=info.scheduled,
         retrying=info.retrying,
-        running=info.running,
+        running=info.begun,
         dead=info.dead,
         oldest=info.oldest,
     )

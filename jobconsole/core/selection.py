@@ -27,6 +27,8 @@ class Selection(Generic[T]):
     marks: dict[str, T] = field(default_factory=dict)
     # everything that matches is marked, also what is not loaded
     everything: bool = False
+    # the row that was marked last: where a range begins
+    marked_last: str | None = None
     # rows that came in above what is shown since the cursor was last moved
     above: int = 0
     _leaving: set[str] = field(default_factory=set)
@@ -97,11 +99,23 @@ class Selection(Generic[T]):
         key = self.key_of(row)
         if self.marks.pop(key, None) is None:
             self.marks[key] = row
+        self.marked_last = key
+
+    def mark_range(self) -> None:
+        """Mark every row from the one that was marked last to the one under the cursor."""
+        row = self.row
+        if row is None:
+            return
+        start = self.places.get(self.marked_last or "", self.place)
+        for place in range(min(start, self.place), max(start, self.place) + 1):
+            self.marks[self.key_of(self.rows[place])] = self.rows[place]
+        self.marked_last = self.key_of(row)
 
     def clear_marks(self) -> None:
         """Unmark everything."""
         self.marks.clear()
         self.everything = False
+        self.marked_last = None
 
     def is_marked(self, key: str) -> bool:
         """Return whether a row is marked."""

@@ -75,7 +75,7 @@ def _lease(text: str) -> float:
 
 
 def _duration(text: str, least: float) -> float:
-    from queue_core.settings import parse_duration
+    from queue_core.units import parse_duration
 
     try:
         seconds = parse_duration(text)

@@ -15,7 +15,8 @@ class MetricSpec(NamedTuple):
 
 TABLE: dict[str, MetricSpec] = {
     "queue_size": MetricSpec("gauge", ("queue",), "Jobs waiting: queued, scheduled and retrying."),
-    "queue_processing": MetricSpec("gauge", ("queue",), "Jobs running."),
+    "queue_processing": MetricSpec("gauge", ("queue",), "Jobs running: their handlers were started."),
+    "queue_claimed_ahead": MetricSpec("gauge", ("queue",), "Jobs that wait in a worker for a slot."),
     "queue_processed_total": MetricSpec("counter", ("queue",), "Jobs completed."),
     "queue_failed_total": MetricSpec("counter", ("queue",), "Jobs that went to the DLQ."),
     "queue_executions_total": MetricSpec(

@@ -31,7 +31,7 @@ class TypeNames:
         counts: Counter[str] = Counter()
         for tally in tallies:
             counts[tally.type] += tally.count
-        announced = {name for worker in workers for name in worker.types}
+        announced = {name for worker in workers for name in worker.types or ()}
         names = sorted(counts.keys() | announced, key=lambda name: (name not in announced, -counts[name], name))
         for name in names:
             if name not in self._chosen and self._may(name):

@@ -18,20 +18,22 @@ from textual.binding import BindingType
 from textual.screen import Screen
 
 from jobconsole.core.connection import Connection
+from jobconsole.core.context import Surroundings
+from jobconsole.core.links import Link
 from jobconsole.tui.background import spawn
 from jobconsole.tui.bindings import ACTIONS, BY_ID, bindings, refusal
 from jobconsole.tui.modes import FIRST, MODES
 from jobconsole.tui.screens.commands import Commands
 from jobconsole.tui.screens.help import HelpScreen, keys_of
-from jobconsole.tui.services import Services
 from jobconsole.tui.themes import SCHEMES
+from jobconsole.tui.travel import Travel
 from queue_core.errors import QueueCoreError
 
 if TYPE_CHECKING:
     from queue_core.settings import JobsSettings
 
 
-class ConsoleApp(Services, inherit_bindings=False):
+class ConsoleApp(Travel, inherit_bindings=False):
     """The console over a queue, which may be unreachable at first and at any time."""
 
     CSS_PATH: ClassVar[list[str | PurePath]] = [
@@ -39,6 +41,7 @@ class ConsoleApp(Services, inherit_bindings=False):
         "styles/triage.tcss",
         "styles/live.tcss",
         "styles/jobs.tcss",
+        "styles/events.tcss",
         "styles/sheets.tcss",
     ]
     BINDINGS: ClassVar[list[BindingType]] = list(bindings())
@@ -138,6 +141,10 @@ class ConsoleApp(Services, inherit_bindings=False):
         """Go to Jobs."""
         self.switch_mode("jobs")
 
+    def do_view_events(self) -> None:
+        """Go to Events."""
+        self.switch_mode("events")
+
     def do_palette(self) -> None:
         """Find an action by its name."""
         if not isinstance(self.screen, Commands):
@@ -163,7 +170,9 @@ class ConsoleApp(Services, inherit_bindings=False):
         self.exit(0)
 
 
-def run_console(settings: JobsSettings, *, read_only: bool = False, context: str | None = None) -> int:
+def run_console(
+    settings: JobsSettings, *, read_only: bool = False, context: Surroundings | None = None, link: Link | None = None
+) -> int:
     """Run the console in this terminal and return its exit code: 0, or 2 without a terminal.
 
     The first picture is drawn at once; the servers are reached afterwards, and again whenever they are lost.
@@ -179,5 +188,6 @@ def run_console(settings: JobsSettings, *, read_only: bool = False, context: str
     # What drivers log would be written over the screen, and after it.
     logging.getLogger().addHandler(logging.NullHandler())
     app = ConsoleApp(Connection(lambda: JobQueue.from_settings(settings)), read_only=read_only, context=context)
+    app.link = link
     code = app.run()
     return app.return_code or code or 0

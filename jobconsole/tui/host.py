@@ -9,9 +9,10 @@ from textual.dom import DOMNode
 if TYPE_CHECKING:
     from jobconsole.core.columns import Moment
     from jobconsole.core.connection import Connection
+    from jobconsole.core.context import Surroundings
     from jobconsole.core.glyphs import Glyphs
     from jobconsole.core.model import Model
-    from jobconsole.core.operations import Plan
+    from jobconsole.core.operations import Plan, Target
     from jobconsole.tui.bindings import Standing
     from jobconsole.tui.operator import Operator
     from jobconsole.tui.refresher import Refresher
@@ -28,8 +29,8 @@ class Host(Protocol):
     refresher: Refresher
     operator: Operator
     glyphs: Glyphs
-    # the word of the chosen context, such as prod
-    context: str | None
+    # where the jobs are that are shown
+    context: Surroundings
     # the picture is held still
     frozen: bool
     # when an action was last performed, by this process's steady clock
@@ -71,6 +72,10 @@ class Host(Protocol):
 
     def carry_out(self, plan: Plan | None) -> None:
         """Carry a plan out that a sheet gave back."""
+        ...
+
+    def export(self, target: Target) -> None:
+        """Write jobs into a file, once it was said as what."""
         ...
 
     def open_jobs(self, where: Filter, text: str) -> None:

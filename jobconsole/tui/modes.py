@@ -6,10 +6,16 @@ from collections.abc import Callable
 
 from textual.screen import Screen
 
+from jobconsole.tui.screens.events import EventsView
 from jobconsole.tui.screens.jobs import JobsView
 from jobconsole.tui.screens.live import LiveView
 from jobconsole.tui.screens.triage import TriageView
 
 FIRST = "triage"
 
-MODES: dict[str, str | Callable[[], Screen[None]]] = {FIRST: TriageView, "live": LiveView, "jobs": JobsView}
+MODES: dict[str, str | Callable[[], Screen[None]]] = {
+    FIRST: TriageView,
+    "live": LiveView,
+    "jobs": JobsView,
+    "events": EventsView,
+}

@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from textual.message import Message
 
@@ -14,6 +15,8 @@ from jobconsole.core.connection import Connection
 from jobconsole.core.operations import Plan, Report, Target, Verb
 from jobconsole.tui.messages import Finished, Planned, Progressed
 from queue_core.errors import QueueCoreError, ReadOnly, StoreUnavailable
+
+Order = Literal["quiet", "resume", "stop"]
 
 REMEMBERED = 50
 """Operations that can be taken back."""
@@ -109,6 +112,18 @@ class Operator:
         sentence = await self._set_paused(queue, not paused)
         self._undo.append(Paused(queue, not paused))
         return sentence
+
+    async def order(self, worker: str, label: str, order: Order) -> str:
+        """Give a worker an order; returns a sentence.
+
+        Raises:
+            ReadOnly, StoreUnavailable: nothing was changed.
+        """
+        if self.read_only:
+            raise ReadOnly(order)
+        done = await self._connection.jobs.control.command(worker, order)
+        words = {"quiet": "claims no more jobs", "resume": "claims jobs again", "stop": "finishes its jobs and ends"}
+        return f"{label} {words[order]} from its next heartbeat on" if done else f"{label} is gone"
 
     async def _set_paused(self, queue: str, pause: bool) -> str:
         control = self._connection.jobs.control

@@ -13,11 +13,12 @@ from textual.message import Message
 from jobconsole.core.connection import Connection
 from jobconsole.core.listing import Window
 from jobconsole.core.model import Model
+from jobconsole.core.retries import RetryBook
 from jobconsole.core.snapshot import Wanted, read_snapshot
 from jobconsole.tui.messages import Adopted, Flush, ServersChanged
 from queue_core.errors import StoreUnavailable
 from queue_core.filters import Filter
-from queue_core.inspection import Inspector
+from queue_core.inspection import Inspector, LogPage
 from queue_core.job import Attempt, Job
 
 T = TypeVar("T")
@@ -30,6 +31,10 @@ RESYNC_SECONDS = 1.0
 """At least between two snapshots; a slow one makes the pause longer."""
 COMPARE_SECONDS = 5.0
 """A snapshot is read after this time even when no event said that anything happened."""
+COUNT_SECONDS = 10.0
+"""Between two reads of the exact totals by type."""
+LOG_LINES = 200
+"""Lines of a job's log that are shown; the command line has all of them."""
 READ_LIMIT_SECONDS = 15.0
 """A read that takes longer than this is given up."""
 
@@ -43,13 +48,14 @@ class Refresher:
         self.wanted = Wanted()
         # what went wrong in a loop, for the help screen; never ends the application
         self.problem = ""
+        self.retries = RetryBook()
         self._tell = tell
         self._kick = asyncio.Event()
         self._usable = asyncio.Event()
 
     async def run(self) -> None:
         """Run until cancelled."""
-        loops = (self._watch_servers, self._follow_events, self._resync, self._flush)
+        loops = (self._watch_servers, self._follow_events, self._resync, self._count, self._flush)
         async with asyncio.TaskGroup() as group:
             for loop in loops:
                 group.create_task(self._supervise(loop), name=loop.__name__)
@@ -64,6 +70,11 @@ class Refresher:
         if where != self.wanted.where:
             self.wanted = replace(self.wanted, where=where)
             self.resync()
+
+    def look_back(self, seconds: float) -> None:
+        """Count the growth of signatures over another time."""
+        self.wanted = replace(self.wanted, window=seconds)
+        self.resync()
 
     async def more(self, window: Window) -> None:
         """Read the next page of a window.
@@ -89,6 +100,22 @@ class Refresher:
         """
         job = await self._read(lambda inspector: inspector.get(job_id))
         return job, await self._read(lambda inspector: inspector.attempts(job_id))
+
+    async def outcome(self, signature: str) -> str:
+        """Say what became of the last retry of a signature by this console; "" when there was none.
+
+        Raises:
+            StoreUnavailable: the store did not answer in time.
+        """
+        return await self._read(lambda inspector: self.retries.outcome(inspector, signature, self.model.now))
+
+    async def log(self, job_id: str) -> LogPage:
+        """Read the last lines of a job's log.
+
+        Raises:
+            JobNotFound, StoreUnavailable: there is no such job, or the store did not answer in time.
+        """
+        return await self._read(lambda inspector: inspector.logs(job_id, LOG_LINES))
 
     async def _read(self, read: Callable[[Inspector], Awaitable[T]]) -> T:
         if not self.connection.usable:
@@ -149,6 +176,13 @@ class Refresher:
                 pause = max(RESYNC_SECONDS, 3 * (time.monotonic() - began))
             await self._wait_kick(pause)
 
+    async def _count(self) -> None:
+        """Read the exact totals from time to time."""
+        while True:
+            await self._usable.wait()
+            self.model.latency.look(await self._read(lambda inspector: inspector.tallies()), time.monotonic())
+            await asyncio.sleep(COUNT_SECONDS)
+
     def _due(self) -> bool:
         age, delivery = self.model.age, self.connection.delivery
         deaf = delivery is not None and delivery.state == "lost"
@@ -161,7 +195,7 @@ class Refresher:
         kick = asyncio.ensure_future(self._kick.wait())
         try:
             await asyncio.wait({read, kick}, return_when=asyncio.FIRST_COMPLETED)
-            if not read.done() and self.wanted.where == wanted.where:
+            if not read.done() and self.wanted == wanted:
                 await asyncio.wait({read})
             if read.done():
                 self.model.adopt(await read)

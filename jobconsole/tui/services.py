@@ -6,13 +6,13 @@ import asyncio
 import sys
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from textual.app import App
 from textual.message import Message
 
 from jobconsole.core.columns import Moment
-from jobconsole.core.connection import Connection
+from jobconsole.core.connection import Connection, Source
+from jobconsole.core.context import Surroundings
 from jobconsole.core.glyphs import glyphs_for
 from jobconsole.core.model import Model
 from jobconsole.core.operations import Plan
@@ -26,25 +26,22 @@ from jobconsole.tui.themes import NIGHT, SCHEMES, Palette, textual_theme
 from queue_core.filters import Filter
 from queue_core.inspection import SignatureInfo
 
-if TYPE_CHECKING:
-    from queue_core import JobQueue
-
 
 class Services(App[int], inherit_bindings=False):
     """The application without its keys; see `jobconsole.tui.host.Host`."""
 
     def __init__(
         self,
-        jobs: JobQueue | Connection,
+        source: Source | Connection,
         *,
         read_only: bool = False,
-        context: str | None = None,
+        context: Surroundings | str | None = None,
         hints: Sequence[Hint | str] = (),
     ) -> None:
         """`hints`: how to repair what fails, shown in the help and with the signatures that they are about."""
         super().__init__()
-        self.connection = jobs if isinstance(jobs, Connection) else Connection(jobs)
-        self.context = context
+        self.connection = source if isinstance(source, Connection) else Connection(source)
+        self.context = Surroundings.of(context)
         self.hints = [Hint.parse(hint) if isinstance(hint, str) else hint for hint in hints]
         self.glyphs = glyphs_for(sys.__stdout__.encoding if sys.__stdout__ else None)
         self.model = Model()
@@ -98,11 +95,6 @@ class Services(App[int], inherit_bindings=False):
     def standing(self, small: bool) -> Standing:
         """Return what decides which actions are possible now."""
         return Standing(self.operator.unchangeable, "the window is too small" if small else "")
-
-    def copy(self, text: str) -> None:
-        """Copy a text to the clipboard of the terminal (OSC 52)."""
-        self.copy_to_clipboard(text)
-        self.say(f"copied {text}")
 
     def say(self, text: str, tone: str = "text") -> None:
         """Show a sentence in the line above the keys."""

@@ -8,13 +8,16 @@ from typing import Any
 import hiredis
 import redis
 from redis.asyncio import Connection, Redis, SSLConnection, UnixDomainSocketConnection
-from redis.asyncio.connection import AbstractConnection, ConnectionPool
+from redis.asyncio.connection import AbstractConnection, BlockingConnectionPool, ConnectionPool
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.retry import Retry as BlockingRetry
 
 from queue_core.errors import ConfigurationError
 from queue_core.settings import RedisSettings
+
+CONNECTIONS = 64
+"""The most connections of one client for short commands."""
 
 
 class _WholeCommands(AbstractConnection):
@@ -57,17 +60,22 @@ _CONNECTIONS: dict[type[AbstractConnection], type[AbstractConnection]] = {
 }
 
 
-def make_client(settings: RedisSettings) -> Redis:
+def make_client(settings: RedisSettings, held: bool = False) -> Redis:
     """Return a client that waits for answers without a limit: whoever calls sets one.
+
+    Calls beyond its connections wait for one. With `held`, callers keep theirs for long, and there is one for each.
 
     The library's own limit on sending loses cancellations under Python 3.11, whose `wait_for` swallows them.
 
     Raises:
         ConfigurationError: no URL is set.
     """
-    pool: ConnectionPool = ConnectionPool.from_url(
-        _url(settings), retry=Retry(NoBackoff(), 0), max_connections=64, socket_timeout=None, **_options(settings)
-    )
+    options = {"retry": Retry(NoBackoff(), 0), "socket_timeout": None, **_options(settings)}
+    pool: ConnectionPool
+    if held:
+        pool = ConnectionPool.from_url(_url(settings), max_connections=1 << 31, **options)
+    else:
+        pool = BlockingConnectionPool.from_url(_url(settings), max_connections=CONNECTIONS, timeout=None, **options)
     pool.connection_class = _CONNECTIONS[pool.connection_class]
     return Redis(connection_pool=pool)
 

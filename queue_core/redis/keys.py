@@ -18,7 +18,11 @@ The store of mode `redis`; all its times are microseconds since the epoch by the
 |---|---|---|
 | `P job:<id>` | HASH | the fields of queue_core.job.Job, without those that stand in the key, and without empty ones |
 | `P attempts:<id>` | LIST | failed attempts, the last 50 |
-| `P pending` | ZSET id → rank | queued jobs |
+| `P log:<id>` | LIST | lines that its handlers wrote, the last 1,000 |
+| `P pending` | ZSET id → rank | queued jobs that are ready |
+| `P blocked` | ZSET id → due | queued jobs that wait for their ordering key |
+| `P gates` | ZSET ordering key, id | jobs that their ordering keys let through |
+| `P turns` | ZSET ordering key, arrival, rank, id | those in `blocked`, in the order of their turns |
 | `P scheduled`, `P retrying` | ZSET id → due | waiting for their time |
 | `P running` | ZSET id → time | running jobs by the end of their lease |
 | `P unfinished` | ZSET id → time | all of these by their last change |
@@ -26,6 +30,12 @@ The store of mode `redis`; all its times are microseconds since the epoch by the
 | `P dlq`, `P trash` | ZSET id → time | by their death, by their deletion |
 | `P by_type:<type>` | SET | ids of all jobs of a type |
 | `P types` | HASH type → n | waiting jobs |
+| `P depths` | HASH priority → n | queued jobs (`q5`); scheduled and retrying ones (`d5`) |
+| `P unique` | HASH unique key → id | who holds it, if it is unfinished or has an entry in: |
+| `P unique_ends` | ZSET unique key → time | until when it is held, whatever became of the job |
+| `P rate` | HASH | tokens of the queue's rate, and of which time |
+| `P arrival` | string | the last arrival, where jobs age |
+| `P admitted` | string | answer to the last question whether there was room; expires |
 | `P cancelling` | HASH id → worker | running jobs that somebody asked to cancel |
 | `P causes` | HASH id → signature, type | dead jobs |
 | `P signatures`, `P seen` | HASH, ZSET signature → time | first seen and title; last seen; 10,000 at most |
@@ -33,9 +43,14 @@ The store of mode `redis`; all its times are microseconds since the epoch by the
 | `P minutes` | ZSET minute, outcome → minute and n | totals of the last two days |
 | `P tallies` | HASH | totals by outcome and type since the store was made |
 | `P paused` | string | there while the queue is paused |
+| `P schedule:<name>` | HASH | the fields of a schedule, its next and its last tick |
+| `P ticks` | ZSET schedule → time | next ticks of the schedules that are not paused |
+| `P passed:<schedule>` | ZSET time, job → time | ticks that have passed |
 | `P seq`, `P token` | string | the last order of arrival, the time of the last lease token |
 | `<prefix>queues` | SET | names of all queues |
 | `<prefix>workers` | HASH worker → entry | goes a day after the last heartbeat |
+| `<prefix>announced` | HASH type → time, JSON Schema | what workers announced of types |
+| `<prefix>schedules` | HASH schedule → queue | where each schedule stands |
 | `<prefix>leaders` | HASH duty → time, worker | who leads until when |
 | `<prefix>schema` | string | version of all this |
 """
@@ -54,6 +69,8 @@ class Keys:
         self.queues = f"{prefix}queues"
         self.workers = f"{prefix}workers"
         self.leaders = f"{prefix}leaders"
+        self.announced = f"{prefix}announced"
+        self.schedules = f"{prefix}schedules"
         self.schema = f"{prefix}schema"
 
     def of(self, queue: str, name: str) -> str:

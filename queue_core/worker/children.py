@@ -1,7 +1,7 @@
 """Child processes that run jobs one after the other, so that what a job does to its process costs that job only.
 
-A job goes in as one JSON line on the child's standard input; that it has begun, its progress and its outcome come back
-as JSON lines through a pipe of their own, since a handler may print.
+A job goes in as one JSON line on the child's standard input; that it has begun, its progress, its log and its outcome
+come back as JSON lines through a pipe of their own, since a handler may print.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import os
 import signal
 import sys
 from asyncio.subprocess import Process
+from collections.abc import Callable
 from typing import Self
 
-from queue_core.job import Failure, Outcome
+from queue_core.job import Failure, Outcome, Ready, Settled
 from queue_core.worker.attempt import Attempt
 
 LONGEST = 64 << 20
@@ -69,8 +70,8 @@ class Child:
         """Whether the child has not ended, as far as is known."""
         return self._process.returncode is None
 
-    async def run(self, attempt: Attempt) -> Outcome:
-        """Run the attempt's handler in the child and return the outcome to store.
+    async def run(self, attempt: Attempt, begin: Callable[[], None] = lambda: None) -> Outcome:
+        """Run the attempt's handler in the child and return the outcome to store; `begin` is called when it begins.
 
         Raises:
             ChildLost: the child ended without one.
@@ -81,12 +82,18 @@ class Child:
             self._process.stdin.write(json.dumps(attempt.claim).encode() + b"\n")
             await self._process.stdin.drain()
             while line := await self._reader.readline():
+                if not begun:
+                    begun = True
+                    begin()
                 said = json.loads(line)
                 if "outcome" in said:
+                    attempt.settled = None if said["settled"] is None else _settled(said["settled"])
+                    attempt.perhaps = None if said["perhaps"] is None else _outcome(said["perhaps"])
                     return _outcome(said["outcome"])
                 if "progress" in said:
                     attempt.report(said["progress"], said["message"])
-                begun = True
+                if "log" in said:
+                    attempt.relay(said["log"])
         except ConnectionError:  # it ended before it took the job
             pass
         raise ChildLost(await self._process.wait(), begun)
@@ -104,6 +111,11 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+def _settled(fields: list[object]) -> Settled:
+    settled = Settled(*fields)  # type: ignore[arg-type]
+    return settled._replace(opened=tuple(Ready(*one) for one in settled.opened))
 
 
 def _outcome(fields: list[object]) -> Outcome:

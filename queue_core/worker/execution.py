@@ -12,12 +12,15 @@ from typing import Any
 
 from queue_core.codec import decode_payload
 from queue_core.context import JobContext
+from queue_core.errors import SoftTimeLimitExceeded
 from queue_core.job import Outcome
 from queue_core.middleware import Hooks
 from queue_core.settings import Limits
+from queue_core.store import JobStore
 from queue_core.tasks import Definition
-from queue_core.worker import outcomes
+from queue_core.worker import outcomes, soft
 from queue_core.worker.attempt import Attempt
+from queue_core.worker.completion import begin
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,31 +32,53 @@ class Surroundings:
     worker: str
     threads: Executor
     hooks: Hooks
+    store: JobStore
+    # whether soft time limits run
+    timed: bool = True
 
 
 async def execute(attempt: Attempt, definition: Definition, around: Surroundings) -> Outcome:
-    """Run the handler and return the outcome to store.
+    """Run the handler and return the outcome to store; `attempt.settled` says whether it has been stored already.
 
     Raises:
         CancelledError: the attempt was stopped, or the handler cancelled itself.
     """
+    try:
+        outcome = await _handled(attempt, definition, around)
+    except BaseException:
+        if attempt.completion is not None:
+            await attempt.completion.undo()
+        raise
+    if attempt.completion is None:
+        return outcome
+
+    def failed(error: Exception) -> Outcome:
+        return outcomes.failed(attempt.claim, attempt.run_us(), error, definition.policy, around.limits)
+
+    return await attempt.completion.end(attempt, outcome, failed)
+
+
+async def _handled(attempt: Attempt, definition: Definition, around: Surroundings) -> Outcome:
     claim, limits = attempt.claim, around.limits
     try:
         payload = decode_payload(claim.payload)
         arguments = definition.payloads.loaded(payload, claim.payload)
     except ValueError as error:
         return outcomes.invalid_payload(claim, error, limits)
-    args = (JobContext(claim, payload, around.worker, attempt),) if definition.takes_context else ()
+    own = partial(begin, attempt, definition, around.store)
+    args = (JobContext(claim, payload, around.worker, attempt, own),) if definition.takes_context else ()
     try:
         if around.hooks.around:
-            ctx = args[0] if args else JobContext(claim, payload, around.worker, attempt)
-            call = partial(_call, attempt, definition, args, arguments, around.threads)
+            ctx = args[0] if args else JobContext(claim, payload, around.worker, attempt, own)
+            call = partial(_call, attempt, definition, args, arguments, around)
             result = await around.hooks.around_run(ctx, call)
-        elif definition.is_async:
+        elif definition.is_async and not definition.soft_timeout:
             result = await definition.function(*args, **arguments)
         else:
-            result = await _in_thread(attempt, definition, args, arguments, around.threads)
-    except asyncio.CancelledError:
+            result = await _call(attempt, definition, args, arguments, around)
+    except asyncio.CancelledError as error:
+        if attempt.stop_reason is None and isinstance(error, SoftTimeLimitExceeded):
+            return outcomes.failed(claim, attempt.run_us(), error, definition.policy, limits)
         raise
     except BaseException as error:  # a handler's SystemExit must not end the worker
         if attempt.stop_reason is not None:
@@ -66,11 +91,19 @@ async def execute(attempt: Attempt, definition: Definition, around: Surroundings
 
 
 async def _call(
-    attempt: Attempt, definition: Definition, args: tuple[JobContext, ...], arguments: dict[str, Any], threads: Executor
+    attempt: Attempt,
+    definition: Definition,
+    args: tuple[JobContext, ...],
+    arguments: dict[str, Any],
+    around: Surroundings,
 ) -> Any:
     if definition.is_async:
-        return await definition.function(*args, **arguments)
-    return await _in_thread(attempt, definition, args, arguments, threads)
+        handler = definition.function(*args, **arguments)
+    else:
+        handler = _in_thread(attempt, definition, args, arguments, around.threads)
+    if definition.soft_timeout and around.timed:
+        return await soft.within(attempt, definition.soft_timeout, definition.is_async, handler)
+    return await handler
 
 
 async def _in_thread(

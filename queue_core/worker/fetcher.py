@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from queue_core.dispatch import Dispatcher, DispatchUnavailable, Taken
 from queue_core.errors import QueueCoreError, StoreUnavailable
 from queue_core.job import Claim
+from queue_core.rules import Rules, rules_of
 from queue_core.store import ClaimRequest, JobStore
 from queue_core.worker.runner import Runner
 
@@ -26,6 +27,8 @@ POLL_FIRST, POLL_MOST = 0.05, 1.0
 """Seconds between two looks into the store without a dispatcher; growing while nothing is found, with jitter."""
 COOL_DOWN = 0.1
 """Seconds for which a queue is left to others after candidates were given back that only they can run."""
+COOL_DOWN_GATED = 0.02
+"""The same where its concurrency or rate lets nothing start: about as long as a job of its own takes to end."""
 PAUSE_FIRST, PAUSE_MOST = 0.1, 2.0
 """Seconds between two tries while the store is away, doubling."""
 
@@ -42,6 +45,7 @@ class Fetcher:
         runner: Runner,
         queues: Sequence[str],
         request: ClaimRequest,
+        rules: Rules,
     ) -> None:
         self._store = store
         self._dispatcher = dispatcher
@@ -49,6 +53,7 @@ class Fetcher:
         # rotated, so that every queue comes first in turn
         self._queues = deque(queues)
         self._request = request
+        self._rules = rules
         self._cool_until: dict[str, float] = {}
         self._resumed = asyncio.Event()
         self._resumed.set()
@@ -93,7 +98,7 @@ class Fetcher:
         now = time.monotonic()
         queues = [queue for queue in self._queues if self._cool_until.get(queue, 0.0) <= now]
         if not queues:
-            await asyncio.sleep(COOL_DOWN)
+            await asyncio.sleep(self._coolest() - now)
             return
         try:
             taken = await self._take(queues, limit)
@@ -105,7 +110,7 @@ class Fetcher:
         if self.quiet:
             return  # told while waiting; the audit finds what was taken
         if taken.ids is None:
-            if await self._look([taken.queue], limit) >= limit:
+            if await self._look([taken.queue], limit) >= limit or await self._holds_back(taken.queue):
                 self._unfinished.append(taken.queue)
             return
         # Should the store be away, these are tried again: others would have to wait for the audit to find them.
@@ -121,12 +126,29 @@ class Fetcher:
             return self._in_hand
         if self._dispatcher is None:
             raise DispatchUnavailable("there is none")
-        if self._unfinished:
+        unfinished = next((queue for queue in self._unfinished if queue in queues), None)
+        if unfinished is not None:
             # A look that found all it asked for may have left some; the other queues still get their turn first.
             taken = await self._dispatcher.take(queues, limit, AT_ONCE)
-            return taken or Taken(self._unfinished.popleft(), None)
+            taken = taken or Taken(unfinished, None)
+            with contextlib.suppress(ValueError):
+                self._unfinished.remove(taken.queue)
+            return taken
         # A queue that cools down must not be waited past its time.
-        return await self._dispatcher.take(queues, limit, WAIT if len(queues) == len(self._queues) else COOL_DOWN)
+        wait = WAIT if len(queues) == len(self._queues) else max(AT_ONCE, self._coolest() - time.monotonic())
+        return await self._dispatcher.take(queues, limit, wait)
+
+    def _coolest(self) -> float:
+        """Return the time at which the next of the queues that cool down is asked for again."""
+        now = time.monotonic()
+        return min((until for until in self._cool_until.values() if until > now), default=now + AT_ONCE)
+
+    async def _holds_back(self, queue: str) -> bool:
+        """Tell whether a queue has ready jobs that its rules do not let start yet; it cools down then."""
+        if not rules_of(self._rules, queue).gated or not await self._store.head(queue, 1):
+            return False
+        self._cool_until[queue] = time.monotonic() + COOL_DOWN_GATED
+        return True
 
     async def _look(self, queues: Sequence[str], limit: int) -> int:
         """Ask the store for its best ranks, queue after queue; return how many jobs were claimed."""
@@ -166,7 +188,8 @@ class Fetcher:
         ready = await self._store.claimable(queue, ids)
         if not ready or self._dispatcher is None:
             return
-        self._cool_until[queue] = time.monotonic() + COOL_DOWN
+        gated = rules_of(self._rules, queue).gated
+        self._cool_until[queue] = time.monotonic() + (COOL_DOWN_GATED if gated else COOL_DOWN)
         with contextlib.suppress(DispatchUnavailable):  # the audit offers them
             await self._dispatcher.offer(ready)
         # They come first again the next time, and there may be more of them than are taken at once.

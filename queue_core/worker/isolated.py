@@ -21,19 +21,25 @@ from queue_core.queue import JobQueue
 from queue_core.worker.attempt import Attempt
 from queue_core.worker.execution import Surroundings, execute
 from queue_core.worker.process import load_target, run_loop
+from queue_core.worker.relay import Relay
 
 ORPHAN_TICK = 0.5
 """Seconds between two looks whether the worker is still there: without it, nobody would store the outcome."""
 
 
 class ReportingAttempt(Attempt):
-    """Writes progress to the worker as it comes."""
+    """Writes progress and lines to the worker as they come."""
 
-    __slots__ = ("_output",)
+    __slots__ = ("_output", "lines")
 
     def __init__(self, claim: Claim, output: TextIO) -> None:
         super().__init__(claim, time.monotonic())
         self._output = output
+        self.lines = Relay(lambda lines: _say(output, {"log": lines}))
+
+    def log(self, text: str) -> bool:
+        """Send a line."""
+        return self.lines.log(text)
 
     def report(self, percent: int, message: str) -> None:
         """Send the newest progress."""
@@ -43,14 +49,16 @@ class ReportingAttempt(Attempt):
 async def run(jobs: JobQueue, worker: str, source: TextIO, output: TextIO) -> None:
     """Run the jobs on `source` until it ends."""
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="job") as threads:
-        around = Surroundings(jobs.settings.limits, worker, threads, jobs.hooks)
+        around = Surroundings(jobs.settings.limits, worker, threads, jobs.hooks, jobs.store)
         while line := await asyncio.to_thread(source.readline):
             claim = Claim(*json.loads(line))
             claim = claim._replace(tags=tuple(claim.tags))
             _say(output, {"begun": claim.id})
             attempt = ReportingAttempt(claim, output)
             attempt.started = time.perf_counter()
-            _say(output, {"outcome": await execute(attempt, jobs.tasks.get(claim.type), around)})
+            outcome = await execute(attempt, jobs.tasks.get(claim.type), around)
+            attempt.lines.flush()
+            _say(output, {"outcome": outcome, "settled": attempt.settled, "perhaps": attempt.perhaps})
     await jobs.close()
 
 

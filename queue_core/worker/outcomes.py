@@ -8,7 +8,8 @@ from types import FrameType
 
 from queue_core.asking import Reschedule, RetryLater
 from queue_core.codec import encode_result
-from queue_core.job import Claim, Failure, Outcome
+from queue_core.errors import SoftTimeLimitExceeded
+from queue_core.job import Claim, Failure, Outcome, OutcomeKind
 from queue_core.retry import Policy
 from queue_core.settings import Limits
 from queue_core.signature import failure_of
@@ -22,24 +23,38 @@ class TimeLimitExceeded(Exception):
 def completed(claim: Claim, run_us: int, result: object, limits: Limits) -> Outcome:
     """Return the outcome of a handler that returned."""
     return Outcome(
-        claim.id, claim.token, claim.queue, claim.type, "completed", run_us, encode_result(result, limits.result)
+        claim.id,
+        claim.token,
+        claim.queue,
+        claim.type,
+        "completed",
+        run_us,
+        encode_result(result, limits.result),
+        ordering_key=claim.ordering_key,
     )
+
+
+def _outcome(
+    claim: Claim, kind: OutcomeKind, run_us: int, failure: Failure | None = None, delay: float = 0.0
+) -> Outcome:
+    key = claim.ordering_key
+    return Outcome(claim.id, claim.token, claim.queue, claim.type, kind, run_us, None, failure, delay, ordering_key=key)
 
 
 def released(claim: Claim, run_us: int) -> Outcome:
     """Return the outcome that gives a job back without using an attempt."""
-    return Outcome(claim.id, claim.token, claim.queue, claim.type, "released", run_us)
+    return _outcome(claim, "released", run_us)
 
 
 def rescheduled(claim: Claim, run_us: int, asked: Reschedule) -> Outcome:
     """Return the outcome of a handler that gave its job back for another time."""
-    again = Outcome(claim.id, claim.token, claim.queue, claim.type, "released", run_us, delay=asked.delay)
+    again = _outcome(claim, "released", run_us, delay=asked.delay)
     return again._replace(anew=True, run_at=asked.run_at)
 
 
 def cancelled(claim: Claim, run_us: int) -> Outcome:
     """Return the outcome of a job that somebody cancelled."""
-    return Outcome(claim.id, claim.token, claim.queue, claim.type, "cancelled", run_us)
+    return _outcome(claim, "cancelled", run_us)
 
 
 def failed(claim: Claim, run_us: int, error: BaseException, policy: Policy, limits: Limits) -> Outcome:
@@ -49,13 +64,13 @@ def failed(claim: Claim, run_us: int, error: BaseException, policy: Policy, limi
     asked = error.delay if isinstance(error, RetryLater) else None
     if isinstance(error, RetryLater) and error.__cause__ is not None:
         error = error.__cause__
-    kind = "timeout" if isinstance(error, TimeLimitExceeded) else "error"
+    kind = "timeout" if isinstance(error, TimeLimitExceeded | SoftTimeLimitExceeded) else "error"
     failure = failure_of(error, kind, limits.traceback)  # type: ignore[arg-type]
     own = policy.of(error)
     if claim.retry_count >= policy.limit(own, claim.max_retries) or isinstance(error, policy.never):
         return buried(claim, run_us, failure)
     delay = own.wait(claim.retry_count) if asked is None else asked
-    return Outcome(claim.id, claim.token, claim.queue, claim.type, "retrying", run_us, None, failure, delay)
+    return _outcome(claim, "retrying", run_us, failure, delay)
 
 
 def crashed(claim: Claim, run_us: int, failure: Failure, policy: Policy) -> Outcome:
@@ -63,12 +78,12 @@ def crashed(claim: Claim, run_us: int, failure: Failure, policy: Policy) -> Outc
     if claim.retry_count >= claim.max_retries:
         return buried(claim, run_us, failure)
     delay = policy.wait(claim.retry_count)
-    return Outcome(claim.id, claim.token, claim.queue, claim.type, "retrying", run_us, None, failure, delay)
+    return _outcome(claim, "retrying", run_us, failure, delay)
 
 
 def buried(claim: Claim, run_us: int, failure: Failure) -> Outcome:
     """Return the outcome of a job that goes into the dead-letter queue now."""
-    return Outcome(claim.id, claim.token, claim.queue, claim.type, "dead", run_us, None, failure)
+    return _outcome(claim, "dead", run_us, failure)
 
 
 def invalid_payload(claim: Claim, error: Exception, limits: Limits) -> Outcome:

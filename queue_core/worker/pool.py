@@ -6,6 +6,8 @@ import asyncio
 import os
 import sys
 import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 from queue_core.errors import ConfigurationError
 from queue_core.job import Failure, Outcome
@@ -22,6 +24,10 @@ TRIES = 3
 """Children tried for a job before it is blamed for none of them taking it."""
 
 
+START_SECONDS = 30.0
+"""What a new child may take to import the queue object before the job's time limit begins."""
+
+
 class ProcessPool:
     """Warm children, at most one for each processor; jobs beyond wait for one, and their time limit does not run."""
 
@@ -30,6 +36,8 @@ class ProcessPool:
         self._worker = worker
         self._slots = asyncio.Semaphore(min(concurrency, max(2, os.cpu_count() or 1)))
         self._idle: list[Child] = []
+        # attempts that no child has taken yet
+        self._waiting: set[Attempt] = set()
 
     async def execute(self, attempt: Attempt, definition: Definition, limits: Limits) -> Outcome:
         """Run the attempt's handler in a child and return the outcome to store; a dead child fails the attempt.
@@ -37,12 +45,16 @@ class ProcessPool:
         Raises:
             CancelledError: the attempt was stopped; the child is killed.
         """
-        async with self._slots:
-            attempt.started = time.perf_counter()
-            if definition.timeout:
-                attempt.deadline = time.monotonic() + definition.timeout
+        async with self._slot(attempt):
+
+            def begin(seconds: float = 0.0) -> None:
+                attempt.started = time.perf_counter()
+                if definition.timeout:
+                    attempt.deadline = time.monotonic() + seconds + definition.timeout
+
+            begin(START_SECONDS)
             try:
-                return await self._run(attempt)
+                return await self._run(attempt, begin)
             except ChildLost as lost:
                 message = f"the process that ran this job {lost.how}"
                 failure = Failure("crashed", EXCEPTION, message, "", *sign(EXCEPTION, message))
@@ -50,13 +62,28 @@ class ProcessPool:
             except OSError as error:
                 return outcomes.failed(attempt.claim, attempt.run_us(), error, definition.policy, limits)
 
-    async def _run(self, attempt: Attempt) -> Outcome:
+    @asynccontextmanager
+    async def _slot(self, attempt: Attempt) -> AsyncIterator[None]:
+        self._waiting.add(attempt)
+        try:
+            async with self._slots:
+                self._waiting.discard(attempt)
+                yield
+        finally:
+            self._waiting.discard(attempt)
+
+    def hold_back(self) -> None:
+        """Begin nothing more: give back the jobs that wait for a child."""
+        for attempt in list(self._waiting):
+            attempt.stop("release")
+
+    async def _run(self, attempt: Attempt, begin: Callable[[], None]) -> Outcome:
         tries = 0
         while True:
             tries += 1
             child = await self._take()
             try:
-                outcome = await child.run(attempt)
+                outcome = await child.run(attempt, begin)
             except ChildLost as lost:
                 await child.kill()
                 if lost.begun or tries >= TRIES:

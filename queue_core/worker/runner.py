@@ -16,13 +16,15 @@ from queue_core.events import Event, EventName
 from queue_core.job import Claim, Outcome
 from queue_core.middleware import Hooks
 from queue_core.settings import Limits
-from queue_core.tasks import Definition, TaskRegistry
+from queue_core.store import JobStore
+from queue_core.tasks import Definition
 from queue_core.worker import outcomes
 from queue_core.worker.announcer import Announcer
 from queue_core.worker.attempt import Attempt, describe
 from queue_core.worker.execution import Surroundings, execute
 from queue_core.worker.isolation import Isolation
 from queue_core.worker.pool import ProcessPool
+from queue_core.worker.raw import Handlers
 from queue_core.worker.settler import Settler
 
 AHEAD_SECONDS = 0.1
@@ -43,12 +45,13 @@ _EAGER = sys.version_info >= (3, 12)
 class RunPlan:
     """What a runner runs, and how."""
 
-    tasks: TaskRegistry
+    tasks: Handlers
     hooks: Hooks
     limits: Limits
     concurrency: int
     # the worker's id
     worker: str
+    store: JobStore
     # package.module:name of the queue object; None: a suspect job cannot be run alone
     target: str | None = None
 
@@ -70,7 +73,7 @@ class Runner:
         self._running: set[Attempt] = set()
         # Threads start as they are needed; more than the slots only stand in for those that were given up.
         self._threads = ThreadPoolExecutor(max_workers=2 * concurrency + 10, thread_name_prefix="job")
-        self._around = Surroundings(plan.limits, plan.worker, self._threads, plan.hooks)
+        self._around = Surroundings(plan.limits, plan.worker, self._threads, plan.hooks, plan.store)
         # attempts that ended since they were last counted, and how many of them there were in a second
         self._ended = 0
         self._counted_at = time.monotonic()
@@ -139,7 +142,7 @@ class Runner:
         """
         self.left -= len(claims)
         for place, claim in enumerate(claims):
-            attempt = Attempt(claim, claimed_at)
+            attempt = Attempt(claim, claimed_at, self._settler.journal)
             attempt.ahead = place >= begin
             if claim.id in self._held:
                 # This worker slept beyond its lease and got its own job again: the earlier attempt is over.
@@ -170,7 +173,8 @@ class Runner:
     async def _run(self, attempt: Attempt) -> None:
         outcome = None
         try:
-            outcome = await self._outcome(attempt)
+            held_back = self._draining and attempt.stop_reason is None  # it was to begin in this turn of the loop
+            outcome = outcomes.released(attempt.claim, 0) if held_back else await self._outcome(attempt)
         except Exception:
             # Not the handler's doing. Nothing is stored and the lease is left to end, so that the job runs again.
             logger.exception("job %s: the worker itself failed", attempt.claim.id)
@@ -180,7 +184,7 @@ class Runner:
             self._fill()
             self._changed.set()
         if outcome is not None:
-            self._settler.put(outcome)
+            self._settler.put(outcome, attempt.settled)
         elif self._held.get(attempt.claim.id) is attempt:
             del self._held[attempt.claim.id]
 
@@ -257,8 +261,10 @@ class Runner:
                     self._settler.put(outcomes.cancelled(attempt.claim, 0))
 
     def hold_back(self) -> None:
-        """Start nothing more."""
+        """Begin nothing more; give back what waits for a child process."""
         self._draining = True
+        if self._pool is not None:
+            self._pool.hold_back()
 
     def release_waiting(self) -> None:
         """Give back the jobs that have not started."""

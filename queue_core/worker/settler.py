@@ -6,15 +6,15 @@ import asyncio
 import logging
 from collections import deque
 
-from queue_core.dispatch import Dispatcher, DispatchUnavailable, Due
+from queue_core.dispatch import Dispatcher
+from queue_core.endings import dispatch, events_of
 from queue_core.errors import StaleLease, StoreUnavailable
-from queue_core.events import Event, EventName
-from queue_core.job import Failure, Outcome, Ready, Settled
-from queue_core.losses import summary
+from queue_core.job import Outcome, Settled
 from queue_core.middleware import AfterSettle, Hooks
 from queue_core.store import JobStore
 from queue_core.worker.announcer import Announcer
 from queue_core.worker.attempt import Attempt
+from queue_core.worker.journal import Journal
 
 BATCH = 1000
 """Outcomes stored at a time: some 15 ms of the store."""
@@ -40,7 +40,11 @@ class Settler:
         self._announcer = announcer
         self._held = held
         self._after = AfterSettle(hooks.after)
+        # the lines of jobs' logs, written before the end of their attempts
+        self.journal = Journal(store)
         self._outcomes: deque[Outcome] = deque()
+        # stored by others, and what they opened is to be offered
+        self._written: list[tuple[Outcome, Settled]] = []
         self._wake = asyncio.Event()
         self._closing = False
         # outcomes on their way to the store
@@ -49,8 +53,15 @@ class Settler:
         self.refused = 0
         self.settled = 0
 
-    def put(self, outcome: Outcome) -> None:
-        """Hand in the end of an attempt."""
+    def put(self, outcome: Outcome, answer: Settled | None = None) -> None:
+        """Hand in the end of an attempt; with the store's answer, it was stored in its handler's own transaction."""
+        if answer is not None:
+            self._forget(outcome)
+            self._ended(outcome, answer)
+            if answer.opened:
+                self._written.append((outcome, answer))
+                self._wake.set()
+            return
         self._outcomes.append(outcome)
         self._wake.set()
 
@@ -59,6 +70,9 @@ class Settler:
         while self._outcomes or not self._closing:
             await self._wake.wait()
             self._wake.clear()
+            if self._written:
+                written, self._written = self._written, []
+                await dispatch(self._dispatcher, written)
             while self._outcomes:
                 batch = [self._outcomes.popleft() for _ in range(min(BATCH, len(self._outcomes)))]
                 self._sending = len(batch)
@@ -96,6 +110,8 @@ class Settler:
         pause = PAUSE_FIRST
         while True:
             try:
+                if self.journal.busy:
+                    await self.journal.write_first(filter(None, [self._held.get(outcome.id) for outcome in batch]))
                 return await self._store.settle(batch)
             except StoreUnavailable as error:
                 # The fence makes trying again safe: what was stored before is found, what is over is refused.
@@ -104,56 +120,31 @@ class Settler:
                 pause = min(PAUSE_MOST, pause * 2)
 
     async def _stored(self, batch: list[Outcome], answers: list[Settled]) -> None:
-        due: list[Due] = []
-        ready: list[Ready] = []
         for outcome, answer in zip(batch, answers, strict=True):
-            self._forget(outcome)
-            if not answer.accepted:
-                self.refused += 1
-                logger.warning("%s", StaleLease(outcome.id, outcome.token))
+            perhaps = self._forget(outcome)
+            if not answer.accepted and perhaps is not None:
+                # The lease is over, so that this writes nothing: it only asks whether it has been written.
+                (written,) = await self._settle([perhaps])
+                self._ended(perhaps, written)
                 continue
-            self.settled += 1
-            self._tell(outcome, answer)
-            self._after.note(outcome, answer)
-            if answer.due is not None:
-                due.append(Due(outcome.id, outcome.queue, answer.due))
-            elif answer.rank is not None:
-                ready.append(Ready(outcome.id, outcome.queue, answer.rank))
-        await self._dispatch(ready, due)
+            self._ended(outcome, answer)
+        await dispatch(self._dispatcher, zip(batch, answers, strict=True))
 
-    def _forget(self, outcome: Outcome) -> None:
+    def _ended(self, outcome: Outcome, answer: Settled) -> None:
+        """Say how an attempt ended."""
+        if not answer.accepted:
+            self.refused += 1
+            logger.warning("%s", StaleLease(outcome.id, outcome.token))
+            return
+        self.settled += 1
+        for event in events_of(outcome, answer):
+            self._announcer.tell(event)
+        self._after.note(outcome, answer)
+
+    def _forget(self, outcome: Outcome) -> Outcome | None:
+        """Hold the attempt no longer; return what its handler's own transaction may have stored instead."""
         attempt = self._held.get(outcome.id)
-        if attempt is not None and attempt.claim.token == outcome.token:
-            del self._held[outcome.id]
-
-    async def _dispatch(self, ready: list[Ready], due: list[Due]) -> None:
-        if self._dispatcher is None or not (ready or due):
-            return
-        try:
-            if ready:
-                await self._dispatcher.offer(ready)
-            if due:
-                await self._dispatcher.schedule(due)
-        except DispatchUnavailable:
-            return  # the audit offers what is ready, the promoter reads the store
-
-    def _tell(self, outcome: Outcome, answer: Settled) -> None:
-        tell = self._announcer.tell
-        job_id, token, queue, type_ = outcome.id, outcome.token, outcome.queue, outcome.type
-        if outcome.kind == "completed":
-            tell(Event(EventName.COMPLETED, queue, job_id, type_, token, {"ms": outcome.run_us / 1000}))
-            return
-        if outcome.failure is None or answer.cancelled:
-            name = EventName.RELEASED if outcome.kind == "released" and not answer.cancelled else EventName.CANCELLED
-            tell(Event(name, queue, job_id, type_, token, {} if answer.due is None else {"due": answer.due}))
-            return
-        said = _said(outcome.failure)
-        tell(Event(EventName.FAILED, queue, job_id, type_, token, said))
-        if outcome.kind == "retrying":
-            tell(Event(EventName.RETRYING, queue, job_id, type_, token, {"error": said["error"], "due": answer.due}))
-        else:
-            tell(Event(EventName.DEAD, queue, job_id, type_, token, said))
-
-
-def _said(failure: Failure) -> dict[str, str]:
-    return {"error": summary(failure), "signature": failure.signature, "title": failure.title, "kind": failure.kind}
+        if attempt is None or attempt.claim.token != outcome.token:
+            return None
+        del self._held[outcome.id]
+        return attempt.perhaps

@@ -1,4 +1,4 @@
-"""The leader's rounds: take back expired leases, promote what is due, keep the dispatcher true, fold the totals."""
+"""The leader's rounds: expired leases, jobs and ticks that are due, the dispatcher kept true, the totals folded."""
 
 from __future__ import annotations
 
@@ -8,17 +8,23 @@ import time
 from collections.abc import Sequence
 
 from queue_core.dispatch import Dispatcher, DispatchUnavailable
+from queue_core.enqueueing import created
 from queue_core.errors import StoreUnavailable
 from queue_core.events import Event, EventName
 from queue_core.job import Ready, Reclaimed
 from queue_core.losses import failure_of_loss, summary
+from queue_core.middleware import Hooks
+from queue_core.schedules import ScheduleStore
 from queue_core.store import JobStore, TransactionalStore
 from queue_core.worker.announcer import Announcer
 from queue_core.worker.audit import Audit
+from queue_core.worker.scheduler import Scheduler
 
 TICK = 0.5
 """Seconds between two rounds; a job that is due earlier shortens them."""
 SHORTEST = 0.005
+LOOK = 0.05
+"""Seconds between two looks of the leader at what is due next: so late a job can be that is due sooner than this."""
 LEADERSHIP = 3.0
 """Seconds after which another worker takes over from a leader that is gone."""
 SLOW = 1.0
@@ -33,9 +39,17 @@ class Sweeper:
     """Every worker has one; one of them at a time leads."""
 
     def __init__(
-        self, store: JobStore, dispatcher: Dispatcher | None, announcer: Announcer, worker: str, lease: float
+        self,
+        store: JobStore,
+        dispatcher: Dispatcher | None,
+        schedules: ScheduleStore,
+        hooks: Hooks,
+        announcer: Announcer,
+        worker: str,
+        lease: float,
     ) -> None:
         self._store = store
+        self._scheduler = Scheduler(schedules, hooks)
         self._dispatcher = dispatcher
         self._announcer = announcer
         self._worker = worker
@@ -47,40 +61,80 @@ class Sweeper:
 
     async def run(self) -> None:
         """Sweep for ever."""
-        while True:
-            pause = TICK
-            try:
-                if await self.run_once():
-                    pause = await self._until_due()
-            except StoreUnavailable as error:
-                logger.warning("sweep waits for the store: %s", error)
-                pause = TICK * 2
-            await self._rest(pause)
+        beside: asyncio.Task[None] | None = None
+        try:
+            while True:
+                pause = TICK
+                try:
+                    if await self._round():
+                        # Beside the rounds: an audit of many queues must not make jobs late that become due meanwhile.
+                        if beside is None or beside.done():
+                            beside = asyncio.create_task(self._look_after())
+                        pause = await self._until_due()
+                except StoreUnavailable as error:
+                    logger.warning("sweep waits for the store: %s", error)
+                    pause = TICK * 2
+                await self._rest(pause)
+        finally:
+            if beside is not None:
+                beside.cancel()
+                await asyncio.gather(beside, return_exceptions=True)
 
     async def _rest(self, pause: float) -> None:
-        """Wait for the next round; jobs that a caller's own transaction committed meanwhile are offered at once."""
-        if self._audit is None or not isinstance(self._store, TransactionalStore) or not self._leads:
+        """Wait for the next round, or until a job is due that somebody has enqueued or retried meanwhile."""
+        if not self._leads:
             await asyncio.sleep(pause)
             return
         ends = time.monotonic() + pause
+        try:
+            while (left := ends - time.monotonic()) > 0:
+                await self._watch_commits(min(LOOK, left))
+                due = await self._store.next_due()
+                if due is not None:
+                    ends = min(ends, time.monotonic() + max(SHORTEST, due))
+        except StoreUnavailable:
+            await asyncio.sleep(max(SHORTEST, ends - time.monotonic()))
+
+    async def _watch_commits(self, seconds: float) -> None:
+        """Wait; jobs that a caller's own transaction committed meanwhile are offered at once."""
+        if self._audit is None or not isinstance(self._store, TransactionalStore):
+            await asyncio.sleep(seconds)
+            return
+        ends = time.monotonic() + seconds
         while (left := ends - time.monotonic()) > 0:
             for queue in await self._store.committed(left):
                 await self._audit.offer_head(queue)
 
     async def run_once(self) -> bool:
-        """Do one round; False when another worker leads."""
+        """Do one round of everything; False when another worker leads."""
+        if not await self._round():
+            return False
+        await self._look_after()
+        return True
+
+    async def _round(self) -> bool:
         if not await self._store.lead("sweep", self._worker, self._leadership):
             self._leads = False
             return False
         self._leads = True
         await self.reclaim()
         await self.promote()
-        if time.monotonic() - self._slow_at >= SLOW:
-            self._slow_at = time.monotonic()
+        await self.schedule()
+        return True
+
+    async def _look_after(self) -> None:
+        """Keep the dispatcher true and the store in order, once a second."""
+        if time.monotonic() - self._slow_at < SLOW:
+            return
+        self._slow_at = time.monotonic()
+        try:
             if self._audit is not None:
                 await self._audit.run_once()
             await self._store.upkeep()
-        return True
+        except StoreUnavailable as error:
+            logger.warning("the audit waits for the store: %s", error)
+        except Exception:
+            logger.exception("the audit failed and is tried again")
 
     async def reclaim(self) -> int:
         """Take back every job whose lease expired and return their number."""
@@ -90,7 +144,8 @@ class Sweeper:
             total += len(lost)
             for job in lost:
                 self._tell(job)
-            await self._offer([Ready(job.id, job.queue, job.rank) for job in lost if job.rank is not None])
+            ready = [Ready(job.id, job.queue, job.rank) for job in lost if job.rank is not None]
+            await self._offer(ready + [opened for job in lost for opened in job.opened])
             if len(lost) < RECLAIM_LIMIT:
                 return total
 
@@ -104,9 +159,19 @@ class Sweeper:
             if len(ready) < PROMOTE_LIMIT:
                 return total
 
+    async def schedule(self) -> int:
+        """Let the ticks of schedules pass that are due, and return the number of jobs that came of them."""
+        fired = await self._scheduler.run_once()
+        inserted = [one for _, one in fired]
+        await self._offer([Ready(one.id, one.queue, one.rank) for one in inserted if one.rank is not None])
+        for event in created([job for job, _ in fired], inserted):
+            self._announcer.tell(event)
+        return len(fired)
+
     async def _until_due(self) -> float:
         due = await self._store.next_due()
-        return TICK if due is None else min(TICK, max(SHORTEST, due))
+        look = self._scheduler.until_look()
+        return min(TICK, max(SHORTEST, look if due is None else min(due, look)))
 
     async def _offer(self, ready: Sequence[Ready]) -> None:
         if self._dispatcher is None or not ready:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib.metadata
 import logging
 import os
 import signal
@@ -16,14 +15,14 @@ from typing import Any
 from queue_core.errors import ConfigurationError
 from queue_core.events import Event, EventName
 from queue_core.queue import JobQueue
-from queue_core.settings import parse_duration
 from queue_core.store import ClaimRequest, WorkerBeat
 from queue_core.tasks import Duration
 from queue_core.worker.announcer import Announcer
+from queue_core.worker.asked import check_slots, queues_of, seconds, times_of, version
 from queue_core.worker.attempt import Attempt
 from queue_core.worker.fetcher import Fetcher
-from queue_core.worker.heartbeat import Heartbeat, Times
-from queue_core.worker.pool import target_of
+from queue_core.worker.heartbeat import Heartbeat
+from queue_core.worker.raw import RawHandler, handlers_of
 from queue_core.worker.runner import Runner, RunPlan
 from queue_core.worker.settler import Settler
 from queue_core.worker.sweeper import Sweeper
@@ -41,7 +40,8 @@ class Worker:
     `concurrency`: jobs at a time. `queues`: those of the tasks when left out. `lease` and `heartbeat`: durations,
     from the settings when left out. `grace`: how long running jobs may go on after a stop before they are given back.
     `target`: `package.module:name` of the queue object, for child processes; with it, a job whose workers were lost
-    twice runs alone in one. Tasks with `process=True` need it, unless it is found by their module.
+    twice runs alone in one. Tasks with `process=True` need it, unless it is found by their module. `handler`: is given
+    every job of the `queues`, whatever its type, in place of the registered tasks.
     """
 
     def __init__(
@@ -54,33 +54,38 @@ class Worker:
         heartbeat: Duration | None = None,
         grace: Duration = 30.0,
         target: str | None = None,
+        handler: RawHandler | None = None,
     ) -> None:
-        if concurrency < 1:
-            raise ConfigurationError("a worker's concurrency is at least 1")
         self.id = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
         self._jobs = jobs
-        self._queues = tuple(dict.fromkeys(queues or jobs.tasks.queues()))
-        self._types = jobs.tasks.types()
-        self._times = _times(jobs, lease, heartbeat)
-        self._grace = parse_duration(grace)
+        self._queues = queues_of(jobs.tasks, queues)
+        # None: every type
+        self._types = None if handler is not None else jobs.tasks.types()
+        self._times = times_of(jobs.settings.defaults, lease, heartbeat)
+        self._grace = seconds(grace, "a worker's grace")
         self._held: dict[str, Attempt] = {}
         self._stopping = asyncio.Event()
         self._forced = asyncio.Event()
         self._announcer = Announcer(jobs.bus)
         self._settler = Settler(jobs.store, jobs.dispatcher, self._announcer, self._held, jobs.hooks)
-        plan = RunPlan(jobs.tasks, jobs.hooks, jobs.settings.limits, concurrency, self.id, target_of(jobs, target))
+        handlers, target = handlers_of(jobs, handler, queues, target)
+        slots = check_slots(concurrency)
+        plan = RunPlan(handlers, jobs.hooks, jobs.settings.limits, slots, self.id, jobs.store, target)
         self._runner = Runner(plan, self._settler, self._announcer, self._held)
         request = ClaimRequest("", self.id, self._types, 0, self._times.lease)
-        self._fetcher = Fetcher(jobs.store, jobs.dispatcher, self._runner, self._queues, request)
+        self._fetcher = Fetcher(jobs.store, jobs.dispatcher, self._runner, self._queues, request, jobs.settings.queues)
         # what to do about an event loop that does not answer for the length of a lease; None: it is only logged
         self.on_wedged: Callable[[], None] | None = None
-        self._sweeper = Sweeper(jobs.store, jobs.dispatcher, self._announcer, self.id, self._times.lease)
+        self._sweeper = Sweeper(
+            jobs.store, jobs.dispatcher, jobs.schedule_store, jobs.hooks, self._announcer, self.id, self._times.lease
+        )
 
     def stop(self) -> None:
         """Stop claiming and drain; a second call gives the running jobs back at once. For the loop's thread."""
         if self._stopping.is_set():
             self._forced.set()
         self._stopping.set()
+        self._runner.hold_back()  # at once: the loop that drains has yet to hear of it
 
     def limit_jobs(self, most: int) -> None:
         """Run at most so many jobs from now on; `used_up` says when they are done."""
@@ -108,11 +113,14 @@ class Worker:
             ConfigurationError: no tasks are registered.
             StoreUnavailable, SchemaMissing, SchemaNewer: the store cannot be used at the start.
         """
-        if not self._types:
+        if self._types == ():
             raise ConfigurationError("no tasks are registered, so there is nothing to run")
         await self._jobs.open()
         # Room for today's history has to be there before the first settle, however long nobody ran.
         await self._jobs.store.upkeep()
+        await self._jobs.schedules.announce()
+        if self._types is not None:
+            await self._jobs.store.announce(self._jobs.tasks.schemas())
         with self._signals():
             await self._work()
 
@@ -126,6 +134,7 @@ class Worker:
                 ("leases", heartbeat.watch),
                 ("sweeper", self._sweeper.run),
                 ("limits", self._runner.watch_limits),
+                ("journal", self._settler.journal.run),
                 ("fetcher", self._fetcher.run),
             )
         ]
@@ -133,7 +142,8 @@ class Worker:
         watchdog = Watchdog(self._runner.job_of, self._times.lease, self.on_wedged)
         watchdog.start()
         self._tell("started")
-        logger.info("worker %s runs %s on %s", self.id, ", ".join(self._types), ", ".join(self._queues))
+        types = "every type" if self._types is None else ", ".join(self._types)
+        logger.info("worker %s runs %s on %s", self.id, types, ", ".join(self._queues))
         try:
             await self._stopping.wait()
             await self._drain(loops, settling)
@@ -149,7 +159,6 @@ class Worker:
 
     async def _drain(self, loops: list[asyncio.Task[None]], settling: asyncio.Task[None]) -> None:
         """Stop claiming, give back what has not started, let the rest finish within the grace period."""
-        self._runner.hold_back()
         await _end(loops[-1:])  # the fetcher; limits and sweeps go on meanwhile
         self._runner.release_waiting()
         idle = asyncio.create_task(self._runner.wait_until_idle())
@@ -176,7 +185,7 @@ class Worker:
             worker=self.id,
             host=socket.gethostname(),
             pid=os.getpid(),
-            version=_version(),
+            version=version(),
             queues=self._queues,
             types=self._types,
             concurrency=self._runner.concurrency,
@@ -228,24 +237,3 @@ async def _end(tasks: Sequence[asyncio.Task[Any]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _times(jobs: JobQueue, lease: Duration | None, heartbeat: Duration | None) -> Times:
-    defaults = jobs.settings.defaults
-    seconds = defaults.lease if lease is None else parse_duration(lease)
-    if heartbeat is not None:
-        interval = parse_duration(heartbeat)
-    elif lease is None:
-        interval = defaults.heartbeat
-    else:
-        interval = seconds / 5
-    if not 0 < interval <= seconds / 2:
-        raise ConfigurationError(f"the heartbeat ({interval:g} s) must be at most half of the lease ({seconds:g} s)")
-    return Times(seconds, interval)
-
-
-def _version() -> str:
-    try:
-        return importlib.metadata.version("jobconsole")
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"

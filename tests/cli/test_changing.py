@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -165,13 +166,14 @@ class TestEnqueue:
         answer = changing("job", "enqueue", "nobody", '{"a":1}', "--queue", "other", "--priority", "urgent")
         assert answer.code == 0
         assert answer.err == (
-            "jobconsole: warning: no live worker announces the type 'nobody'; the job waits until one does\n"
+            "jobconsole: warning: no live worker of queue 'other' announces the type 'nobody'; "
+            "the job waits until one does\n"
         )
         job = changing("job", "show", answer.out.strip(), "--json").body["job"]
         assert (job["type"], job["queue"], job["priority"], job["payload"]) == ("nobody", "other", 20, {"a": 1})
 
     def test_a_type_that_is_announced_is_no_warning(self, changing: Cli) -> None:
-        answer = changing("job", "enqueue", "task", "--json", "--delay", "5m", "--tag", "a", "--tag", "b")
+        answer = changing("job", "enqueue", "task", "--queue", "work", "--json", "--delay", "5m", "--tag", "a", "--tag", "b")
         assert (answer.code, answer.err) == (0, "")
         job = changing("job", "show", answer.body["id"], "--json").body["job"]
         assert (job["status"], job["tags"]) == ("scheduled", ["a", "b"])
@@ -179,14 +181,35 @@ class TestEnqueue:
     def test_strict_refuses_an_unknown_type(self, changing: Cli) -> None:
         answer = changing("job", "enqueue", "nobody", "--strict")
         assert (answer.code, answer.out) == (2, "")
-        assert answer.err == "jobconsole: no live worker announces the type 'nobody'; nothing was enqueued\n"
-        assert changing("job", "enqueue", "task", "--strict").code == 0
+        assert answer.err == (
+            "jobconsole: no live worker of queue 'default' announces the type 'nobody'; nothing was enqueued\n"
+        )
+        assert changing("job", "enqueue", "task", "--strict", "--queue", "work").code == 0
         assert changing("job", "list", "--type", "nobody", "--json").body["jobs"] == []
 
     def test_a_payload_from_standard_input(self, changing: Cli) -> None:
         answer = changing("job", "enqueue", "task", "-", "--at", "2030-01-31T09:00:00+01:00", stdin='{"b": "é"}\n')
         job = changing("job", "show", answer.out.strip(), "--json").body["job"]
         assert (job["payload"], job["run_at"]) == ({"b": "é"}, "2030-01-31T08:00:00+00:00")
+
+    def test_keys(self, changing: Cli) -> None:
+        keys = ["--ordering-key", "customer-1", "--unique", "a.png", "--unique-for", "1h"]
+        first = changing("job", "enqueue", "task", *keys, "--json").body
+        second = changing("job", "enqueue", "task", *keys, "--json")
+        assert (first["created"], second.body["created"], second.body["id"]) == (True, False, first["id"])
+        assert second.err == "jobconsole: warning: nothing was enqueued: this is the job that holds the unique key\n"
+        shown = changing("job", "show", first["id"])
+        assert "ordering key  customer-1" in shown.out
+        assert "unique key    task:a.png" in shown.out
+        assert changing("job", "enqueue", "task", "--unique-for", "1h").code == 2
+
+    def test_a_full_queue_refuses(self, changing: Cli, tmp_path: Path) -> None:
+        config = tmp_path / "full.yaml"
+        config.write_text("jobs: {queue_backend: redis, queues: {small: {limit: 1, retry_after: 5s}}}")
+        assert changing("--config", str(config), "job", "enqueue", "task", "--queue", "small").code == 0
+        answer = changing("--config", str(config), "job", "enqueue", "task", "--queue", "small")
+        assert (answer.code, answer.out) == (5, "")
+        assert answer.err == "jobconsole: queue 'small' is full (limit 1); try again in 5 s\n"
 
     def test_a_refused_job_writes_nothing(self, changing: Cli) -> None:
         before = statuses(changing)

@@ -47,13 +47,16 @@ def test_every_verb_is_documented() -> None:
     documented = {tuple(word for word in shlex.split(line)[1:3] if re.fullmatch("[a-z]+", word)) for line in commands()}
     for noun, verbs in {
         "job": "list show enqueue retry cancel delete restore",
-        "dlq": "groups list retry delete restore purge",
+        "dlq": "groups list review retry delete restore export purge",
         "queue": "list pause resume",
+        "schedule": "list trigger pause resume remove",
         "worker": "list run quiet resume stop",
     }.items():
         for verb in verbs.split():
             assert (noun, verb) in documented
-    assert {(noun,) for noun in ("migrate", "doctor", "events", "exporter", "demo")} <= documented
+    alone = ("migrate", "doctor", "events", "exporter", "demo", "top", "open")
+    assert {(noun,) for noun in alone} <= documented
+    assert ("completion", "bash") in documented
 
 
 def test_the_table_of_metrics_is_the_one_that_is_served() -> None:

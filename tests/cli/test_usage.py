@@ -17,7 +17,8 @@ NOWHERE = {"JOBCONSOLE_JOBS__POSTGRES__URL": "postgresql://app:hunter2@127.0.0.1
 ENQUEUE = "see 'jobconsole job enqueue --help'"
 
 WRONG = {
-    "lst": "no command 'lst'; one of: bench, demo, dlq, doctor, events, exporter, job, migrate, queue, ui, worker",
+    "lst": "no command 'lst'; one of: bench, completion, demo, dlq, doctor, events, exporter, job, migrate, open, "
+    "queue, schedule, top, type, ui, worker",
     "jobs list": "no command 'jobs'; did you mean 'job'?",
     "job lst": "no verb 'lst'; did you mean 'list'?",
     "job": "the following arguments are required: VERB; see 'jobconsole job --help'",

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from queue_core.queue import JobQueue
+from queue_core.rules import QueueRules
 from queue_core.settings import JobsSettings
+from tests.conformance.making import QUEUE
 from tests.conformance.modes import MODES, OPENERS, Opener, emptied, settings_of
 from tests.conformance.world import World
 from tests.servers import SessionServers, fresh_database
@@ -69,6 +72,24 @@ async def world(opener: Opener) -> AsyncIterator[World]:
     world = await opener()
     yield world
     await world.close()
+
+
+Ruled = Callable[..., Awaitable[World]]
+"""Opens the store again with these rules for the tests' queue, as keyword arguments of `QueueRules`."""
+
+
+@pytest.fixture
+async def ruled(opener: Opener) -> AsyncIterator[Ruled]:
+    """Opens the store with rules for the queue that tests use; each call is another link to the same store."""
+    worlds: list[World] = []
+
+    async def opened(queue: str = QUEUE, **rules: Any) -> World:
+        worlds.append(await opener({queue: QueueRules(**rules)}))
+        return worlds[-1]
+
+    yield opened
+    for world in worlds:
+        await world.close()
 
 
 @pytest.fixture(params=MODES)

@@ -27,6 +27,9 @@ class Modelled:
     overdue: bool = False
     cancel: bool = False
     trashed: bool = False
+    key: str | None = None
+    # it was let through by its ordering key and has not let go of it
+    holds: bool = False
 
     def seen(self) -> tuple[str, str, int, int, int, bool, bool]:
         """Return what must agree with the store."""
@@ -48,19 +51,35 @@ class Model:
     totals: Counter[str] = field(default_factory=Counter)
     arrivals: int = 0
 
-    def insert(self, job_id: str, queue: str, priority: int, delayed: bool) -> None:
+    def insert(self, job_id: str, queue: str, priority: int, delayed: bool, key: str | None = None) -> None:
         if job_id in self.jobs:
             return
         self.arrivals += 1
         status = "scheduled" if delayed else "queued"
-        self.jobs[job_id] = Modelled(job_id, queue, priority, self.arrivals, status)
+        self.jobs[job_id] = Modelled(job_id, queue, priority, self.arrivals, status, key=key)
         self.totals["enqueued"] += 1
+        self.let_through()
+
+    def let_through(self) -> None:
+        """Let the first of each ordering key through whose turn it is, by arrival."""
+        taken = {(job.queue, job.key) for job in self.jobs.values() if job.holds}
+        for job in sorted(self.jobs.values(), key=lambda job: job.order):
+            if job.status == "queued" and job.key is not None and (job.queue, job.key) not in taken:
+                job.holds = True
+                taken.add((job.queue, job.key))
+
+    def _end(self, job: Modelled) -> None:
+        job.holds = job.holds and job.status in {"queued", "running", "retrying"}
 
     def claimable(self, queue: str) -> list[str]:
         """Return the ids that a claim must give, in order."""
         if queue in self.paused:
             return []
-        ready = [job for job in self.jobs.values() if job.queue == queue and job.status == "queued"]
+        ready = [
+            job
+            for job in self.jobs.values()
+            if job.queue == queue and job.status == "queued" and (job.key is None or job.holds)
+        ]
         return [job.id for job in sorted(ready, key=lambda job: (-job.priority, job.order))]
 
     def claim(self, job_id: str, token: int) -> None:
@@ -77,6 +96,8 @@ class Model:
         if job.cancel and kind in {"retrying", "released"}:
             kind = "cancelled"
         job.status = "queued" if kind == "released" else kind
+        self._end(job)
+        self.let_through()
         job.retries += kind == "retrying"
         job.overdue = job.cancel = False
         self.totals["retried" if kind == "retrying" else kind] += 1
@@ -89,7 +110,8 @@ class Model:
         due = [job for job in self.jobs.values() if job.overdue and job.status in {"scheduled", "retrying"}]
         for job in due:
             job.status, job.overdue = "queued", False
-        return {job.id for job in due}
+        self.let_through()
+        return {job.id for job in due if job.key is None or job.holds}
 
     def reclaim(self) -> set[str]:
         lost = [job for job in self.jobs.values() if job.overdue and job.status == "running"]
@@ -99,6 +121,8 @@ class Model:
             job.overdue = job.cancel = False
             self.totals["crashed"] += 1
             self.totals[job.status] += job.status != "queued"
+            self._end(job)
+        self.let_through()
         return {job.id for job in lost}
 
     def retry(self, ids: Iterable[str]) -> set[str]:
@@ -106,6 +130,7 @@ class Model:
         for job in changed:
             self.arrivals += 1
             job.status, job.retries, job.trashed, job.order = "queued", 0, False, self.arrivals
+        self.let_through()
         self.totals["retried_by_operator"] += len(changed)
         return {job.id for job in changed}
 
@@ -127,6 +152,8 @@ class Model:
         running = [job for job in self._known(ids) if job.status == "running" and not job.cancel]
         for job in waiting:
             job.status, job.overdue = "cancelled", False
+            self._end(job)
+        self.let_through()
         for job in running:
             job.cancel = True
         self.totals["cancelled"] += len(waiting)

@@ -6,21 +6,29 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import psycopg
 import pytest
 from redis import Redis
 
+from queue_core.rules import Rules
 from queue_core.settings import JobsSettings, PostgresSettings, RedisSettings, SqliteSettings
 from queue_core.stores.memory.inspector import MemoryInspector
+from queue_core.stores.memory.schedules import MemorySchedules
 from queue_core.stores.memory.store import MemoryStore
 from queue_core.testing import FakeClock
 from tests.conformance.world import World
 
 QUERIES = Path(__file__).parent / "queries"
 
-Opener = Callable[[], Awaitable[World]]
+
+class Opener(Protocol):
+    """Opens the store and the inspector of a mode."""
+
+    def __call__(self, rules: Rules | None = None) -> Awaitable[World]:
+        """Return another link to the same store, for which queues have these rules."""
+        ...
 
 
 class PassingClock(FakeClock):
@@ -41,9 +49,10 @@ def memory(_address: str | None) -> Opener:
     async def advance(seconds: float) -> None:
         clock.advance(seconds)
 
-    async def opened() -> World:
+    async def opened(rules: Rules | None = None) -> World:
+        store.state.rules = rules or {}
         await store.open()
-        return World(store, MemoryInspector(store), advance)
+        return World(store, MemoryInspector(store), advance, MemorySchedules(store))
 
     return opened
 
@@ -51,15 +60,17 @@ def memory(_address: str | None) -> Opener:
 def postgres(url: str | None) -> Opener:
     """Return what opens the PostgreSQL store of a migrated database."""
     from queue_core.stores.postgres.inspector import PostgresInspector
+    from queue_core.stores.postgres.schedules import PostgresSchedules
     from queue_core.stores.postgres.store import PostgresStore
 
-    async def opened() -> World:
+    async def opened(rules: Rules | None = None) -> World:
         settings = PostgresSettings(url=url)
-        store = PostgresStore(settings)
+        store = PostgresStore(settings, rules=rules)
         await store.open()
         # Claims find nothing before a first leader has made sure that no token comes twice.
         await store.lead("conformance", "conformance", 0)
-        return World(store, PostgresInspector(settings), partial(_advance, str(url)))
+        schedules = PostgresSchedules(settings, store)
+        return World(store, PostgresInspector(settings, rules=rules), partial(_advance, str(url)), schedules)
 
     return opened
 
@@ -68,6 +79,7 @@ def sqlite(path: str | None) -> Opener:
     """Return what opens the SQLite store of a file."""
     from queue_core.stores.sqlite.file import SqliteFile
     from queue_core.stores.sqlite.inspector import SqliteInspector
+    from queue_core.stores.sqlite.schedules import SqliteSchedules
     from queue_core.stores.sqlite.store import SqliteStore
 
     clock = PassingClock()
@@ -75,11 +87,11 @@ def sqlite(path: str | None) -> Opener:
     async def advance(seconds: float) -> None:
         clock.advance(seconds)
 
-    async def opened() -> World:
+    async def opened(rules: Rules | None = None) -> World:
         file = SqliteFile(SqliteSettings(path=str(path)), clock)
-        store = SqliteStore(file)
+        store = SqliteStore(file, rules=rules)
         await store.open()
-        return World(store, SqliteInspector(file), advance)
+        return World(store, SqliteInspector(file, rules=rules), advance, SqliteSchedules(file, rules))
 
     return opened
 
@@ -87,6 +99,7 @@ def sqlite(path: str | None) -> Opener:
 def redis(address: str | None) -> Opener:
     """Return what opens the store under a prefix of a Redis."""
     from queue_core.stores.redis.inspector import RedisInspector
+    from queue_core.stores.redis.schedules import RedisSchedules
     from queue_core.stores.redis.store import RedisStore
 
     url, _, prefix = str(address).partition(" ")
@@ -97,10 +110,10 @@ def redis(address: str | None) -> Opener:
         with Redis.from_url(url) as client:
             client.eval(script, *_keys(client, prefix), round(seconds * 1_000_000))
 
-    async def opened() -> World:
-        store = RedisStore(settings)
+    async def opened(rules: Rules | None = None) -> World:
+        store = RedisStore(settings, rules=rules)
         await store.open()
-        return World(store, RedisInspector(settings), advance)
+        return World(store, RedisInspector(settings, rules=rules), advance, RedisSchedules(settings, rules))
 
     return opened
 

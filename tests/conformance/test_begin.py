@@ -1,6 +1,6 @@
 """Jobs that a worker claimed ahead: until they have begun, its loss is no crash of theirs."""
 
-from queue_core.store import ClaimRequest
+from queue_core.store import Beat, ClaimRequest
 from tests.conformance.making import LEASE, QUEUE, TYPE, held
 from tests.conformance.world import World
 
@@ -60,3 +60,22 @@ async def test_one_that_somebody_cancelled_meanwhile_is_cancelled(world: World) 
     lost = {job.id: job for job in await world.store.reclaim(10)}
     assert (lost[second].cancelled, lost[second].rank, lost[second].crashes) == (True, None, 0)
     assert (await world.job(second)).status == "cancelled"
+
+
+async def test_the_overview_tells_who_has_begun(world: World) -> None:
+    ids = await world.insert_many(5)
+    await world.insert(queue="other")
+    claims = await world.claim(5, begin=2)
+    await world.claim(queue="other")
+
+    async def counts() -> dict[str, tuple[int, int, int]]:
+        queues = (await world.inspector.overview()).queues
+        return {queue.name: (queue.running, queue.begun, queue.ahead) for queue in queues}
+
+    assert await counts() == {QUEUE: (5, 2, 3), "other": (1, 1, 0)}
+    await world.beat(Beat(claims[3].id, claims[3].token, begun=True), Beat(claims[4].id, claims[4].token, begun=False))
+    assert await counts() == {QUEUE: (5, 3, 2), "other": (1, 1, 0)}
+    for claim in (claims[0], claims[4]):
+        await world.settle(claim, "released")
+    assert await counts() == {QUEUE: (3, 2, 1), "other": (1, 1, 0)}
+    assert [claim.id for claim in claims] == ids

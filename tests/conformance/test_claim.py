@@ -63,6 +63,27 @@ async def test_without_types_there_is_nothing(world: World) -> None:
     assert await world.claim(types=()) == []
 
 
+async def test_whatever_the_type(world: World) -> None:
+    jobs = [new_job(type=f"type-{number % 7}", priority=number % 3) for number in range(20)]
+    await world.store.insert(jobs)
+    other = await world.insert(queue="other", type="type-1", priority=20)
+    expected = [job.id for job in sorted(jobs, key=lambda job: -job.priority)]
+    assert await world.claim_ids(3, types=None) == expected[:3]
+    assert await world.claim_ids(2, types=None, ids=[*expected[5:9], other]) == expected[5:7]
+    assert await world.claim_ids(types=None) == [*expected[3:5], *expected[7:]]
+    assert await world.claim(types=None) == await world.claim(types=None, ids=expected) == []
+    assert await world.claim_ids(types=None, queue="other") == [other]
+
+
+async def test_whatever_the_type_of_a_paused_queue(world: World) -> None:
+    job_id = await world.insert(type="*")
+    await world.inspector.pause(QUEUE)
+    assert await world.claim(types=None) == await world.claim(types=None, ids=[job_id]) == []
+    await world.inspector.resume(QUEUE)
+    assert await world.claim_ids(0, types=None) == []
+    assert await world.claim_ids(types=None) == [job_id]
+
+
 async def test_a_queue_that_is_not_there(world: World) -> None:
     assert await world.claim(queue="nowhere") == []
     assert await world.claim(queue="nowhere", ids=[new_id()]) == []

@@ -100,13 +100,20 @@ class Operations(RuleBasedStateMachine):
 
     # -- producers
 
-    @rule(queue=QUEUES, priorities=st.lists(st.integers(-2, 2), min_size=1, max_size=6), delayed=st.booleans())
-    def insert(self, queue: str, priorities: list[int], delayed: bool) -> None:
-        jobs = [new_job(queue=queue, priority=priority, delay=LEASE * delayed) for priority in priorities]
+    @rule(
+        queue=QUEUES,
+        priorities=st.lists(st.integers(-2, 2), min_size=1, max_size=6),
+        delayed=st.booleans(),
+        key=st.sampled_from([None, None, "k", "l"]),
+    )
+    def insert(self, queue: str, priorities: list[int], delayed: bool, key: str | None = None) -> None:
+        jobs = [
+            new_job(queue=queue, priority=priority, delay=LEASE * delayed, ordering_key=key) for priority in priorities
+        ]
         answers = self._run(self._world.store.insert(jobs))
         assert all(answer.created for answer in answers)
         for job in jobs:
-            self._model.insert(job.id, queue, job.priority, delayed)
+            self._model.insert(job.id, queue, job.priority, delayed, key)
 
     @precondition(lambda self: self._in({"queued", "running"}))
     @rule(number=st.integers(0, 10_000))

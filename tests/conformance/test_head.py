@@ -9,6 +9,10 @@ async def head(world: World, limit: int = 100, queue: str = QUEUE) -> list[str]:
     return [ready.id for ready in await world.store.head(queue, limit)]
 
 
+async def claimable(world: World, *ids: str, queue: str = QUEUE) -> list[str]:
+    return [ready.id for ready in await world.store.claimable(queue, ids)]
+
+
 async def test_without_a_worker_nothing_is_claimable(world: World) -> None:
     await world.insert()
     assert await head(world) == []
@@ -33,6 +37,34 @@ async def test_only_types_that_a_worker_announced(world: World) -> None:
     assert await head(world) == [mine]
     await world.beat(worker="worker-2", types=("unknown", "more"))
     assert len(await head(world)) == 2
+
+
+async def test_only_types_that_a_worker_of_this_queue_announced(world: World) -> None:
+    job_id, other = await world.insert(), await world.insert(queue="other")
+    await world.beat(queues=("other",))
+    assert await head(world) == await claimable(world, job_id) == []
+    assert await head(world, queue="other") == await claimable(world, other, queue="other") == [other]
+    assert (await world.inspector.overview()).orphaned_types == {TYPE: 1}
+    await world.beat(worker="worker-2", types=("more",))
+    assert await head(world) == await claimable(world, job_id) == []
+    await world.beat(worker="worker-2")
+    assert await head(world) == await claimable(world, job_id) == [job_id]
+
+
+async def test_a_worker_that_takes_every_type(world: World) -> None:
+    mine, other = await world.insert(type="whatever"), await world.insert(queue="other")
+    await world.insert(type="later", delay=60.0)
+    assert set((await world.inspector.overview()).orphaned_types) == {"whatever", "later", TYPE}
+    await world.beat(types=None)
+    assert await head(world) == await claimable(world, mine) == [mine]
+    assert await head(world, queue="other") == await claimable(world, other, queue="other") == []
+    overview = await world.inspector.overview()
+    assert (overview.orphaned_types, overview.workers[0].types) == ({TYPE: 1}, None)
+    assert overview.workers[0].runs(QUEUE, "anything")
+    assert not overview.workers[0].runs("other", TYPE)
+    await world.beat(worker="worker-2", queues=("other",), types=("more",))
+    await world.advance(31)
+    assert await head(world) == []
 
 
 async def test_a_lost_worker_announces_nothing(world: World) -> None:

@@ -123,18 +123,21 @@ async def test_a_worker_announces_itself(jobs: JobQueue) -> None:
 
 
 async def test_a_stop_lets_running_jobs_finish_and_starts_no_more(jobs: JobQueue) -> None:
-    release = asyncio.Event()
+    release, both = asyncio.Event(), asyncio.Event()
     started: list[int] = []
 
     @jobs.task
     async def work(n: int) -> int:
         started.append(n)
+        if len(started) == 2:
+            both.set()
         await release.wait()
         return n
 
     handles = await work.enqueue_many([{"n": n} for n in range(6)])
     async with working(jobs, stops=True, concurrency=2) as worker:
-        await until(lambda: _all_running(jobs, handles[0].id, handles[1].id))
+        async with asyncio.timeout(PATIENCE):
+            await both.wait()
         worker.stop()
         await asyncio.sleep(0.1)
         release.set()
@@ -144,8 +147,23 @@ async def test_a_stop_lets_running_jobs_finish_and_starts_no_more(jobs: JobQueue
     assert all((job.retry_count, job.crashes, job.error) == (0, 0, None) for job in jobs_now)
 
 
-async def _all_running(jobs: JobQueue, *ids: str) -> bool:
-    return {str((await jobs.inspector.get(job_id)).status) for job_id in ids} == {"running"}
+async def test_nothing_begins_once_a_stop_was_asked_for(jobs: JobQueue) -> None:
+    """Not even what was claimed, handed over and on its way into its handler at that moment."""
+    began: list[int] = []
+    stopped = asyncio.Event()
+
+    @jobs.task
+    async def stopping(n: int) -> None:
+        began.append(n)
+        worker.stop()
+        stopped.set()
+
+    handles = await stopping.enqueue_many([{"n": n} for n in range(20)])
+    async with working(jobs, stops=True, concurrency=10) as worker:
+        async with asyncio.timeout(PATIENCE):
+            await stopped.wait()
+    assert began == [0]
+    assert [str(await handle.status()) for handle in handles] == ["completed"] + ["queued"] * 19
 
 
 async def test_after_the_grace_the_jobs_are_given_back_without_using_an_attempt(jobs: JobQueue) -> None:
@@ -186,16 +204,17 @@ async def test_a_second_stop_does_not_wait_for_the_grace(jobs: JobQueue) -> None
 
 
 async def test_a_plain_function_may_finish_within_the_grace(jobs: JobQueue) -> None:
-    release = threading.Event()
+    started, release = threading.Event(), threading.Event()
 
     @jobs.task
     def work() -> str:
+        started.set()
         release.wait(PATIENCE)
         return "done"
 
     async with working(jobs, stops=True) as worker:
         handle = await work.enqueue()
-        await until_status(jobs, handle.id, "running")
+        await asyncio.to_thread(started.wait, PATIENCE)
         worker.stop()
         release.set()
     assert await handle.result(PATIENCE) == "done"

@@ -1,12 +1,14 @@
 """Results: what a handler returned, or why there is none."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from queue_core.context import JobContext
 from queue_core.errors import JobCancelled, JobFailed, JobNotFound, ResultTimeout
+from queue_core.job import Final
 from queue_core.queue import JobQueue
 from queue_core.retry import Retry
 from tests.conformance.making import UNKNOWN
@@ -22,6 +24,34 @@ VALUES: dict[str, Any] = {
     "empty": {},
     "large": "x" * 500_000,
 }
+
+
+@pytest.mark.parametrize("running", [False, True], ids=["waiting", "running"])
+async def test_a_cancellation_is_heard_at_once(jobs: JobQueue, monkeypatch: pytest.MonkeyPatch, running: bool) -> None:
+    monkeypatch.setattr("queue_core.results.READ_BACK_FIRST", 3600.0)
+    started = asyncio.Event()
+
+    @jobs.task(queue="images")
+    async def work() -> None:
+        started.set()
+        await asyncio.sleep(PATIENCE)
+
+    handle = await (work if running else work.options(queue="other")).enqueue()
+    async with working(jobs):
+        if running:
+            await started.wait()
+        looked, final = asyncio.Event(), jobs.store.finals
+
+        async def finals(ids: Sequence[str]) -> list[Final]:
+            looked.set()
+            return await final(ids)
+
+        monkeypatch.setattr(jobs.store, "finals", finals)
+        waiting = asyncio.create_task(handle.result())
+        await looked.wait()
+        assert await jobs.cancel(handle.id)
+        with pytest.raises(JobCancelled):
+            await asyncio.wait_for(waiting, PATIENCE)
 
 
 @pytest.mark.parametrize("value", VALUES.values(), ids=VALUES.keys())

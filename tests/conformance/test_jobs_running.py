@@ -160,6 +160,23 @@ async def test_a_delayed_job_runs_when_it_is_due_and_not_before(jobs: JobQueue) 
     assert job.started_at >= job.run_at
 
 
+async def test_jobs_that_come_to_a_resting_leader_are_not_late(jobs: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of other processes too: nobody tells the leader of them."""
+    monkeypatch.setattr("queue_core.worker.sweeper.TICK", 3600.0)
+
+    @jobs.task(retry=Retry(delay=0.2))
+    async def flaky(ctx: JobContext) -> int:
+        if ctx.attempt == 1:
+            raise OSError("once")
+        return ctx.attempt
+
+    async with working(jobs):
+        await (await flaky.enqueue()).result(PATIENCE)
+        job = new_job(queue="default", type="flaky", delay=0.2)
+        await jobs.store.insert([job])
+        assert await jobs.result(job.id, PATIENCE) == 2
+
+
 async def test_progress_is_seen_while_it_runs(jobs: JobQueue) -> None:
     release = asyncio.Event()
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from queue_core.inspection import Inspector
 from queue_core.job import Claim, Job, Outcome, Settled
+from queue_core.schedules import ScheduleStore
 from queue_core.store import Beat, BeatReply, ClaimRequest, Heart, JobStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, new_job, outcome, worker_beat
 
@@ -21,9 +22,16 @@ WAITING = ("scheduled", "queued", "retrying")
 class World:
     """Knows the protocols only."""
 
-    def __init__(self, store: JobStore, inspector: Inspector, advance: Callable[[float], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        store: JobStore,
+        inspector: Inspector,
+        advance: Callable[[float], Awaitable[None]],
+        schedules: ScheduleStore | None = None,
+    ) -> None:
         self.store = store
         self.inspector = inspector
+        self._schedules = schedules
         # lets this many seconds pass for the store
         self.advance = advance
         self._heart: Heart | None = None
@@ -32,7 +40,14 @@ class World:
         if self._heart is not None:
             await asyncio.to_thread(self._heart.close)
         await self.inspector.close()
+        if self._schedules is not None:
+            await self._schedules.close()
         await self.store.close()
+
+    @property
+    def schedules(self) -> ScheduleStore:
+        assert self._schedules is not None
+        return self._schedules
 
     # -- the hot path with defaults
 

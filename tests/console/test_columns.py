@@ -8,13 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobconsole.core.columns import DEAD_JOBS, GAP, JOBS, QUEUES, RUNNING_JOBS, SIGNATURES, WORKERS, bar, fit_columns
+from jobconsole.core.columns import (
+    DEAD_JOBS,
+    GAP,
+    JOBS,
+    QUEUES,
+    RUNNING_JOBS,
+    WORKERS,
+    bar,
+    fit_columns,
+    signature_columns,
+)
 from jobconsole.core.glyphs import ASCII, UNICODE, Glyphs, glyphs_for
 from jobconsole.core.ordering import held_order
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 TABLES = {
-    "signatures": SIGNATURES,
+    "signatures": signature_columns("15m"),
     "dead": DEAD_JOBS,
     "jobs": JOBS,
     "running": RUNNING_JOBS,

@@ -137,6 +137,27 @@ class TestMistakes:
     @pytest.mark.parametrize(
         ("text", "sentence"),
         [
+            ("{images: {limti: 3}}", "jobs.queues.images.limti: unknown key; did you mean 'limit'?"),
+            ("{a.b: {band_limits: {hihg: 3}}}", "jobs.queues.a.b.band_limits.hihg: unknown key; did you mean 'high'?"),
+            ("{images: 3}", "jobs.queues.images: must be a block of keys, not a single value"),
+            ("{images: {limit: many}}", "jobs.queues.images.limit: must be a whole number"),
+            ("{images: {rate: fast}}", "jobs.queues.images.rate: 'fast' is no rate; write for example 100/s, 90/m or "
+             "1000/h"),
+            ("{'a{b': {limit: 1}}", "jobs.queues.a{b: the queue's name cannot hold braces, control characters or "
+             "spaces at its ends: 'a{b'"),
+        ],
+    )  # fmt: skip
+    def test_within_the_rules_of_a_queue(self, text: str, sentence: str) -> None:
+        assert refusal(f"jobs: {{queue_backend: memory, queues: {text}}}") == f"c.yaml: {sentence}"
+
+    def test_the_rules_of_a_queue_in_their_spellings(self) -> None:
+        rules = read("jobs: {queue_backend: memory, queues: {Images: {bandLimits: {high: 1}, DEAD_BLOCKS_KEY: true}}}")
+        assert rules.settings.queues["Images"].band_limits.high == 1
+        assert rules.settings.queues["Images"].dead_blocks_key
+
+    @pytest.mark.parametrize(
+        ("text", "sentence"),
+        [
             ("jobs: {defaults: {max_retries: many}}", "jobs.defaults.max_retries: must be a whole number"),
             ("queue: {retryDelay: soon}", "jobs.defaults.retry_delay: 'soon' is no duration; write seconds, or for "
              "example 500ms, 5s, 5m, 1h, 7d"),

@@ -138,6 +138,16 @@ def test_an_installed_application_is_found_by_the_package_that_was_called() -> N
     assert application_frame(frames) == Frame(f"{site}/shop/money.py", "amount")
 
 
+def test_a_compiled_package_is_no_application() -> None:
+    """Its frames name the source from the package's folder on: those of the event loop stand below the handler's."""
+    frames = [Frame("/srv/shop/tasks.py", "charge"), Frame("uvloop/loop.pyx", "create_connection")]
+    assert application_frame(frames) == frames[0]
+    site = "/usr/lib/python3/dist-packages"
+    installed = [Frame(f"{site}/shop/tasks.py", "charge"), Frame("uvloop/loop.pyx", "create_connection")]
+    assert application_frame(installed) == installed[0]
+    assert application_frame([Frame("shop/rates.pyx", "convert")]) == Frame("shop/rates.pyx", "convert")
+
+
 def test_frames_that_nobody_wrote_are_no_place() -> None:
     assert application_frame([Frame("<frozen importlib._bootstrap>", "_find"), Frame("<string>", "<module>")]) is None
     assert application_frame([]) is None
@@ -238,7 +248,7 @@ def test_a_huge_message_does_not_push_out_the_frames() -> None:
 
 
 def test_the_traceback_begins_at_the_application() -> None:
-    from queue_core.settings import parse_duration
+    from queue_core.units import parse_duration
 
     failure = failure_of(caught(lambda: parse_duration("soon")))
     assert "in caught" in failure.traceback

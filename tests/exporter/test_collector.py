@@ -17,6 +17,7 @@ from tests.exporter.scenes import families, play, read, samples
 PROMISED = {
     "queue_size": ("gauge", {"queue"}),
     "queue_processing": ("gauge", {"queue"}),
+    "queue_claimed_ahead": ("gauge", {"queue"}),
     "queue_processed_total": ("counter", {"queue"}),
     "queue_failed_total": ("counter", {"queue"}),
     "queue_executions_total": ("counter", {"queue", "outcome"}),

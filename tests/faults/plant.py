@@ -48,6 +48,8 @@ class Plant:
         )
         self._pen = Pen(folder)
         self._batch = 0
+        # how often its jobs may be retried
+        self.retries = 3
 
     # -- what the test does
 
@@ -63,7 +65,7 @@ class Plant:
         self._batch += 1
         tag = f"batch-{self._batch}"
         self._pen.batch(tag, len(payloads))
-        handles = await self.jobs.enqueue_many(type_, payloads, queue="default", tags=[tag], max_retries=3)
+        handles = await self.jobs.enqueue_many(type_, payloads, queue="default", tags=[tag], max_retries=self.retries)
         ids = [handle.id for handle in handles]
         self._pen.write("enqueued", tag, *ids)
         return ids

@@ -10,9 +10,12 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+
+from psycopg import AsyncConnection
 
 from queue_core import JobContext, JobQueue, Retry
 from queue_core.job import Claim, Outcome, Reclaimed, Settled
@@ -22,8 +25,11 @@ from tests.faults.impatience import settings
 from tests.faults.ledger import Pen
 
 FOLDER = Path(os.environ["FAULTS_FOLDER"])
+POSTGRES = os.environ["FAULTS_POSTGRES"]
 
 pen = Pen(FOLDER)
+# attempts whose handler's own transaction is about to be committed, or may have been
+in_doubt: set[tuple[str, int]] = set()
 
 
 def come_to(point: str) -> None:
@@ -57,11 +63,27 @@ class HitStore:
         answers: list[Settled] = await self._store.settle(outcomes)
         for outcome, answer in zip(outcomes, answers, strict=True):
             if not answer.accepted:
-                pen.write("refused", outcome.id, outcome.token)
+                if outcome.kind == "completed" or (outcome.id, outcome.token) not in in_doubt:
+                    pen.write("refused", outcome.id, outcome.token)
             elif outcome.kind in {"retrying", "released"}:
                 pen.write("back", outcome.id, outcome.token, outcome.kind)
         come_to("after_settle")
         return answers
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Any]:
+        async with self._store.transaction() as connection:
+            yield connection
+            come_to("before_joint_commit")
+        come_to("after_joint_commit")
+
+    async def settle_on(self, connection: Any, outcome: Outcome) -> Settled:
+        answer: Settled = await self._store.settle_on(connection, outcome)
+        if answer.accepted:
+            in_doubt.add((outcome.id, outcome.token))
+        else:
+            pen.write("refused", outcome.id, outcome.token)
+        return answer
 
     async def reclaim(self, limit: int) -> list[Reclaimed]:
         reclaimed: list[Reclaimed] = await self._store.reclaim(limit)
@@ -138,9 +160,7 @@ def without_fence(name: str, load: Any = lane.load) -> bytes:
 if os.environ.get("FAULTS_WITHOUT_FENCE"):
     lane.load = without_fence  # type: ignore[assignment]
 
-jobs = HitQueue(
-    settings=settings(os.environ["FAULTS_POSTGRES"], os.environ["FAULTS_REDIS"], os.environ["FAULTS_PREFIX"])
-)
+jobs = HitQueue(settings=settings(POSTGRES, os.environ["FAULTS_REDIS"], os.environ["FAULTS_PREFIX"]))
 
 
 @jobs.task(retry=Retry(max_retries=3, delay=0.2), timeout=60)
@@ -149,6 +169,19 @@ async def work(ctx: JobContext, ms: float = 0) -> dict[str, int]:
     await asyncio.sleep(ms / 2000)
     come_to("in_handler")
     await asyncio.sleep(ms / 2000)
+    pen.end(ctx.job_id, ctx.token)
+    return {"token": ctx.token}
+
+
+@jobs.task(retry=Retry(max_retries=3, delay=0.2), timeout=60)
+async def pays(ctx: JobContext, ms: float = 0) -> dict[str, int]:
+    """Leave an effect in the database of the jobs, in one commit with the job's end, or apart from it."""
+    pen.start(ctx.job_id, ctx.token)
+    apart = os.environ.get("FAULTS_APART")
+    async with await AsyncConnection.connect(POSTGRES) if apart else ctx.transaction() as connection:
+        await connection.execute("insert into effects (job, token) values (%s, %s)", (ctx.job_id, ctx.token))
+        await asyncio.sleep(ms / 1000)
+    come_to("in_handler")
     pen.end(ctx.job_id, ctx.token)
     return {"token": ctx.token}
 

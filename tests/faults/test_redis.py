@@ -100,7 +100,9 @@ async def test_flapping(plant_of_its_own: Plant, hit_servers: EmbeddedServers) -
             await asyncio.sleep(plant.random.uniform(0, 1))
             await asyncio.to_thread(hit_servers.redis.start)
             await asyncio.sleep(plant.random.uniform(0, 1))
+    log = plant.crew.log()
     await unharmed(plant, "flapping", since)
+    assert log.count("redis lost") <= 2 * 2, "each worker knows it for flapping from the second loss on"
 
 
 async def test_away_when_the_workers_start(plant_of_its_own: Plant, hit_servers: EmbeddedServers) -> None:

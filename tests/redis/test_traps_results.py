@@ -106,7 +106,7 @@ async def test_many_wait_at_once_on_few_connections(jobs: JobQueue, client: Redi
     waiting = [asyncio.create_task(handle.result(PATIENCE)) for handle in handles]
 
     async def all_are_heard() -> bool:
-        return len(await client.pubsub_channels(f"{redis_prefix}*:done")) == len(handles)
+        return len(await client.pubsub_channels(f"{redis_prefix}[{{]default[}}]*:done")) == len(handles)
 
     assert await eventually(all_are_heard)
     assert (await client.info("clients"))["connected_clients"] - before < 20

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from queue_core.settings import SqliteSettings
 from queue_core.stores.sqlite.file import SqliteFile
 from queue_core.stores.sqlite.store import SqliteStore
+from tests.sqlite.processes import Spawn, spawning
 
 NewFile = Callable[..., SqliteFile]
 
@@ -38,3 +39,10 @@ async def new_file(path: Path) -> AsyncIterator[NewFile]:
 def store(new_file: NewFile) -> SqliteStore:
     """A store on the file."""
     return SqliteStore(new_file())
+
+
+@pytest.fixture
+def spawn(path: Path) -> Iterator[Spawn]:
+    """Start programs that share the file; all are gone at the end."""
+    with spawning(path) as start:
+        yield start

@@ -21,19 +21,19 @@ REQUEST = ClaimRequest(QUEUE, "crashing", (TYPE,), 100, LEASE)
 
 def insert(transaction: Transaction) -> None:
     """Write a thousand jobs, more than SQLite keeps in memory before a commit."""
-    inserting.insert(transaction, [new_job(payload='{"text": "' + "x" * 100_000 + '"}') for _ in range(1000)])
+    inserting.insert(transaction, [new_job(payload='{"text": "' + "x" * 100_000 + '"}') for _ in range(1000)], {})
 
 
 def claim(transaction: Transaction) -> None:
     """Claim all jobs."""
-    assert claiming.claim(transaction, REQUEST)
+    assert claiming.claim(transaction, REQUEST, {})
 
 
 def settle(transaction: Transaction) -> None:
     """End all running jobs."""
     rows = transaction.records("select id, token from jobs where place = 'running'", ())
     outcomes = [Outcome(job_id, token, QUEUE, TYPE, "completed") for job_id, token in rows]
-    assert all(answer.accepted for answer in settling.settle(transaction, outcomes))
+    assert all(answer.accepted for answer in settling.settle(transaction, outcomes, {}))
 
 
 STEPS = {"insert": insert, "claim": claim, "settle": settle}

@@ -16,7 +16,7 @@ from queue_core.stores.sqlite.store import SqliteStore
 from tests.conformance.making import new_job, outcome
 from tests.sqlite.conftest import NewFile
 from tests.sqlite.crashing import REQUEST
-from tests.sqlite.test_processes import ROOT
+from tests.sqlite.processes import ROOT
 
 
 def crash(path: Path, step: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -60,6 +61,18 @@ def test_many_at_once_do_it_once(settings: SqliteSettings) -> None:
     with ThreadPoolExecutor(8) as threads:
         applied = list(threads.map(lambda _: migrate(settings), range(8)))
     assert sorted(number for one in applied for number in one) == list(range(1, KNOWN + 1))
+
+
+def test_many_that_open_a_new_file_find_it_whole(path: Path) -> None:
+    """None of them meets a schema that another one has only begun."""
+
+    async def opened() -> None:
+        async with JobQueue(sqlite=path) as jobs:
+            await jobs.enqueue("task")
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda _: asyncio.run(opened()), range(8)))
+    assert version(path) == KNOWN
 
 
 async def test_an_older_file_is_refused_until_it_is_migrated(

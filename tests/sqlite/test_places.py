@@ -31,7 +31,7 @@ from queue_core.stores.sqlite.store import SqliteStore
 from tests.conformance.making import new_job
 from tests.sqlite.conftest import NewFile
 from tests.sqlite.crashing import REQUEST
-from tests.sqlite.test_processes import ROOT
+from tests.sqlite.processes import ROOT
 
 
 def write(path: Path, content: bytes) -> None:

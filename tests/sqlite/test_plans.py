@@ -25,8 +25,8 @@ HISTORY = (Path(__file__).parent / "queries" / "history.sql").read_text(encoding
 
 
 def fill(transaction: Transaction) -> None:
-    insert(transaction, [new_job() for _ in range(20)])
-    insert(transaction, [new_job(delay=60) for _ in range(20)])
+    insert(transaction, [new_job() for _ in range(20)], {})
+    insert(transaction, [new_job(delay=60) for _ in range(20)], {})
     for statement in HISTORY.split(";"):
         transaction.records(statement, {"n": FINISHED} if ":n" in statement else {})
 
@@ -74,12 +74,20 @@ CLAIM = {"queue_id": 1, "type": TYPE, "types": texts([TYPE]), "limit": 10}
         ("inspect/at", ("completed",), "SEARCH jobs USING COVERING INDEX jobs_listed (place=?)"),
         ("inspect/dead", (), "SEARCH jobs USING COVERING INDEX jobs_dead (place=?)"),
         ("inspect/next_group", (1, "", -1), "SEARCH jobs USING COVERING INDEX jobs_ready (queue_id=?"),
+        ("inspect/aged", (1,), "SEARCH jobs USING COVERING INDEX jobs_aged (queue_id=?)"),
+        ("inspect/aged_depth", (1, TYPE, 0, 9), "SEARCH jobs USING COVERING INDEX jobs_aged (queue_id=? AND type=?"),
+        ("inspect/gated", (1,), "SEARCH jobs USING COVERING INDEX jobs_gate (queue_id=?)"),
+        ("gate/opened", (1, "k"), "COVERING INDEX jobs_gate (queue_id=? AND ordering_key=? AND holds=?)"),
+        ("gate/next", (1, "k", 1), "SEARCH jobs USING INDEX jobs_gate (queue_id=? AND ordering_key=? AND holds=?)"),
+        ("unique/holder", (1, "k", 0.0), "SEARCH u USING PRIMARY KEY (queue_id=? AND unique_key=?)"),
+        ("upkeep/trim_unique", (0.0, 1), "SEARCH unique_keys USING COVERING INDEX unique_keys_until (until<?)"),
+        ("count/begin", {"queue_id": 1, "high": 10, "normal": 5}, "SEARCH jobs USING INDEX jobs_listed (place=?)"),
     ],
 )  # fmt: skip
 async def test_by_the_index(file: SqliteFile, query: str, params: object, uses: str) -> None:
     found = await plan(file, load(query), params)
     assert uses in found
-    if query.startswith(("claim/by_rank", "claim/ranks", "sweep", "upkeep")):
+    if query.startswith(("claim/by_rank", "claim/ranks", "sweep", "upkeep/expired", "gate")):
         assert "TEMP B-TREE" not in found
 
 

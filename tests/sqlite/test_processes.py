@@ -2,52 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import os
 import signal
-import sqlite3
 import subprocess
-import sys
-import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from queue_core.inspection import Conservation
 from queue_core.job import Job
 from queue_core.queue import JobQueue
 from queue_core.worker.options import ServiceOptions
-from tests.sqlite.app import FILE
+from tests.sqlite.processes import PATIENCE, Spawn, entries, number, wait_until
 
-ROOT = Path(__file__).resolve().parents[2]
 COUNT = 1500
-PATIENCE = 90.0
 OPTIONS = ServiceOptions(concurrency=4, lease=3.0, heartbeat=0.5, grace=10.0)
-
-Spawn = Callable[..., subprocess.Popen[bytes]]
-
-
-@pytest.fixture
-def spawn(path: Path) -> Iterator[Spawn]:
-    """Start programs that share the file; all are gone at the end."""
-    running: list[subprocess.Popen[bytes]] = []
-
-    def start(*arguments: str) -> subprocess.Popen[bytes]:
-        environment = {**os.environ, FILE: str(path)}
-        command = [sys.executable, "-m", *arguments]
-        # A process group of its own: what a worker service starts goes with it.
-        running.append(subprocess.Popen(command, cwd=ROOT, env=environment, process_group=0))
-        return running[-1]
-
-    yield start
-    for process in running:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
 
 
 def worker(spawn: Spawn) -> subprocess.Popen[bytes]:
@@ -61,30 +28,9 @@ def service(spawn: Spawn) -> subprocess.Popen[bytes]:
     )  # fmt: skip
 
 
-def entries(path: Path) -> list[dict[str, Any]]:
-    ledger = path.with_suffix(".ledger")
-    return [json.loads(line) for line in ledger.read_text(encoding="utf-8").splitlines()] if ledger.exists() else []
-
-
-def wait_until(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
-
-
 async def read(path: Path, ids: list[str]) -> tuple[Conservation, list[Job]]:
     async with JobQueue(sqlite=path) as jobs:
         return await jobs.inspector.conservation(), [await jobs.inspector.get(job_id) for job_id in ids]
-
-
-def number(path: Path, query: str) -> int:
-    """Return what somebody with the sqlite3 program would read; 0 before there is anything."""
-    with closing(sqlite3.connect(path, timeout=PATIENCE)) as connection:
-        try:
-            return int(connection.execute(query).fetchone()[0])
-        except sqlite3.OperationalError:
-            return 0
 
 
 def completed(path: Path) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 
 import pytest
 
@@ -64,3 +65,10 @@ def sit(jobs: JobQueue) -> Sit:
         return seated(ConsoleApp(jobs, **options), size)  # type: ignore[arg-type]
 
     return sitting
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where a console of a test keeps what outlives it."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    return tmp_path

@@ -15,8 +15,8 @@ from jobconsole.tui.operator import Operator
 from jobconsole.tui.refresher import Refresher
 from queue_core import JobQueue
 from queue_core.events import Event, EventBatch
-from queue_core.inspection import SeriesPoint, SignatureInfo, WorkerInfo
-from queue_core.job import Attempt, Job
+from queue_core.inspection import LogPage, SeriesPoint, SignatureInfo, Tally, WorkerInfo
+from queue_core.job import Attempt, Job, LogEntry
 from queue_core.states import Status
 from tests.tui.scenes import CRM, DISK, SMTP
 from tests.tui.seat import Seat
@@ -91,6 +91,15 @@ def snapshot() -> Snapshot:
     )  # fmt: skip
 
 
+TALLIES = [
+    Tally("mail", "send_email", "completed", 900, 0, 0, {}, {5: 700, 6: 150, 9: 50}),
+    Tally("mail", "send_email", "dead", 300, 0, 0, {}, {12: 300}),
+    Tally("images", "resize_image", "completed", 4_000, 0, 0, {}, {7: 3_990, 8: 10}),
+    Tally("images", "resize_image", "retried", 13, 0, 0, {}, {7: 13}),
+    Tally("crm", "sync_crm", "completed", 310, 0, 0, {}, {3: 310}),
+]
+
+
 def running() -> list[Event]:
     """Return the events of some running jobs."""
     events: list[Event] = []
@@ -139,11 +148,26 @@ class StillRefresher(Refresher):
     async def job(self, job_id: str) -> tuple[Job, list[Attempt]]:
         """Read the same job."""
         one = job(int(job_id[-12:], 16))
-        attempt = Attempt(
-            one.id, 1, 1, "error", "TimeoutError", "smtp mx-7:25 timed out after 10s", SMTP, "9f31c2aaaaaa",
-            "web-1:4711:0a1b2c", ago(20), ago(10),
-        )  # fmt: skip
-        return one, [attempt]
+        said, signature = "smtp mx-7:25 timed out after 10s", "9f31c2aaaaaa"
+        attempts = [
+            Attempt(one.id, 1, 1, "error", "OSError", "no route", DISK, "1a2b3cbbbbbb", "web-2:12", ago(90), ago(89)),
+            Attempt(one.id, 2, 2, "error", "TimeoutError", said, SMTP, signature, "web-1:4711", ago(70), ago(60)),
+            Attempt(one.id, 3, 1, "error", "TimeoutError", said, SMTP, signature, "web-1:4711", ago(25), ago(15)),
+        ]
+        return one, attempts
+
+    async def outcome(self, signature: str) -> str:
+        """Nothing was retried here."""
+        return ""
+
+    async def log(self, job_id: str) -> LogPage:
+        """Read the same lines."""
+        entries = (
+            LogEntry(812, 1, ago(19), "connected to mx-7:25"),
+            LogEntry(813, 1, ago(10), "no answer, giving up\n\x1b[2J what the server said before"),
+            LogEntry(814, 2, ago(4), "connected to mx-7:25, which takes its time to say what it thinks of this letter"),
+        )
+        return LogPage(entries, 0)
 
 
 def still_app() -> ConsoleApp:
@@ -163,6 +187,7 @@ async def show(seat: Seat) -> None:
     seat.app.model.apply(EventBatch("images", "g", 1, 0.0, running()))
     for one in seat.app.model.running.live.values():
         one.started = (NOW - timedelta(seconds=12)).timestamp()
+    seat.app.model.latency.look(TALLIES, STEADY)
     seat.app.tell(Adopted())
     for _ in range(3):
         # Longer than a moving cursor waits before its job is read.

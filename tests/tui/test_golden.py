@@ -50,14 +50,45 @@ async def test_jobs(size: tuple[int, int]) -> None:
     await pictured("jobs", size, "3")
 
 
+@SIZES
+async def test_events(size: tuple[int, int]) -> None:
+    """What happens, the newest first, held still by moving down."""
+    await pictured("events", size, "6", "j")
+
+
+async def test_workers_on_a_small_screen() -> None:
+    """One list at a time, the others are tabs."""
+    await pictured("workers", NARROW, "2", "left_square_bracket")
+
+
+async def test_types_on_a_small_screen() -> None:
+    """Run times and failures by type."""
+    await pictured("types", NARROW, "2", "right_square_bracket")
+
+
 async def test_payload() -> None:
     """The payload as a tree."""
     await pictured("payload", NARROW, "enter", "enter", "right_square_bracket")
 
 
-async def test_attempts() -> None:
-    """What happened before."""
-    await pictured("attempts", NARROW, "enter", "enter", "left_square_bracket")
+async def test_logs() -> None:
+    """The last lines of the handlers, the newest in view."""
+    await pictured("logs", NARROW, "enter", "enter", "right_square_bracket", "right_square_bracket")
+
+
+async def test_timeline() -> None:
+    """What happened before, an operator's retry included."""
+    await pictured("timeline", NARROW, "enter", "enter", "left_square_bracket", "left_square_bracket")
+
+
+async def test_difference() -> None:
+    """What was the same in two attempts stands once, what differs below each other."""
+    await pictured("diff", NARROW, "enter", "enter", "left_square_bracket", "n")
+
+
+async def test_full_screen() -> None:
+    """The signature under the cursor with all that is known of it, also where there is little room."""
+    await pictured("full", NARROW, "f")
 
 
 async def test_too_small() -> None:

@@ -279,15 +279,17 @@ async def test_frames_of_libraries_are_shown_and_folded(sit: Sit, buried: Buried
         await seat.until("folded")
 
 
-async def test_tabs_show_payload_and_attempts(sit: Sit, buried: Buried) -> None:
+async def test_tabs_show_payload_log_and_timeline(sit: Sit, buried: Buried) -> None:
     async with sit(WIDE) as seat:
         await seat.ready()
         await seat.until("mail.py:88")
         await seat.press("right_square_bracket")
         await seat.until('"a@example.org"')
         await seat.press("right_square_bracket")
-        await seat.until("#1 error")
-        await seat.press("left_square_bracket", "left_square_bracket")
+        await seat.until("the handler wrote no lines")
+        await seat.press("right_square_bracket")
+        await seat.until("attempt 1 failed")
+        await seat.press("left_square_bracket", "left_square_bracket", "left_square_bracket")
         await seat.until("[Traceback]")
 
 

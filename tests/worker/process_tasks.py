@@ -9,8 +9,9 @@ import sys
 import threading
 import time
 from datetime import datetime
+from pathlib import Path
 
-from queue_core import JobContext, JobQueue, Retry
+from queue_core import JobContext, JobQueue, Retry, SoftTimeLimitExceeded
 
 jobs = JobQueue(memory=True)
 ONCE = Retry(max_retries=1, delay=0.01)
@@ -29,6 +30,24 @@ async def steps(ctx: JobContext) -> str:
     return f"{ctx.type} {ctx.attempt}"
 
 
+@jobs.task(process=True, retry=Retry(max_retries=0))
+async def transact(ctx: JobContext) -> None:
+    async with ctx.transaction():
+        pass
+
+
+@jobs.task(process=True)
+def tell(ctx: JobContext, lines: int) -> None:
+    for number in range(lines):
+        ctx.log_now(f"line {number + 1}")
+
+
+@jobs.task(process=True, retry=ONCE)
+async def tell_and_leave(ctx: JobContext) -> None:
+    await ctx.log(f"attempt {ctx.attempt}")
+    os._exit(7)
+
+
 @jobs.task(process=True, retry=ONCE)
 def fail() -> None:
     raise OSError("no such file")
@@ -42,6 +61,22 @@ def leave(code: int) -> None:
 @jobs.task(process=True, retry=ONCE)
 def segfault() -> None:
     ctypes.string_at(0)
+
+
+@jobs.task(process=True, soft_timeout=0.1, timeout="1m")
+async def patient(ctx: JobContext) -> str:
+    try:
+        await asyncio.sleep(60)
+    except SoftTimeLimitExceeded:
+        return ctx.stopping
+    return "never told"
+
+
+@jobs.task(process=True)
+def take_turns(folder: str) -> None:
+    Path(folder, str(os.getpid())).touch()
+    while not Path(folder, "go").exists():
+        time.sleep(0.01)
 
 
 @jobs.task(process=True, retry=Retry(max_retries=0), timeout=0.5)

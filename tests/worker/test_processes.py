@@ -65,6 +65,12 @@ async def test_context_progress_and_errors(jobs: JobQueue) -> None:
     assert "process_tasks.py" in str(job.traceback)
 
 
+async def test_no_transaction_of_its_own(jobs: JobQueue) -> None:
+    async with working(jobs, target=TARGET):
+        job = await dead(jobs, "transact")
+    assert "task 'transact' runs in a child process" in str(job.error)
+
+
 @pytest.mark.parametrize(
     ("name", "payload", "how"),
     [("leave", {"code": 0}, "exit code 0"), ("leave", {"code": 7}, "exit code 7"), ("segfault", {}, "SIGSEGV")],
@@ -120,6 +126,26 @@ async def test_more_jobs_than_children(jobs: JobQueue) -> None:
         handles = await jobs.enqueue_many("pid", [{}] * 40)
         pids = {(await handle.result(PATIENCE))[0] for handle in handles}
     assert len(pids) <= max(2, os.cpu_count() or 1)
+
+
+async def test_a_stop_gives_back_what_waits_for_a_child(jobs: JobQueue, tmp_path: Path) -> None:
+    children = max(2, os.cpu_count() or 1)
+    handles = await jobs.enqueue_many("take_turns", [{"folder": str(tmp_path)}] * 3 * children)
+
+    async def busy() -> bool:
+        return await asyncio.to_thread(lambda: len(list(tmp_path.iterdir()))) == children
+
+    async with working(jobs, target=TARGET, stops=True, concurrency=3 * children) as worker:
+        await until(busy)
+        worker.stop()
+        await asyncio.to_thread((tmp_path / "go").touch)
+    ends = [str(await handle.status()) for handle in handles]
+    assert sorted(ends) == ["completed"] * children + ["queued"] * 2 * children
+
+
+async def test_a_soft_time_limit_is_told_in_the_child(jobs: JobQueue) -> None:
+    async with working(jobs, target=TARGET):
+        assert await result(jobs, "patient") == "soft_timeout"
 
 
 async def test_handlers_do_not_reach_the_pipes(jobs: JobQueue) -> None:

@@ -101,3 +101,35 @@ async def test_no_end_is_told() -> None:
         await again.enqueue()
         with pytest.raises(RuntimeError, match="for ever"):
             await t.run_due(most=20)
+
+
+async def test_schedules_tick_by_the_clock_that_is_moved() -> None:
+    jobs = JobQueue(postgres="postgresql://app@127.0.0.1:1/nowhere")  # nobody connects there
+    ran: list[int] = []
+
+    @jobs.cron("0 9 * * *", tz="Europe/Paris", payload={"n": 1})
+    async def daily(n: int) -> None:
+        ran.append(n)
+
+    async with jobs.testing() as t:
+        assert await t.run_due() == 0  # at midnight UTC of a winter's day
+        t.advance(8 * 3600 - 1)
+        assert await t.run_due() == 0
+        t.advance(1)
+        assert await t.run_due() == 1
+        assert await t.run_due() == 0
+        t.advance(5 * 86400)
+        assert await t.run_due() == 1  # what was missed comes once
+        await jobs.schedules.pause("daily")
+        t.advance(86400)
+        assert await t.run_due() == 0
+        await jobs.schedules.resume("daily")
+        assert await t.run_due() == 0
+        await jobs.schedules.trigger("daily")
+        assert await t.run_due() == 1
+        jobs.schedule("hourly", "0 * * * *", "daily", {"n": 2})
+        assert await t.run_due() == 0
+        t.advance(3600)
+        assert await t.run_due() == 1
+        assert len(await jobs.schedules.ticks("daily")) == 2
+    assert ran == [1, 1, 1, 2]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from jobconsole.core import humanize
-from jobconsole.core.columns import STATE_TONES, Moment, Span, Spans
+from jobconsole.core.columns import STATE_TONES, Moment, Spans
 from jobconsole.core.rows import LINE, NAME
+from jobconsole.core.windows import word
 from jobconsole.tui.drawing.spans import Line, wrap
 from queue_core.inspection import SignatureInfo
-from queue_core.job import Attempt, Job
+from queue_core.job import Job
 from queue_core.text import safe
 
 LABEL = 10
@@ -39,19 +40,34 @@ def job_lines(job: Job, moment: Moment, width: int) -> list[Line]:
         lines += _labelled("worker", safe(job.worker, NAME), width)
     if job.tags:
         lines += _labelled("tags", ", ".join(safe(tag, NAME) for tag in job.tags), width)
+    for label, key in (("order", job.ordering_key), ("unique", job.unique_key)):
+        if key:
+            lines += _labelled(label, safe(key, NAME), width)
     if job.progress_message or job.progress:
         lines += _labelled("progress", f"{job.progress}% {safe(job.progress_message, LINE)}", width)
     return lines
 
 
-def signature_lines(info: SignatureInfo, moment: Moment, width: int, hint: str) -> list[Line]:
-    """Return what a group of dead jobs has in common, and how to repair it where that is known."""
+@dataclass(frozen=True, slots=True)
+class GroupNotes:
+    """What is known about a group of dead jobs beside what the store says of it."""
+
+    # seconds over which its growth was counted
+    window: float = 0.0
+    # how to repair it; "" when nobody said
+    hint: str = ""
+    # what became of earlier retries; "" when none is known
+    retried: str = ""
+
+
+def signature_lines(info: SignatureInfo, moment: Moment, width: int, notes: GroupNotes) -> list[Line]:
+    """Return what a group of dead jobs has in common, what was tried, and how to repair it where that is known."""
     lines: list[Line] = [((part, "bad"),) for part in wrap(info.title, width)]
     seen = f"{_when(info.first_seen, moment)} to {_when(info.last_seen, moment)}"
     lines.append(
         (
             (humanize.plural(info.count, "job"), "strong"),
-            (f"  +{humanize.exact(info.grown)} in 15m" if info.grown else "", "warn"),
+            (f"  +{humanize.exact(info.grown)} in {word(notes.window)}" if info.grown else "", "warn"),
             (f"  {seen}", "muted"),
         )
     )
@@ -60,15 +76,19 @@ def signature_lines(info: SignatureInfo, moment: Moment, width: int, hint: str) 
     lines += _labelled("types", types + more, width)
     lines += _labelled("queues", ", ".join(info.queues[:6]), width)
     lines += _labelled("signature", info.signature, width)
-    if hint:
-        lines += _labelled("repair", hint, width, "accent")
+    if notes.retried:
+        lines += _labelled("retried", notes.retried, width, "warn")
+    if notes.hint:
+        lines += _labelled("repair", notes.hint, width, "accent")
     return lines
 
 
-def group_brief(info: SignatureInfo, hint: str, width: int) -> list[Line]:
-    """Return how to repair a group in one line, or what it concerns."""
-    if hint:
-        return [(("repair ", "muted"), (hint, "accent"))]
+def group_brief(info: SignatureInfo, notes: GroupNotes) -> list[Line]:
+    """Return in one line what became of earlier retries of a group, how to repair it, or what it concerns."""
+    if notes.hint or notes.retried:
+        retried = f"{notes.retried}  " if notes.retried else ""
+        repair = (("repair ", "muted"), (notes.hint, "accent")) if notes.hint else ()
+        return [(("retried ", "muted") if retried else ("", "muted"), (retried, "warn"), *repair)]
     types = ", ".join(name for name, _ in info.types[:3])
     return [(("type ", "muted"), (types, "text"), ("  queue ", "muted"), (", ".join(info.queues[:3]), "text"))]
 
@@ -77,27 +97,6 @@ def job_brief(job: Job, moment: Moment, width: int) -> list[Line]:
     """Return a job's queue, tries and times in one line."""
     tries = f"  {job.retry_count}/{job.max_retries} retries  "
     return [(("queue ", "muted"), (safe(job.queue, NAME), "text"), (tries, "muted"), (_times(job, moment), "text"))]
-
-
-def attempt_lines(attempts: Sequence[Attempt], moment: Moment, width: int) -> list[Line]:
-    """Return the failed attempts, the newest first, each with what it says and where it ran."""
-    if not attempts:
-        return [(("no failed attempts", "muted"),)]
-    lines: list[Line] = []
-    for attempt in reversed(attempts):
-        ran = humanize.duration(humanize.seconds_between(attempt.started_at, attempt.finished_at))
-        head: list[Span] = [
-            (f"#{attempt.number} ", "strong"),
-            (f"{attempt.kind} ", "warn"),
-            (_when(attempt.finished_at, moment), "muted"),
-            (f"  after {ran}" if ran else "", "muted"),
-            (f"  {safe(attempt.worker or '', NAME)}", "faint"),
-        ]
-        lines.append(tuple(head))
-        text = safe(f"{attempt.exception}: {attempt.message}", LINE)
-        lines += [(("   ", "text"), (part, "text")) for part in wrap(text, width - 3)]
-        lines.append(())
-    return lines
 
 
 def _times(job: Job, moment: Moment) -> str:

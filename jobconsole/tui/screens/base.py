@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, cast
 
 from textual import on
 
-from jobconsole.core.operations import Report, Target, Verb
+from jobconsole.core.links import Link
+from jobconsole.core.operations import Choice, Report, Target, Verb
 from jobconsole.core.snapshot import Snapshot
 from jobconsole.tui.bindings import BY_ID, refusal
 from jobconsole.tui.messages import Adopted, Finished, Flush, Progressed, ServersChanged
@@ -25,7 +26,7 @@ from queue_core.filters import Filter
 if TYPE_CHECKING:
     pass
 
-DETAIL_ACTIONS = frozenset({"frames", "next_tab", "previous_tab"})
+DETAIL_ACTIONS = frozenset({"frames", "next_tab", "previous_tab", "next_match", "previous_match"})
 
 
 class View(Frame):
@@ -85,6 +86,7 @@ class View(Frame):
         report = message.report
         tone = "bad" if report.errored else "good" if report.processed else "warn"
         self.notice.say(sentence(report), tone)
+        self.console.refresher.retries.note(report, self.console.model.now)
         for table in self.query(JobTable):
             table.forget(report.changed)
         self.finished(report)
@@ -104,6 +106,16 @@ class View(Frame):
     def finished(self, report: Report) -> None:
         """An operation of this console has ended."""
 
+    def link(self) -> Link:
+        """The place of the view itself."""
+        raise NotImplementedError
+
+    def show_job(self, job_id: str) -> None:
+        """Show one job, where the view can."""
+
+    def look_at_detail(self) -> None:
+        """Show what stands behind the cursor."""
+
     # -- actions of every view
 
     def can_go_back(self) -> bool:
@@ -120,7 +132,7 @@ class View(Frame):
         elif isinstance(pane, Table) and (pane.selection.marks or pane.selection.everything):
             pane.selection.clear_marks()
             pane.repaint()
-        elif self.stage != self.ORDER[0]:
+        elif self.stage != self.ORDER[0] or self.has_class("-full"):
             self.leave()
         elif self.filter_line.text:
             self.filter_line.clear()
@@ -147,6 +159,18 @@ class View(Frame):
     def do_previous_tab(self) -> None:
         """The detail's previous tab."""
         self.query_one(Detail).turn(-1)
+
+    def do_full(self) -> None:
+        """Show what is under the cursor on the whole screen, or go back to its list."""
+        if self.has_class("-full"):
+            self.leave()
+            return
+        self.look_at_detail()
+        self.add_class("-full")
+        if self.stage == "detail":
+            self.query_one(Detail).focus()
+        else:
+            self.enter("detail")
 
     def do_frames(self) -> None:
         """Show or fold the frames of libraries."""
@@ -200,7 +224,15 @@ class View(Frame):
         if target is not None:
             self.app.push_screen(Sheet(verb, target), self.console.carry_out)
 
-    def target(self, verb: Verb) -> Target | None:
+    def do_export(self) -> None:
+        """Write what is chosen into a file."""
+        target = self.target("export")
+        if target is None:
+            self.notice.say("move the cursor to jobs or to a signature: that is what is exported", "warn")
+        else:
+            self.console.export(target)
+
+    def target(self, verb: Choice) -> Target | None:
         """What a verb would act on: what the focused pane says."""
         pane = self.pane
         return pane.target(verb) if pane is not None else None

@@ -165,6 +165,8 @@ class Frame(Screen[None], inherit_bindings=False):
         self._way.clear()
 
     def _go(self, stage: str, pane: Pane | None = None) -> None:
+        if stage != "detail":
+            self.remove_class("-full")
         self.stage = stage
         of_stage = [one for one in self.query(Pane) if one.can_focus and self.STAGES.get(one.id or "") == stage]
         for one in [pane] if pane is not None else of_stage[:1]:

@@ -9,15 +9,17 @@ from textual.app import ComposeResult
 
 from jobconsole.core.columns import JOBS
 from jobconsole.core.humanize import short
+from jobconsole.core.links import Link
 from jobconsole.core.snapshot import Snapshot
 from jobconsole.tui.drawing.spans import Line, fit
+from jobconsole.tui.drawing.subject import Subject
 from jobconsole.tui.screens.base import View
-from jobconsole.tui.widgets.detail import Detail, Subject
+from jobconsole.tui.widgets.detail import Detail
 from jobconsole.tui.widgets.joblist import JobTable
 from jobconsole.tui.widgets.lines import LineWidget
 from jobconsole.tui.widgets.pane import Pane
 from jobconsole.tui.widgets.table import Table
-from queue_core.filters import Filter, Term
+from queue_core.filters import Filter, Term, render
 from queue_core.states import Status
 
 TABS: tuple[Status | None, ...] = (
@@ -71,7 +73,7 @@ class JobsView(View):
         """Read the list again; its first page when nothing was read yet."""
         if self.jobs.window is None:
             self._look()
-        elif self.jobs.window.loaded:
+        elif self.jobs.window.loaded or self.jobs.failed:
             self.jobs.total = self._total()
             self.jobs.read()
         self.look_at_detail()
@@ -101,6 +103,16 @@ class JobsView(View):
         """The detail follows the list."""
         super().pane_entered(pane)
         self.look_at_detail()
+
+    def link(self) -> Link:
+        """The list, with its filter and its state."""
+        return Link("jobs", render(self.jobs.where))
+
+    def show_job(self, job_id: str) -> None:
+        """Narrow the list to one job and go into it."""
+        self.filter_line.hold(Filter((Term("id", "=", job_id.replace("-", "")),)), f"id:{job_id}")
+        self.query_one(Detail).about(Subject(job_id))
+        self.enter("detail")
 
     def do_open(self) -> None:
         """Into the job."""

@@ -2,25 +2,49 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from jobconsole.core.columns import QUEUES
+from jobconsole.core.humanize import plural
+from jobconsole.core.links import Link
 from jobconsole.core.snapshot import Snapshot
+from jobconsole.tui.background import spawn
+from jobconsole.tui.drawing.subject import Subject
+from jobconsole.tui.operator import Order
+from jobconsole.tui.screens.confirm import Confirm
 from jobconsole.tui.screens.queues import QueueActions
 from jobconsole.tui.widgets.chart import Chart
-from jobconsole.tui.widgets.detail import Detail, Subject
+from jobconsole.tui.widgets.detail import Detail
 from jobconsole.tui.widgets.queuelist import QueueTable
 from jobconsole.tui.widgets.runninglist import RunningTable
+from jobconsole.tui.widgets.table import Table
+from jobconsole.tui.widgets.typelist import TypeTable
 from jobconsole.tui.widgets.workerlist import WorkerTable
+from queue_core.errors import QueueCoreError
+from queue_core.inspection import WorkerInfo
+
+STOP = "It finishes what it runs, within its grace, and ends. A service starts another one in its place."
+LISTS = ("running", "types", "workers")
+"""Lists of which small screens show one, by their ids."""
 
 
 class LiveView(QueueActions):
     """What happens now."""
 
-    STAGES: ClassVar[dict[str, str]] = {"queues": "home", "running": "home", "workers": "home", "detail": "detail"}
+    # which of the lists a small screen shows
+    list = 0
+
+    STAGES: ClassVar[dict[str, str]] = {
+        "queues": "home",
+        "running": "home",
+        "types": "home",
+        "workers": "home",
+        "detail": "detail",
+    }
     ORDER: ClassVar[tuple[str, ...]] = ("home", "detail")
 
     def panes(self) -> ComposeResult:
@@ -30,6 +54,7 @@ class LiveView(QueueActions):
             yield Chart(id="chart")
         with Vertical(id="running-side"):
             yield RunningTable(id="running")
+            yield TypeTable(id="types")
             yield WorkerTable(id="workers")
         yield Detail(id="detail")
 
@@ -43,12 +68,72 @@ class LiveView(QueueActions):
             self.query_one(Detail).refresh_if_changed()
 
     def missing(self) -> frozenset[str]:
-        """There is nothing to filter."""
-        return super().missing() | {"filter"}
+        """There is nothing to filter, and no detail of what is no job."""
+        pane = self.pane
+        gone = super().missing() | {"filter"}
+        if self.has_class("-narrow", "-short") and self.stage != "detail":
+            gone -= {"next_tab", "previous_tab"}
+        if not isinstance(pane, RunningTable | Detail):
+            gone |= {"full", "export"}
+        return gone if isinstance(pane, WorkerTable) else gone | {"quiet", "stop"}
 
     def flush(self) -> None:
         """Running jobs follow the events."""
         self.query_one(RunningTable).flush()
+        self.query_one(TypeTable).flush()
+
+    def do_quiet(self) -> None:
+        """Let the worker claim no more jobs, or let it claim again."""
+        row = self.query_one(WorkerTable).selection.row
+        if row is not None:
+            spawn(self, "order", self._order, row, "resume" if row.quiet else "quiet")
+
+    def do_stop(self) -> None:
+        """Let the worker end, after a question."""
+        row = self.query_one(WorkerTable).selection.row
+        if row is not None:
+            what = f"{row.host}:{row.pid}, which runs {plural(row.busy, 'job')}"
+            self.app.push_screen(Confirm("Stop a worker", what, STOP, "Stop"), partial(self._stop, row))
+
+    def _stop(self, worker: WorkerInfo, agreed: bool | None) -> None:
+        if agreed:
+            spawn(self, "order", self._order, worker, "stop")
+
+    async def _order(self, worker: WorkerInfo, order: Order) -> None:
+        try:
+            sentence = await self.console.operator.order(worker.id, f"{worker.host}:{worker.pid}", order)
+        except QueueCoreError as error:
+            self.notice.say(str(error), "bad")
+        else:
+            self.notice.say(sentence, "good")
+        self.console.refresher.resync()
+
+    def do_next_tab(self) -> None:
+        """Where there is room for one list only: the next one; else the detail's next tab."""
+        self._turn_tab(1)
+
+    def do_previous_tab(self) -> None:
+        """The list before, or the detail's tab before."""
+        self._turn_tab(-1)
+
+    def _turn_tab(self, step: int) -> None:
+        if self.stage == "detail":
+            self.query_one(Detail).turn(step)
+            return
+        self.remove_class(f"-list-{LISTS[self.list]}")
+        self.list = (self.list + step) % len(LISTS)
+        self.add_class(f"-list-{LISTS[self.list]}")
+        self.call_after_refresh(self.query_one(f"#{LISTS[self.list]}", Table).focus)
+
+    def link(self) -> Link:
+        """Live itself."""
+        return Link("live")
+
+    def look_at_detail(self) -> None:
+        """Show the running job under the cursor."""
+        pane = self.pane
+        if isinstance(pane, RunningTable) and pane.selection.row is not None:
+            self.query_one(Detail).about(Subject(pane.selection.row.id))
 
     def do_open(self) -> None:
         """To the jobs of a queue, or to the running job."""
@@ -56,5 +141,5 @@ class LiveView(QueueActions):
         if isinstance(pane, QueueTable):
             self.open_queue(pane)
         elif isinstance(pane, RunningTable) and pane.selection.row is not None:
-            self.query_one(Detail).about(Subject(pane.selection.row.id))
+            self.look_at_detail()
             self.enter("detail")

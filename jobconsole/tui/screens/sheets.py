@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 from textual import on
@@ -50,13 +51,13 @@ FACT_LINES = 2
 class SheetText(LineWidget):
     """What the sheet says above its buttons."""
 
-    def __init__(self, sheet: Sheet) -> None:
+    def __init__(self, text: Callable[[int], list[Line]]) -> None:
         super().__init__(id="sheet-text")
-        self._sheet = sheet
+        self._text = text
 
     def lines(self, width: int, height: int) -> list[Line]:
         """Title, target, facts, consequence."""
-        return self._sheet.text(width)
+        return self._text(width)
 
 
 class Pace(LineWidget, can_focus=True):
@@ -125,7 +126,7 @@ class Sheet(ModalScreen[Plan | None]):
     def compose(self) -> ComposeResult:
         """The text, the pace of a retry, the buttons."""
         with Vertical(id="sheet"):
-            yield SheetText(self)
+            yield SheetText(self.text)
             if self._verb == "retry":
                 yield Pace(self._target.about or 0)
             with Horizontal(id="sheet-buttons"):

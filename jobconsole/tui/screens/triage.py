@@ -10,19 +10,21 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from jobconsole.core.columns import DEAD_JOBS, QUEUES_SMALL
-from jobconsole.core.operations import dead_of, dead_only
+from jobconsole.core.links import Link
+from jobconsole.core.operations import Choice, Target, dead_of, dead_only
 from jobconsole.core.snapshot import Snapshot
+from jobconsole.tui.drawing.subject import Subject
 from jobconsole.tui.screens.base import View
 from jobconsole.tui.screens.queues import QueueActions
 from jobconsole.tui.widgets.chart import Chart
-from jobconsole.tui.widgets.detail import Detail, Subject
+from jobconsole.tui.widgets.detail import Detail
 from jobconsole.tui.widgets.joblist import JobTable
 from jobconsole.tui.widgets.pane import Pane
 from jobconsole.tui.widgets.queuelist import QueueTable
 from jobconsole.tui.widgets.runninglist import RunningTable
 from jobconsole.tui.widgets.signatures import SignatureTable
 from jobconsole.tui.widgets.table import Table
-from queue_core.filters import Filter
+from queue_core.filters import Filter, render
 
 IDLE_SECONDS = 20.0
 """After so long without a key, signatures are sorted anew; the cursor stays on its signature."""
@@ -64,12 +66,12 @@ class TriageView(QueueActions, View):
         """Show what a snapshot says; the list of jobs reads for itself."""
         if snapshot.wanted.where == dead_only(self.signatures.where):
             idle = time.monotonic() - self.console.last_key > IDLE_SECONDS
-            self.signatures.take(snapshot.signatures, anew or idle)
+            self.signatures.take(snapshot.signatures, snapshot.wanted.window, anew or idle)
         self.query_one(QueueTable).show(snapshot.queues)
         if anew:
             self.query_one(RunningTable).sort()
         self.look_at_jobs()
-        if self.jobs.window is not None and self.jobs.window.loaded:
+        if self.jobs.window is not None and (self.jobs.window.loaded or self.jobs.failed):
             self.jobs.read()
         self.look_at_detail()
 
@@ -118,6 +120,17 @@ class TriageView(QueueActions, View):
             detail.about(Subject(group.sample_id, group))
         else:
             detail.about(Subject())
+
+    def target(self, verb: Choice) -> Target | None:
+        """What the focused pane says; the group that the detail is about, where it shows one."""
+        group = self.query_one(Detail).subject.group
+        if isinstance(self.pane, Detail) and group is not None:
+            return self.signatures.target_of([group])
+        return super().target(verb)
+
+    def link(self) -> Link:
+        """Triage, with its filter."""
+        return Link("triage", render(self.signatures.where))
 
     def do_open(self) -> None:
         """From signatures to jobs, from jobs to the job."""

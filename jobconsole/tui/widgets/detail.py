@@ -1,57 +1,49 @@
-"""What stands behind the row under the cursor: a job or a group of dead jobs, with traceback, payload and attempts."""
+"""What stands behind the row under the cursor: a job, or a group of dead jobs, and all that is known about it."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
 from typing import ClassVar
 
 from textual import events
 from textual.message import Message
 
 from jobconsole.core.columns import Spans, state
+from jobconsole.core.differences import pairs
 from jobconsole.core.humanize import moment_of
-from jobconsole.core.operations import Target, Verb
+from jobconsole.core.links import Link
+from jobconsole.core.operations import Choice, Target
 from jobconsole.tui.background import replace
-from jobconsole.tui.drawing.facts import attempt_lines, group_brief, job_brief, job_lines, signature_lines
-from jobconsole.tui.drawing.payload import json_lines
+from jobconsole.tui.drawing.facts import GroupNotes
 from jobconsole.tui.drawing.spans import Line
-from jobconsole.tui.drawing.traceback import peek_lines, traceback_lines
+from jobconsole.tui.drawing.subject import (
+    DIFF,
+    LOGS,
+    SHORT_TABS,
+    TABS,
+    TRACEBACK,
+    Loaded,
+    Sight,
+    Subject,
+    brief_lines,
+    head_lines,
+    tab_lines,
+)
 from jobconsole.tui.widgets.pane import Extent, Pane
 from queue_core.errors import QueueCoreError
-from queue_core.inspection import CHANGES_FROM, SignatureInfo
-from queue_core.job import Attempt, Job
+from queue_core.inspection import CHANGES_FROM
 from queue_core.states import FINAL
 
-TABS = ("Traceback", "Payload", "Attempts")
+ROOMY = 48
+"""Cells that the tabs take with their whole names."""
 GLANCE = 9
 """Lines up to which the pane shows only the heart of the matter."""
 WHEEL = 3
 """Lines that one notch of a mouse wheel moves."""
-
+LOG_SECONDS = 1.0
+"""Between two looks at the log that is shown."""
 LASTING_SECONDS = 5.0
 """After which a finished job is read again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """What the pane is about: a job, or a group with one of its jobs as a sample."""
-
-    job_id: str = ""
-    group: SignatureInfo | None = None
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """What must change for the pane to start at its top again."""
-        return (self.group.signature if self.group else "", "" if self.group else self.job_id)
-
-
-@dataclass(slots=True)
-class Loaded:
-    """A job as it was read, with its failed attempts."""
-
-    job: Job
-    attempts: list[Attempt] = field(default_factory=list)
 
 
 class Detail(Pane):
@@ -76,7 +68,11 @@ class Detail(Pane):
         self.subject = Subject()
         self.tab = 0
         self.all_frames = False
+        # how many pairs of attempts before the last one are compared
+        self.back = 0
         self.top = 0
+        # the end of the log stays in view until somebody goes up
+        self.follows = False
         self._loaded: Loaded | None = None
         self._problem = ""
         self._height = 0
@@ -84,6 +80,9 @@ class Detail(Pane):
         # taking a traceback apart is too much for four times a second: kept until what it depends on changes
         self._drawn_for: tuple[object, ...] = ()
         self._tab_drawn: list[Line] = []
+
+    def on_mount(self) -> None:
+        self.set_interval(LOG_SECONDS, self._read_log)
 
     @property
     def glance(self) -> bool:
@@ -103,7 +102,7 @@ class Detail(Pane):
             what = what if name else "Detail"
             return ((what, "title"), (f"  {name}", "muted"))
         spans: list[tuple[str, str]] = []
-        for index, tab in enumerate(TABS):
+        for index, tab in enumerate(TABS if self.inner_width > ROOMY else SHORT_TABS):
             here = index == self.tab
             spans += [(f"[{tab}]" if here else f" {tab} ", "title" if here else "muted")]
         return tuple(spans)
@@ -112,7 +111,7 @@ class Detail(Pane):
         """How the frames are shown; of a glance, when it was."""
         if self.glance:
             return self._glance_note()
-        return (("all frames", "muted"),) if self.tab == 0 and self.all_frames else ()
+        return (("all frames", "muted"),) if self.tab == TRACEBACK and self.all_frames else ()
 
     def extent(self) -> Extent | None:
         """Which lines are shown."""
@@ -122,14 +121,15 @@ class Detail(Pane):
         """The lines in view."""
         lines = self._glance(width, height) if self.glance else self._content(width)
         self._height = len(lines)
-        self.top = max(0, min(self.top, len(lines) - height))
+        last = len(lines) - height
+        self.top = max(0, last if self.follows and self.tab == LOGS and not self.glance else min(self.top, last))
         return lines[self.top : self.top + height]
 
     def about(self, subject: Subject) -> None:
         """Show another subject, or the same one with newer numbers."""
         same_job = subject.job_id == self.subject.job_id
         if subject.key != self.subject.key:
-            self.top = 0
+            self.top = self.back = 0
         self.subject = subject
         if not same_job:
             self._loaded, self._problem = None, ""
@@ -147,6 +147,12 @@ class Detail(Pane):
         if job is None or job.status not in FINAL or self._age() > LASTING_SECONDS:
             self.read()
 
+    def _read_log(self) -> None:
+        """A handler writes lines without an event."""
+        shown = self.tab == LOGS and self.screen.is_current and self.size.height > GLANCE
+        if shown and not self.console.frozen:
+            self.refresh_if_changed()
+
     def _age(self) -> float:
         return time.monotonic() - self._read_at
 
@@ -154,10 +160,15 @@ class Detail(Pane):
         await self.console.pause(delay)
         try:
             job, attempts = await self.console.refresher.job(job_id)
+            log = await self.console.refresher.log(job_id) if self.tab == LOGS else None
         except QueueCoreError as error:
             self.post_message(self.Read(job_id, None, str(error)))
         else:
-            self.post_message(self.Read(job_id, Loaded(job, attempts)))
+            self.post_message(self.Read(job_id, Loaded(job, attempts, log, await self._outcome())))
+
+    async def _outcome(self) -> str:
+        group = self.subject.group
+        return await self.console.refresher.outcome(group.signature) if group else ""
 
     def on_detail_read(self, message: Read) -> None:
         if message.job_id == self.subject.job_id:
@@ -176,9 +187,10 @@ class Detail(Pane):
         if self._loaded is None:
             return lines if self._problem else [*lines, (), (("reading ...", "muted"),)]
         rule = self.console.glyphs.rule * width
-        needs = (id(self._loaded), self.tab, width, self.all_frames)
+        sight = Sight(self.tab, self.all_frames, self.back)
+        needs = (id(self._loaded), sight, width)
         if needs != self._drawn_for:
-            self._drawn_for, self._tab_drawn = needs, self._tab_lines(self._loaded, width)
+            self._drawn_for, self._tab_drawn = needs, tab_lines(self._loaded, sight, self.console.moment(), width)
         return [*lines, ((rule, "line"),), *self._tab_drawn]
 
     def _glance_note(self) -> Spans:
@@ -192,36 +204,20 @@ class Detail(Pane):
         """What was raised and where; below it how to repair it, or what it concerns."""
         if self._loaded is None:
             return [((self._problem or ("reading ..." if self.subject.job_id else "nothing is chosen"), "muted"),)]
-        job, group = self._loaded.job, self.subject.group
-        below = (
-            group_brief(group, self.console.hint_for(group), width)
-            if group
-            else job_brief(job, self.console.moment(), width)
-        )
-        lines = peek_lines(job.traceback or "", job.error or "", width, height - len(below), self.console.glyphs)
-        if not lines or not (job.error or job.traceback):
-            lines = [((job.progress_message or "no error", "muted"),)]
-        return [*lines, *below]
+        return brief_lines(self.subject, self._loaded, self._notes(), self.console.moment(), width, height)
 
     def _facts(self, width: int) -> list[Line]:
-        moment = self.console.moment()
-        if self.subject.group is not None:
-            return signature_lines(self.subject.group, moment, width, self.console.hint_for(self.subject.group))
-        return job_lines(self._loaded.job, moment, width) if self._loaded else [((self.subject.job_id, "muted"),)]
+        return head_lines(self.subject, self._loaded, self._notes(), self.console.moment(), width)
 
-    def _tab_lines(self, loaded: Loaded, width: int) -> list[Line]:
-        job = loaded.job
-        if self.tab == 1:
-            lines = json_lines(job.payload, job.payload_text, width)
-            result: list[Line] = (
-                [] if job.result is None else [(), (("result", "muted"),), *json_lines(job.result, "", width)]
-            )
-            return lines + result
-        if self.tab == 2:
-            return attempt_lines(loaded.attempts, self.console.moment(), width)
-        return traceback_lines(job.traceback or job.error or "", width, self.console.glyphs, self.all_frames)
+    def _notes(self) -> GroupNotes:
+        """What is known about a group beside what the store says of it."""
+        group, snapshot, loaded = self.subject.group, self.console.model.snapshot, self._loaded
+        if group is None or snapshot is None:
+            return GroupNotes()
+        retried = loaded.earlier(group, self.console.moment()) if loaded else ""
+        return GroupNotes(snapshot.wanted.window, self.console.hint_for(group), retried)
 
-    def target(self, verb: Verb) -> Target | None:
+    def target(self, verb: Choice) -> Target | None:
         """The job that is shown; a group is chosen in its list."""
         if self._loaded is None or self.subject.group is not None:
             return None
@@ -230,24 +226,49 @@ class Detail(Pane):
 
     def refuses(self, action: str) -> str:
         """Why an action makes no sense on this job."""
-        if action not in CHANGES_FROM:
+        if action in {"next_match", "previous_match"} and self.tab != DIFF:
+            return "it chooses what the tab Diff compares"
+        if action not in CHANGES_FROM and action != "export":
             return ""
         if self.subject.group is not None:
-            return "choose the signature in its list first (Tab)"
+            return (
+                ""
+                if action in {"retry", "delete", "export"}
+                else "dead jobs cannot be cancelled; D moves them to the trash"
+            )
         if self._loaded is None:
             return "nothing is chosen"
+        if action == "export":
+            return ""
         status = self._loaded.job.status
         return "" if status in CHANGES_FROM[action] else f"this job is {status}"
 
     def scroll(self, lines: int) -> None:
         """Move the content."""
         self.top = max(0, self.top + lines)
+        self.follows = lines > 0 and self.top >= self._height - self.inner_height
         self.repaint()
 
     def turn(self, step: int) -> None:
         """Show another tab."""
         self.tab = (self.tab + step) % len(TABS)
         self.top = 0
+        self.follows = self.tab == LOGS
+        if self.follows:
+            self.read()
+        self.repaint()
+
+    def do_next_match(self) -> None:
+        """Compare the two attempts before."""
+        self._compare(1)
+
+    def do_previous_match(self) -> None:
+        """Compare the two attempts after."""
+        self._compare(-1)
+
+    def _compare(self, step: int) -> None:
+        most = pairs(self._loaded.attempts) - 1 if self._loaded else 0
+        self.back = max(0, min(self.back + step, most))
         self.repaint()
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
@@ -289,6 +310,12 @@ class Detail(Pane):
     def do_bottom(self) -> None:
         """To the last line."""
         self.scroll(self._height)
+
+    def link(self) -> Link | None:
+        """The place of what is shown."""
+        if self.subject.group is not None:
+            return Link("signature", self.subject.group.signature)
+        return Link("job", self.subject.job_id) if self.subject.job_id else None
 
     def do_copy(self) -> None:
         """Copy the id of the job."""

@@ -15,7 +15,7 @@ from jobconsole.tui.drawing.spans import Line, fit, spread, width_of
 from jobconsole.tui.widgets.lines import LineWidget
 from queue_core.text import safe
 
-VIEWS = ("view_triage", "view_live", "view_jobs")
+VIEWS = ("view_triage", "view_live", "view_jobs", "view_events")
 
 
 class Header(LineWidget):
@@ -43,9 +43,8 @@ class Header(LineWidget):
     def _where(self) -> Spans:
         context = self.console.context
         spans: list[Span] = []
-        if context:
-            production = context.lower().startswith("prod")
-            spans.append((f" {context.upper()} ", "on-bad" if production else "on-accent"))
+        if context.word:
+            spans.append((f" {safe(context.word.upper(), 24)} ", context.tone))
         if self.console.operator.read_only:
             spans.append((" READ-ONLY ", "on-muted"))
         return (*spans, (" ", "text/bar"))
@@ -89,7 +88,9 @@ class Header(LineWidget):
         if server.state == "connecting":
             return ((f"{glyphs.ellipsis} {name}  ", "muted/bar"),)
         latency = (
-            "" if server.latency is None or server.name == "memory" else f" {server.latency * 1000:.0f}ms".ljust(6)
+            ""
+            if not roomy or server.latency is None or server.name == "memory"
+            else f" {server.latency * 1000:.0f}ms".ljust(6)
         )
         return ((f"{glyphs.ok} ", "good/bar"), (f"{name}{latency}  ", "text/bar"))
 

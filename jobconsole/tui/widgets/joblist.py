@@ -10,15 +10,16 @@ from textual.message import Message
 
 from jobconsole.core.columns import Column, Spans
 from jobconsole.core.humanize import exact, plural
+from jobconsole.core.links import Link
 from jobconsole.core.listing import Window
-from jobconsole.core.operations import Target, Verb, dead_only, unfinished_only
+from jobconsole.core.operations import Choice, Target, dead_only, unfinished_only
 from jobconsole.core.rows import JobLine
 from jobconsole.core.selection import Selection
 from jobconsole.tui.background import replace
 from jobconsole.tui.widgets.table import MarkTable
 from queue_core.errors import QueueCoreError
 from queue_core.filters import Filter
-from queue_core.inspection import CHANGES_FROM
+from queue_core.inspection import CHANGES_FROM, Order
 
 NEW_SECONDS = 3.0
 """How long a row that has just come in is marked."""
@@ -39,11 +40,14 @@ class JobTable(MarkTable[JobLine]):
     def __init__(self, columns: Sequence[Column[JobLine]], title: str, *, id: str | None = None) -> None:
         super().__init__(columns, Selection(lambda job: job.id), id=id)
         self.title = title
+        self.order: Order = "newest"
         self.window: Window | None = None
         # how many there are as far as somebody else knows
         self.total: int | None = None
         # the filter as it was written, where this list is narrowed by itself
         self.filter_text = ""
+        # the last read found no store, and nothing was shown yet
+        self.failed = False
         self._seen: dict[str, float] = {}
 
     @property
@@ -68,6 +72,8 @@ class JobTable(MarkTable[JobLine]):
             return (("all that match are marked", "warn"),)
         if selection.marks:
             return ((f"{exact(len(selection.marks))} marked", "warn"),)
+        if self.order == "oldest":
+            return ((f"/{self.filter_text}  " if self.filter_text else "", "accent"), ("oldest first", "muted"))
         if self.window is not None and self.window.behind:
             return ((f"{self.console.glyphs.up} many newer, g shows them", "accent"),)
         if selection.above:
@@ -78,7 +84,7 @@ class JobTable(MarkTable[JobLine]):
         """Show another list, or the same with another total."""
         self.total = total
         if self.window is None or self.window.where != where:
-            self.window = Window(where)
+            self.window = Window(where, self.order)
             self.selection.reset()
             self._seen.clear()
             self.repaint()
@@ -114,6 +120,7 @@ class JobTable(MarkTable[JobLine]):
     def on_job_table_read(self, message: Read) -> None:
         if message.window is not self.window:
             return
+        self.failed = bool(message.problem)
         if message.problem:
             self.empty = message.problem
             self.repaint()
@@ -139,11 +146,12 @@ class JobTable(MarkTable[JobLine]):
             self.window.forget(frozenset(ids))
             self.show(self.window.rows)
 
-    def target(self, verb: Verb) -> Target | None:
+    def target(self, verb: Choice) -> Target | None:
         """Everything that matches, the marked jobs, or the one under the cursor."""
         selection = self.selection
         if selection.everything:
-            where = unfinished_only(self.where) if verb == "cancel" else dead_only(self.where)
+            where = self.where if verb == "export" else dead_only(self.where)
+            where = unfinished_only(self.where) if verb == "cancel" else where
             facts = (("filter", self.filter_text),) if self.filter_text else ()
             return Target("everything that matches", wheres=(where,), about=self.total, facts=facts)
         rows = list(selection.marks.values()) or ([selection.row] if selection.row else [])
@@ -155,6 +163,8 @@ class JobTable(MarkTable[JobLine]):
 
     def refuses(self, action: str) -> str:
         """Why an action makes no sense on this row."""
+        if action == "export" and not (self.selection.row or self.selection.marks or self.selection.everything):
+            return self.nothing()
         if action not in CHANGES_FROM or self.selection.marks or self.selection.everything:
             return ""
         row = self.selection.row
@@ -164,6 +174,12 @@ class JobTable(MarkTable[JobLine]):
             return ""
         states = " and ".join(sorted(CHANGES_FROM[action]))
         return f"this job is {row.status}; only {states} jobs can be {_PAST[action]}"
+
+    def do_sort(self) -> None:
+        """The newest change first, or the oldest."""
+        self.order = "oldest" if self.order == "newest" else "newest"
+        where, self.window = self.where, None
+        self.look_at(where, self.total)
 
     def read_anew(self) -> None:
         """Read again, from the newest on where a flood has cut the rows off."""
@@ -177,6 +193,10 @@ class JobTable(MarkTable[JobLine]):
         if self.window is not None and self.window.behind:
             self.read_anew()
         super().do_top()
+
+    def link(self) -> Link | None:
+        """The place of the row under the cursor."""
+        return None if self.selection.row is None else Link("job", self.selection.row.id)
 
     def do_copy(self) -> None:
         """Copy the job's id."""

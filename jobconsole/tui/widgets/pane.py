@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from jobconsole.core.columns import Spans
-from jobconsole.core.operations import Target, Verb
+from jobconsole.core.links import Link
+from jobconsole.core.operations import Choice, Target
 from jobconsole.tui.drawing.spans import Line, fit, width_of
 from jobconsole.tui.widgets.lines import LineWidget
 
@@ -70,8 +71,12 @@ class Pane(LineWidget):
         """Why an action makes no sense now; "" when it does."""
         return ""
 
-    def target(self, verb: Verb) -> Target | None:
+    def target(self, verb: Choice) -> Target | None:
         """What a verb would act on."""
+        return None
+
+    def link(self) -> Link | None:
+        """The place of what is under the cursor; None when that has no place of its own."""
         return None
 
     def lines(self, width: int, height: int) -> list[Line]:

@@ -8,7 +8,8 @@ from typing import ClassVar
 from jobconsole.core.board import Board
 from jobconsole.core.columns import RUNNING_JOBS, Spans
 from jobconsole.core.humanize import exact, plural, rate
-from jobconsole.core.operations import Target, Verb
+from jobconsole.core.links import Link
+from jobconsole.core.operations import Choice, Target
 from jobconsole.core.running import LIVE_LIMIT, RunningJob
 from jobconsole.core.selection import Selection
 from jobconsole.core.series import spark
@@ -61,7 +62,7 @@ class RunningTable(Table[RunningJob]):
         self._board.sort()
         self.flush()
 
-    def target(self, verb: Verb) -> Target | None:
+    def target(self, verb: Choice) -> Target | None:
         """The job under the cursor."""
         row = self.selection.row
         if row is None or row.outcome:
@@ -74,6 +75,10 @@ class RunningTable(Table[RunningJob]):
         if action == "cancel":
             return "" if row is not None and not row.outcome else self.nothing()
         return ""
+
+    def link(self) -> Link | None:
+        """The place of the row under the cursor."""
+        return None if self.selection.row is None else Link("job", self.selection.row.id)
 
     def do_copy(self) -> None:
         """Copy the job's id."""

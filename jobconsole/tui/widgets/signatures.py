@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
-from jobconsole.core.columns import SIGNATURES, Spans
+from jobconsole.core.columns import Spans, signature_columns
 from jobconsole.core.humanize import exact, moment_of, plural
-from jobconsole.core.operations import Target, Verb, dead_of
+from jobconsole.core.links import Link
+from jobconsole.core.operations import Choice, Target, dead_of
 from jobconsole.core.ordering import held_order
 from jobconsole.core.selection import Selection
+from jobconsole.core.snapshot import Wanted
+from jobconsole.core.windows import word
 from jobconsole.tui.widgets.table import MarkTable
 from queue_core.filters import Filter
 from queue_core.inspection import SignatureInfo
 
 NEW_SECONDS = 5.0
 """How long a signature that has just appeared is marked."""
+
+ORDERS: tuple[tuple[str, Callable[[SignatureInfo], Any] | None], ...] = (
+    ("growth", None),
+    ("count", lambda info: info.count),
+    ("last death", lambda info: info.last_seen),
+    ("first death", lambda info: info.first_seen),
+)
+"""What signatures can be sorted by, the highest first; the store sorts them by growth."""
 
 
 class SignatureTable(MarkTable[SignatureInfo]):
@@ -28,8 +40,9 @@ class SignatureTable(MarkTable[SignatureInfo]):
     still = False
 
     def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(SIGNATURES, Selection(lambda info: info.signature), id=id)
+        super().__init__(signature_columns(word(Wanted().window)), Selection(lambda info: info.signature), id=id)
         self.where = Filter()
+        self.order = 0
         self.filter_text = ""
         self._seen: dict[str, float] = {}
 
@@ -45,29 +58,45 @@ class SignatureTable(MarkTable[SignatureInfo]):
         """The filter, or what is marked."""
         if self.selection.marks:
             return ((f"{len(self.selection.marks)} marked", "warn"),)
-        return ((f"/{self.filter_text}", "accent"),) if self.filter_text else (("by growth", "muted"),)
+        by = (f"by {ORDERS[self.order][0]}", "muted")
+        return ((f"/{self.filter_text}  ", "accent"), by) if self.filter_text else (by,)
 
-    def take(self, fresh: tuple[SignatureInfo, ...], anew: bool = False) -> None:
-        """Show groups as they were just read; `anew` sorts them as they came."""
+    def take(self, fresh: tuple[SignatureInfo, ...], window: float, anew: bool = False) -> None:
+        """Show groups as they were just read, with their growth over `window` seconds; `anew` sorts them again."""
         now = time.monotonic()
+        self.columns = signature_columns(word(window))
         first = not self._seen
         self._seen = {info.signature: self._seen.get(info.signature, 0.0 if first else now) for info in fresh}
         old = [] if anew else [info.signature for info in self.selection.rows]
         # Only what is on screen keeps its place: the cursor stays on its signature anyway.
-        self.show(held_order(fresh, old, lambda info: info.signature), follow=False)
+        self.show(held_order(self._sorted(fresh), old, lambda info: info.signature), follow=False)
+
+    def _sorted(self, rows: Sequence[SignatureInfo]) -> Sequence[SignatureInfo]:
+        key = ORDERS[self.order][1]
+        return rows if key is None else sorted(rows, key=key, reverse=True)
+
+    def do_sort(self) -> None:
+        """Sort by the next of the orders."""
+        self.order = (self.order + 1) % len(ORDERS)
+        snapshot = self.console.model.snapshot
+        if snapshot is not None:
+            self.take(snapshot.signatures, snapshot.wanted.window, anew=True)
+        self.repaint()
 
     def is_new(self, row: SignatureInfo) -> bool:
         """A signature is marked for a moment after it appeared."""
         return time.monotonic() - self._seen.get(row.signature, 0.0) < NEW_SECONDS
 
-    def target(self, verb: Verb) -> Target | None:
+    def target(self, verb: Choice) -> Target | None:
         """The marked groups, or the one under the cursor."""
         selection = self.selection
         chosen = list(selection.rows) if selection.everything else list(selection.marks.values())
         if not chosen and selection.row is not None:
             chosen = [selection.row]
-        if not chosen:
-            return None
+        return self.target_of(chosen) if chosen else None
+
+    def target_of(self, chosen: list[SignatureInfo]) -> Target:
+        """These groups."""
         label = chosen[0].title if len(chosen) == 1 else f"{exact(len(chosen))} signatures"
         return Target(
             label=label,
@@ -75,6 +104,7 @@ class SignatureTable(MarkTable[SignatureInfo]):
             about=sum(info.count for info in chosen),
             keys=tuple(info.signature for info in chosen),
             facts=self._facts(chosen),
+            signatures=tuple(info.signature for info in chosen),
         )
 
     def _facts(self, chosen: list[SignatureInfo]) -> tuple[tuple[str, str], ...]:
@@ -96,9 +126,13 @@ class SignatureTable(MarkTable[SignatureInfo]):
 
     def refuses(self, action: str) -> str:
         """Why an action makes no sense on this row."""
-        if action in {"retry", "delete"}:
+        if action in {"retry", "delete", "export"}:
             return "" if self.selection.marks or self.selection.row else self.nothing()
         return ""
+
+    def link(self) -> Link | None:
+        """The place of the row under the cursor."""
+        return None if self.selection.row is None else Link("signature", self.selection.row.signature)
 
     def do_copy(self) -> None:
         """Copy the signature."""

@@ -182,6 +182,11 @@ class MarkTable(Table[T]):
         self.move(1)
         self.repaint()
 
+    def do_mark_range(self) -> None:
+        """Mark the rows between the last marked one and this one."""
+        self.selection.mark_range()
+        self.repaint()
+
     def do_mark_all(self) -> None:
         """Mark everything that matches."""
         self.selection.everything = True

@@ -33,6 +33,15 @@ class WorkerTable(Table[WorkerInfo]):
         lost = sum(worker.lost for worker in self.selection.rows)
         return ((f"{self.console.glyphs.alert} {lost} lost", "bad"),) if lost else ()
 
+    def refuses(self, action: str) -> str:
+        """Why an action makes no sense on this row."""
+        row = self.selection.row
+        if action not in {"quiet", "stop"}:
+            return ""
+        if row is None:
+            return self.nothing()
+        return "this worker is lost: it hears no orders" if row.lost else ""
+
     def do_copy(self) -> None:
         """Copy the worker's id."""
         if self.selection.row is not None:

@@ -34,7 +34,7 @@ class RedisEventBus:
         self._circuit = circuit
         self._keys = Keys(settings.prefix)
         self._client = make_client(settings)
-        self._listening = make_client(settings)
+        self._listening = make_client(settings, held=True)
         self._scripts = Scripts(self._client, "queue_core.delivery.redis")
         self._watching = Watching(self._listening, self._scripts, self._keys, self._timeout, circuit)
 

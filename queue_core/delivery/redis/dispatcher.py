@@ -53,7 +53,7 @@ class RedisDispatcher:
         self._keys = Keys(settings.prefix)
         self._client = make_client(settings)
         # Blocking pops wait on their own connections, which never hold up a short command.
-        self._blocking = make_client(settings)
+        self._blocking = make_client(settings, held=True)
         self._scripts = Scripts(self._client, "queue_core.delivery.redis")
 
     async def offer(self, ready: Sequence[Ready]) -> None:

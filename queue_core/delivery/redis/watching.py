@@ -15,7 +15,7 @@ from queue_core.delivery.circuit import Circuit
 from queue_core.delivery.redis.reaching import within
 from queue_core.dispatch import DispatchUnavailable
 from queue_core.redis.keys import Keys
-from queue_core.redis.scripts import Scripts
+from queue_core.redis.scripts import Call, Scripts
 
 EXPECT_MS = 60_000
 """How long the server remembers that somebody waits for a job; whoever waits longer asks again."""
@@ -45,6 +45,8 @@ class Watching:
         self._timeout = timeout
         self._circuit = circuit
         self._channels: dict[str, _Channel] = {}
+        # The end of a job that an operator cancels is told under no queue: each job's second channel, and its first.
+        self._seconds: dict[str, str] = {}
         self._pubsub: PubSub | None = None
         self._reader: asyncio.Task[None] | None = None
         # One at a time: a hundred at once would open as many connections.
@@ -60,7 +62,7 @@ class Watching:
         try:
             try:
                 async with within(self._timeout, self._circuit):
-                    await self._subscribe(name, channel)
+                    await self._subscribe(name, self._second(job_id), channel)
                     await self._expect(queue, job_id)
             except DispatchUnavailable:
                 yield _deaf
@@ -69,23 +71,29 @@ class Watching:
         finally:
             channel.listeners.remove(told)
             if not channel.listeners and self._channels.get(name) is channel:
+                second = self._second(job_id)
                 del self._channels[name]
-                await self._unsubscribe(name)
+                self._seconds.pop(second, None)
+                await self._unsubscribe(name, second)
 
-    async def _subscribe(self, name: str, channel: _Channel) -> None:
+    def _second(self, job_id: str) -> str:
+        return f"{self._keys.done_prefix('')}{job_id}:done"
+
+    async def _subscribe(self, name: str, second: str, channel: _Channel) -> None:
         async with self._sending:
             if self._pubsub is None:
                 self._pubsub = self._listening.pubsub()
-            await self._pubsub.subscribe(name)
+            self._seconds[second] = name
+            await self._pubsub.subscribe(second, name)
             if self._reader is None or self._reader.done():
                 self._reader = asyncio.create_task(self._read(self._pubsub))
         await channel.confirmed.wait()
 
-    async def _unsubscribe(self, name: str) -> None:
+    async def _unsubscribe(self, *names: str) -> None:
         if self._pubsub is not None:
             with contextlib.suppress(DispatchUnavailable):
                 async with within(self._timeout), self._sending:
-                    await self._pubsub.unsubscribe(name)
+                    await self._pubsub.unsubscribe(*names)
 
     def _waiter(self, queue: str, job_id: str, told: asyncio.Event) -> Callable[[float], Awaitable[bool]]:
         expected = time.monotonic()
@@ -109,7 +117,8 @@ class Watching:
 
     async def _expect(self, queue: str, job_id: str) -> None:
         async with self._sending:
-            await self._scripts.run("expect", [self._keys.of(queue, "waiters")], [job_id, EXPECT_MS])
+            places = [self._keys.of(name, "waiters") for name in (queue, "")]
+            await self._scripts.run_many([Call("expect", [place], [job_id, EXPECT_MS]) for place in places])
 
     async def _read(self, pubsub: PubSub) -> None:
         pause = PAUSE_FIRST
@@ -122,8 +131,11 @@ class Watching:
                 pause = min(PAUSE_MOST, pause * 2)
                 continue
             pause = PAUSE_FIRST
-            channel = None if message is None else self._channels.get(message["channel"])
-            if message is None or channel is None:
+            if message is None:
+                continue
+            second = message["channel"] in self._seconds
+            channel = self._channels.get(self._seconds.get(message["channel"], message["channel"]))
+            if channel is None or (second and message["type"] != "message"):
                 continue
             # A second confirmation comes after a lost connection: something may have been said meanwhile.
             if message["type"] == "message" or (message["type"] == "subscribe" and channel.confirmed.is_set()):

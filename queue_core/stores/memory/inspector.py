@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from datetime import datetime
 from functools import partial
 from itertools import islice
@@ -10,11 +11,23 @@ from typing import Any, Literal
 
 from queue_core.errors import FilterError, JobNotFound, QueueNotFound
 from queue_core.filters import Filter, Term
-from queue_core.inspection import Changed, Conservation, Order, Overview, Page, SeriesPoint, SignatureInfo, Tally
+from queue_core.inspection import (
+    Changed,
+    Conservation,
+    LogPage,
+    Order,
+    Overview,
+    Page,
+    SeriesPoint,
+    SignatureInfo,
+    Tally,
+    TypeInfo,
+)
 from queue_core.job import Attempt, Job
+from queue_core.joblogs import LINES
 from queue_core.matching import matches
 from queue_core.states import Status
-from queue_core.stores.memory import operations, reports
+from queue_core.stores.memory import logs, operations, reports
 from queue_core.stores.memory.rows import JobRow, moment
 from queue_core.stores.memory.state import MemoryState
 from queue_core.stores.memory.store import MemoryStore
@@ -59,6 +72,16 @@ class MemoryInspector:
         """Return the failed attempts of a job, oldest first."""
         with self._state.lock:
             return list(self._row(job_id).attempts)
+
+    async def logs(self, job_id: str, limit: int = LINES, after: int | None = None) -> LogPage:
+        """Return lines of a job's log, oldest first."""
+        with self._state.lock:
+            return logs.page(self._row(job_id), limit, after)
+
+    async def types(self) -> dict[str, TypeInfo]:
+        """Return what workers have announced of types."""
+        with self._state.lock:
+            return deepcopy(self._state.types)
 
     async def signatures(self, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
         """Return groups of dead jobs by error."""
@@ -152,8 +175,9 @@ class MemoryInspector:
         with self._state.lock:
             rows = [self._state.jobs[job_id] for job_id in dict.fromkeys(ids) if job_id in self._state.jobs]
             changed = [row for row in rows if verb(self._state, row)]
-            ready = tuple(row.ready() for row in changed if row.status is Status.QUEUED)
-            return Changed(tuple(row.id for row in changed), ready)
+            ready = tuple(row.ready() for row in changed if row.status is Status.QUEUED and not row.blocked)
+            opened = tuple(one for one in self._state.opened() if self._state.jobs[one.id].status is Status.QUEUED)
+            return Changed(tuple(row.id for row in changed), ready + opened)
 
     def _set_paused(self, queue: str, paused: bool) -> bool:
         with self._state.lock:

@@ -28,6 +28,7 @@ def delete(state: MemoryState, row: JobRow) -> bool:
     if row.status is not Status.DEAD or row.trashed_at is not None:
         return False
     row.trashed_at = row.updated_at = state.clock.now()
+    state.let_go(row)
     return True
 
 

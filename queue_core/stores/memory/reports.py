@@ -18,13 +18,12 @@ def overview(state: MemoryState) -> Overview:
     rows: dict[str, list[JobRow]] = defaultdict(list)
     for row in state.jobs.values():
         rows[row.queue].append(row)
-    waiting = Counter(row.given.type for row in state.jobs.values() if row.status in WAITING)
-    announced = state.announced_types()
+    waiting = Counter((row.queue, row.given.type) for row in state.jobs.values() if row.status in WAITING)
     return Overview(
         now=moment(now),
         queues=tuple(_queue(name, queue.paused, rows[name]) for name, queue in sorted(state.queues.items())),
         workers=tuple(_worker(name, worker, now) for name, worker in sorted(state.workers.items())),
-        orphaned_types={type_: count for type_, count in waiting.items() if type_ not in announced},
+        orphaned_types=state.announced().orphans(waiting.items()),
     )
 
 
@@ -41,6 +40,7 @@ def _queue(name: str, paused: bool, rows: list[JobRow]) -> QueueInfo:
         dead=count[Status.DEAD],
         trashed=sum(row.trashed_at is not None for row in rows),
         oldest=moment(min(row.run_at for row in ready)) if ready else None,
+        ahead=sum(row.lease is not None and not row.lease.begun for row in rows),
     )
 
 

@@ -19,6 +19,10 @@ def prune(state: MemoryState) -> None:
     now = state.clock.now()
     for row in [row for row in state.jobs.values() if _over(state, row, now)]:
         state.remove(row, f"expired_{row.status}")
+    for schedule in state.schedules.values():
+        kept = now - _or_never(state.retention.completed)
+        schedule.ticks = [tick for tick in schedule.ticks if tick.tick >= kept]
+    state.unique.prune(state.jobs, now)
     state.totals.forget_before(now - SERIES_SECONDS)
     for name in [name for name, one in state.workers.items() if one.heartbeat_at < now - LOST_SECONDS]:
         del state.workers[name]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from math import inf
 from typing import Any
 
-from queue_core.job import Attempt, Claim, Final, Job, NewJob, OutcomeKind, Ready
-from queue_core.priorities import rank
+from queue_core.job import Attempt, Claim, Final, Job, LogEntry, NewJob, OutcomeKind, Ready
+from queue_core.joblogs import NOWHERE, Place
+from queue_core.schedules import PassedTick, Planned
 from queue_core.states import Status
 from queue_core.store import WorkerBeat
 
@@ -41,10 +44,14 @@ class JobRow:
     given: NewJob
     # order of arrival in this store; only an operator's retry and a reschedule are new arrivals
     sequence: int
+    # the order in its queue, which the worker's retries and releases do not change
+    rank: int
     status: Status
     created_at: float
     updated_at: float
     run_at: float
+    # it was let through by its ordering key and has not let go of it
+    holds: bool = False
     retry_count: int = 0
     crashes: int = 0
     # the last lease token that was given out; nothing ever lowers it
@@ -61,6 +68,9 @@ class JobRow:
     result: str | None = None
     error: str | None = None
     attempts: list[Attempt] = field(default_factory=list)
+    log: deque[LogEntry] = field(default_factory=deque)
+    # where its last line stands
+    log_end: Place = NOWHERE
 
     @property
     def id(self) -> str:
@@ -73,9 +83,14 @@ class JobRow:
         return self.given.queue
 
     @property
-    def rank(self) -> int:
-        """The order in its queue, which the worker's retries and releases do not change."""
-        return rank(self.given.priority, self.sequence)
+    def key(self) -> str | None:
+        """Its ordering key."""
+        return self.given.ordering_key
+
+    @property
+    def blocked(self) -> bool:
+        """Whether it waits for its ordering key before it can be ready."""
+        return self.key is not None and not self.holds
 
     def ready(self) -> Ready:
         """Return what a dispatcher is told."""
@@ -136,6 +151,8 @@ class JobRow:
             traceback=failed.traceback if failed else None,
             trashed_at=None if self.trashed_at is None else moment(self.trashed_at),
             cancel_requested=self.lease is not None and self.lease.cancel,
+            ordering_key=self.key,
+            unique_key=self.given.unique_key,
         )
 
 
@@ -149,12 +166,19 @@ def _decoded(text: str) -> dict[str, Any] | None:
 
 @dataclass(slots=True)
 class QueueRow:
-    """A queue with its waiting jobs. Both lists are sorted, so that the first element is the next."""
+    """A queue with its waiting jobs."""
 
     name: str
     paused: bool = False
-    # (rank, id) of ready jobs
+    # (rank, id) of ready jobs, sorted
     ready: list[tuple[int, str]] = field(default_factory=list)
+    # waiting jobs by band of priority: scheduled, queued and retrying
+    waiting: Counter[str] = field(default_factory=Counter)
+    # the last arrival in microseconds since the epoch, where aging counts from it
+    arrival_us: int = 0
+    # starts that its rate allows, as of a time in seconds since the epoch
+    tokens: float = inf
+    refilled_at: float = 0.0
 
 
 @dataclass(slots=True)
@@ -170,3 +194,12 @@ class WorkerRow:
     def lost(self, now: float) -> bool:
         """Tell whether three heartbeats in a row did not come."""
         return now - self.heartbeat_at > 3 * self.beat.interval
+
+
+@dataclass(slots=True)
+class ScheduleRow:
+    """A schedule."""
+
+    planned: Planned
+    # those that have passed, oldest first
+    ticks: list[PassedTick] = field(default_factory=list)

@@ -75,7 +75,9 @@ def _release(state: MemoryState, row: JobRow, _lease: Lease, outcome: Outcome) -
         return Settled(row.id, True, rank=row.rank)
     run_at = max(now, now + outcome.delay if outcome.run_at is None else outcome.run_at)
     state.again(row, Status.SCHEDULED if run_at > now else Status.QUEUED, run_at)
-    return Settled(row.id, True, due=run_at) if run_at > now else Settled(row.id, True, rank=row.rank)
+    if run_at > now:
+        return Settled(row.id, True, due=run_at)
+    return Settled(row.id, True, rank=None if row.blocked else row.rank)
 
 
 _ENDINGS: dict[str, Callable[[MemoryState, JobRow, Lease, Outcome], Settled]] = {

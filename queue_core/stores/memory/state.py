@@ -9,20 +9,26 @@ from bisect import bisect_left, insort
 from threading import Lock
 from typing import Any
 
+from queue_core.announced import Announced
 from queue_core.clock import Clock
-from queue_core.job import NewJob
+from queue_core.inspection import TypeInfo
+from queue_core.job import NewJob, Ready
+from queue_core.priorities import band, rank
+from queue_core.rules import Rules, aged_rank, rules_of
 from queue_core.settings import RetentionSettings
-from queue_core.states import FINAL, MOVES, Status
-from queue_core.stores.memory.rows import JobRow, Lease, QueueRow, WorkerRow
+from queue_core.states import FINAL, MOVES, WAITING, Status
+from queue_core.stores.memory.keys import Gates, UniqueKeys
+from queue_core.stores.memory.rows import JobRow, Lease, QueueRow, ScheduleRow, WorkerRow
 from queue_core.stores.memory.totals import Totals
 
 
 class MemoryState:
     """Everything there is to know, in plain dictionaries and sorted lists."""
 
-    def __init__(self, clock: Clock, retention: RetentionSettings) -> None:
+    def __init__(self, clock: Clock, retention: RetentionSettings, rules: Rules) -> None:
         self.clock = clock
         self.retention = retention
+        self.rules = rules
         self.lock = Lock()
         self.jobs: dict[str, JobRow] = {}
         self.queues: dict[str, QueueRow] = {}
@@ -35,17 +41,24 @@ class MemoryState:
         self.leaders: dict[str, tuple[str, float]] = {}
         # signature -> its title and when it was first seen
         self.signatures: dict[str, tuple[str, float]] = {}
+        # type -> what was announced of it
+        self.types: dict[str, TypeInfo] = {}
+        # name -> a schedule
+        self.schedules: dict[str, ScheduleRow] = {}
         self.totals = Totals()
+        self.gates = Gates()
+        self.unique = UniqueKeys()
+        self._opened: list[Ready] = []
         self._sequence = 0
         self._token = 0
 
     def arrive(self, job: NewJob, now: float) -> JobRow:
         """Write a new job as queued or scheduled, creating its queue."""
         self.queues.setdefault(job.queue, QueueRow(job.queue))
-        self._sequence += 1
         run_at = max(now, now + job.delay if job.run_at is None else job.run_at)
         status = Status.SCHEDULED if run_at > now else Status.QUEUED
-        row = self.jobs[job.id] = JobRow(job, self._sequence, status, now, now, run_at)
+        row = self.jobs[job.id] = JobRow(job, 0, 0, status, now, now, run_at)
+        self._place(row, run_at)
         self._enter(row)
         self.totals.note(row, "enqueued", now)
         return row
@@ -68,45 +81,99 @@ class MemoryState:
 
     def again(self, row: JobRow, status: Status, run_at: float) -> None:
         """Move a finished or rescheduled job to queued or scheduled, with the order of a job that arrives now."""
-        self._sequence += 1
-        row.sequence = self._sequence
-        self._move(row, status, run_at)
+        _check(row, status)
+        if row.status is Status.RUNNING:
+            self.let_go(row)
+        elif row.given.unique_seconds is None:
+            self.take_unique(row.given)
+        self._leave(row)
+        self._place(row, run_at)
+        self._become(row, status, run_at)
 
     def finish(self, row: JobRow, status: Status) -> None:
         """Move a job to a final state, keeping what the last attempt left."""
         lease = row.lease
         self._move(row, status)
+        if status is not Status.DEAD or not rules_of(self.rules, row.queue).dead_blocks_key:
+            self.let_go(row)
         row.finished_at = row.updated_at
         row.last = lease
 
     def remove(self, row: JobRow, outcome: str) -> None:
         """Forget a finished job; the totals go on counting it under this outcome."""
         self.totals.note(row, outcome, self.clock.now())
+        self.let_go(row)
         del self.jobs[row.id]
 
-    def announced_types(self) -> frozenset[str]:
+    def let_go(self, row: JobRow) -> None:
+        """Let go of a job's ordering key, so that the next ones become ready."""
+        for job_id in self.gates.let_go(row, rules_of(self.rules, row.queue).open_keys):
+            turn = self.jobs[job_id]
+            turn.holds = True
+            insort(self.queues[turn.queue].ready, (turn.rank, turn.id))
+            self._opened.append(turn.ready())
+
+    def opened(self) -> tuple[Ready, ...]:
+        """Return the jobs that became ready since the last call because others let go of their ordering keys."""
+        opened, self._opened = self._opened, []
+        return tuple(opened)
+
+    def take_unique(self, job: NewJob) -> str:
+        """Give a job its unique key, where it has one; return the id of the job that holds it now."""
+        if job.unique_key is None:
+            return job.id
+        key, now = (job.queue, job.unique_key), self.clock.now()
+        holder = self.unique.holder(key, self.jobs, now)
+        if holder is None:
+            self.unique.take(key, job.id, None if job.unique_seconds is None else now + job.unique_seconds)
+        return holder or job.id
+
+    def announced(self) -> Announced:
         """Return the types that live workers have handlers for."""
         now = self.clock.now()
-        return frozenset(type_ for one in self.workers.values() if not one.lost(now) for type_ in one.beat.types)
+        return Announced((one.beat.queues, one.beat.types) for one in self.workers.values() if not one.lost(now))
 
     def _move(self, row: JobRow, status: Status, run_at: float | None = None) -> None:
-        if status not in MOVES[row.status]:
-            raise AssertionError(f"a {row.status} job does not become {status}")
+        _check(row, status)
         self._leave(row)
-        row.status, row.updated_at = status, self.clock.now()
-        row.run_at = row.run_at if run_at is None else run_at
+        self._become(row, status, row.run_at if run_at is None else run_at)
+
+    def _become(self, row: JobRow, status: Status, run_at: float) -> None:
+        row.status, row.updated_at, row.run_at = status, self.clock.now(), run_at
         self._enter(row)
 
+    def _place(self, row: JobRow, run_at: float) -> None:
+        """Give a job the order of one that arrives now; with aging, of one that arrives when it is due."""
+        self._sequence += 1
+        row.sequence = self._sequence
+        aging_us = rules_of(self.rules, row.queue).aging_us
+        if not aging_us:
+            row.rank = rank(row.given.priority, row.sequence)
+            return
+        arrival_us = round(run_at * 1_000_000)
+        if run_at <= self.clock.now():
+            queue = self.queues[row.queue]
+            arrival_us = queue.arrival_us = max(arrival_us, queue.arrival_us + 1)
+        row.rank = aged_rank(row.given.priority, arrival_us, aging_us)
+
     def _enter(self, row: JobRow) -> None:
+        if row.status in WAITING:
+            self.queues[row.queue].waiting[band(row.given.priority)] += 1
         if row.status is Status.QUEUED:
-            insort(self.queues[row.queue].ready, (row.rank, row.id))
+            self.gates.arrive(row, rules_of(self.rules, row.queue).open_keys)
+            if not row.blocked:
+                insort(self.queues[row.queue].ready, (row.rank, row.id))
         elif row.status in (Status.SCHEDULED, Status.RETRYING):
             insort(self.due, (row.run_at, row.sequence, row.id))
         elif row.status is Status.RUNNING:
             self.running[row.id] = row
 
     def _leave(self, row: JobRow) -> None:
-        if row.status is Status.QUEUED:
+        if row.status in WAITING:
+            self.queues[row.queue].waiting[band(row.given.priority)] -= 1
+        if row.status is Status.QUEUED and row.blocked:
+            self.gates.leave(row)
+        elif row.status is Status.QUEUED:
             _take(self.queues[row.queue].ready, (row.rank, row.id))
         elif row.status in (Status.SCHEDULED, Status.RETRYING):
             _take(self.due, (row.run_at, row.sequence, row.id))
@@ -115,6 +182,11 @@ class MemoryState:
             row.lease = None
         elif row.status in FINAL:
             row.last = row.finished_at = row.trashed_at = row.result = None
+
+
+def _check(row: JobRow, status: Status) -> None:
+    if status not in MOVES[row.status]:
+        raise AssertionError(f"a {row.status} job does not become {status}")
 
 
 def _take(entries: list[Any], entry: tuple[Any, ...]) -> None:

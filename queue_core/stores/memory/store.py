@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from math import inf
+from typing import Any
 
 from queue_core.clock import Clock, SystemClock
 from queue_core.errors import InvalidJob
-from queue_core.job import Claim, Final, Inserted, NewJob, Outcome, Ready, Reclaimed, Settled
+from queue_core.job import Claim, Final, Inserted, LogLine, NewJob, Outcome, Ready, Reclaimed, Settled
 from queue_core.priorities import parse_priority
+from queue_core.rules import Rules, rules_of
 from queue_core.settings import RetentionSettings
 from queue_core.states import Status
 from queue_core.store import ClaimRequest
 from queue_core.stores.memory.heart import MemoryHeart
+from queue_core.stores.memory.limiting import admitted, check_limits
+from queue_core.stores.memory.logs import announce, append
 from queue_core.stores.memory.retention import prune
 from queue_core.stores.memory.rows import JobRow
 from queue_core.stores.memory.settling import reclaim, settle
@@ -26,8 +30,10 @@ class MemoryStore:
 
     name = "memory"
 
-    def __init__(self, clock: Clock | None = None, retention: RetentionSettings | None = None) -> None:
-        self.state = MemoryState(clock or SystemClock(), retention or RetentionSettings())
+    def __init__(
+        self, clock: Clock | None = None, retention: RetentionSettings | None = None, rules: Rules | None = None
+    ) -> None:
+        self.state = MemoryState(clock or SystemClock(), retention or RetentionSettings(), rules or {})
 
     async def open(self) -> None:
         """Nothing has to be connected."""
@@ -40,16 +46,22 @@ class MemoryStore:
         for job in jobs:
             _check(job)
         with self.state.lock:
-            now = self.state.clock.now()
-            return [self._insert(job, now) for job in jobs]
+            return self.write(jobs)
+
+    def write(self, jobs: Sequence[NewJob]) -> list[Inserted]:
+        """Write jobs like `insert`; for who holds the lock."""
+        now = self.state.clock.now()
+        check_limits(self.state, jobs, now)
+        return [self._insert(job, now) for job in jobs]
 
     def _insert(self, job: NewJob, now: float) -> Inserted:
-        if job.id in self.state.jobs:
-            return Inserted(job.id, job.queue, None, None, created=False)
+        holder = job.id if job.id in self.state.jobs else self.state.take_unique(job)
+        if holder in self.state.jobs or holder != job.id:
+            return Inserted(holder, job.queue, None, None, created=False)
         row = self.state.arrive(job, now)
-        if row.status is Status.QUEUED:
-            return Inserted(row.id, row.queue, row.rank, None, created=True)
-        return Inserted(row.id, row.queue, None, row.run_at, created=True)
+        if row.status is Status.SCHEDULED:
+            return Inserted(row.id, row.queue, None, row.run_at, created=True)
+        return Inserted(row.id, row.queue, None if row.blocked else row.rank, None, created=True)
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
         """Move ready jobs to running, best rank first."""
@@ -57,9 +69,14 @@ class MemoryStore:
             queue = self.state.queues.get(request.queue)
             if queue is None or queue.paused:
                 return []
-            wanted = (row for row in self._candidates(request) if row.given.type in request.types)
-            chosen = list(islice(wanted, request.limit))
-            begin = len(chosen) if request.begin is None else request.begin
+            types = request.types
+            wanted = (row for row in self._candidates(request) if types is None or row.given.type in types)
+            rules = rules_of(self.state.rules, request.queue)
+            most, begin = request.limit, request.limit if request.begin is None else request.begin
+            if rules.gated:
+                most = begin = admitted(self.state, queue, rules, min(most, begin))
+            chosen = list(islice(wanted, most))
+            queue.tokens -= len(chosen)
             return [
                 row.claim(self.state.start(row, request.worker, request.lease, place < begin))
                 for place, row in enumerate(chosen)
@@ -72,13 +89,23 @@ class MemoryStore:
 
     def _ready_among(self, queue: str, ids: Sequence[str]) -> list[JobRow]:
         found = [self.state.jobs[job_id] for job_id in set(ids) if job_id in self.state.jobs]
-        ready = [row for row in found if row.status is Status.QUEUED and row.queue == queue]
+        ready = [row for row in found if row.status is Status.QUEUED and not row.blocked and row.queue == queue]
         return sorted(ready, key=lambda row: row.rank)
 
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
         """End attempts whose token still holds."""
         with self.state.lock:
-            return [settle(self.state, outcome) for outcome in outcomes]
+            return [settle(self.state, outcome)._replace(opened=self.state.opened()) for outcome in outcomes]
+
+    async def log(self, lines: Sequence[LogLine]) -> list[bool]:
+        """Append lines to the logs of jobs; say of each whether its token still holds."""
+        with self.state.lock:
+            return [append(self.state, line) for line in lines]
+
+    async def announce(self, types: Mapping[str, Mapping[str, Any]]) -> None:
+        """Write the JSON Schema of the payloads that each of these types takes, where it has changed."""
+        with self.state.lock:
+            announce(self.state, types)
 
     async def promote(self, limit: int) -> list[Ready]:
         """Move due scheduled and retrying jobs to queued, those first that are due for the longest time."""
@@ -87,7 +114,7 @@ class MemoryStore:
             rows = [self.state.jobs[job_id] for _, _, job_id in self.state.due[: min(end, limit)]]
             for row in rows:
                 self.state.ready(row)
-            return sorted((row.ready() for row in rows), key=lambda ready: ready.rank)
+            return sorted((row.ready() for row in rows if not row.blocked), key=lambda ready: ready.rank)
 
     async def next_due(self) -> float | None:
         """Return the seconds until the next scheduled or retrying job is due."""
@@ -101,26 +128,28 @@ class MemoryStore:
             expired = [
                 (row, row.lease) for row in self.state.running.values() if row.lease and row.lease.expires_at < now
             ]
-            return [reclaim(self.state, row, lease) for row, lease in expired[:limit]]
+            return [
+                reclaim(self.state, row, lease)._replace(opened=self.state.opened()) for row, lease in expired[:limit]
+            ]
 
     async def head(self, queue: str, limit: int) -> list[Ready]:
-        """Return the first claimable jobs whose type a live worker has announced."""
+        """Return the first claimable jobs whose type a live worker of this queue has announced."""
         with self.state.lock:
             found = self.state.queues.get(queue)
             if found is None or found.paused:
                 return []
-            types = self.state.announced_types()
+            announced = self.state.announced()
             rows = (self.state.jobs[job_id] for _, job_id in found.ready)
-            return [row.ready() for row in islice((row for row in rows if row.given.type in types), limit)]
+            return [row.ready() for row in islice((row for row in rows if announced.has(queue, row.given.type)), limit)]
 
     async def claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
-        """Return those of these jobs that are claimable now and whose type a live worker has announced."""
+        """Return those of these jobs that are claimable now and whose type a live worker of this queue announced."""
         with self.state.lock:
             found = self.state.queues.get(queue)
             if found is None or found.paused:
                 return []
-            types = self.state.announced_types()
-            return [row.ready() for row in self._ready_among(queue, ids) if row.given.type in types]
+            announced = self.state.announced()
+            return [row.ready() for row in self._ready_among(queue, ids) if announced.has(queue, row.given.type)]
 
     async def ready_after(self, queue: str, rank: int, limit: int) -> list[Ready]:
         """Return ready jobs with a higher rank."""
@@ -164,6 +193,7 @@ class MemoryStore:
         """Remove what its retention no longer keeps."""
         with self.state.lock:
             prune(self.state)
+            self.state.opened()  # left to the audit
 
     def heart(self) -> MemoryHeart:
         """Return a link for a heartbeat thread."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from queue_core.errors import QueueNotFound
 from queue_core.inspection import Changed
-from queue_core.job import Ready
+from queue_core.rules import Rules
+from queue_core.stores.postgres.changing import cancel, delete, retry
+from queue_core.stores.postgres.plan import Plan
 from queue_core.stores.postgres.pool import Pool
 from queue_core.stores.postgres.records import known_ids
 from queue_core.stores.postgres.sql import plain_array
@@ -17,32 +19,32 @@ from queue_core.text import storable
 class Changes:
     """See queue_core.inspection.Inspector for what each method does."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, rules: Rules) -> None:
         self._pool = pool
+        self._rules = rules
 
     async def retry(self, ids: Sequence[str], spread: float = 0.0) -> Changed:
         """Move dead (trash included) and completed jobs to queued with retry count 0; token and crash count stay.
 
         With `spread`, to scheduled, each due at a random moment within so many seconds.
         """
-        rows = await self._change("change/retry", ids=ids, spread=max(spread, 0.0))
-        return Changed(tuple(row[0] for row in rows), tuple(Ready(*row) for row in rows if row[2] is not None))
+        return await self._carry_out(ids, lambda known: retry(known, max(spread, 0.0), self._rules))
 
     async def delete(self, ids: Sequence[str]) -> Changed:
-        """Move dead jobs to the trash."""
-        return _changed(await self._change("change/delete", ids=ids))
+        """Move dead jobs to the trash, where they let go of their ordering keys."""
+        return await self._carry_out(ids, lambda known: delete(known, self._rules))
 
     async def restore(self, ids: Sequence[str]) -> Changed:
         """Move jobs from the trash back into the DLQ."""
-        return _changed(await self._change("change/restore", ids=ids))
+        return _changed(await self._change("change/restore", ids))
 
     async def purge(self, ids: Sequence[str]) -> Changed:
         """Remove jobs in the trash for good; the totals go on counting them."""
-        return _changed(await self._change("change/purge", ids=ids))
+        return _changed(await self._change("change/purge", ids))
 
     async def cancel(self, ids: Sequence[str]) -> Changed:
         """Move waiting jobs to cancelled; ask the workers of running ones to stop them."""
-        return _changed(await self._change("change/lock_jobs", "change/cancel", ids=ids))
+        return await self._carry_out(ids, lambda known: cancel(known, self._rules))
 
     async def pause(self, queue: str) -> bool:
         """Let no worker claim from this queue; False when it was paused already.
@@ -65,11 +67,13 @@ class Changes:
         params = {"worker": storable(worker), "command": command}
         return bool(await self._pool.change("change/command", params=params))
 
-    async def _change(self, *steps: str, ids: Sequence[str], **params: Any) -> list[tuple[Any, ...]]:
+    async def _change(self, step: str, ids: Sequence[str]) -> list[tuple[Any, ...]]:
         known = known_ids(ids)
-        if not known:
-            return []
-        return await self._pool.change(*steps, params={"ids": plain_array(known), **params})
+        return await self._pool.change(step, params={"ids": plain_array(known)}) if known else []
+
+    async def _carry_out(self, ids: Sequence[str], begin: Callable[[Sequence[str]], Plan[Changed]]) -> Changed:
+        known = known_ids(ids)
+        return await self._pool.carry_out(lambda: begin(known)) if known else Changed(())
 
     async def _switch(self, step: str, queue: str) -> bool:
         ((exists, changed),) = await self._pool.change(step, params={"queue": storable(queue)})

@@ -9,6 +9,7 @@ import psycopg
 from queue_core.settings import PostgresSettings
 from queue_core.store import BeatReply, WorkerBeat
 from queue_core.stores.postgres.lane import BROKEN, hot_options, translate
+from queue_core.stores.postgres.records import EVERY_TYPE
 from queue_core.stores.postgres.sql import load, plain_array, text_array
 
 
@@ -59,7 +60,7 @@ class PostgresHeart:
                 "pid": beat.pid,
                 "version": beat.version,
                 "queues": text_array(beat.queues),
-                "types": text_array(beat.types),
+                "types": text_array(EVERY_TYPE if beat.types is None else beat.types),
                 "concurrency": beat.concurrency,
                 "busy": beat.busy,
                 "quiet": beat.quiet,

@@ -1,4 +1,4 @@
-"""Turns new jobs into the parameters of the insert statement and its rows back into answers."""
+"""How jobs get into the tables: the plain way in one statement, and the way through keys, limits and aging."""
 
 from __future__ import annotations
 
@@ -6,10 +6,27 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from queue_core.job import Inserted, NewJob
+from queue_core.rules import Rules, rules_of
+from queue_core.stores.postgres.arrivals import count_arrivals, each_arrival
+from queue_core.stores.postgres.gates import lock_gates, open_gates
+from queue_core.stores.postgres.limiting import take_room
+from queue_core.stores.postgres.plan import Plan
 from queue_core.stores.postgres.sql import plain_array, text_array
+from queue_core.stores.postgres.uniqueness import Wanted, take_keys
+
+Numbers = Mapping[str, int]
+"""The numbers of queues by their names."""
 
 
-def insert_parameters(jobs: Sequence[NewJob], numbers: Mapping[str, int]) -> dict[str, Any]:
+def is_plain(jobs: Sequence[NewJob], rules: Rules) -> bool:
+    """Tell whether one statement is enough: no keys, and neither limits nor aging in their queues."""
+    for job in jobs:
+        if job.ordering_key is not None or job.unique_key is not None:
+            return False
+    return not any(one.limits or one.aging for one in [rules_of(rules, name) for name in {job.queue for job in jobs}])
+
+
+def insert_parameters(jobs: Sequence[NewJob], numbers: Numbers) -> dict[str, Any]:
     """Return the parameters of `insert/jobs`, given the numbers of the queues."""
     return {
         "id": plain_array([job.id for job in jobs]),
@@ -35,3 +52,49 @@ def _answer(job: NewJob, row: tuple[int | None, float] | None) -> Inserted:
         return Inserted(job.id, job.queue, None, None, False)
     rank, due = row
     return Inserted(job.id, job.queue, rank, None if rank is not None else due, True)
+
+
+def insert_ruled(jobs: Sequence[NewJob], numbers: Numbers, rules: Rules) -> Plan[list[Inserted]]:
+    """Write jobs under unique keys, limits, ordering keys and aging, in one transaction.
+
+    What it locks, in this order, stays locked until the transaction ends: unique keys, limits, ordering keys, arrivals.
+
+    Raises:
+        QueueFull: a limit refuses them; the transaction is to be rolled back.
+    """
+    unique = [job for job in jobs if job.unique_key is not None]
+    holders = yield from take_keys(
+        [Wanted(numbers[job.queue], str(job.unique_key), job.id, job.unique_seconds) for job in unique]
+    )
+    held = {job.id: holders[numbers[job.queue], str(job.unique_key)] for job in unique}
+    new = [job for job in jobs if held.get(job.id, job.id) == job.id]
+    yield from take_room(new, numbers, rules)
+    written = yield from _write(new, numbers, rules)
+    answers = {one.id: one for one in written if one.created}
+    return [
+        answers.pop(job.id)
+        if job.id in answers
+        else Inserted(held.get(job.id, job.id), job.queue, None, None, created=False)
+        for job in jobs
+    ]
+
+
+def _write(jobs: Sequence[NewJob], numbers: Numbers, rules: Rules) -> Plan[list[Inserted]]:
+    if not jobs:
+        return []
+    # One with a delay waits for its key when it is due; one with a time may be due already.
+    gates = yield from lock_gates(
+        [(job.queue, job.ordering_key) for job in jobs if job.ordering_key is not None and not job.delay > 0]
+    )
+    arrivals = yield from count_arrivals((job.queue for job in jobs), rules)
+    params = insert_parameters(jobs, numbers) | {
+        "ordering_key": text_array([job.ordering_key for job in jobs]),
+        "unique_key": text_array([job.unique_key for job in jobs]),
+        "unique_seconds": plain_array([job.unique_seconds for job in jobs]),
+        "aging_us": plain_array([rules_of(rules, job.queue).aging_us for job in jobs]),
+        "arrival_us": plain_array(each_arrival((job.queue for job in jobs), arrivals)),
+    }
+    rows = yield "insert/ruled", params
+    opened = yield from open_gates(gates, rules)
+    ranks = {one.ready.id: one.ready.rank for one in opened}
+    return inserted(jobs, [(job_id, ranks.get(job_id, rank), due) for job_id, rank, due in rows])

@@ -6,9 +6,10 @@ import asyncio
 import os
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import errors as pg
@@ -22,7 +23,10 @@ from queue_core.errors import (
     StoreUnavailable,
 )
 from queue_core.settings import PostgresSettings
+from queue_core.stores.postgres.plan import Plan, carry_out
 from queue_core.stores.postgres.sql import load
+
+T = TypeVar("T")
 
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 Rows = list[tuple[Any, ...]]
@@ -119,11 +123,27 @@ class Lane:
 
     async def transaction(self, steps: Steps) -> list[Rows]:
         """Run several query files in one transaction and return the rows of each; one step is its own transaction."""
+        return await self._again(lambda connection: self._run(connection, steps))
+
+    async def carry_out(self, begin: Callable[[], Plan[T]]) -> T:
+        """Carry out a plan in one transaction; it is begun anew when others got in its way.
+
+        Raises:
+            StoreUnavailable: no connection or no answer in time; the plan may or may not have been committed.
+        """
+
+        async def work(connection: Connection) -> T:
+            async with connection.transaction():
+                return await carry_out(begin(), partial(self._step, connection))
+
+        return await self._again(work)
+
+    async def _again(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         async with self._lock:
             for attempt in range(1, ATTEMPTS + 1):
                 late = asyncio.Event()
                 try:
-                    return await self._run_in_time(steps, late)
+                    return await self._run_in_time(work, late)
                 except RETRIED as error:
                     if attempt == ATTEMPTS:
                         raise translate(error) from error
@@ -140,21 +160,21 @@ class Lane:
     def _no_answer(self) -> StoreUnavailable:
         return StoreUnavailable("postgres", f"no answer within {self._settings.timeout:g} s")
 
-    async def _run_in_time(self, steps: Steps, late: asyncio.Event) -> list[Rows]:
+    async def _run_in_time(self, work: Callable[[Connection], Awaitable[T]], late: asyncio.Event) -> T:
         loop = asyncio.get_running_loop()
         ends = loop.time() + self._settings.timeout
         async with asyncio.timeout_at(ends):
             connection = await self._connect()
         watch = loop.call_at(ends, cut, connection, late)
         try:
-            return await self._run(connection, steps)
+            if self._settings.prepare and time.monotonic() - self._planned_at >= PLANS_SECONDS:
+                await connection.execute(load("lane/forget_plans"), prepare=False)
+                self._planned_at = time.monotonic()
+            return await work(connection)
         finally:
             watch.cancel()
 
     async def _run(self, connection: Connection, steps: Steps) -> list[Rows]:
-        if self._settings.prepare and time.monotonic() - self._planned_at >= PLANS_SECONDS:
-            await connection.execute(load("lane/forget_plans"), prepare=False)
-            self._planned_at = time.monotonic()
         if len(steps) == 1:
             return [await self._step(connection, *steps[0])]
         async with connection.transaction():
@@ -168,6 +188,7 @@ class Lane:
     async def _connect(self) -> Connection:
         if self._connection is None or self._connection.closed:
             self._connection = await psycopg.AsyncConnection.connect(**hot_options(self._settings))
+            await self._connection.set_isolation_level(psycopg.IsolationLevel.READ_COMMITTED)
         return self._connection
 
     async def _drop(self) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 
+from queue_core.announced import Announced
 from queue_core.inspection import Overview, QueueInfo, WorkerInfo
+from queue_core.rules import Rules, rules_of
 from queue_core.stores.postgres.pool import Connection, Pool, Row, fetch
-from queue_core.stores.postgres.records import utc
+from queue_core.stores.postgres.records import EVERY_TYPE, utc
 from queue_core.stores.postgres.sql import plain_array
 
 HEAD = 500
@@ -18,55 +20,79 @@ HEAD = 500
 class Overviews:
     """See queue_core.inspection.Inspector for what the method does."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, rules: Rules | None = None) -> None:
         self._pool = pool
+        self._rules = rules or {}
 
     async def overview(self) -> Overview:
         """Return queues, workers and depths as of one moment."""
         async with self._pool.snapshot() as connection:
             ((now,),) = await fetch(connection, "inspect/now")
             queues = await fetch(connection, "inspect/queues")
-            counts = await _counts(connection)
-            heads = await _heads(connection, counts)
+            aging = {number for number, name, _ in queues if rules_of(self._rules, name).aging}
+            counts = await _counts(connection, aging)
+            heads = await _heads(connection, counts, aging)
+            heads += [(queue, type_, n, since) for queue, _, type_, n, since in counts.gated]
             due = await fetch(connection, "inspect/due", {"limit": HEAD})
             workers = [_worker(row) for row in await fetch(connection, "inspect/workers")]
-        announced = {type_ for worker in workers if not worker.lost for type_ in worker.types}
+        names = {number: name for number, name, _ in queues}
+        waiting = [((names[row[0]], row[1]), row[2]) for row in (*heads, *due)]
         return Overview(
             now=utc(now),
             queues=tuple(_queue(row, counts, heads) for row in queues),
             workers=tuple(workers),
-            orphaned_types=_orphaned(announced, [*((row[1], row[2]) for row in heads), *due]),
+            orphaned_types=Announced((one.queues, one.types) for one in workers if not one.lost).orphans(waiting),
         )
 
 
 class _Counts:
     """Jobs by queue number."""
 
-    def __init__(self, *, ranked: Iterable[Row], running: Iterable[Row], waiting: Iterable[Row], dead: Iterable[Row]):
-        self.depth: dict[int, dict[int, int]] = defaultdict(dict)
+    def __init__(
+        self,
+        *,
+        ranked: Iterable[Row],
+        running: Iterable[Row],
+        gated: Iterable[Row],
+        waiting: Iterable[Row],
+        dead: Iterable[Row],
+    ):
+        self.depth: dict[int, Counter[int]] = defaultdict(Counter)
+        # jobs that wait for their ordering keys
+        self.gated = list(gated)
         self.running: Counter[int] = Counter()
+        self.ahead: Counter[int] = Counter()
         self.waiting = {(queue, status): n for queue, status, n in waiting}
         self.dead = {(queue, trashed): n for queue, trashed, n in dead}
         # A running job keeps its rank, so that the ready ones are what remains.
-        busy = {(queue, priority): n for queue, priority, n in running}
-        for (queue, _), n in busy.items():
+        busy: dict[tuple[int, int], int] = {}
+        for queue, priority, n, ahead in running:
+            busy[queue, priority] = n
             self.running[queue] += n
+            self.ahead[queue] += ahead
         for queue, priority, n in ranked:
             if ready := n - busy.get((queue, priority), 0):
                 self.depth[queue][priority] = ready
+        # of these alone the first in order are looked at
+        self.ready = [(queue, priority) for queue, depth in self.depth.items() for priority in depth]
+        for queue, priority, _, n, _ in self.gated:
+            self.depth[queue][priority] += n
 
 
-async def _counts(connection: Connection) -> _Counts:
+async def _counts(connection: Connection, aging: Collection[int]) -> _Counts:
+    params = {"aging": plain_array(aging)}
+    aged = await fetch(connection, "inspect/aged_depths", params) if aging else []
     return _Counts(
-        ranked=await fetch(connection, "inspect/depths"),
+        ranked=aged + await fetch(connection, "inspect/depths", params),
         running=await fetch(connection, "inspect/running"),
+        gated=await fetch(connection, "inspect/gated"),
         waiting=await fetch(connection, "inspect/waiting"),
         dead=await fetch(connection, "inspect/dead"),
     )
 
 
-async def _heads(connection: Connection, counts: _Counts) -> list[Row]:
-    pairs = [(queue, priority) for queue, depth in counts.depth.items() for priority in depth]
+async def _heads(connection: Connection, counts: _Counts, aging: Collection[int]) -> list[Row]:
+    pairs = {(queue, None if queue in aging else priority) for queue, priority in counts.ready}
     params = {
         "queue_ids": plain_array(queue for queue, _ in pairs),
         "priorities": plain_array(priority for _, priority in pairs),
@@ -81,13 +107,14 @@ def _queue(row: Row, counts: _Counts, heads: list[Row]) -> QueueInfo:
     return QueueInfo(
         name=name,
         paused=paused,
-        depth=counts.depth.get(number, {}),
+        depth=dict(counts.depth.get(number, {})),
         scheduled=counts.waiting.get((number, "scheduled"), 0),
         retrying=counts.waiting.get((number, "retrying"), 0),
         running=counts.running[number],
         dead=counts.dead.get((number, False), 0),
         trashed=counts.dead.get((number, True), 0),
         oldest=utc(min(oldest)) if oldest else None,
+        ahead=counts.ahead[number],
     )
 
 
@@ -99,7 +126,7 @@ def _worker(row: Row) -> WorkerInfo:
         pid=pid,
         version=version,
         queues=tuple(queues),
-        types=tuple(types),
+        types=None if tuple(types) == EVERY_TYPE else tuple(types),
         concurrency=concurrency,
         busy=busy,
         quiet=quiet,
@@ -108,11 +135,3 @@ def _worker(row: Row) -> WorkerInfo:
         heartbeat_age=age,
         lost=lost,
     )
-
-
-def _orphaned(announced: set[str], seen: Iterable[tuple[str, int]]) -> dict[str, int]:
-    found: Counter[str] = Counter()
-    for type_, n in seen:
-        if type_ not in announced:
-            found[type_] += n
-    return dict(found)

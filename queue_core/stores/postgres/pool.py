@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import select
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import errors as pg
@@ -23,6 +23,7 @@ from queue_core.errors import ConfigurationError, QueueCoreError, StoreUnavailab
 from queue_core.settings import PostgresSettings
 from queue_core.stores.postgres.lane import ATTEMPTS, BROKEN, RETRIED, connection_options, cut, translate
 from queue_core.stores.postgres.migrate import require
+from queue_core.stores.postgres.plan import Plan, carry_out
 from queue_core.stores.postgres.sql import load
 
 CONNECTIONS = 4
@@ -31,6 +32,7 @@ CONNECTIONS = 4
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 Query = bytes | sql.Composed
 Row = tuple[Any, ...]
+T = TypeVar("T")
 
 # A schema or rights that are not there. Other errors of this kind are mistakes of this package and stay visible.
 _NOT_OURS = (pg.UndefinedTable, pg.UndefinedColumn, pg.UndefinedObject, pg.UndefinedFunction, pg.InsufficientPrivilege)
@@ -68,15 +70,35 @@ class Pool:
 
     async def change(self, *steps: str, params: Mapping[str, Any]) -> list[Row]:
         """Run query files in one transaction and return the rows of the last; again when others got in its way."""
+
+        async def run(connection: Connection) -> list[Row]:
+            for step in steps[:-1]:
+                await connection.execute(load(step), params)
+            return await fetch(connection, steps[-1], params)
+
+        return await self.transact(run)
+
+    async def carry_out(self, begin: Callable[[], Plan[T]]) -> T:
+        """Carry out a plan in one transaction; it is begun anew when others got in its way."""
+
+        async def work(connection: Connection) -> T:
+            async def run(query: str, params: Mapping[str, Any]) -> list[Row]:
+                cursor = await connection.execute(load(query), params)
+                return await cursor.fetchall() if cursor.description else []
+
+            return await carry_out(begin(), run)
+
+        return await self.transact(work)
+
+    async def transact(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        """Do work in one transaction; again when others got in its way."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 async with self.connection() as connection, connection.transaction():
-                    for step in steps[:-1]:
-                        await connection.execute(load(step), params)
-                    return await fetch(connection, steps[-1], params)
+                    return await work(connection)
             except _InTheWay as error:
                 if attempt == ATTEMPTS:
-                    raise StoreUnavailable("postgres", "others keep changing the same jobs") from error
+                    raise StoreUnavailable("postgres", "others keep changing the same rows") from error
         raise AssertionError("the last attempt returns or raises")
 
     @asynccontextmanager
@@ -138,7 +160,7 @@ class Pool:
     async def _take(self) -> Connection:
         while self._idle:
             connection = self._idle.pop()
-            if not _closed_by_server(connection):
+            if not closed_by_server(connection):
                 return connection
             await connection.close()
         options = connection_options(self._settings)
@@ -146,7 +168,9 @@ class Pool:
             # Through a pooler in transaction mode neither this option nor a SET reaches the right session.
             options["options"] = f"-c statement_timeout={max(1, int(self._settings.timeout * 900))}"
         try:
-            return await psycopg.AsyncConnection.connect(**options)
+            connection = await psycopg.AsyncConnection.connect(**options)
+            await connection.set_isolation_level(psycopg.IsolationLevel.READ_COMMITTED)
+            return connection
         except psycopg.ProgrammingError as error:
             # What the driver says contains the address, and that may contain a password.
             raise ConfigurationError("jobs.postgres.url is no address that PostgreSQL's client understands") from error
@@ -199,7 +223,7 @@ async def _version(connection: Connection) -> int:
         return 0
 
 
-def _closed_by_server(connection: Connection) -> bool:
+def closed_by_server(connection: Connection) -> bool:
     """Tell without a round trip whether the server has closed a connection while it was idle."""
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)

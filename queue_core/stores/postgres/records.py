@@ -12,6 +12,8 @@ from queue_core.errors import FilterError
 from queue_core.job import Attempt, Final, Job
 from queue_core.states import Status
 
+EVERY_TYPE = ("",)
+"""What a worker that takes every type has announced: no type has this name."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -47,6 +49,8 @@ def job_of(row: Mapping[str, Any]) -> Job:
         traceback=row["traceback"],
         trashed_at=utc_or_none(row["trashed_at"]),
         cancel_requested=row["cancel"],
+        ordering_key=row["ordering_key"],
+        unique_key=row["unique_key"],
     )
 
 

@@ -1,13 +1,19 @@
-"""Turns outcomes into the three settle statements and their rows back into answers."""
+"""Turns outcomes into the three settle statements and their rows back into answers; the parameters of a reclaim."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from queue_core.inspection import HISTOGRAM_BOUNDS
 from queue_core.job import Failure, Outcome, Settled
-from queue_core.losses import summary
+from queue_core.losses import CRASHED, EXCEPTION, POISON, POISON_CRASHES, summary
+from queue_core.rules import Rules, rules_of
+from queue_core.signature import sign
+from queue_core.stores.postgres.arrivals import NO_ARRIVALS, Arrivals, each_arrival
+from queue_core.stores.postgres.gates import NO_GATES, Gates, blocking
+from queue_core.stores.postgres.limiting import limited
 from queue_core.stores.postgres.sql import plain_array, text_array
 
 BOUNDS_US = plain_array(round(bound * 1_000_000) for bound in HISTOGRAM_BOUNDS)
@@ -23,6 +29,7 @@ _STATEMENT = {
 }
 
 Key = tuple[str, int]
+NO_RULES: Rules = MappingProxyType({})
 
 
 def once(outcomes: Sequence[Outcome]) -> dict[Key, Outcome]:
@@ -41,13 +48,23 @@ def by_statement(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
     return groups
 
 
-def parameters(statement: str, group: Sequence[Outcome]) -> dict[str, Any]:
-    """Return the parameters of one settle statement."""
+def parameters(
+    statement: str,
+    group: Sequence[Outcome],
+    rules: Rules = NO_RULES,
+    gates: Gates = NO_GATES,
+    arrivals: Arrivals = NO_ARRIVALS,
+) -> dict[str, Any]:
+    """Return the parameters of one settle statement; jobs with an ordering key only end where its gate is locked.
+
+    `arrivals` are the first ones of those that arrive anew in queues with aging.
+    """
     common = {
         "id": plain_array(outcome.id for outcome in group),
         "token": plain_array(outcome.token for outcome in group),
         "run_us": plain_array(outcome.run_us for outcome in group),
         "bounds": BOUNDS_US,
+        "gates": gates.accepted(),
     }
     if statement == "settle/finish":
         return common | {
@@ -55,14 +72,30 @@ def parameters(statement: str, group: Sequence[Outcome]) -> dict[str, Any]:
             "result": text_array(outcome.result for outcome in group),
         }
     common |= _failures([outcome.failure for outcome in group])
-    if statement != "settle/bury":
-        common |= {
+    if statement == "settle/bury":
+        return common | {"blocking": blocking(rules)}
+    return (
+        common
+        | _again(group, rules, arrivals)
+        | {
             "retry": plain_array("t" if outcome.kind == "retrying" else "f" for outcome in group),
             "delay": plain_array(outcome.delay for outcome in group),
             "anew": plain_array("t" if outcome.anew else "f" for outcome in group),
             "run_at": plain_array("NULL" if outcome.run_at is None else outcome.run_at for outcome in group),
+            "limited": limited(rules),
         }
-    return common
+    )
+
+
+def _again(group: Sequence[Outcome], rules: Rules, arrivals: Arrivals) -> dict[str, Any]:
+    # What an array lacks at its end is null.
+    if not arrivals:
+        return {"arrival_us": "{}", "aging_us": "{}"}
+    anew = [outcome.queue if outcome.anew else "" for outcome in group]
+    return {
+        "arrival_us": plain_array(each_arrival(anew, arrivals)),
+        "aging_us": plain_array([rules_of(rules, outcome.queue).aging_us for outcome in group]),
+    }
 
 
 def _failures(failures: Sequence[Failure | None]) -> dict[str, Any]:
@@ -82,3 +115,25 @@ def answer(row: tuple[Any, ...]) -> tuple[Key, Settled]:
     job_id, token, *rest = row
     rank, due = rest or (None, None)
     return (job_id, token), Settled(job_id, True, rank, due)
+
+
+def reclaim_parameters(
+    limit: int, rules: Rules = NO_RULES, ids: Sequence[str] | None = None, gates: Gates = NO_GATES
+) -> dict[str, Any]:
+    """Return the parameters of `sweep/reclaim`, which ends the attempts of lost workers, of all or of these jobs."""
+    poison, title = sign(EXCEPTION, POISON)
+    crash, _ = sign(EXCEPTION, CRASHED)
+    return {
+        "limit": limit,
+        "ids": None if ids is None else plain_array(ids),
+        "gates": gates.accepted(),
+        "blocking": blocking(rules),
+        "limited": limited(rules),
+        "poison": POISON_CRASHES,
+        "poison_said": POISON,
+        "poison_signature": poison,
+        "poison_title": title,
+        "crash_said": CRASHED,
+        "crash_signature": crash,
+        "exception": EXCEPTION,
+    }

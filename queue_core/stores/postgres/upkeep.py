@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
 
+from queue_core.rules import Rules
 from queue_core.settings import RetentionSettings
+from queue_core.stores.postgres.forgetting import Forgetting
+from queue_core.stores.postgres.gates import GateKeeper, lock_gates, open_gates
 from queue_core.stores.postgres.lane import Lane
+from queue_core.stores.postgres.plan import Plan, Rows
+from queue_core.stores.postgres.sql import plain_array
+from queue_core.stores.postgres.uniqueness import KeyKeeper
 
 FOLD_LIMIT = 20_000
 """Appended tallies folded at a time: some 40 ms of work."""
@@ -20,10 +29,15 @@ SERIES_SECONDS = 2 * 86400.0
 class Upkeep:
     """One bounded round at a time, on the connection of the sweeps."""
 
-    def __init__(self, lane: Lane, retention: RetentionSettings) -> None:
+    def __init__(self, lane: Lane, keyed: Lane, retention: RetentionSettings, rules: Rules) -> None:
         self._lane = lane
+        # for what locks gates
+        self._keyed = keyed
         self._retention = retention
         self._pruned_at = float("-inf")
+        self._forgetting = Forgetting(lane)
+        self._rules = rules
+        self._keepers = (KeyKeeper(lane), GateKeeper(keyed, rules))
 
     async def run(self) -> None:
         """Fold what has gathered; once a minute prune."""
@@ -37,15 +51,48 @@ class Upkeep:
     async def prune(self) -> None:
         """Make partitions ahead and remove what is over its retention, the totals counting on."""
         await self._lane.run("upkeep/partitions")
+        gone = 0
         if self._retention.completed is not None:
-            await self._lane.run("upkeep/drop_history", {"seconds": self._retention.completed})
+            gone += (await self._lane.run("upkeep/drop_history", {"seconds": self._retention.completed}))[0][0]
         for query, seconds in (
             ("upkeep/expire_dead", self._retention.dead),
             ("upkeep/empty_trash", self._retention.trash),
         ):
             while seconds is not None:
-                removed = (await self._lane.run(query, {"seconds": seconds, "limit": PRUNE_LIMIT}))[0][0]
+                removed = (await self._lane.run(query, {"seconds": seconds, "limit": PRUNE_LIMIT, "ids": None}))[0][0]
+                gone += removed
                 if removed < PRUNE_LIMIT:
                     break
+        gone += await self._expire_holding()
+        for keeper in self._keepers:
+            await keeper.run()
+        await self._lane.run("upkeep/trim_returns")
+        await self._trim_ticks()
         await self._lane.run("upkeep/trim_series", {"seconds": SERIES_SECONDS})
         await self._lane.run("sweep/orphans")
+        await self._forgetting.run(gone > 0)
+
+    async def _expire_holding(self) -> int:
+        """Remove dead jobs over their retention that hold ordering keys, and let the next ones through."""
+        seconds, gone = self._retention.dead, 0
+        while seconds is not None:
+            found = {"seconds": seconds, "limit": PRUNE_LIMIT}
+            rows = await self._lane.run("gates/of_expired", found)
+            if rows:
+                gone += await self._keyed.carry_out(partial(self._expire, rows, found))
+            if len(rows) < PRUNE_LIMIT:
+                break
+        return gone
+
+    def _expire(self, rows: Rows, found: Mapping[str, Any]) -> Plan[int]:
+        gates = yield from lock_gates((queue, key) for _, queue, key in rows)
+        removed = yield "upkeep/expire_dead", {**found, "ids": plain_array([row[0] for row in rows])}
+        yield from open_gates(gates, self._rules)
+        return int(removed[0][0])
+
+    async def _trim_ticks(self) -> None:
+        seconds = self._retention.completed
+        while seconds is not None:
+            gone = await self._lane.run("upkeep/trim_schedule_ticks", {"seconds": seconds, "limit": PRUNE_LIMIT})
+            if gone[0][0] < PRUNE_LIMIT:
+                break

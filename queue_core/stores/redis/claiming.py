@@ -6,11 +6,14 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
+from queue_core.announced import Announced
 from queue_core.errors import StoreUnavailable
 from queue_core.job import Claim, Ready
+from queue_core.rules import Rules, rules_of
 from queue_core.store import ClaimRequest
 from queue_core.stores.redis.link import CHUNK, Link, chunks, microseconds
 from queue_core.stores.redis.records import entries_of, tags_of, whole
+from queue_core.stores.redis.ruling import gate_arguments
 
 SPARE = 100
 """Candidates beside those that are wanted, since other workers claim at the same moment."""
@@ -19,33 +22,38 @@ ROUNDS = 5
 LOOKS = 10_000
 """Ready jobs looked at in one round for those of some types: some 20 ms of Redis, in parts."""
 
-_SETS = ("paused", "pending", "offered", "running", "unfinished", "token", "types")
+_SETS = ("paused", "pending", "offered", "running", "unfinished", "token", "types", "depths", "blocked", "rate")
 
 
 class Claiming:
     """Reads of ready jobs and the script that claims them."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, rules: Rules) -> None:
         self._link = link
+        self._rules = rules
         # the last claim whose answer did not come: what it asked for, and its name
         self._unanswered: dict[tuple[str, str, tuple[str, ...]], str] = {}
         # the rank up to which a queue was looked through without finding enough of some types
         self._looked: dict[tuple[str, frozenset[str]], int] = {}
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
-        """Move ready jobs to running, best rank first."""
-        if request.limit <= 0 or not request.types:
+        """Move ready jobs to running, best rank first; those of a gated queue all begin at once."""
+        gated = rules_of(self._rules, request.queue).gated
+        if gated and request.begin is not None:
+            request = request._replace(limit=min(request.limit, request.begin), begin=None)
+        if request.limit <= 0 or request.types == ():
             return []
         if request.ids is not None:
             return await self._claim(request, await self._in_order(request.queue, request.ids))
         claims: list[Claim] = []
-        types = frozenset(request.types)
+        types = None if request.types is None else frozenset(request.types)
         for _ in range(ROUNDS):
             ready = await self.ready_of(request.queue, request.limit - len(claims), types, SPARE)
             begin = None if request.begin is None else max(0, request.begin - len(claims))
             left = request._replace(limit=request.limit - len(claims), begin=begin)
-            claims += await self._claim(left, [job.id for job in ready])
-            if not ready or len(claims) >= request.limit:
+            more = await self._claim(left, [job.id for job in ready])
+            claims += more
+            if not ready or len(claims) >= request.limit or (gated and not more):
                 break
         return claims
 
@@ -72,7 +80,9 @@ class Claiming:
         asked = (request.queue, request.worker, tuple(ids))
         name = self._unanswered.pop(asked, None) or secrets.token_hex(4)
         lease = round(request.lease * 1e6)
-        args = [request.worker, lease, request.limit, name, request.begin, len(request.types), *request.types, *ids]
+        types = ["*"] if request.types is None else [len(request.types), *request.types]
+        gate = gate_arguments(rules_of(self._rules, request.queue))
+        args = [request.worker, lease, request.limit, name, request.begin, *gate, *types, *ids]
         try:
             found = await self._link.run("claim", keys, args)
         except StoreUnavailable:
@@ -95,14 +105,16 @@ class Claiming:
             if score is not None
         }
 
-    async def ready_of(self, queue: str, limit: int, types: frozenset[str], spare: int = 0) -> list[Ready]:
-        """Return the first ready jobs of some types, and a few more where they stand beside them.
+    async def ready_of(self, queue: str, limit: int, types: frozenset[str] | None, spare: int = 0) -> list[Ready]:
+        """Return the first ready jobs of some types, None: of every type, and a few more where they stand beside them.
 
         When others stand in front of them in great number, each call looks at the very first and goes on where the last
         one stopped.
         """
         if limit <= 0:
             return []
+        if types is None:
+            return await self.ready_after(queue, -1, limit + spare)
         place = (queue, types)
         ready, rank = await self._look(queue, -1, limit, types, CHUNK)
         if rank is None or len(ready) >= limit:
@@ -144,12 +156,12 @@ class Claiming:
         return [Ready(job_id, queue, int(score)) for job_id, score in found]
 
     async def head(self, queue: str, limit: int) -> list[Ready]:
-        """Return the first claimable jobs whose type a live worker has announced."""
+        """Return the first claimable jobs whose type a live worker of this queue has announced."""
         announced = await self._announced(queue)
         return await self.ready_of(queue, limit, announced) if announced else []
 
     async def claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
-        """Return those of these jobs that are claimable now and whose type a live worker has announced."""
+        """Return those of these jobs that are claimable now and whose type a live worker of this queue announced."""
         announced = await self._announced(queue)
         ranks = await self._ranks(queue, list(dict.fromkeys(ids))) if announced else {}
         known = await self._link.read({queue: list(ranks)}, ["type"]) if ranks else {}
@@ -157,7 +169,7 @@ class Claiming:
         return sorted(ready, key=lambda job: job.rank)
 
     async def _announced(self, queue: str) -> frozenset[str]:
-        """Return the types that live workers have handlers for and that may wait here; none while it is paused."""
+        """Return the types that live workers of a queue run and that may wait here; none while it is paused."""
         commands = self._link.batch()
         commands.exists(self._link.keys.of(queue, "paused"))
         commands.hkeys(self._link.keys.of(queue, "types"))
@@ -167,8 +179,9 @@ class Claiming:
         if paused:
             return frozenset()
         now = microseconds(time)
-        live = {type_ for one in entries_of(entries).values() if not one.is_lost(now) for type_ in one.beat.types}
-        return frozenset(live.intersection(waiting))
+        alive = (one.beat for one in entries_of(entries).values() if not one.is_lost(now))
+        live = Announced((beat.queues, beat.types) for beat in alive).of(queue)
+        return frozenset(waiting if live is None else live.intersection(waiting))
 
 
 def _claim(queue: str, job_id: str, row: Sequence[Any]) -> Claim:

@@ -8,13 +8,27 @@ from typing import Any, Literal
 
 from queue_core.errors import JobNotFound
 from queue_core.filters import Filter
-from queue_core.inspection import Changed, Conservation, Order, Overview, Page, SeriesPoint, SignatureInfo, Tally
+from queue_core.inspection import (
+    Changed,
+    Conservation,
+    LogPage,
+    Order,
+    Overview,
+    Page,
+    SeriesPoint,
+    SignatureInfo,
+    Tally,
+    TypeInfo,
+)
 from queue_core.job import Attempt, Job
+from queue_core.joblogs import LINES
 from queue_core.redis.facts import server_facts
+from queue_core.rules import Rules
 from queue_core.settings import RedisSettings
 from queue_core.stores.redis.changes import Changes
 from queue_core.stores.redis.link import SCHEMA, Link
 from queue_core.stores.redis.listing import Listing
+from queue_core.stores.redis.logs import read_log, read_types
 from queue_core.stores.redis.overview import Overviews
 from queue_core.stores.redis.records import LIGHT, attempts_of, job_of
 from queue_core.stores.redis.signatures import Signatures
@@ -25,12 +39,12 @@ _WHOLE = (*LIGHT, "payload", "result")
 class RedisInspector:
     """Looks at what a `RedisStore` keeps; see queue_core.inspection.Inspector for what each method does."""
 
-    def __init__(self, settings: RedisSettings) -> None:
+    def __init__(self, settings: RedisSettings, rules: Rules | None = None) -> None:
         self._link = Link(settings)
         self._listing = Listing(self._link)
         self._signatures = Signatures(self._link)
-        self._overviews = Overviews(self._link)
-        self._changes = Changes(self._link)
+        self._overviews = Overviews(self._link, rules or {})
+        self._changes = Changes(self._link, rules or {})
 
     async def overview(self) -> Overview:
         """Return queues, workers and depths as of one moment."""
@@ -75,6 +89,18 @@ class RedisInspector:
         if job_id not in found:
             raise JobNotFound(job_id)
         return await self._attempts(found[job_id][0], job_id, 0)
+
+    async def logs(self, job_id: str, limit: int = LINES, after: int | None = None) -> LogPage:
+        """Return lines of a job's log, oldest first.
+
+        Raises:
+            JobNotFound: no job has this id.
+        """
+        return await read_log(self._link, job_id, limit, after)
+
+    async def types(self) -> dict[str, TypeInfo]:
+        """Return what workers have announced of types."""
+        return await read_types(self._link)
 
     async def _attempts(self, queue: str, job_id: str, first: int) -> list[Attempt]:
         commands = self._link.batch()

@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from queue_core.announced import Announced
 from queue_core.inspection import Conservation, Overview, QueueInfo, SeriesPoint, Tally, WorkerInfo
-from queue_core.priorities import HIGHEST, LOWEST, rank
-from queue_core.redis.scripts import source
+from queue_core.priorities import rank
+from queue_core.rules import Rules, rules_of
 from queue_core.states import UNFINISHED
-from queue_core.stores.redis.link import PACKAGE, Link, microseconds
+from queue_core.stores.redis.link import Link, microseconds
 from queue_core.stores.redis.records import Entry, entries_of, moment, whole
-from queue_core.stores.redis.sources import PLACES
+from queue_core.stores.redis.sources import SETS
 
 HEAD = 50
-"""Jobs of each queue and priority that are looked at for the oldest."""
+"""Jobs of each queue and priority that are looked at for the oldest. With aging, what waits the longest is among
+the first of all priorities."""
+
+LEASES = 2000
+"""Running jobs of each queue that are asked whether they have begun."""
 
 _COUNTED = ("scheduled", "retrying", "running", "dlq", "trash")
-_WHERE = ("completed", "dlq", "trash", "cancelled", *(PLACES[state] for state in UNFINISHED))
-_RANKS = [rank(priority, 0) for priority in range(HIGHEST, LOWEST - 1, -1)]
+RUNNING = _COUNTED.index("running")
+_UNFINISHED = tuple(name for state in UNFINISHED for name in SETS[state])
+_WHERE = ("completed", "dlq", "trash", "cancelled", *_UNFINISHED)
 
 
 class Overviews:
     """See queue_core.inspection.Inspector for what each method does."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, rules: Rules) -> None:
         self._link = link
+        self._rules = rules
 
     async def overview(self) -> Overview:
         """Return queues, workers and depths as of one moment."""
@@ -37,37 +45,54 @@ class Overviews:
         for name in names:
             commands.exists(self._link.keys.of(name, "paused"))
             commands.hgetall(self._link.keys.of(name, "types"))
-            commands.eval(source(PACKAGE, "depths"), 1, self._link.keys.of(name, "pending"), *_RANKS)
+            commands.hgetall(self._link.keys.of(name, "depths"))
             for key in self._link.of(name, _COUNTED):
                 commands.zcard(key)
         time, entries, *found = await self._link.send(commands)
         now = microseconds(time)
         width = 3 + len(_COUNTED)
         rows = [found[place * width : (place + 1) * width] for place in range(len(names))]
-        depths = {
-            name: dict(zip(row[2][::2], row[2][1::2], strict=True)) for name, row in zip(names, rows, strict=True)
-        }
+        depths = {name: _depth(row[2]) for name, row in zip(names, rows, strict=True)}
         oldest = await self._oldest(depths)
+        ahead = await self._ahead([name for name, row in zip(names, rows, strict=True) if row[3 + RUNNING]])
         workers = tuple(_worker(worker, entry, now) for worker, entry in sorted(entries_of(entries).items()))
-        announced = {type_ for worker in workers if not worker.lost for type_ in worker.types}
+        waiting = [
+            ((name, type_), whole(n)) for name, row in zip(names, rows, strict=True) for type_, n in row[1].items()
+        ]
         return Overview(
             now=moment(now),
             queues=tuple(
-                _queue(name, row, depths[name], oldest.get(name)) for name, row in zip(names, rows, strict=True)
+                _queue(name, row, depths[name], oldest.get(name), ahead[name])
+                for name, row in zip(names, rows, strict=True)
             ),
             workers=workers,
-            orphaned_types=_orphaned(announced, [row[1] for row in rows]),
+            orphaned_types=Announced((one.queues, one.types) for one in workers if not one.lost).orphans(waiting),
         )
 
+    async def _ahead(self, names: Sequence[str]) -> Counter[str]:
+        """Return for each queue how many running jobs have not begun, among those whose leases end next."""
+        commands = self._link.batch()
+        for name in names:
+            commands.zrange(self._link.keys.of(name, "running"), 0, LEASES - 1)
+        ids = dict(zip(names, await self._link.send(commands) if names else [], strict=True))
+        known = await self._link.read(ids, ["status", "ahead"])
+        return Counter(name for (name, _), (status, ahead) in known.items() if status == "running" and ahead)
+
     async def _oldest(self, depths: Mapping[str, Mapping[int, int]]) -> dict[str, int]:
-        """Return for each queue when the ready job that waits longest was due, among the first of each priority."""
+        """Return for each queue when the queued job that waits longest was due, among the first of each priority."""
         commands = self._link.batch()
         places = [(name, priority) for name, depth in depths.items() for priority in depth]
         for name, priority in places:
             key = self._link.keys.of(name, "pending")
-            commands.zrangebyscore(key, rank(priority, 0), f"({rank(priority - 1, 0)}", start=0, num=HEAD)
+            if rules_of(self._rules, name).aging:
+                commands.zrange(key, 0, HEAD * len(depths[name]) - 1)
+            else:
+                commands.zrangebyscore(key, rank(priority, 0), f"({rank(priority - 1, 0)}", start=0, num=HEAD)
+        for name in depths:
+            commands.zrange(self._link.keys.of(name, "blocked"), 0, 0)
         heads: dict[str, list[str]] = {}
-        for (name, _), ids in zip(places, await self._link.send(commands) if places else [], strict=True):
+        names = (*(name for name, _ in places), *depths)
+        for name, ids in zip(names, await self._link.send(commands) if depths else [], strict=True):
             heads.setdefault(name, []).extend(ids)
         oldest: dict[str, int] = {}
         for (name, _), (run_at,) in (await self._link.read(heads, ["run_at"])).items():
@@ -123,12 +148,18 @@ class Overviews:
             completed=count["completed"] + count["expired_completed"],
             dead=count["dlq"] + count["trash"] + count["expired_dead"] + count["purged"],
             cancelled=count["cancelled"] + count["expired_cancelled"],
-            unfinished=sum(count[PLACES[state]] for state in UNFINISHED),
+            unfinished=sum(count[name] for name in _UNFINISHED),
             retries=count["retried"],
         )
 
 
-def _queue(name: str, row: Sequence[Any], depth: dict[int, int], oldest: int | None) -> QueueInfo:
+def _depth(fields: Mapping[str, str]) -> dict[int, int]:
+    """Return the queued jobs by priority."""
+    found = {field[1:]: whole(n) for field, n in fields.items() if field[:1] == "q"}
+    return {int(priority): n for priority, n in found.items() if re.fullmatch(r"-?\d+", priority, re.ASCII)}
+
+
+def _queue(name: str, row: Sequence[Any], depth: dict[int, int], oldest: int | None, ahead: int) -> QueueInfo:
     paused, _, _, scheduled, retrying, running, dead, trashed = row
     return QueueInfo(
         name=name,
@@ -140,6 +171,7 @@ def _queue(name: str, row: Sequence[Any], depth: dict[int, int], oldest: int | N
         dead=dead,
         trashed=trashed,
         oldest=None if oldest is None else moment(oldest),
+        ahead=min(ahead, running),
     )
 
 
@@ -160,13 +192,6 @@ def _worker(worker: str, entry: Entry, now: int) -> WorkerInfo:
         heartbeat_age=(now - heartbeat_at) / 1e6,
         lost=entry.is_lost(now),
     )
-
-
-def _orphaned(announced: set[str], waiting: Sequence[Mapping[str, str]]) -> dict[str, int]:
-    found: Counter[str] = Counter()
-    for types in waiting:
-        found.update({type_: whole(n) for type_, n in types.items() if type_ not in announced})
-    return dict(found)
 
 
 def _tallies(queue: str, fields: Mapping[str, str]) -> list[Tally]:

@@ -18,6 +18,7 @@ LIGHT = (
     "status", "type", "priority", "created_at", "updated_at", "run_at", "started_at", "completed_at", "error",
     "retry_count", "max_retries", "crashes", "progress", "progress_message", "tags", "token", "worker",
     "lease_expires_at", "failure_kind", "signature", "trashed_at", "cancel_requested",
+    "ordering_key", "unique_key",
 )  # fmt: skip
 """The fields of a job that are small; every job has the first."""
 
@@ -64,6 +65,8 @@ def job_of(queue: str, job_id: str, found: Mapping[str, str | None], traceback: 
         traceback=traceback,
         trashed_at=moment_or_none(found.get("trashed_at")),
         cancel_requested=found.get("cancel_requested") is not None,
+        ordering_key=found.get("ordering_key"),
+        unique_key=found.get("unique_key"),
     )
 
 
@@ -157,7 +160,7 @@ def entries_of(texts: Mapping[str, str]) -> dict[str, Entry]:
             started_at, heartbeat_at, _, said = text.split(" ", 3)
             fields = json.loads(said)
             for name in ("queues", "types", "leases"):
-                fields[name] = tuple(fields[name])
+                fields[name] = None if name == "types" and fields[name] is None else tuple(fields[name])
             found[worker] = Entry(int(started_at), int(heartbeat_at), WorkerBeat(**fields))
         except (ValueError, TypeError, KeyError):
             continue

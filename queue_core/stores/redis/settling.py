@@ -10,8 +10,10 @@ from queue_core.inspection import HISTOGRAM_BOUNDS
 from queue_core.job import Failure, Outcome, Settled
 from queue_core.losses import summary
 from queue_core.redis.scripts import Call
+from queue_core.rules import QueueRules, Rules, rules_of
 from queue_core.stores.redis.link import TOGETHER, Link, chunks, portions
 from queue_core.stores.redis.records import failure_text
+from queue_core.stores.redis.ruling import GATES, dead_holds, told
 
 BOUNDS_US = [round(bound * 1_000_000) for bound in HISTOGRAM_BOUNDS]
 
@@ -23,18 +25,21 @@ _VERBS = {
     "dead": "bury",
 }
 _SETS = {
-    "finish": ("running", "unfinished", "completed", "cancelled", "cancelling", "tallies", "minutes"),
+    "finish": (
+        "running", "unfinished", "completed", "cancelled", "cancelling", "tallies", "minutes", *GATES, "pending",
+    ),
     "requeue": (
         "running", "unfinished", "pending", "retrying", "cancelled", "cancelling", "types", "tallies", "minutes",
-        "signatures", "seen", "scheduled", "seq",
+        "signatures", "seen", "scheduled", "seq", "depths", *GATES, "arrival",
     ),
     "bury": (
         "running", "unfinished", "dlq", "cancelling", "causes", "deaths", "tallies", "minutes", "signatures", "seen",
+        *GATES, "pending",
     ),
 }  # fmt: skip
 
 
-async def settle(link: Link, outcomes: Sequence[Outcome]) -> list[Settled]:
+async def settle(link: Link, rules: Rules, outcomes: Sequence[Outcome]) -> list[Settled]:
     """End attempts whose token still holds; answer in the same order."""
     groups: dict[tuple[str, str], list[int]] = {}
     for place, outcome in enumerate(outcomes):
@@ -46,7 +51,10 @@ async def settle(link: Link, outcomes: Sequence[Outcome]) -> list[Settled]:
     ]
     answers: list[Settled] = [Settled(outcome.id, False) for outcome in outcomes]
     for some in chunks(parts, TOGETHER):
-        calls = [_call(link, verb, queue, [outcomes[place] for place in part]) for verb, queue, part in some]
+        calls = [
+            _call(link, verb, queue, rules_of(rules, queue), [outcomes[place] for place in part])
+            for verb, queue, part in some
+        ]
         for (verb, _, part), found in zip(some, await link.run_many(calls), strict=True):
             for place, answer in zip(part, found, strict=True):
                 answers[place] = _settled(outcomes[place], verb, answer)
@@ -58,7 +66,7 @@ def _weight(outcome: Outcome) -> int:
     return len(outcome.result or "") + (0 if failure is None else len(failure.traceback) + len(failure.message))
 
 
-def _call(link: Link, verb: str, queue: str, outcomes: Sequence[Outcome]) -> Call:
+def _call(link: Link, verb: str, queue: str, rules: QueueRules, outcomes: Sequence[Outcome]) -> Call:
     keys = link.of(queue, _SETS[verb])
     hashes = link.keys.jobs(queue, (outcome.id for outcome in outcomes))
     if verb == "finish":
@@ -68,7 +76,14 @@ def _call(link: Link, verb: str, queue: str, outcomes: Sequence[Outcome]) -> Cal
         for outcome, key in zip(outcomes, hashes, strict=True):
             keys += (key, start + outcome.id)
     arguments = _ARGUMENTS[verb]
-    return Call(verb, keys, [*BOUNDS_US, *(part for outcome in outcomes for part in arguments(outcome))])
+    args = (part for outcome in outcomes for part in arguments(outcome))
+    return Call(verb, keys, [*BOUNDS_US, *_of_queue(verb, rules), *args])
+
+
+def _of_queue(verb: str, rules: QueueRules) -> tuple[int | str, ...]:
+    if verb == "finish":
+        return (rules.open_keys,)
+    return rules.open_keys, dead_holds(rules) if verb == "bury" else rules.aging_us
 
 
 def _common(outcome: Outcome) -> tuple[Any, ...]:
@@ -108,8 +123,9 @@ def failure_arguments(failure: Failure | None) -> tuple[str, str, str, str, str]
 
 
 def _settled(outcome: Outcome, verb: str, answer: Any) -> Settled:
+    answer, opened = told(outcome.queue, answer)
     if verb != "requeue":
-        return Settled(outcome.id, answer > 0)
+        return Settled(outcome.id, answer > 0, opened=opened)
     what, number = answer[:1], answer[1:]
     return Settled(
         outcome.id,
@@ -117,4 +133,5 @@ def _settled(outcome: Outcome, verb: str, answer: Any) -> Settled:
         rank=int(number) if what == "r" else None,
         due=int(number) / 1e6 if what == "d" else None,
         cancelled=what == "c",
+        opened=opened,
     )

@@ -16,16 +16,16 @@ from queue_core.stores.redis.walking import Entry, Stream
 SMALL = 5_000
 """A set up to this size is read at once where no others can match than those in it."""
 
-PLACES = {
-    Status.QUEUED: "pending",
-    Status.SCHEDULED: "scheduled",
-    Status.RETRYING: "retrying",
-    Status.RUNNING: "running",
-    Status.COMPLETED: "completed",
-    Status.CANCELLED: "cancelled",
-    Status.DEAD: "dlq",
+SETS = {
+    Status.QUEUED: ("pending", "blocked"),
+    Status.SCHEDULED: ("scheduled",),
+    Status.RETRYING: ("retrying",),
+    Status.RUNNING: ("running",),
+    Status.COMPLETED: ("completed",),
+    Status.CANCELLED: ("cancelled",),
+    Status.DEAD: ("dlq",),
 }
-"""The set of each state."""
+"""The sets of each state."""
 
 _Sources = Mapping[str, Status | None]
 """Sets that are sorted by the last change, and the state of what is in them where they tell."""
@@ -58,21 +58,21 @@ async def streams(link: Link, where: Filter, queues: Sequence[str]) -> list[Stre
     return found
 
 
-_STATES = {name: state for state, name in PLACES.items()}
+_STATES = {name: state for state, names in SETS.items() for name in names}
 
 
 def _sources(where: Filter) -> _Sources:
     states = where.statuses()
     if where.trash:
         return {"trash": Status.DEAD} if Status.DEAD in states else {}
-    sources: dict[str, Status | None] = {PLACES[state]: state for state in states & FINAL}
+    sources: dict[str, Status | None] = {name: state for state in states & FINAL for name in SETS[state]}
     return sources | ({"unfinished": None} if states & UNFINISHED else {})
 
 
 def _small_sets(where: Filter) -> list[str]:
     """Return the sets that alone hold what can match, if they are small."""
     waiting = where.statuses() & UNFINISHED
-    names = [] if where.trash or waiting == UNFINISHED else [PLACES[state] for state in waiting]
+    names = [] if where.trash or waiting == UNFINISHED else [name for state in waiting for name in SETS[state]]
     types = [term.value for term in where.terms if term.field == "type" and term.operator == "=" and not term.negated]
     return names + [f"by_type:{type_}" for type_ in types[:1]]
 
@@ -123,7 +123,9 @@ def counted(where: Filter) -> list[str] | None:
     if not {term.field for term in where.terms} <= {"status", "queue"}:
         return None
     states = where.statuses()
-    return [name for name in _sources(where) if name == "trash"] if where.trash else [PLACES[one] for one in states]
+    if where.trash:
+        return [name for name in _sources(where) if name == "trash"]
+    return [name for state in states for name in SETS[state]]
 
 
 def _holds(queue: str, term: Term) -> bool:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from queue_core.batching import Batcher
 from queue_core.errors import SchemaNewer
-from queue_core.job import Claim, Final, Inserted, NewJob, Outcome, Ready, Reclaimed, Settled
+from queue_core.job import Claim, Final, Inserted, LogLine, NewJob, Outcome, Ready, Reclaimed, Settled
+from queue_core.rules import Rules
 from queue_core.settings import RedisSettings, RetentionSettings
 from queue_core.states import Status
 from queue_core.store import ClaimRequest
+from queue_core.stores.redis import logs
 from queue_core.stores.redis.claiming import Claiming
 from queue_core.stores.redis.heart import RedisHeart
 from queue_core.stores.redis.inserting import Inserting
@@ -27,14 +30,17 @@ class RedisStore:
 
     name = "redis"
 
-    def __init__(self, settings: RedisSettings, retention: RetentionSettings | None = None) -> None:
+    def __init__(
+        self, settings: RedisSettings, retention: RetentionSettings | None = None, rules: Rules | None = None
+    ) -> None:
         self._settings = settings
+        self._rules = rules = rules or {}
         retention = retention or RetentionSettings()
         self._link = Link(settings)
-        self._inserting = Inserting(self._link)
-        self._claiming = Claiming(self._link)
-        self._sweeping = Sweeping(self._link)
-        self._upkeep = Upkeep(self._link, retention)
+        self._inserting = Inserting(self._link, rules)
+        self._claiming = Claiming(self._link, rules)
+        self._sweeping = Sweeping(self._link, rules)
+        self._upkeep = Upkeep(self._link, retention, rules)
         self._results = retention.results
         # Many may wait for results at once: while one look is on its way, the next gathers.
         self._finals: Batcher[str, Final | None] = Batcher(self._read_finals, BATCH)
@@ -61,7 +67,10 @@ class RedisStore:
     async def insert(self, jobs: Sequence[NewJob]) -> list[Inserted]:
         """Write the jobs, all or none, as queued or scheduled, creating their queues; answer in the same order.
 
-        A list of more than 10,000 jobs is written in several transactions.
+        A list of more than 10,000 jobs is written in several transactions, unless one of its queues has a limit.
+
+        Raises:
+            QueueFull: a limit of a queue refuses them; nothing was written.
         """
         return await self._inserting.insert(jobs)
 
@@ -89,7 +98,16 @@ class RedisStore:
 
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
         """End attempts whose token still holds; refuse the others without changing anything."""
-        return await settle(self._link, outcomes)
+        return await settle(self._link, self._rules, outcomes)
+
+    async def log(self, lines: Sequence[LogLine]) -> list[bool]:
+        """Append lines to the logs of jobs; say of each whether its token still holds."""
+        return await logs.append(self._link, lines)
+
+    async def announce(self, types: Mapping[str, Mapping[str, Any]]) -> None:
+        """Write the JSON Schema of the payloads that each of these types takes, where it has changed."""
+        if types:
+            await logs.announce(self._link, types)
 
     async def retire(self, worker: str) -> None:
         """Remove a worker's entry and its leaderships after its end."""
@@ -117,11 +135,11 @@ class RedisStore:
         return await self._sweeping.reclaim(limit)
 
     async def head(self, queue: str, limit: int) -> list[Ready]:
-        """Return the first claimable jobs of a queue by rank whose type a live worker has announced."""
+        """Return the first claimable jobs of a queue by rank whose type a live worker of this queue has announced."""
         return await self._claiming.head(queue, limit)
 
     async def claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
-        """Return those of these jobs that are claimable now and whose type a live worker has announced."""
+        """Return those of these jobs that are claimable now and whose type a live worker of this queue announced."""
         return await self._claiming.claimable(queue, ids)
 
     async def ready_after(self, queue: str, rank: int, limit: int) -> list[Ready]:

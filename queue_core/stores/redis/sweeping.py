@@ -9,14 +9,16 @@ from typing import Any, NamedTuple
 from queue_core.job import Failure, Ready, Reclaimed
 from queue_core.losses import failure_of_loss
 from queue_core.redis.scripts import Call
+from queue_core.rules import Rules, rules_of
 from queue_core.stores.redis.link import TOGETHER, Link, chunks
+from queue_core.stores.redis.ruling import GATES, dead_holds, told
 from queue_core.stores.redis.settling import failure_arguments
 
 _WAITING = ("scheduled", "retrying")
-_PROMOTE = (*_WAITING, "pending", "unfinished")
+_PROMOTE = (*_WAITING, "pending", "unfinished", "depths", *GATES)
 _RECLAIM = (
     "running", "unfinished", "pending", "dlq", "cancelled", "cancelling", "types", "causes", "deaths", "tallies",
-    "minutes", "signatures", "seen",
+    "minutes", "signatures", "seen", "depths", *GATES,
 )  # fmt: skip
 
 
@@ -37,8 +39,9 @@ class _Lost(NamedTuple):
 class Sweeping:
     """Each duty looks first, over all queues, and then changes what it saw where that still holds."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, rules: Rules) -> None:
         self._link = link
+        self._rules = rules
 
     async def promote(self, limit: int) -> list[Ready]:
         """Move due scheduled and retrying jobs to queued, those first that are due for the longest time."""
@@ -111,8 +114,11 @@ class Sweeping:
         for job in jobs:
             job_id = job if isinstance(job, str) else job.id
             keys += self._link.of(queue, (f"{name}{job_id}" for name in ("job:", *beside)))
-        args = jobs if verb == "promote" else [part for job in jobs for part in _arguments(job)]
-        return Call(verb, keys, args)
+        rules = rules_of(self._rules, queue)
+        if verb == "promote":
+            return Call(verb, keys, [rules.open_keys, *jobs])
+        args = [rules.open_keys, dead_holds(rules)]
+        return Call(verb, keys, [*args, *(part for job in jobs for part in _arguments(job))])
 
 
 def _lost(queue: str, job_id: str, row: Sequence[Any]) -> _Lost:
@@ -126,7 +132,8 @@ def _arguments(job: _Lost) -> tuple[Any, ...]:
     return job.id, job.token, job.crashes, *failure_arguments(job.failure)
 
 
-def _reclaimed(job: _Lost, answer: str) -> Reclaimed:
+def _reclaimed(job: _Lost, answer: Any) -> Reclaimed:
+    answer, opened = told(job.queue, answer)
     rank = int(answer[1:]) if answer[0] == "r" else None
     return Reclaimed(
         job.id,
@@ -138,4 +145,5 @@ def _reclaimed(job: _Lost, answer: str) -> Reclaimed:
         rank,
         cancelled=answer == "c",
         begun=job.failure is not None,
+        opened=opened,
     )

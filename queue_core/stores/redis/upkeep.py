@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from queue_core.redis.scripts import Call
+from queue_core.rules import Rules, rules_of
 from queue_core.settings import RetentionSettings
 from queue_core.stores.redis.link import CHUNK, Link
 from queue_core.stores.redis.records import entries_of
+from queue_core.stores.redis.ruling import GATES, told
+from queue_core.stores.redis.schedules import schedule_keys
 
 ROUNDS = 20
 """Parts of one kind and queue removed in one go: 10,000 jobs a second at the least."""
@@ -20,7 +23,7 @@ LOST_SECONDS = 86400
 SELDOM = 60.0
 """Seconds between two looks at what grows slowly."""
 
-_REMOVE = ("causes", "tallies", "minutes")
+_REMOVE = ("causes", "tallies", "minutes", *GATES, "pending", "unique", "unique_ends")
 
 
 class _Kept(NamedTuple):
@@ -34,8 +37,9 @@ class _Kept(NamedTuple):
 class Upkeep:
     """One bounded round at a time."""
 
-    def __init__(self, link: Link, retention: RetentionSettings) -> None:
+    def __init__(self, link: Link, retention: RetentionSettings, rules: Rules) -> None:
         self._link = link
+        self._rules = rules
         retentions = {
             "completed": ("expired_completed", retention.completed),
             "cancelled": ("expired_cancelled", retention.completed),
@@ -53,10 +57,12 @@ class Upkeep:
         """Remove what is over its retention."""
         queues, now = await self._link.look()
         await self._expire(queues, now)
+        await self._forget_keys(queues)
         if time.monotonic() - self._seldom_at >= SELDOM:
             self._seldom_at = time.monotonic()
             await self._trim(queues, now)
             await self._forget_workers(now)
+            await self._forget_ticks(now)
 
     async def _expire(self, queues: Sequence[str], now: int) -> None:
         wanted = [(queue, place) for queue in queues for place in self._kept]
@@ -68,24 +74,45 @@ class Upkeep:
             found = await self._link.send(commands) if wanted else []
             over = {key: ids for key, ids in zip(wanted, found, strict=True) if ids}
             for (queue, place), ids in over.items():
-                await remove(self._link, queue, place, ids, *self._kept[place])
+                await remove(self._link, self._rules, queue, place, ids, self._kept[place])
             wanted = [key for key, ids in over.items() if len(ids) == CHUNK]
+
+    async def _forget_keys(self, queues: Sequence[str]) -> None:
+        """Forget unique keys whose time is over; those that hold while a job is unfinished go with their job."""
+        for _ in range(ROUNDS):
+            calls = [Call("forget", self._link.of(queue, ("unique", "unique_ends")), [CHUNK]) for queue in queues]
+            found = await self._link.run_many(calls)
+            queues = [queue for queue, n in zip(queues, found, strict=True) if n == CHUNK]
 
     async def _trim(self, queues: Sequence[str], now: int) -> None:
         """Drop the minutes that no series shows any more."""
         first = (now // 1_000_000 - SERIES_SECONDS) // 60
         keys = [key for queue in queues for key in self._link.of(queue, ("minutes", "deaths"))]
         for key in keys:
-            for _ in range(ROUNDS):
+            await self._drop_below(key, first << 27)
+
+    async def _forget_ticks(self, now: int) -> None:
+        """Drop the ticks of schedules that passed before the completed jobs that are kept."""
+        kept = self._kept.get("completed")
+        if kept is None:
+            return
+        commands = self._link.batch()
+        commands.hgetall(self._link.keys.schedules)
+        (homes,) = await self._link.send(commands)
+        for name, queue in homes.items():
+            await self._drop_below(schedule_keys(self._link, queue, name)[2], now - kept.microseconds)
+
+    async def _drop_below(self, key: str, score: int) -> None:
+        for _ in range(ROUNDS):
+            commands = self._link.batch()
+            commands.zrangebyscore(key, "-inf", f"({score}", start=0, num=CHUNK)
+            (members,) = await self._link.send(commands)
+            if members:
                 commands = self._link.batch()
-                commands.zrangebyscore(key, "-inf", f"({first << 27}", start=0, num=CHUNK)
-                (members,) = await self._link.send(commands)
-                if members:
-                    commands = self._link.batch()
-                    commands.zrem(key, *members)
-                    await self._link.send(commands)
-                if len(members) < CHUNK:
-                    break
+                commands.zrem(key, *members)
+                await self._link.send(commands)
+            if len(members) < CHUNK:
+                break
 
     async def _forget_workers(self, now: int) -> None:
         commands = self._link.batch()
@@ -100,14 +127,21 @@ class Upkeep:
             await self._link.send(commands)
 
 
-async def remove(link: Link, queue: str, place: str, ids: Sequence[str], outcome: str, keep: int | None) -> list[str]:
-    """Remove jobs of a queue, at most a script's, that are in this set for so long (us); return which were removed."""
-    types = await link.read({queue: ids}, ["type"])
+async def remove(
+    link: Link, rules: Rules, queue: str, place: str, ids: Sequence[str], kept: tuple[str, int | None]
+) -> list[str]:
+    """Remove jobs of a queue, at most a script's, that are in this set; return which were removed.
+
+    `kept` is what they count as afterwards, and for how long (us) they must have been there. Whom these let through by
+    their ordering keys, the audit finds.
+    """
+    read = await link.read({queue: ids}, ["type", "ordering_key", "unique_key"])
     # An entry whose hash somebody deleted goes, too.
-    named = [(job_id, types.get((queue, job_id), [""])[0]) for job_id in ids]
+    named = [(job_id, *(field or "" for field in read.get((queue, job_id), ("", "", "")))) for job_id in ids]
     keys = link.of(queue, (place, *_REMOVE))
-    for job_id, type_ in named:
-        keys += link.of(queue, (f"job:{job_id}", f"attempts:{job_id}", f"by_type:{type_}"))
-    args = [outcome, "" if keep is None else keep, *(part for pair in named for part in pair)]
-    (answers,) = await link.run_many([Call("remove", keys, args)])
-    return [job_id for job_id, removed in zip(ids, answers, strict=True) if removed]
+    for job_id, type_, *_ in named:
+        keys += link.of(queue, (f"job:{job_id}", f"attempts:{job_id}", f"log:{job_id}", f"by_type:{type_}"))
+    outcome, us = kept
+    args = [outcome, "" if us is None else us, rules_of(rules, queue).open_keys]
+    (answers,) = await link.run_many([Call("remove", keys, [*args, *(part for one in named for part in one)])])
+    return [job_id for job_id, answer in zip(ids, answers, strict=True) if told(queue, answer)[0]]

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from queue_core.job import Failure
 from queue_core.stores.sqlite.link import Transaction
+from queue_core.stores.sqlite.standing import standing
 
 
 class Held(NamedTuple):
@@ -28,6 +29,16 @@ class Held(NamedTuple):
     started_at: float | None
     cancel: int
     begun: int
+    aged: int | None
+    # its ordering key
+    key: str | None
+    # whether its queue counts its jobs
+    counted: int
+
+    @property
+    def rank(self) -> int:
+        """The rank that it has whenever it is ready."""
+        return standing(self.priority, self.seq, self.aged)
 
 
 class Failures:

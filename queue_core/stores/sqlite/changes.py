@@ -2,45 +2,29 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
-from random import uniform
-from typing import Literal, NamedTuple
+from functools import partial
+from typing import Literal
 
 from queue_core.errors import QueueNotFound
 from queue_core.inspection import Changed
-from queue_core.job import Ready
-from queue_core.priorities import rank
+from queue_core.rules import Rules
+from queue_core.stores.sqlite import operations
 from queue_core.stores.sqlite.file import SqliteFile
-from queue_core.stores.sqlite.inserting import next_numbers, tell_arrived
 from queue_core.stores.sqlite.link import Transaction
 from queue_core.stores.sqlite.records import known_ids
 from queue_core.stores.sqlite.sql import texts
-from queue_core.stores.sqlite.tallying import Tallying
-from queue_core.stores.sqlite.upkeep import remove
 from queue_core.text import storable
 
 WHOLE_BACKLOG = 1_000_000
 """Told as arrived when a queue is resumed: others look until nothing is left."""
 
 
-class _Job(NamedTuple):
-    """The columns of change/jobs."""
-
-    number: int
-    id: str
-    queue_id: int
-    queue: str
-    type: str
-    place: str
-    priority: int
-    cancel: int
-
-
 class Changes:
     """See queue_core.inspection.Inspector for what each method does."""
 
     _file: SqliteFile
+    _rules: Rules
 
     async def retry(self, ids: Sequence[str], spread: float = 0.0) -> Changed:
         """Move dead (trash included) and completed jobs to queued with retry count 0; token and crash count stay.
@@ -48,35 +32,35 @@ class Changes:
         With `spread`, to scheduled, each due at a random moment within so many seconds.
         """
         places = ("dead", "trashed", "completed")
-        return await self._change(ids, places, lambda transaction, jobs: _retry(transaction, jobs, spread))
+        return await self._change(ids, places, partial(operations.retry, spread))
 
     async def delete(self, ids: Sequence[str]) -> Changed:
         """Move dead jobs to the trash."""
-        return await self._change(ids, ("dead",), _delete)
+        return await self._change(ids, ("dead",), operations.delete)
 
     async def restore(self, ids: Sequence[str]) -> Changed:
         """Move jobs from the trash back into the DLQ."""
-        return await self._change(ids, ("trashed",), _restore)
+        return await self._change(ids, ("trashed",), operations.restore)
 
     async def purge(self, ids: Sequence[str]) -> Changed:
         """Remove jobs in the trash for good; the totals go on counting them."""
-        return await self._change(ids, ("trashed",), _purge)
+        return await self._change(ids, ("trashed",), operations.purge)
 
     async def cancel(self, ids: Sequence[str]) -> Changed:
         """Move waiting jobs to cancelled; ask the workers of running ones to stop them."""
-        return await self._change(ids, ("scheduled", "queued", "retrying", "running"), _cancel)
+        return await self._change(ids, ("scheduled", "queued", "retrying", "running"), operations.cancel)
 
     async def _change(
         self,
         ids: Sequence[str],
         places: Sequence[str],
-        change: Callable[[Transaction, list[_Job]], Changed],
+        change: Callable[[Transaction, Rules, list[operations.Found]], Changed],
     ) -> Changed:
         known = known_ids(ids)
 
         def work(transaction: Transaction) -> Changed:
-            jobs = map(_Job._make, transaction.rows("change/jobs", (texts(known),)))
-            return change(transaction, [job for job in jobs if job.place in places])
+            jobs = map(operations.Found._make, transaction.rows("change/jobs", (texts(known),)))
+            return change(transaction, self._rules, [job for job in jobs if job.place in places])
 
         return await self._file.write(work) if known else Changed(())
 
@@ -110,54 +94,3 @@ class Changes:
         """Give a worker an order that its next heartbeat brings; False when there is no such worker."""
         params = (command, storable(worker))
         return await self._file.write(lambda transaction: transaction.run("change/command", params) > 0)
-
-
-def _retry(transaction: Transaction, jobs: list[_Job], spread: float) -> Changed:
-    seq, now = next_numbers(transaction, len(jobs)), transaction.now
-    rows, ready = [], []
-    for turn, job in enumerate(jobs, seq + 1):
-        at = None if spread > 0 else rank(job.priority, turn)
-        place = "scheduled" if at is None else "queued"
-        rows.append((place, turn, at, now + uniform(0, max(spread, 0.0)), now, job.number))
-        if at is not None:
-            ready.append(Ready(job.id, job.queue, at))
-    transaction.run_many("change/retry", rows)
-    tell_arrived(transaction, Counter(job.queue_id for job in jobs if spread <= 0))
-    _count(transaction, jobs, "retried_by_operator")
-    return Changed(tuple(job.id for job in jobs), tuple(ready))
-
-
-def _delete(transaction: Transaction, jobs: list[_Job]) -> Changed:
-    transaction.run_many("change/delete", [(transaction.now, job.number) for job in jobs])
-    return _changed(jobs)
-
-
-def _restore(transaction: Transaction, jobs: list[_Job]) -> Changed:
-    transaction.run_many("change/restore", [(job.number,) for job in jobs])
-    return _changed(jobs)
-
-
-def _purge(transaction: Transaction, jobs: list[_Job]) -> Changed:
-    remove(transaction, [job.number for job in jobs])
-    _count(transaction, jobs, "purged")
-    return _changed(jobs)
-
-
-def _cancel(transaction: Transaction, jobs: list[_Job]) -> Changed:
-    running = [job for job in jobs if job.place == "running" and not job.cancel]
-    waiting = [job for job in jobs if job.place != "running"]
-    transaction.run_many("change/ask", [(job.number,) for job in running])
-    transaction.run_many("change/cancel", [(transaction.now, job.number) for job in waiting])
-    _count(transaction, waiting, "cancelled")
-    return _changed(running + waiting)
-
-
-def _count(transaction: Transaction, jobs: list[_Job], outcome: str) -> None:
-    tallying = Tallying()
-    for job in jobs:
-        tallying.note(job.queue_id, job.type, outcome)
-    tallying.write(transaction)
-
-
-def _changed(jobs: list[_Job]) -> Changed:
-    return Changed(tuple(job.id for job in jobs))

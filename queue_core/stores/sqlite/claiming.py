@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
+from queue_core.announced import Announced
 from queue_core.job import Claim
+from queue_core.rules import Rules, rules_of
 from queue_core.store import ClaimRequest
+from queue_core.stores.sqlite.counting import Counts
+from queue_core.stores.sqlite.limiting import OpenQueue, admit, spend
 from queue_core.stores.sqlite.link import Row, Transaction
 from queue_core.stores.sqlite.sql import texts
 from queue_core.stores.sqlite.timekeeping import keep_time
@@ -25,14 +29,20 @@ def reserve_tokens(transaction: Transaction) -> None:
     transaction.run("claim/reserve_tokens", (TOKENS,))
 
 
-def claim(transaction: Transaction, request: ClaimRequest) -> list[Claim]:
-    """Move ready jobs of a queue that is not paused to running, best rank first.
+def claim(transaction: Transaction, request: ClaimRequest, rules: Rules) -> list[Claim]:
+    """Move ready jobs of a queue that is not paused to running, best rank first, as many as its rules let start.
 
     Raises:
         TokensUsedUp: nothing was claimed; reserve tokens and ask again.
     """
     keep_time(transaction)
-    rows = _candidates(transaction, request)
+    found = transaction.rows("claim/open_queue", (request.queue,))
+    if not found:
+        return []
+    queue, ruled = OpenQueue._make(found[0]), rules_of(rules, request.queue)
+    if ruled.gated:
+        request, queue = admit(transaction, queue, ruled, request)
+    rows = _candidates(transaction, request, queue.number)
     if not rows:
         return []
     ((token, ceiling),) = transaction.rows("claim/tokens")
@@ -47,26 +57,41 @@ def claim(transaction: Transaction, request: ClaimRequest) -> list[Claim]:
         "claim/start",
         [(token + turn, request.worker, now, until, turn <= begin, row[0]) for turn, row in enumerate(rows, 1)],
     )
+    if queue.counted:
+        _count(transaction, queue.number, rows)
+    if ruled.rate is not None:
+        spend(transaction, queue, len(rows))
     return [_claim(row, token + turn, request.queue) for turn, row in enumerate(rows, 1)]
 
 
-def _candidates(transaction: Transaction, request: ClaimRequest) -> list[Row]:
-    found = transaction.rows("claim/open_queue", (request.queue,))
-    if not found or request.limit <= 0:
+def _count(transaction: Transaction, queue_id: int, rows: list[Row]) -> None:
+    counts = Counts()
+    for row in rows:
+        counts.move(queue_id, row[4], running=1, waiting=-1)
+    counts.write(transaction)
+
+
+def _candidates(transaction: Transaction, request: ClaimRequest, queue_id: int) -> list[Row]:
+    if request.limit <= 0:
         return []
     limit = min(request.limit, TOKENS)
-    params: dict[str, Any] = {"queue_id": found[0][0], "limit": limit}
+    params: dict[str, Any] = {"queue_id": queue_id, "limit": limit}
     if request.ids is not None:
         ids = texts(dict.fromkeys(request.ids))
-        return transaction.rows("claim/by_ids", params | {"ids": ids, "types": texts(request.types)})
-    if len(request.types) == 1:
+        types = None if request.types is None else texts(request.types)
+        return transaction.rows("claim/by_ids", params | {"ids": ids, "types": types})
+    if request.types is not None and len(request.types) == 1:
         return transaction.rows("claim/by_rank", params | {"type": request.types[0]})
-    best = best_ranks(transaction, found[0][0], request.types, limit)
+    best = best_ranks(transaction, queue_id, request.types, limit)
     return transaction.rows("claim/by_numbers", (texts(number for _, number in best),)) if best else []
 
 
-def best_ranks(transaction: Transaction, queue_id: int, types: Sequence[str], limit: int) -> list[tuple[int, int]]:
-    """Return rank and number of the first ready jobs of a queue that have one of these types."""
+def best_ranks(
+    transaction: Transaction, queue_id: int, types: Iterable[str] | None, limit: int
+) -> list[tuple[int, int]]:
+    """Return rank and number of the first ready jobs of a queue that have one of these types; None: whatever type."""
+    if types is None:
+        types = [type_ for (type_,) in transaction.rows("claim/ready_types", {"queue_id": queue_id})]
     found: list[tuple[int, int]] = []
     for type_ in types:
         found += transaction.rows("claim/ranks", (queue_id, type_, limit))
@@ -86,7 +111,7 @@ def tags_of(text: str | None) -> tuple[str, ...]:
     return () if text is None else tuple(json.loads(text))
 
 
-def announced_types(transaction: Transaction) -> list[str]:
+def announced(transaction: Transaction) -> Announced:
     """Return the types that live workers have handlers for."""
-    rows: Sequence[Row] = transaction.rows("claim/live_types", (transaction.now,))
-    return sorted({type_ for (types,) in rows for type_ in json.loads(types)})
+    rows = transaction.rows("claim/live_types", (transaction.now,))
+    return Announced((json.loads(queues), json.loads(types)) for queues, types in rows)

@@ -30,21 +30,24 @@ def migrate(settings: SqliteSettings) -> list[int]:
     path = str(Path(settings.path).expanduser().absolute())
     check_place(Path(path))
     deadline = time.monotonic() + settings.timeout
+    applied: list[int] = []
     while True:
         try:
-            return _migrate(path)
+            _migrate(path, applied)
+            return applied
         except sqlite3.Error as error:
             if primary_code(error) not in BUSY or time.monotonic() >= deadline:
                 raise (translate(error, path) or error) from error
         time.sleep(PAUSE)
 
 
-def _migrate(path: str) -> list[int]:
+def _migrate(path: str, applied: list[int]) -> None:
     connection = sqlite3.connect(path, timeout=0, isolation_level=None)
     try:
         version(connection, path)
         for setting in ("link/wal", "link/durable"):
             connection.execute(load(setting))
-        return advance(connection, path)
+        # Another process may take the lock between two of them, and then this goes on where it was.
+        applied.extend(advance(connection, path))
     finally:
         connection.close()

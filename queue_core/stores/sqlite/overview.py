@@ -6,6 +6,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
+from queue_core.announced import Announced
 from queue_core.inspection import Overview, QueueInfo, WorkerInfo
 from queue_core.priorities import HIGHEST, SEQUENCE_BITS
 from queue_core.stores.sqlite.file import SqliteFile
@@ -33,14 +34,14 @@ def _overview(transaction: Transaction) -> Overview:
     queues = [_Queue(transaction, *row) for row in transaction.rows("inspect/queues")]
     counts = _counts(transaction)
     workers = [_worker(row, transaction.now) for row in transaction.rows("inspect/workers")]
-    due: Counter[str] = Counter(dict(transaction.rows("inspect/due_types", (DUE,))))
-    announced = {type_ for worker in workers if not worker.lost for type_ in worker.types}
-    waiting = sum((queue.types for queue in queues), due)
+    names = {queue.number: queue.name for queue in queues}
+    waiting = [((names[number], type_), n) for number, type_, n in transaction.rows("inspect/due_types", (DUE,))]
+    waiting += [((queue.name, type_), n) for queue in queues for type_, n in queue.types.items()]
     return Overview(
         now=moment(transaction.now),
         queues=tuple(_info(queue, counts[queue.number]) for queue in queues),
         workers=tuple(workers),
-        orphaned_types={type_: n for type_, n in waiting.items() if type_ not in announced},
+        orphaned_types=Announced((one.queues, one.types) for one in workers if not one.lost).orphans(waiting),
     )
 
 
@@ -58,9 +59,17 @@ class _Queue:
         for type_, first, last in _groups(transaction, number):
             ((n,),) = transaction.rows("inspect/depth", (number, type_, first, last))
             ((since,),) = transaction.rows("inspect/oldest", (number, type_, first, last, HEAD))
-            self.depth[HIGHEST - (first >> SEQUENCE_BITS)] += n
-            self.types[type_] += n
-            self.oldest = since if self.oldest is None else min(self.oldest, since)
+            ((aged,),) = transaction.rows("inspect/aged_depth", (number, type_, first, last))
+            if n > aged:
+                self._add(HIGHEST - (first >> SEQUENCE_BITS), type_, n - aged, since)
+        for query in ("inspect/aged", "inspect/gated"):
+            for type_, priority, n, since in transaction.rows(query, (number,)):
+                self._add(priority, type_, n, since)
+
+    def _add(self, priority: int, type_: str, n: int, since: float) -> None:
+        self.depth[priority] += n
+        self.types[type_] += n
+        self.oldest = since if self.oldest is None else min(self.oldest, since)
 
 
 def _groups(transaction: Transaction, queue_id: int) -> Iterator[tuple[str, int, int]]:
@@ -88,10 +97,11 @@ def _info(queue: _Queue, count: Counter[str]) -> QueueInfo:
         depth=dict(queue.depth),
         scheduled=count["scheduled"],
         retrying=count["retrying"],
-        running=count["running"],
+        running=count["begun"] + count["ahead"],
         dead=count["dead"],
         trashed=count["trashed"],
         oldest=None if queue.oldest is None else moment(queue.oldest),
+        ahead=count["ahead"],
     )
 
 
@@ -103,7 +113,7 @@ def _worker(row: Row, now: float) -> WorkerInfo:
         pid=pid,
         version=version,
         queues=tuple(json.loads(queues)),
-        types=tuple(json.loads(types)),
+        types=None if (taken := json.loads(types)) is None else tuple(taken),
         concurrency=concurrency,
         busy=busy,
         quiet=bool(quiet),

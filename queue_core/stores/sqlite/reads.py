@@ -22,8 +22,7 @@ LONGEST_PAGE = 10_000
 class Reads:
     """See queue_core.inspection.Inspector for what each method does."""
 
-    def __init__(self, file: SqliteFile) -> None:
-        self._file = file
+    _file: SqliteFile
 
     async def get(self, job_id: str) -> Job:
         """Return one job.

@@ -47,6 +47,8 @@ def job_of(row: Row) -> Job:
         traceback=row["traceback"],
         trashed_at=moment_or_none(row["trashed_at"]),
         cancel_requested=bool(row["cancel"]),
+        ordering_key=row["ordering_key"],
+        unique_key=row["unique_key"],
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
@@ -68,7 +69,8 @@ def prepare(connection: sqlite3.Connection, path: str) -> None:
         )
     if found is None:
         connection.execute(load("link/durable"))
-        advance(connection, path)
+        make(connection, path)
+        require(version(connection, path) or 0)
 
 
 def version(connection: sqlite3.Connection, path: str) -> int | None:
@@ -97,14 +99,34 @@ def require(found: int) -> None:
         raise SchemaNewer(found, KNOWN)
 
 
-def advance(connection: sqlite3.Connection, path: str) -> list[int]:
-    """Apply what is missing, each file in its own transaction; the write lock lets one process at a time do it.
+def make(connection: sqlite3.Connection, path: str) -> None:
+    """Make the schema in a file that holds nothing, in one transaction: others see nothing of it, or all.
+
+    Raises:
+        SchemaError: see `advance`.
+    """
+    connection.execute(load("link/begin_write"))
+    try:
+        # Another process may have made it meanwhile.
+        if version(connection, path) is None:
+            for migration in migrations():
+                _apply(connection, migration)
+        connection.execute(load("link/commit"))
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute(load("link/rollback"))
+        raise
+
+
+def advance(connection: sqlite3.Connection, path: str) -> Iterator[int]:
+    """Apply what is missing, each file in its own transaction, and yield its version once it is there.
+
+    The write lock lets one process at a time do it.
 
     Raises:
         SchemaNewer: a newer version of this program has migrated the file.
         SchemaError: a migration failed; it was rolled back, those before it stay.
     """
-    applied = []
     for migration in migrations():
         connection.execute(load("link/begin_write"))
         try:
@@ -113,13 +135,13 @@ def advance(connection: sqlite3.Connection, path: str) -> list[int]:
                 raise SchemaNewer(found, KNOWN)
             if found < migration.version:
                 _apply(connection, migration)
-                applied.append(migration.version)
             connection.execute(load("link/commit"))
         except BaseException:
             if connection.in_transaction:
                 connection.execute(load("link/rollback"))
             raise
-    return applied
+        if found < migration.version:
+            yield migration.version
 
 
 def _apply(connection: sqlite3.Connection, migration: Migration) -> None:

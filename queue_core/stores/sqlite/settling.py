@@ -6,35 +6,43 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from queue_core.job import Failure, Outcome, Settled
+from queue_core.job import Failure, Final, Outcome, Ready, Settled
 from queue_core.losses import summary
-from queue_core.priorities import rank
+from queue_core.rules import Rules, rules_of
+from queue_core.states import Status
+from queue_core.stores.sqlite.arriving import next_numbers, tell_arrived
 from queue_core.stores.sqlite.attempts import Failures, Held
-from queue_core.stores.sqlite.inserting import next_numbers, tell_arrived
+from queue_core.stores.sqlite.counting import Counts
+from queue_core.stores.sqlite.gates import Gates
 from queue_core.stores.sqlite.link import Transaction
 from queue_core.stores.sqlite.sql import texts
+from queue_core.stores.sqlite.standing import Arrivals, standing
 from queue_core.stores.sqlite.tallying import Tallying
 
 
-def settle(transaction: Transaction, outcomes: Sequence[Outcome]) -> list[Settled]:
+def settle(transaction: Transaction, outcomes: Sequence[Outcome], rules: Rules) -> list[Settled]:
     """End attempts whose token still holds; say yes again to an outcome that was written before."""
-    return Settling(transaction, outcomes).run()
+    return Settling(transaction, outcomes, rules).run()
 
 
 class Settling:
     """One batch of outcomes."""
 
-    def __init__(self, transaction: Transaction, outcomes: Sequence[Outcome]) -> None:
+    def __init__(self, transaction: Transaction, outcomes: Sequence[Outcome], rules: Rules) -> None:
         self._transaction = transaction
+        self._rules = rules
         self._now = transaction.now
         self._outcomes = outcomes
         rows = transaction.rows("settle/held", (texts({outcome.id for outcome in outcomes}),))
         self._jobs = {job.id: job for job in map(Held._make, rows)}
-        # statement -> its parameters
+        self._gates = Gates(transaction, rules)
+        self._arrivals = Arrivals(transaction, rules)
+        # statement -> its parameters, of jobs without ordering keys
         self._writes: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
         self._failures = Failures()
         self._tallying = Tallying()
         self._arrived: Counter[int] = Counter()
+        self._counts = Counts()
 
     def run(self) -> list[Settled]:
         """Decide on every outcome, then write all ends."""
@@ -43,6 +51,8 @@ class Settling:
             self._transaction.run_many(statement, params)
         self._failures.write(self._transaction)
         tell_arrived(self._transaction, self._arrived)
+        self._arrivals.write()
+        self._counts.write(self._transaction)
         self._tallying.write(self._transaction)
         return answers
 
@@ -57,6 +67,8 @@ class Settling:
         instead = bool(job.cancel) and outcome.kind in {"retrying", "released"}
         place = "cancelled" if instead else "queued" if outcome.kind == "released" else outcome.kind
         self._jobs[job.id] = job._replace(place=place, ended=outcome.kind)
+        if job.counted:
+            self._counts.move(job.queue_id, job.priority, running=-1, waiting=place in {"queued", "retrying"})
         return (Settling._cancel_instead if instead else _ENDINGS[outcome.kind])(self, job, outcome)
 
     def _again(self, job: Held, outcome: Outcome) -> Settled:
@@ -73,14 +85,16 @@ class Settling:
 
     def _complete(self, job: Held, outcome: Outcome) -> Settled:
         self._measure(job, outcome, "completed")
-        self._writes["settle/complete"].append((self._now, outcome.result, job.number))
-        return Settled(job.id, True)
+        opened = () if job.key is None else self._let_go(job, job.key)
+        self._write(job, "settle/complete", (self._now, outcome.result, job.number))
+        return Settled(job.id, True, opened=opened)
 
     def _cancel(self, job: Held, outcome: Outcome) -> Settled:
         self._measure(job, outcome, "cancelled")
         failure = outcome.failure if outcome.kind in {"retrying", "released"} else None
-        self._writes["settle/cancel"].append((self._now, outcome.kind, *said(failure), job.crashes, job.number))
-        return Settled(job.id, True)
+        opened = () if job.key is None else self._let_go(job, job.key)
+        self._write(job, "settle/cancel", (self._now, outcome.kind, *said(failure), job.crashes, job.number))
+        return Settled(job.id, True, opened=opened)
 
     def _cancel_instead(self, job: Held, outcome: Outcome) -> Settled:
         """The wish to cancel came too late for this attempt; it must not come too early for another one."""
@@ -93,7 +107,7 @@ class Settling:
         if outcome.failure is not None:
             self._failures.note(job, outcome.failure, job.retry_count + job.crashes + 1, self._now)
         due = self._now + outcome.delay
-        self._writes["settle/retry"].append((self._now, due, *said(outcome.failure), job.number))
+        self._write(job, "settle/retry", (self._now, due, *said(outcome.failure), job.number))
         return Settled(job.id, True, due=due)
 
     def _bury(self, job: Held, outcome: Outcome) -> Settled:
@@ -103,27 +117,45 @@ class Settling:
             self._failures.note(job, failure, job.retry_count + job.crashes + 1, self._now)
             self._tallying.death(job.queue_id, failure.signature)
         crashes = job.crashes + (failure is not None and failure.kind == "poison")
-        self._writes["settle/bury"].append((self._now, "dead", *said(failure), crashes, job.number))
-        return Settled(job.id, True)
+        blocks = job.key is not None and rules_of(self._rules, job.queue).dead_blocks_key
+        opened = () if blocks or job.key is None else self._let_go(job, job.key)
+        self._write(job, "settle/bury", (self._now, "dead", *said(failure), crashes, job.number))
+        return Settled(job.id, True, opened=opened)
 
     def _release(self, job: Held, outcome: Outcome) -> Settled:
         self._tallying.note(job.queue_id, job.type, "released", run_us=outcome.run_us)
         if outcome.anew:
             return self._reschedule(job, outcome)
-        ready = rank(job.priority, job.seq)
-        self._writes["settle/release"].append((self._now, ready, job.number))
+        self._write(job, "settle/release", (self._now, job.rank, job.number))
         self._arrived[job.queue_id] += 1
-        return Settled(job.id, True, rank=ready)
+        return Settled(job.id, True, rank=job.rank)
 
     def _reschedule(self, job: Held, outcome: Outcome) -> Settled:
         now = self._now
         seq = next_numbers(self._transaction, 1) + 1
         run_at = max(now, now + outcome.delay if outcome.run_at is None else outcome.run_at)
-        ready = None if run_at > now else rank(job.priority, seq)
-        place = "scheduled" if ready is None else "queued"
-        self._writes["settle/reschedule"].append((now, ready, place, seq, run_at, job.number))
-        self._arrived[job.queue_id] += ready is not None
-        return Settled(job.id, True, rank=ready, due=run_at if ready is None else None)
+        aged = self._arrivals.aged(job.queue, job.queue_id, job.priority, run_at)
+        opened = () if job.key is None else self._let_go(job, job.key)
+        place, holds, rank = "scheduled", None, None
+        if run_at <= now:
+            place, holds = "queued", self._gates.arrive(job.queue, job.queue_id, job.key)
+            rank = None if holds is False else standing(job.priority, seq, aged)
+        self._write(job, "settle/reschedule", (now, rank, place, seq, run_at, job.number, aged, holds))
+        self._arrived[job.queue_id] += rank is not None
+        return Settled(job.id, True, rank=rank, due=run_at if place == "scheduled" else None, opened=opened)
+
+    def _let_go(self, job: Held, key: str) -> tuple[Ready, ...]:
+        """Let go of the job's ordering key; return those whose turn it is now."""
+        opened = self._gates.leave(job.number, job.queue, job.queue_id, key)
+        self._arrived[job.queue_id] += len(opened)
+        return opened
+
+    def _write(self, job: Held, statement: str, params: tuple[Any, ...]) -> None:
+        """Note what is to be written; at once where the next outcome may ask whose turn it is."""
+        if job.key is None:
+            self._writes[statement].append(params)
+        else:
+            self._transaction.run(statement, params)
 
     def _measure(self, job: Held, outcome: Outcome, name: str) -> None:
         waited = max(0, round(((job.started_at or 0.0) - job.run_at) * 1_000_000))
@@ -142,3 +174,10 @@ _ENDINGS: dict[str, Callable[[Settling, Held, Outcome], Settled]] = {
 def said(failure: Failure | None) -> tuple[str | None, str | None, str | None]:
     """Return what a job's row tells of its last failure: one line, signature and kind; Nones leave what was there."""
     return (None, None, None) if failure is None else (summary(failure), failure.signature, failure.kind)
+
+
+def finals(transaction: Transaction, ids: Sequence[str], kept: float | None) -> list[Final]:
+    """Return what is known about jobs; results are kept for so many seconds, or (None) as long as their jobs."""
+    since = 0.0 if kept is None else transaction.now - kept
+    rows = transaction.rows("worker/finals", {"ids": texts(ids), "since": since})
+    return [Final(job_id, Status(status), result, error) for job_id, status, result, error in rows]

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 from queue_core.errors import QueueCoreError
-from queue_core.job import Claim, Final, Inserted, NewJob, Outcome, Ready, Reclaimed, Settled
+from queue_core.job import Claim, Final, Inserted, LogLine, NewJob, Outcome, Ready, Reclaimed, Settled
+from queue_core.rules import Rules
 from queue_core.settings import RetentionSettings
-from queue_core.states import Status
 from queue_core.store import ClaimRequest
-from queue_core.stores.sqlite import claiming, inserting, settling, sweeping
+from queue_core.stores.sqlite import claiming, inserting, logs, reclaiming, settling, sweeping
 from queue_core.stores.sqlite.file import SqliteFile
 from queue_core.stores.sqlite.heart import SqliteHeart
-from queue_core.stores.sqlite.link import Transaction
-from queue_core.stores.sqlite.sql import texts
 from queue_core.stores.sqlite.upkeep import Upkeep
 
 
@@ -29,10 +28,13 @@ class SqliteStore:
 
     name = "sqlite"
 
-    def __init__(self, file: SqliteFile, retention: RetentionSettings | None = None) -> None:
+    def __init__(
+        self, file: SqliteFile, retention: RetentionSettings | None = None, rules: Rules | None = None
+    ) -> None:
         self._file = file
+        self._rules = rules or {}
         retention = retention or RetentionSettings()
-        self._upkeep = Upkeep(file, retention)
+        self._upkeep = Upkeep(file, retention, self._rules)
         self._results = retention.results
         self._reserved = False
         self._giving_back: set[asyncio.Task[None]] = set()
@@ -56,17 +58,13 @@ class SqliteStore:
 
     async def insert(self, jobs: Sequence[NewJob]) -> list[Inserted]:
         """Write the jobs, all or none; an id that is known already stays as it was."""
-        return await self._file.write(lambda transaction: inserting.insert(transaction, jobs)) if jobs else []
+        if not jobs:
+            return []
+        return await self._file.write(lambda transaction: inserting.insert(transaction, jobs, self._rules))
 
     async def finals(self, ids: Sequence[str]) -> list[Final]:
         """Return what is known about these jobs, unknown ids left out."""
-
-        def read(transaction: Transaction) -> list[Final]:
-            since = 0.0 if self._results is None else transaction.now - self._results
-            rows = transaction.rows("worker/finals", {"ids": texts(ids), "since": since})
-            return [Final(job_id, Status(status), result, error) for job_id, status, result, error in rows]
-
-        return await self._file.read(read)
+        return await self._file.read(partial(settling.finals, ids=ids, kept=self._results))
 
     # -- workers
 
@@ -88,7 +86,7 @@ class SqliteStore:
                 await self._file.write(claiming.reserve_tokens)
                 self._reserved = True
             try:
-                return await self._file.write_soft(lambda transaction: claiming.claim(transaction, request))
+                return await self._file.write_soft(partial(claiming.claim, request=request, rules=self._rules))
             except claiming.TokensUsedUp:
                 self._reserved = False
 
@@ -100,7 +98,17 @@ class SqliteStore:
 
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
         """End attempts whose token still holds; refuse the others without changing anything."""
-        return await self._file.write(lambda transaction: settling.settle(transaction, outcomes)) if outcomes else []
+        if not outcomes:
+            return []
+        return await self._file.write(lambda transaction: settling.settle(transaction, outcomes, self._rules))
+
+    async def log(self, lines: Sequence[LogLine]) -> list[bool]:
+        """Append lines to the logs of jobs; say of each whether its token still holds."""
+        return await self._file.write_soft(lambda transaction: logs.append(transaction, lines)) if lines else []
+
+    async def announce(self, types: Mapping[str, Mapping[str, Any]]) -> None:
+        """Write the JSON Schema of the payloads that each of these types takes, where it has changed."""
+        await self._file.write_soft(lambda transaction: logs.announce(transaction, types))
 
     async def retire(self, worker: str) -> None:
         """Remove a worker's entry and its leaderships after its end."""
@@ -114,7 +122,7 @@ class SqliteStore:
 
     async def promote(self, limit: int) -> list[Ready]:
         """Move due scheduled and retrying jobs to queued."""
-        return await self._file.write_soft(lambda transaction: sweeping.promote(transaction, limit))
+        return await self._file.write_soft(lambda transaction: sweeping.promote(transaction, limit, self._rules))
 
     async def next_due(self) -> float | None:
         """Return the seconds until the next scheduled or retrying job is due, or None."""
@@ -122,14 +130,14 @@ class SqliteStore:
 
     async def reclaim(self, limit: int) -> list[Reclaimed]:
         """Move jobs whose lease expired to queued with one crash more, or bury them as poison at the third."""
-        return await self._file.write_soft(lambda transaction: sweeping.reclaim(transaction, limit))
+        return await self._file.write_soft(lambda transaction: reclaiming.reclaim(transaction, limit, self._rules))
 
     async def head(self, queue: str, limit: int) -> list[Ready]:
-        """Return the first claimable jobs of a queue by rank whose type a live worker has announced."""
+        """Return the first claimable jobs of a queue by rank whose type a live worker of this queue has announced."""
         return await self._file.read(lambda transaction: sweeping.head(transaction, queue, limit))
 
     async def claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
-        """Return those of these jobs that are claimable now and whose type a live worker has announced."""
+        """Return those of these jobs that are claimable now and whose type a live worker of this queue announced."""
         wanted = list(dict.fromkeys(ids))
         return await self._file.read(lambda transaction: sweeping.claimable(transaction, queue, wanted))
 

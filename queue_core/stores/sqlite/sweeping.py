@@ -1,29 +1,44 @@
-"""What the leader does each round: take back lost jobs, make due ones ready, look for what should be offered."""
+"""What the leader does each round: make due jobs ready, look for what should be offered."""
 
 from __future__ import annotations
 
 from collections import Counter
 
-from queue_core.job import Ready, Reclaimed
-from queue_core.losses import failure_of_loss
-from queue_core.priorities import rank
-from queue_core.stores.sqlite.attempts import Failures, Held
-from queue_core.stores.sqlite.claiming import announced_types, best_ranks
-from queue_core.stores.sqlite.inserting import tell_arrived
+from queue_core.job import Ready
+from queue_core.rules import Rules
+from queue_core.stores.sqlite.arriving import tell_arrived
+from queue_core.stores.sqlite.claiming import announced, best_ranks
+from queue_core.stores.sqlite.gates import Gates
 from queue_core.stores.sqlite.link import Transaction
-from queue_core.stores.sqlite.settling import said
 from queue_core.stores.sqlite.sql import texts
-from queue_core.stores.sqlite.tallying import Tallying
+from queue_core.stores.sqlite.standing import standing
 from queue_core.stores.sqlite.timekeeping import keep_time
 
 
-def promote(transaction: Transaction, limit: int) -> list[Ready]:
-    """Move due scheduled and retrying jobs to queued, those first that are due for the longest time."""
-    rows = transaction.rows("sweep/due", (transaction.now, max(limit, 0)))
-    ready = sorted((rank(priority, seq), number, job_id, queue) for number, job_id, _, queue, priority, seq in rows)
-    transaction.run_many("sweep/promote", [(place, transaction.now, number) for place, number, _, _ in ready])
-    tell_arrived(transaction, Counter(row[2] for row in rows))
-    return [Ready(job_id, queue, place) for place, _, job_id, queue in ready]
+def promote(transaction: Transaction, limit: int, rules: Rules) -> list[Ready]:
+    """Move due scheduled and retrying jobs to queued, those first that are due for the longest time.
+
+    What waits for its ordering key from here on is not among those that are returned.
+    """
+    now, gates = transaction.now, Gates(transaction, rules)
+    promoted: list[tuple[int, float, int]] = []
+    gated: list[tuple[int | None, bool | None, float, int]] = []
+    ready: list[tuple[int, int, str, str]] = []
+    for number, job_id, queue_id, queue, priority, seq, aged, key, holds in transaction.rows(
+        "sweep/due", (now, max(limit, 0))
+    ):
+        rank = standing(priority, seq, aged)
+        through = True if holds or key is None else gates.arrive(queue, queue_id, key)
+        if key is None:
+            promoted.append((rank, now, number))
+        else:
+            gated.append((rank if through else None, through, now, number))
+        if through:
+            ready.append((rank, queue_id, job_id, queue))
+    transaction.run_many("sweep/promote", promoted)
+    transaction.run_many("gate/arrive", gated)
+    tell_arrived(transaction, Counter(queue_id for _, queue_id, _, _ in ready))
+    return [Ready(job_id, queue, rank) for rank, _, job_id, queue in sorted(ready)]
 
 
 def next_due(transaction: Transaction) -> float | None:
@@ -32,74 +47,24 @@ def next_due(transaction: Transaction) -> float | None:
     return max(0.0, rows[0][0] - transaction.now) if rows else None
 
 
-def reclaim(transaction: Transaction, limit: int) -> list[Reclaimed]:
-    """Take jobs back whose lease expired."""
-    keep_time(transaction)
-    failures, tallying = Failures(), Tallying()
-    rows = transaction.rows("sweep/expired", (transaction.now, max(limit, 0)))
-    taken = [_take_back(transaction, job, failures, tallying) for job in map(Held._make, rows)]
-    failures.write(transaction)
-    tallying.write(transaction)
-    tell_arrived(transaction, Counter(row[2] for row, job in zip(rows, taken, strict=True) if job.rank is not None))
-    return taken
-
-
-def _take_back(transaction: Transaction, job: Held, failures: Failures, tallying: Tallying) -> Reclaimed:
-    worker, now = job.worker or "", transaction.now
-    if not job.begun:
-        return _release_unbegun(transaction, job, tallying)
-    crashes = job.crashes + 1
-    failure = failure_of_loss(worker, crashes)
-    failures.note(job, failure, job.retry_count + crashes, now)
-    tallying.note(job.queue_id, job.type, "crashed")
-    ready, cancelled = None, False
-    if failure.kind == "poison":
-        tallying.note(job.queue_id, job.type, "dead")
-        tallying.death(job.queue_id, failure.signature)
-        transaction.run("settle/bury", (now, None, *said(failure), crashes, job.number))
-    elif job.cancel:
-        cancelled = True
-        tallying.note(job.queue_id, job.type, "cancelled")
-        transaction.run("settle/cancel", (now, None, *said(failure), crashes, job.number))
-    else:
-        ready = rank(job.priority, job.seq)
-        transaction.run("sweep/take_back", (now, ready, *said(failure), crashes, job.number))
-    return Reclaimed(job.id, job.queue, job.type, job.token, worker, crashes, ready, cancelled)
-
-
-def _release_unbegun(transaction: Transaction, job: Held, tallying: Tallying) -> Reclaimed:
-    """Give a job back that was only waiting in its worker for a slot."""
-    now, ready = transaction.now, rank(job.priority, job.seq)
-    if job.cancel:
-        tallying.note(job.queue_id, job.type, "cancelled")
-        transaction.run("settle/cancel", (now, None, *said(None), job.crashes, job.number))
-    else:
-        tallying.note(job.queue_id, job.type, "released")
-        transaction.run("sweep/take_back", (now, ready, *said(None), job.crashes, job.number))
-    back = None if job.cancel else ready
-    worker = job.worker or ""
-    return Reclaimed(
-        job.id, job.queue, job.type, job.token, worker, job.crashes, back, cancelled=bool(job.cancel), begun=False
-    )
-
-
 def head(transaction: Transaction, queue: str, limit: int) -> list[Ready]:
-    """Return the first claimable jobs whose type a live worker has announced."""
+    """Return the first claimable jobs whose type a live worker of this queue has announced."""
     found = transaction.rows("claim/open_queue", (queue,))
     if not found or limit <= 0:
         return []
-    best = best_ranks(transaction, found[0][0], announced_types(transaction), limit)
+    best = best_ranks(transaction, found[0][0], announced(transaction).of(queue), limit)
     rows = transaction.rows("sweep/ids", (texts(number for _, number in best),))
     return [Ready(job_id, queue, place) for (place, _), (job_id,) in zip(best, rows, strict=True)]
 
 
 def claimable(transaction: Transaction, queue: str, ids: list[str]) -> list[Ready]:
-    """Return those of these jobs that are claimable now and whose type a live worker has announced."""
+    """Return those of these jobs that are claimable now and whose type a live worker of this queue announced."""
     found = transaction.rows("claim/open_queue", (queue,))
     if not found:
         return []
-    types = texts(announced_types(transaction))
-    rows = transaction.rows("claim/claimable", {"queue_id": found[0][0], "types": types, "ids": texts(ids)})
+    types = announced(transaction).of(queue)
+    wanted = {"queue_id": found[0][0], "types": None if types is None else texts(types), "ids": texts(ids)}
+    rows = transaction.rows("claim/claimable", wanted)
     return [Ready(job_id, queue, place) for job_id, place in rows]
 
 

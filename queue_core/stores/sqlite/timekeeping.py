@@ -20,7 +20,7 @@ NOTED = 60.0
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _TIMES = Path("/proc/self/ns/time")
 
-_MOVED = ("move_leases", "move_retries", "move_workers", "move_leaders")
+_MOVED = ("move_leases", "move_retries", "move_workers", "move_leaders", "move_refills", "move_unique")
 
 
 @cache

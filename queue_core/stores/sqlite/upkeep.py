@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from queue_core.rules import Rules
 from queue_core.settings import RetentionSettings
 from queue_core.stores.sqlite.file import SqliteFile
+from queue_core.stores.sqlite.gates import let_go
 from queue_core.stores.sqlite.link import Transaction
 from queue_core.stores.sqlite.tallying import Tallying
+from queue_core.stores.sqlite.uniqueness import forget
 
 BATCH = 1_000
 """Jobs removed in one transaction: some 20 ms, in which no other process can write."""
 BATCHES = 20
 """Batches of one round; a round comes each second, so this bounds what may complete in a second for good."""
+LINES = 10_000
+"""Lines of logs removed in one transaction, before their jobs: some 20 ms, too."""
+KEYS = 10_000
+"""Unique keys forgotten in one round."""
 SERIES_SECONDS = 2 * 86400.0
 """How long minutes are kept."""
 LOST_SECONDS = 86400.0
@@ -25,14 +32,16 @@ MESSAGE_SECONDS = 60.0
 class Upkeep:
     """One bounded round at a time; others get the lock between its batches."""
 
-    def __init__(self, file: SqliteFile, retention: RetentionSettings) -> None:
+    def __init__(self, file: SqliteFile, retention: RetentionSettings, rules: Rules) -> None:
         self._file = file
+        self._rules = rules
         self._kept = [
             ("completed", retention.completed),
             ("cancelled", retention.completed),
             ("dead", retention.dead),
             ("trashed", retention.trash),
         ]
+        self._ticks = retention.completed
 
     async def run(self) -> None:
         """Remove finished jobs, minutes, messages and entries of lost workers that are over their retention."""
@@ -40,30 +49,39 @@ class Upkeep:
         for place, seconds in self._kept:
             while seconds is not None and left:
                 left -= 1
-                if await self._file.write_soft(partial(_expire, place, seconds)) < BATCH:
+                if not await self._file.write_soft(partial(_expire, place, seconds, self._rules)):
                     break
-        await self._file.write_soft(_trim)
+        await self._file.write_soft(partial(_trim, self._ticks))
 
 
-def _expire(place: str, seconds: float, transaction: Transaction) -> int:
-    rows = transaction.rows("upkeep/expired", (place, transaction.now - seconds, BATCH))
+def _expire(place: str, seconds: float, rules: Rules, transaction: Transaction) -> bool:
+    """Remove a batch; False when there is no other one."""
+    before = transaction.now - seconds
+    if transaction.run("upkeep/expired_logs", (place, before, BATCH, LINES)) == LINES:
+        return True
+    rows = transaction.rows("upkeep/expired", (place, before, BATCH))
     remove(transaction, [row[0] for row in rows])
+    forget(transaction, [(queue_id, unique_key, number) for number, queue_id, _, _, _, _, unique_key in rows])
     outcome = "expired_dead" if place == "trashed" else f"expired_{place}"
     tallying = Tallying()
-    for _, queue_id, type_ in rows:
+    for _, queue_id, _, type_, *_ in rows:
         tallying.note(queue_id, type_, outcome)
     tallying.write(transaction)
-    return len(rows)
+    let_go(transaction, rules, [(queue, queue_id, key) for _, queue_id, queue, _, key, holds, _ in rows if holds])
+    return len(rows) == BATCH
 
 
 def remove(transaction: Transaction, numbers: Sequence[int]) -> None:
     """Remove jobs with everything that belongs to them."""
-    for statement in ("remove_attempts", "remove_endings", "remove_payload", "remove_job"):
+    for statement in ("remove_attempts", "remove_endings", "remove_logs", "remove_payload", "remove_job"):
         transaction.run_many(f"upkeep/{statement}", [(number,) for number in numbers])
 
 
-def _trim(transaction: Transaction) -> None:
+def _trim(ticks: float | None, transaction: Transaction) -> None:
     now = transaction.now
+    if ticks is not None:
+        transaction.run("upkeep/trim_schedule_ticks", (now - ticks, BATCH))
+    transaction.run("upkeep/trim_unique", (now, KEYS))
     trims: list[tuple[str, float]] = [
         ("minutes", (now - SERIES_SECONDS) // 60),
         ("signature_minutes", (now - SERIES_SECONDS) // 60),

@@ -10,13 +10,27 @@ BEGIN
     UPDATE job_history SET run_at = run_at - by, created_at = created_at - by, started_at = started_at - by,
                            finished_at = finished_at - by;
     UPDATE jobs SET run_at = run_at - by, created_at = created_at - by, updated_at = updated_at - by;
+    -- With aging a place is a time. Together with the rank, which the table's check compares with it.
+    UPDATE jobs SET place = place - (extract(epoch FROM by) * 1000000)::bigint,
+                    rank = rank - (extract(epoch FROM by) * 1000000)::bigint WHERE place IS NOT NULL;
+    UPDATE queue_arrivals SET last_us = last_us - (extract(epoch FROM by) * 1000000)::bigint;
+    UPDATE queue_starts SET refilled_at = refilled_at - by;
+    UPDATE queue_rooms SET counted_at = counted_at - by;
+    UPDATE queue_returns SET at = at - by;
+    UPDATE job_keys SET expires_at = expires_at - by;
     UPDATE jobs_dead SET run_at = run_at - by, created_at = created_at - by, started_at = started_at - by,
                          died_at = died_at - by, trashed_at = trashed_at - by;
     UPDATE job_attempts SET started_at = started_at - by, finished_at = finished_at - by;
+    UPDATE job_logs SET at = at - by;
+    UPDATE task_types SET announced_at = announced_at - by;
     UPDATE error_signatures SET first_seen = first_seen - by;
     UPDATE leases SET started_at = started_at - by, expires_at = expires_at - by;
     UPDATE workers SET started_at = started_at - by, heartbeat_at = heartbeat_at - by;
     UPDATE leaders SET expires_at = expires_at - by;
+    UPDATE schedules SET next_tick = next_tick - by, paused_at = paused_at - by, last_tick = last_tick - by;
+    -- By way of another age: a tick must not come upon one that has not moved yet.
+    UPDATE schedule_ticks SET tick = tick - by - interval '1000 years', fired_at = fired_at - by;
+    UPDATE schedule_ticks SET tick = tick + interval '1000 years';
     UPDATE tally_deltas SET at = at - by;
     -- By way of another age: a minute must not come upon one that has not moved yet.
     UPDATE minutes SET minute = date_trunc('minute', minute - by) - interval '1000 years';

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import psycopg
 
 from queue_core.identifiers import new_id
 from queue_core.job import Claim, NewJob, Outcome
-from queue_core.losses import CRASHED, EXCEPTION, POISON, POISON_CRASHES
 from queue_core.stores.postgres.settling import by_statement, parameters
+from queue_core.stores.postgres.settling import reclaim_parameters as reclaiming
 from queue_core.stores.postgres.sql import load, plain_array, text_array
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER
 
@@ -23,6 +23,7 @@ PATIENCE = 60.0
 """Seconds until something that has to happen counts as not happening; a machine under load is slow."""
 
 Row = tuple[Any, ...]
+T = TypeVar("T")
 
 
 def without(text: bytes, *clauses: str) -> bytes:
@@ -55,6 +56,10 @@ class Hand:
     def later(self, statement: str | bytes, params: dict[str, Any] | None = None) -> Future[list[Row]]:
         """Run a statement that may have to wait."""
         return self._thread.submit(self.do, statement, params)
+
+    def work(self, work: Callable[[], T]) -> Future[T]:
+        """Do something with this hand that may have to wait."""
+        return self._thread.submit(work)
 
     def waits_or_ends(self, other: Future[Any], watcher: Hand) -> bool:
         """Wait until this hand's statement waits for a lock (True) or has ended (False)."""
@@ -153,13 +158,4 @@ def beat_parameters(claims: Sequence[Claim], **given: Any) -> dict[str, Any]:
 
 def reclaim_parameters() -> dict[str, Any]:
     """Return what sweep/reclaim takes."""
-    return {
-        "limit": 100,
-        "poison": POISON_CRASHES,
-        "poison_said": POISON,
-        "poison_signature": "0" * 12,
-        "poison_title": POISON,
-        "crash_said": CRASHED,
-        "crash_signature": "1" * 12,
-        "exception": EXCEPTION,
-    }
+    return reclaiming(100)

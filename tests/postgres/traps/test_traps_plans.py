@@ -20,7 +20,7 @@ from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome, worker
 from tests.postgres.traps.conftest import NewHand
 from tests.postgres.traps.hands import Hand, claim_parameters, new_job, reclaim_parameters, settle_parameters
 
-GROWING = ("jobs", "jobs_dead", "job_history", "job_attempts")
+GROWING = ("jobs", "jobs_dead", "job_history", "job_attempts", "job_logs")
 """Tables that may hold millions of rows."""
 FEW = 2_500
 """Rows; what a batch of some hundred touches a few times over, and far from the 100,000 that a burst brings here."""
@@ -34,6 +34,8 @@ insert into job_history (id, queue_id, seq, priority, status, run_at, type, payl
                          last_token, created_at)
 select gen_random_uuid(), 1, n, 5, 'completed', now(), 'task', '{}', 0, 0, 3, n, now()
   from generate_series(1, 40000) n;
+insert into job_logs (job_id, number, token, line, at, text)
+select gen_random_uuid(), n, 1, n, now(), 'x' from generate_series(1, 20000) n;
 """
 BACKLOG = """
 insert into jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, max_retries)
@@ -61,6 +63,9 @@ def statements(job: NewJob) -> dict[str, dict[str, Any]]:
         "worker/finals": {"ids": plain_array([job.id]), "seconds": 3600.0},
         "settle/settled_already": {"id": plain_array([job.id]), "token": "{1}", "kind": "{completed}"},
     }
+    line = {"id": plain_array([job.id]), "token": "{1}", "line": "{1}", "age": "{0}", "text": "{x}", "keep": 1000}
+    found["log/append"] = line
+    found["upkeep/forget_logs"] = {"job": "00000000-0000-0000-0000-000000000000", "number": 0, "limit": 100}
     for kind in ("completed", "retrying", "dead"):
         name, params = settle_parameters([outcome(Held(job.id), kind)])  # type: ignore[arg-type]
         found[name] = params

@@ -30,6 +30,7 @@ NEW = {
     "unfinished": {"a": "t1"},
     "by_type:task": ["a"],
     "types": {"task": "1"},
+    "depths": {"q5": "1"},
     "tallies": {"enqueued:n:task": "1"},
     "minutes": {"enqueued": 1},
 }
@@ -53,7 +54,7 @@ async def test_insert_a_ready_job(world: World, look: Look) -> None:
 async def test_insert_a_scheduled_job(world: World, look: Look) -> None:
     await inserted(world, delay=60, tags=("x", "é"))
     hash_ = QUEUED | {"status": "scheduled", "run_at": "t1+60s", "tags": '["x", "é"]'}
-    assert await look() == NEW | {"job:a": hash_, "scheduled": {"a": "t1+60s"}}
+    assert await look() == NEW | {"job:a": hash_, "scheduled": {"a": "t1+60s"}, "depths": {"d5": "1"}}
 
 
 async def test_insert_again(world: World, look: Look) -> None:
@@ -82,6 +83,7 @@ async def test_claim(world: World, look: Look) -> None:
         "unfinished": {"a": "t2"},
         "token": "some",
         "types": None,
+        "depths": None,
     }
 
 
@@ -151,6 +153,7 @@ async def test_retry_after_a_failure(world: World, look: Look) -> None:
         "retrying": {"a": "t3+90s"},
         "unfinished": {"a": "t3"},
         "types": {"task": "1"},
+        "depths": {"d5": "1"},
         "tallies": {"retried:n:task": "1", "retried:run:task": "700"},
         "minutes": {"retried": 1},
     }
@@ -265,6 +268,7 @@ async def test_promote(world: World, look: Look) -> None:
         "scheduled": None,
         "pending": {"a": "5/1"},
         "unfinished": {"a": "t2"},
+        "depths": {"d5": None, "q5": "1"},
     }
     assert await world.store.promote(10) == []
     assert changes(after, await look()) == {}
@@ -296,6 +300,7 @@ async def test_reclaim(world: World, look: Look) -> None:
         "pending": {"a": "5/1"},
         "unfinished": {"a": "t3"},
         "types": {"task": "1"},
+        "depths": {"q5": "1"},
         "tallies": {"crashed:n:task": "1"},
     }
     assert await world.store.reclaim(10) == []
@@ -368,6 +373,7 @@ async def test_cancel_a_waiting_job(world: World, look: Look) -> None:
         "unfinished": None,
         "cancelled": {"a": "t2"},
         "types": None,
+        "depths": None,
         "tallies": {"cancelled:n:task": "1"},
     }
     await world.inspector.cancel(["a"])

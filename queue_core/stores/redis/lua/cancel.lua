@@ -1,15 +1,18 @@
 -- Move waiting jobs to cancelled; note for the workers of running ones that they are to stop them.
 -- KEYS: 1 pending, 2 offered, 3 scheduled, 4 retrying, 5 unfinished, 6 cancelled, 7 cancelling, 8 types, 9 tallies,
---       10 minutes, then the hashes of the jobs
--- ARGV: the ids
--- Returns for each job 1 where this changed it, else 0.
+--       10 minutes, 11 depths, 12 gates, 13 turns, 14 blocked, then the hashes of the jobs
+-- ARGV: 1 jobs of an ordering key at a time, then the ids
+-- Returns for each job 1 where this changed it, else 0; where it let others through, a list: that, then id and rank of each.
+local gates, turns, blocked, pending, most = KEYS[12], KEYS[13], KEYS[14], KEYS[1], tonumber(ARGV[1])
 -- with: clock
 -- with: totals
 -- with: waiting
+-- with: gates
 local answers = {}
-for i, id in ipairs(ARGV) do
-  local key = KEYS[10 + i]
-  local status, type, worker, asked = unpack(redis.call('HMGET', key, 'status', 'type', 'worker', 'cancel_requested'))
+for i = 1, #KEYS - 14 do
+  local key, id = KEYS[14 + i], ARGV[1 + i]
+  local status, type, worker, asked, priority, order, seq, rank = unpack(redis.call('HMGET', key, 'status', 'type', 'worker',
+    'cancel_requested', 'priority', 'ordering_key', 'seq', 'rank'))
   answers[i] = 0
   if status == 'running' and not asked then
     redis.call('HSET', key, 'cancel_requested', 1)
@@ -22,10 +25,14 @@ for i, id in ipairs(ARGV) do
     redis.call('HSET', key, 'status', 'cancelled', 'updated_at', stamp, 'completed_at', stamp)
     redis.call('ZADD', KEYS[6], stamp, id)
     count('cancelled', type)
-    waits(type, -1)
+    waits(status == 'queued' and 'q' or 'd', type, number(priority), -1)
     answers[i] = 1
+    if order then
+      leave(order, id, seq, rank)
+      answers[i] = told(1, let_go(order, id))
+    end
   end
 end
 write_totals(KEYS[9], KEYS[10])
-write_waiting(KEYS[8])
+write_waiting(KEYS[8], KEYS[11])
 return answers

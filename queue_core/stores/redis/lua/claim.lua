@@ -1,32 +1,36 @@
 -- Move jobs that are still queued to running, best rank first, each under a new lease token.
--- KEYS: 1 paused, 2 pending, 3 offered, 4 running, 5 unfinished, 6 token, 7 types, then the hashes of the jobs
+-- KEYS: 1 paused, 2 pending, 3 offered, 4 running, 5 unfinished, 6 token, 7 types, 8 depths, 9 blocked, 10 rate, then the
+--       hashes of the jobs
 -- ARGV: 1 worker, 2 lease in us, 3 limit, 4 name of this claim, 5 how many of them begin at once,
---       6 number of types, then these types, then the ids
+--       6..8 of a gated queue: jobs running at a time, starts a second, starts that may be saved up (or empty),
+--       9 number of types, '*' for every type, then these types, then the ids
 -- Returns for each claimed job a list: position among the ids, token, type, payload, priority, rank, retry_count,
 --   max_retries, crashes, created_at, tags. Asked again under the same name, it gives the same jobs once more.
 -- A token: microseconds (16 digits), which grow from claim to claim whatever the clock does, and the server's run (3
 -- digits): what a failover lost is not given out a second time.
 -- with: clock
 -- with: waiting
+-- with: allowance
 if redis.call('EXISTS', KEYS[1]) == 1 then
   return {}
 end
 local worker, lease, limit, name, begin = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
-local first = 6 + ARGV[6]
+local every = ARGV[9] == '*'
+local first = 9 + (every and 0 or tonumber(ARGV[9]))
 local wanted = {}
-for i = 7, first do
+for i = 10, first do
   wanted[ARGV[i]] = true
 end
 local found, answers, gone, seen, before, sorted = {}, {}, {}, {}, 0, true
-for i = 1, #KEYS - 7 do
-  local key, id = KEYS[7 + i], ARGV[first + i]
+for i = 1, #KEYS - 10 do
+  local key, id = KEYS[10 + i], ARGV[first + i]
   local job = redis.pcall('HMGET', key, 'status', 'type', 'payload', 'priority', 'rank', 'retry_count', 'max_retries',
-    'crashes', 'created_at', 'tags', 'token', 'claim')
+    'crashes', 'created_at', 'tags', 'token', 'claim', 'ordering_key')
   if not job[1] then
     gone[#gone + 1] = id
-  elseif not seen[id] and wanted[job[2]] then
+  elseif not seen[id] and (every or wanted[job[2]]) then
     seen[id] = true
-    if job[1] == 'queued' then
+    if job[1] == 'queued' and not (job[13] and redis.call('ZSCORE', KEYS[9], id)) then
       local rank = number(job[5])
       found[#found + 1] = {i, key, id, job, rank}
       before, sorted = rank, sorted and before < rank
@@ -40,12 +44,13 @@ if not sorted then
     return one[5] < other[5]
   end)
 end
+local most, tokens = allowance(limit - #answers, KEYS[4], KEYS[10], ARGV[6], ARGV[7], ARGV[8])
 local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
 local epoch = string.format('%03d', tonumber(string.sub(run, 1, 7), 16) % 1000)
 local last = math.max(now, number(redis.call('GET', KEYS[6])) + 1) - 1
 local expiry = digits(now + lease)
 local ids, leases, changed = {}, {}, {}
-for place = 1, math.min(limit - #answers, #found) do
+for place = 1, math.min(most, #found) do
   local i, key, id, job = unpack(found[place])
   last = math.max(last, number(string.sub(job[11] or '0', 1, 16))) + 1
   local token = digits(last) .. epoch
@@ -57,7 +62,7 @@ for place = 1, math.min(limit - #answers, #found) do
   ids[place] = id
   leases[2 * place - 1], leases[2 * place] = expiry, id
   changed[2 * place - 1], changed[2 * place] = stamp, id
-  waits(job[2], -1)
+  waits('q', job[2], number(job[4]), -1)
   answers[#answers + 1] = {i, token, unpack(job, 2, 10)}
 end
 if #ids > 0 then
@@ -66,7 +71,8 @@ if #ids > 0 then
   redis.call('ZADD', KEYS[4], unpack(leases))
   redis.call('ZADD', KEYS[5], unpack(changed))
   redis.call('SET', KEYS[6], digits(last))
-  write_waiting(KEYS[7])
+  write_waiting(KEYS[7], KEYS[8])
+  spend(KEYS[10], tokens, #ids)
 end
 if #gone > 0 then
   redis.call('ZREM', KEYS[2], unpack(gone))

@@ -1,14 +1,19 @@
 -- Move dead jobs to the trash.
--- KEYS: 1 dlq, 2 trash, then the hashes of the jobs
--- ARGV: the ids
--- Returns for each job 1 where this changed it, else 0.
+-- KEYS: 1 dlq, 2 trash, 3 gates, 4 turns, 5 blocked, 6 pending, then the hashes of the jobs
+-- ARGV: 1 jobs of an ordering key at a time, then the ids
+-- Returns for each job 1 where this changed it, else 0; where it let others through, a list: that, then id and rank of each.
+local gates, turns, blocked, pending, most = KEYS[3], KEYS[4], KEYS[5], KEYS[6], tonumber(ARGV[1])
 -- with: clock
+-- with: gates
 local answers = {}
-for i, id in ipairs(ARGV) do
+for i = 1, #KEYS - 6 do
+  local key, id = KEYS[6 + i], ARGV[1 + i]
   answers[i] = redis.call('ZREM', KEYS[1], id)
   if answers[i] == 1 then
     redis.call('ZADD', KEYS[2], stamp, id)
-    redis.call('HSET', KEYS[2 + i], 'trashed_at', stamp, 'updated_at', stamp)
+    redis.call('HSET', key, 'trashed_at', stamp, 'updated_at', stamp)
+    local order = redis.call('HGET', key, 'ordering_key')
+    answers[i] = told(1, order and let_go(order, id))
   end
 end
 return answers

@@ -1,18 +1,22 @@
 -- Move running jobs whose lease still holds to completed or cancelled.
--- KEYS: 1 running, 2 unfinished, 3 completed, 4 cancelled, 5 cancelling, 6 tallies, 7 minutes, then the jobs' hashes
--- ARGV: 1..18 bounds of the histogram in us, then for each job id, token, kind, run time in us, its bucket,
---       the result as JSON behind a '+' (or empty)
--- Returns for each job 1 (written), 2 (this outcome was written before) or 0 (the lease is over).
+-- KEYS: 1 running, 2 unfinished, 3 completed, 4 cancelled, 5 cancelling, 6 tallies, 7 minutes, 8 gates, 9 turns, 10 blocked,
+--       11 pending, then the jobs' hashes
+-- ARGV: 1..18 bounds of the histogram in us, 19 jobs of an ordering key at a time, then for each job id, token, kind, run
+--       time in us, its bucket, the result as JSON behind a '+' (or empty)
+-- Returns for each job 1 (written), 2 (this outcome was written before) or 0 (the lease is over); where it let others
+--   through, a list: that, then id and rank of each.
+local gates, turns, blocked, pending, most = KEYS[8], KEYS[9], KEYS[10], KEYS[11], tonumber(ARGV[19])
 -- with: clock
 -- with: totals
 -- with: wait
 -- with: fence
+-- with: gates
 local answers, ids, sets = {}, {}, {completed = {}, cancelled = {}}
-for i = 1, #KEYS - 7 do
-  local key, a = KEYS[7 + i], 18 + 6 * (i - 1)
+for i = 1, #KEYS - 11 do
+  local key, a = KEYS[11 + i], 19 + 6 * (i - 1)
   local id, token, kind, result = ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 6]
-  local status, held, type, run_at, started_at, ended, cancel = unpack(redis.call('HMGET', key, 'status', 'token', 'type',
-    'run_at', 'started_at', 'ended', 'cancel_requested'))
+  local status, held, type, run_at, started_at, ended, cancel, order = unpack(redis.call('HMGET', key, 'status', 'token',
+    'type', 'run_at', 'started_at', 'ended', 'cancel_requested', 'ordering_key'))
   answers[i] = fence(status, held, ended, token, kind)
   if answers[i] == 1 then
     local fields = {'status', kind, 'updated_at', stamp, 'completed_at', stamp, 'ended', ending(ended, token, kind)}
@@ -35,6 +39,9 @@ for i = 1, #KEYS - 7 do
     local set = sets[kind]
     set[#set + 1] = stamp
     set[#set + 1] = id
+    if order then
+      answers[i] = told(1, let_go(order, id))
+    end
   end
 end
 if #ids > 0 then

@@ -1,46 +1,65 @@
--- Write jobs as queued or scheduled; those whose ids are known here stay as they are.
--- KEYS: 1 pending, 2 scheduled, 3 unfinished, 4 seq, 5 types, 6 tallies, 7 minutes,
---       then for each job its hash and the set of its type
--- ARGV: for each job id, type, payload, priority, max_retries, tags (JSON or empty), delay in us, run_at in us (or empty)
--- Returns the order of arrival before these jobs (0: the queue is new), then for each job "k" (known before), "r<rank>"
---   (ready) or "d<us>" (due then).
+-- Write jobs as queued or scheduled; those whose ids are known here stay as they are, and so do holders of unique keys.
+-- KEYS: 1 pending, 2 scheduled, 3 unfinished, 4 seq, 5 types, 6 tallies, 7 minutes, 8 depths, 9 gates, 10 turns, 11 blocked,
+--       12 unique, 13 unique_ends, 14 arrival, 15 admitted, then for each job its hash and the set of its type
+-- ARGV: 1 aging in us (or 0), 2 jobs of an ordering key at a time, 3 what `room` leaves in `admitted` (empty: not asked),
+--       then for each job id, type, payload, priority, max_retries, tags (JSON or empty), delay in us, run_at in us (or
+--       empty), its keys (empty: none; else JSON: ordering key, unique key, us for which it is unique; false for none)
+-- Returns the order of arrival before these jobs (0: the queue is new), then for each job "k" (known before) with the id of
+--   the one that holds its unique key, "r<rank>" (ready), "d<us>" (due then) or "w" (waits for its ordering key); or, having
+--   changed nothing, "full" where `room` has refused them, "ask" where it has to be asked.
+local gates, turns, blocked, pending, most = KEYS[9], KEYS[10], KEYS[11], KEYS[1], tonumber(ARGV[2])
 -- with: clock
 -- with: totals
 -- with: waiting
-local jobs = (#KEYS - 7) / 2
+-- with: rank
+-- with: gates
+-- with: unique
+local admitted = ARGV[3] ~= '' and redis.call('GET', KEYS[15])
+if ARGV[3] ~= '' and admitted ~= ARGV[3] then
+  return {admitted == string.match(ARGV[3], '^%x+') .. ':full' and 'full' or 'ask'}
+end
+local jobs, aging = (#KEYS - 15) / 2, tonumber(ARGV[1])
 local sequence = redis.call('INCRBY', KEYS[4], jobs) - jobs
 local ready, due, changed, of_type, answers = {}, {}, {}, {}, {sequence}
 for i = 1, jobs do
-  local key, a = KEYS[6 + 2 * i], 8 * (i - 1)
-  local id, type, priority = ARGV[a + 1], ARGV[a + 2], ARGV[a + 4]
-  if redis.call('EXISTS', key) == 1 then
-    answers[1 + i] = 'k'
+  local key, type_key, a = KEYS[14 + 2 * i], KEYS[15 + 2 * i], 3 + 9 * (i - 1)
+  local id, type, priority, order, unique, unique_us = ARGV[a + 1], ARGV[a + 2], tonumber(ARGV[a + 4])
+  if ARGV[a + 9] ~= '' then
+    order, unique, unique_us = unpack(cjson.decode(ARGV[a + 9]))
+  end
+  local known = redis.call('EXISTS', key) == 1 and '' or unique and holder_of(KEYS[12], KEYS[13], KEYS[3], unique)
+  if known then
+    answers[1 + i] = 'k' .. known
   else
     local run_at = math.max(now, tonumber(ARGV[a + 8]) or now + ARGV[a + 7])
-    local rank = digits((127 - priority) * 35184372088832 + sequence + i)
-    local status, due_at = 'queued', stamp
+    local rank, due_at = rank_of(priority, sequence + i, run_at, aging, KEYS[14]), stamp
+    local status, place, set, score = 'queued', 'q', ready, rank
     if run_at > now then
-      status, due_at = 'scheduled', digits(run_at)
+      due_at = digits(run_at)
+      status, place, set, score = 'scheduled', 'd', due, due_at
     end
-    redis.call('HSET', key, 'type', type, 'payload', ARGV[a + 3], 'status', status, 'priority', priority, 'max_retries',
+    redis.call('HSET', key, 'type', type, 'payload', ARGV[a + 3], 'status', status, 'priority', ARGV[a + 4], 'max_retries',
       ARGV[a + 5], 'rank', rank, 'created_at', stamp, 'updated_at', stamp, 'run_at', due_at)
     if ARGV[a + 6] ~= '' then
       redis.call('HSET', key, 'tags', ARGV[a + 6])
     end
-    local type_key = KEYS[7 + 2 * i]
+    if unique then
+      take(KEYS[12], KEYS[13], KEYS[3], unique, id, key, unique_us)
+    end
+    arrived_at(sequence + i, order, key)
     of_type[type_key] = of_type[type_key] or {}
     table.insert(of_type[type_key], id)
-    local set, score = ready, rank
-    if status == 'scheduled' then
-      set, score = due, due_at
-    end
-    set[#set + 1] = score
-    set[#set + 1] = id
     changed[#changed + 1] = stamp
     changed[#changed + 1] = id
     count('enqueued', type)
-    waits(type, 1)
-    answers[1 + i] = status == 'queued' and 'r' .. rank or 'd' .. due_at
+    waits(place, type, priority, 1)
+    if order and status == 'queued' and not arrive(order, id, sequence + i, rank, stamp) then
+      answers[1 + i] = 'w'
+    else
+      set[#set + 1] = score
+      set[#set + 1] = id
+      answers[1 + i] = status == 'queued' and 'r' .. rank or 'd' .. due_at
+    end
   end
 end
 for key, set in pairs({[KEYS[1]] = ready, [KEYS[2]] = due, [KEYS[3]] = changed}) do
@@ -52,5 +71,5 @@ for key, ids in pairs(of_type) do
   redis.call('SADD', key, unpack(ids))
 end
 write_totals(KEYS[6], KEYS[7])
-write_waiting(KEYS[5])
+write_waiting(KEYS[5], KEYS[8])
 return answers

@@ -1,18 +1,25 @@
 -- Move dead and completed jobs to queued, or to scheduled where a delay is given, behind all that arrived before them.
 -- KEYS: 1 pending, 2 scheduled, 3 unfinished, 4 completed, 5 dlq, 6 trash, 7 causes, 8 seq, 9 types, 10 tallies,
---       11 minutes, then the hashes of the jobs
--- ARGV: for each job id, delay in us (0: ready at once)
--- Returns for each job "r<rank>" (queued), "d" (scheduled) or "" (not changed).
+--       11 minutes, 12 depths, 13 gates, 14 turns, 15 blocked, 16 unique, 17 unique_ends, 18 arrival, then the
+--       hashes of the jobs
+-- ARGV: 1 aging in us (or 0), 2 jobs of an ordering key at a time, then for each job id, delay in us (0: ready at once)
+-- Returns for each job "r<rank>" (queued), "d" (scheduled), "w" (waits for its ordering key) or "" (not changed).
+local gates, turns, blocked, pending, most = KEYS[13], KEYS[14], KEYS[15], KEYS[1], tonumber(ARGV[2])
 -- with: clock
 -- with: totals
 -- with: waiting
+-- with: rank
+-- with: gates
+-- with: unique
 local answers = {}
-for i = 1, #KEYS - 11 do
-  local key, id, delay = KEYS[11 + i], ARGV[2 * i - 1], tonumber(ARGV[2 * i])
-  local status, type, priority = unpack(redis.call('HMGET', key, 'status', 'type', 'priority'))
+for i = 1, #KEYS - 18 do
+  local key, id, delay = KEYS[18 + i], ARGV[1 + 2 * i], tonumber(ARGV[2 + 2 * i])
+  local status, type, priority, order, unique, til = unpack(redis.call('HMGET', key, 'status', 'type', 'priority',
+    'ordering_key', 'unique_key', 'unique_until'))
   answers[i] = ''
   if status == 'dead' or status == 'completed' then
-    local rank = digits((127 - number(priority)) * 35184372088832 + redis.call('INCR', KEYS[8]))
+    local seq = redis.call('INCR', KEYS[8])
+    local rank = rank_of(number(priority), seq, now + delay, tonumber(ARGV[1]), KEYS[18])
     for set = 4, 6 do
       redis.call('ZREM', KEYS[set], id)
     end
@@ -20,18 +27,24 @@ for i = 1, #KEYS - 11 do
     redis.call('HDEL', key, 'completed_at', 'trashed_at', 'result', 'started_at', 'worker', 'progress', 'progress_message')
     redis.call('HSET', key, 'status', delay > 0 and 'scheduled' or 'queued', 'updated_at', stamp, 'retry_count', 0,
       'run_at', digits(now + delay), 'rank', rank)
+    if unique and not til and not holder_of(KEYS[16], KEYS[17], KEYS[3], unique) then
+      take(KEYS[16], KEYS[17], KEYS[3], unique, id, key)
+    end
+    arrived_at(seq, order, key)
     redis.call('ZADD', KEYS[3], stamp, id)
     if delay > 0 then
       redis.call('ZADD', KEYS[2], digits(now + delay), id)
       answers[i] = 'd'
+    elseif order and not arrive(order, id, seq, rank, stamp) then
+      answers[i] = 'w'
     else
       redis.call('ZADD', KEYS[1], rank, id)
       answers[i] = 'r' .. rank
     end
     count('retried_by_operator', type)
-    waits(type, 1)
+    waits(delay > 0 and 'd' or 'q', type, number(priority), 1)
   end
 end
 write_totals(KEYS[10], KEYS[11])
-write_waiting(KEYS[9])
+write_waiting(KEYS[9], KEYS[12])
 return answers

@@ -2,11 +2,12 @@
 WITH soft AS MATERIALIZED (
     SELECT set_config('synchronous_commit', 'off', true)
 ), candidate AS MATERIALIZED (
-    SELECT j.id, j.type, j.payload, j.priority, j.rank, j.retry_count, j.max_retries, j.crashes, j.created_at, j.tags
+    SELECT j.id, j.type, j.payload, j.priority, j.rank, j.retry_count, j.max_retries, j.crashes, j.created_at, j.tags,
+           j.ordering_key
       FROM jobs j
      WHERE j.queue_id = %(queue_id)s
        AND j.rank IS NOT NULL
-       AND j.type = ANY (%(types)s::text[])
+       AND (%(types)s::text[] IS NULL OR j.type = ANY (%(types)s::text[]))
        AND NOT EXISTS (SELECT FROM leases l WHERE l.id = j.id)
        AND EXISTS (SELECT FROM queues q WHERE q.id = %(queue_id)s AND q.paused_at IS NULL)
      ORDER BY j.rank
@@ -26,7 +27,7 @@ WITH soft AS MATERIALIZED (
 )
 -- IS TRUE keeps the planner from making a join of it, which for a wrong guess of the rows compares each with each.
 SELECT n.id::text, n.token, n.type, n.payload, n.priority, n.rank, n.retry_count, n.max_retries, n.crashes,
-       extract(epoch FROM n.created_at)::float8, n.tags
+       extract(epoch FROM n.created_at)::float8, n.tags, n.ordering_key
   FROM numbered n
  WHERE (n.id IN (SELECT id FROM leased)) IS TRUE
  ORDER BY n.rank

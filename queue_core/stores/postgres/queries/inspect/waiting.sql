@@ -1,2 +1,2 @@
--- Jobs that are not ready by queue and status.
-SELECT queue_id, status::text, count(*) FROM jobs WHERE rank IS NULL GROUP BY 1, 2
+-- Scheduled and retrying jobs by queue.
+SELECT queue_id, status::text, count(*) FROM jobs WHERE rank IS NULL AND status <> 'queued' GROUP BY 1, 2

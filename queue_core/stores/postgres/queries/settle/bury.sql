@@ -9,7 +9,10 @@ WITH input AS MATERIALIZED (
            l.started_at, l.progress, l.message
       FROM input i
      CROSS JOIN LATERAL (SELECT * FROM leases l WHERE l.id = i.id AND l.token = i.token OFFSET 0) l
-     CROSS JOIN LATERAL (SELECT * FROM jobs j WHERE j.id = i.id AND j.last_token < i.token OFFSET 0) j
+     CROSS JOIN LATERAL (SELECT * FROM jobs j
+                          WHERE j.id = i.id AND j.last_token < i.token
+                            AND (j.ordering_key IS NULL OR j.queue_id || ' ' || j.ordering_key = ANY (%(gates)s::text[]))
+                         OFFSET 0) j
 ), deleted AS (
     DELETE FROM jobs
      WHERE id = ANY (ARRAY(SELECT id FROM held)) AND last_token = ANY (ARRAY(SELECT DISTINCT last_token FROM held))
@@ -20,9 +23,12 @@ WITH input AS MATERIALIZED (
     DELETE FROM leases WHERE id = ANY (ARRAY(SELECT id FROM gone))
 ), buried AS (
     INSERT INTO jobs_dead (id, queue_id, seq, priority, run_at, type, payload, tags, retry_count, crashes, max_retries,
-                           last_token, error, signature, kind, progress, message, worker, created_at, started_at)
+                           last_token, error, signature, kind, progress, message, worker, created_at, started_at,
+                           ordering_key, holds, unique_key, unique_seconds)
     SELECT id, queue_id, seq, priority, run_at, type, payload, tags, retry_count, crashes + (kind = 'poison')::int,
-           max_retries, token, summary, signature, kind, progress, message, worker, created_at, started_at
+           max_retries, token, summary, signature, kind, progress, message, worker, created_at, started_at,
+           ordering_key, holds AND queue_id = ANY (ARRAY(SELECT id FROM queues WHERE name = ANY (%(blocking)s::text[]))),
+           unique_key, unique_seconds
       FROM gone
 ), noted AS (
     INSERT INTO job_attempts (job_id, token, number, kind, exception, message, traceback, signature, outcome, worker, started_at)

@@ -11,7 +11,10 @@ WITH input AS MATERIALIZED (
            l.started_at
       FROM input i
      CROSS JOIN LATERAL (SELECT * FROM leases l WHERE l.id = i.id AND l.token = i.token AND l.cancel OFFSET 0) l
-     CROSS JOIN LATERAL (SELECT * FROM jobs j WHERE j.id = i.id AND j.last_token < i.token OFFSET 0) j
+     CROSS JOIN LATERAL (SELECT * FROM jobs j
+                          WHERE j.id = i.id AND j.last_token < i.token
+                            AND (j.ordering_key IS NULL OR j.queue_id || ' ' || j.ordering_key = ANY (%(gates)s::text[]))
+                         OFFSET 0) j
 ), deleted AS (
     DELETE FROM jobs
      WHERE id = ANY (ARRAY(SELECT id FROM held)) AND last_token = ANY (ARRAY(SELECT DISTINCT last_token FROM held))
@@ -22,9 +25,10 @@ WITH input AS MATERIALIZED (
     DELETE FROM leases WHERE id = ANY (ARRAY(SELECT id FROM gone))
 ), kept AS (
     INSERT INTO job_history (id, queue_id, seq, priority, status, run_at, type, payload, tags, retry_count, crashes,
-                             max_retries, last_token, error, worker, created_at, started_at)
+                             max_retries, last_token, error, worker, created_at, started_at, ordering_key, unique_key,
+                             unique_seconds)
     SELECT id, queue_id, seq, priority, 'cancelled', run_at, type, payload, tags, retry_count, crashes, max_retries, token,
-           coalesce(summary, error), worker, created_at, started_at
+           coalesce(summary, error), worker, created_at, started_at, ordering_key, unique_key, unique_seconds
       FROM gone
 ), noted AS (
     INSERT INTO job_attempts (job_id, token, number, kind, exception, message, traceback, signature, outcome, worker, started_at)

@@ -1,4 +1,5 @@
 -- Move running jobs whose lease still holds to completed or cancelled: jobs first, then leases, then the history.
+-- A job with an ordering key only where its gate is locked: it is let go of by gates/open in the same transaction.
 -- No joins: whatever the statistics say, each row is looked up by its id (LATERAL with OFFSET 0, = ANY, a hashed IN).
 WITH input AS MATERIALIZED (
     SELECT *
@@ -8,7 +9,10 @@ WITH input AS MATERIALIZED (
     SELECT j.*, i.token, i.outcome, i.run_us, i.result, l.worker, l.started_at
       FROM input i
      CROSS JOIN LATERAL (SELECT * FROM leases l WHERE l.id = i.id AND l.token = i.token OFFSET 0) l
-     CROSS JOIN LATERAL (SELECT * FROM jobs j WHERE j.id = i.id AND j.last_token < i.token OFFSET 0) j
+     CROSS JOIN LATERAL (SELECT * FROM jobs j
+                          WHERE j.id = i.id AND j.last_token < i.token
+                            AND (j.ordering_key IS NULL OR j.queue_id || ' ' || j.ordering_key = ANY (%(gates)s::text[]))
+                         OFFSET 0) j
 ), deleted AS (
     DELETE FROM jobs
      WHERE id = ANY (ARRAY(SELECT id FROM held))
@@ -22,9 +26,10 @@ WITH input AS MATERIALIZED (
     DELETE FROM leases WHERE id = ANY (ARRAY(SELECT id FROM gone))
 ), kept AS (
     INSERT INTO job_history (id, queue_id, seq, priority, status, run_at, type, payload, tags, retry_count, crashes,
-                             max_retries, last_token, error, result, worker, created_at, started_at)
+                             max_retries, last_token, error, result, worker, created_at, started_at, ordering_key,
+                             unique_key, unique_seconds)
     SELECT id, queue_id, seq, priority, outcome::job_status, run_at, type, payload, tags, retry_count, crashes,
-           max_retries, token, error, result, worker, created_at, started_at
+           max_retries, token, error, result, worker, created_at, started_at, ordering_key, unique_key, unique_seconds
       FROM gone
 ), measured AS (
     SELECT queue_id, type, outcome, run_us,

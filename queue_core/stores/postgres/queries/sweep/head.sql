@@ -1,10 +1,15 @@
 -- Return the first claimable jobs of a queue whose type a live worker of this queue has announced.
+-- '' is announced by who takes every type.
+WITH announced AS MATERIALIZED (
+    SELECT DISTINCT unnest(w.types) AS type
+      FROM workers w JOIN queues q ON q.name = ANY (w.queues)
+     WHERE q.id = %(queue_id)s AND w.heartbeat_at > now() - make_interval(secs => 3 * w.interval_s)
+)
 SELECT j.id::text, j.rank
   FROM jobs j
  WHERE j.queue_id = %(queue_id)s
    AND j.rank IS NOT NULL
-   AND j.type IN (SELECT unnest(w.types) FROM workers w JOIN queues q ON q.name = ANY (w.queues)
-                   WHERE q.id = %(queue_id)s AND w.heartbeat_at > now() - make_interval(secs => 3 * w.interval_s))
+   AND (j.type IN (SELECT type FROM announced) OR '' IN (SELECT type FROM announced))
    AND NOT EXISTS (SELECT FROM leases l WHERE l.id = j.id)
    AND EXISTS (SELECT FROM queues q WHERE q.id = %(queue_id)s AND q.paused_at IS NULL)
  ORDER BY j.rank

@@ -1,15 +1,19 @@
--- Move due scheduled and retrying jobs to queued.
+-- Move due scheduled and retrying jobs to queued. Those that come to wait for an ordering key are only named here: its gate has
+-- to be locked first.
 WITH due AS MATERIALIZED (
-    SELECT id FROM jobs
-     WHERE rank IS NULL AND run_at <= now()
+    SELECT id, queue_id, ordering_key, ordering_key IS NOT NULL AND NOT holds AS gated FROM jobs
+     WHERE rank IS NULL AND status <> 'queued' AND run_at <= now()
      ORDER BY run_at
      LIMIT %(limit)s
        FOR NO KEY UPDATE SKIP LOCKED
 ), ready AS (
     UPDATE jobs j
-       SET status = 'queued', rank = (127 - j.priority)::bigint << 45 | j.seq, updated_at = now()
+       SET status = 'queued', rank = coalesce(j.place, (127 - j.priority)::bigint << 45 | j.seq), updated_at = now()
       FROM due
-     WHERE j.id = due.id
+     WHERE j.id = due.id AND NOT due.gated
     RETURNING j.id, j.queue_id, j.rank
 )
-SELECT ready.id::text, q.name, ready.rank FROM ready JOIN queues q ON q.id = ready.queue_id ORDER BY ready.rank
+SELECT ready.id::text, q.name, ready.rank, NULL FROM ready JOIN queues q ON q.id = ready.queue_id
+UNION ALL
+SELECT due.id::text, q.name, NULL, due.ordering_key FROM due JOIN queues q ON q.id = due.queue_id WHERE due.gated
+ ORDER BY 3

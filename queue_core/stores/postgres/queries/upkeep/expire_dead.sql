@@ -1,8 +1,10 @@
--- Remove dead jobs that are over their retention, a batch; the totals go on counting them.
+-- Remove dead jobs that are over their retention, a batch; the totals go on counting them. Those that hold
+-- their ordering keys only by their ids, when their gates are locked.
 WITH gone AS (
     DELETE FROM jobs_dead
      WHERE id = ANY (ARRAY(SELECT id FROM jobs_dead
                             WHERE trashed_at IS NULL AND died_at < now() - make_interval(secs => %(seconds)s)
+                              AND CASE WHEN %(ids)s::uuid[] IS NULL THEN NOT holds ELSE id = ANY (%(ids)s::uuid[]) END
                             ORDER BY died_at, id LIMIT %(limit)s))
     RETURNING id, queue_id, type
 ), counted AS (

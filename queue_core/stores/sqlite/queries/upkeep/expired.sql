@@ -1,2 +1,6 @@
 -- Jobs that came to a final place before a time, the first ones first.
-SELECT number, queue_id, type FROM jobs INDEXED BY jobs_listed WHERE place = ? AND updated_at < ? ORDER BY updated_at LIMIT ?
+SELECT jobs.number, jobs.queue_id, q.name, jobs.type, jobs.ordering_key, jobs.holds, jobs.unique_key
+  FROM jobs INDEXED BY jobs_listed CROSS JOIN queues q ON q.number = jobs.queue_id
+ WHERE jobs.place = ? AND jobs.updated_at < ?
+ ORDER BY jobs.updated_at
+ LIMIT ?

@@ -1,0 +1,99 @@
+"""`jobconsole dlq export`: dead jobs as CSV or JSON Lines, on standard output or in a file for its owner alone."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from jobconsole.cli.failures import DONE, CommandError, Refused, UsageError, note, progress
+from jobconsole.cli.output import Output
+from jobconsole.cli.parsing import Parser, whole
+from jobconsole.cli.selection import add_selection, check_queue, selection_of
+from jobconsole.cli.session import connected
+from jobconsole.core.humanize import plural
+
+if TYPE_CHECKING:
+    from jobconsole.core.exporting import Wish
+    from queue_core.queue import JobQueue
+
+
+def add_arguments(verb: Parser) -> None:
+    """Declare the options."""
+    add_selection(verb)
+    verb.add_argument("--trash", action="store_true", help="what is in the trash instead")
+    verb.add_argument("--format", choices=("csv", "jsonl"), metavar="csv|jsonl", help="(default: the file's, or jsonl)")
+    verb.add_argument("--output", metavar="FILE", help="a new file (default: standard output)")
+    verb.add_argument("--tracebacks", action="store_true", help="with tracebacks: one more read for each job")
+    verb.add_argument("--limit", type=whole(1, 10**9), metavar="N", help="at most N jobs")
+    verb.add_argument("--dry-run", action="store_true", help="only say how many it would be")
+
+
+def run(options: argparse.Namespace, output: Output) -> int:
+    """Export what the options choose.
+
+    Raises:
+        UsageError, Refused, CommandError: nothing was written.
+        StoreUnavailable: the file was removed again; standard output has what was read before.
+    """
+    from jobconsole.core.exporting import Wish
+    from jobconsole.core.operations import Target
+
+    if output.as_json and options.output is None and not options.dry_run:
+        raise UsageError("--json reports what was written, so the jobs need a place of their own: give --output FILE")
+    chosen = selection_of(options, "status:dead", *(["trash:yes"] if options.trash else []))
+    wheres = () if chosen.where is None else (chosen.where,)
+    target = Target("command line", chosen.ids, wheres)
+    wish = Wish(target, _format(options), options.tracebacks, options.limit)
+
+    async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
+        await check_queue(jobs, options.queue)
+        if options.dry_run:
+            return await _rehearse(jobs, output, wish)
+        return await _write(jobs, options, output, wish)
+
+    return connected(options, output, run)
+
+
+def _format(options: argparse.Namespace) -> Literal["csv", "jsonl"]:
+    if options.format is not None:
+        return "csv" if options.format == "csv" else "jsonl"
+    return "csv" if str(options.output or "").lower().endswith(".csv") else "jsonl"
+
+
+async def _rehearse(jobs: JobQueue, output: Output, wish: Wish) -> int:
+    from jobconsole.core.operations import FREEZE_LIMIT
+
+    number = len(wish.target.ids) + sum([await jobs.inspector.count(one, FREEZE_LIMIT) for one in wish.target.wheres])
+    number = number if wish.limit is None else min(number, wish.limit)
+    if output.as_json:
+        output.json({"dry_run": True, "matched": number, "format": wish.format})
+    else:
+        output.line(f"would write {plural(number, 'job')} as {wish.format}")
+    return DONE
+
+
+async def _write(jobs: JobQueue, options: argparse.Namespace, output: Output, wish: Wish) -> int:
+    from jobconsole.core.exporting import export, export_file
+
+    def tell(number: int) -> None:
+        progress(f"{number:,} written")
+
+    try:
+        if options.output is None:
+            number = await export(jobs.inspector, wish, output, tell)
+        else:
+            number = await export_file(jobs.inspector, wish, Path(options.output), tell)
+    except FileExistsError:
+        raise Refused(f"'{options.output}' is there already and was left as it is; name a new file") from None
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise CommandError(f"cannot write '{options.output}': {error.strerror}") from None
+    finally:
+        progress("")
+    if output.as_json:
+        output.json({"written": number, "format": wish.format, "file": options.output})
+    else:
+        note(f"wrote {plural(number, 'job')}" + (f" to {options.output}" if options.output else ""))
+    return DONE

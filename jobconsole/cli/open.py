@@ -1,0 +1,57 @@
+"""`jobconsole open LINK`: the console at the place that a colleague's link leads to."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from jobconsole.cli import ui
+from jobconsole.cli.failures import DONE, UsageError
+from jobconsole.cli.output import Output
+from jobconsole.cli.parsing import Parser, add_globals
+
+if TYPE_CHECKING:
+    from jobconsole.core.links import Link
+
+
+def add_arguments(parser: Parser) -> None:
+    """Declare the options."""
+    parser.add_argument("link", metavar="LINK", help="as the key Y copies it, such as jobconsole://prod/job/ID")
+    add_globals(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace, output: Output) -> int:
+    """Open the console at a place; with --json, say what the link means and which command shows the same.
+
+    Raises:
+        UsageError: it is no link, or there is no terminal.
+        ConfigurationError: the link's context is unknown, or no servers are configured.
+    """
+    from jobconsole.core.links import LinkError, parse_link
+
+    try:
+        link = parse_link(options.link)
+    except LinkError as error:
+        raise UsageError(str(error)) from None
+    if output.as_json:
+        body = {"context": link.context or None, "place": link.place, "value": link.value or None}
+        output.json({**body, "command": _command(link)})
+        return DONE
+    if link.context and getattr(options, "context", None) is None:
+        options.context = link.context
+    return ui.show(options, link)
+
+
+def _command(link: Link) -> list[str]:
+    """The words of the command that shows the same without a terminal."""
+    context = ["--context", link.context] if link.context else []
+    verbs = {
+        "job": ["job", "show", link.value],
+        "signature": ["dlq", "list", "--signature", link.value],
+        "jobs": ["job", "list", *(["--filter", link.value] if link.value else [])],
+        "triage": ["dlq", "groups", *(["--filter", link.value] if link.value else [])],
+        "live": ["queue", "list"],
+        "events": ["events"],
+    }
+    return ["jobconsole", *context, *verbs[link.place]]

@@ -1,0 +1,131 @@
+"""Run times and failures by type, from the exact totals of the store: over the time that this console has looked."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from jobconsole.core.rows import NAME
+from queue_core.inspection import HISTOGRAM_BOUNDS, Tally
+from queue_core.text import safe
+
+KEPT_SECONDS = 900.0
+"""How far back the totals are kept against which the newest ones are held."""
+EVERY_SECONDS = 60.0
+"""Between two totals that are kept."""
+_ENDED = frozenset({"completed", "retried", "dead"})
+
+
+@dataclass(slots=True)
+class TypeTotals:
+    """What has become of one type's attempts."""
+
+    completed: int = 0
+    failed: int = 0
+    # index into HISTOGRAM_BOUNDS -> attempts
+    buckets: dict[int, int] = field(default_factory=dict)
+
+    def minus(self, older: TypeTotals) -> TypeTotals:
+        """Return what has happened since an older reading."""
+        buckets = {index: count - older.buckets.get(index, 0) for index, count in self.buckets.items()}
+        return TypeTotals(self.completed - older.completed, self.failed - older.failed, buckets)
+
+
+@dataclass(frozen=True, slots=True)
+class TypeLine:
+    """One type as a list shows it; times in seconds, None where nothing ended."""
+
+    type: str
+    ended: int
+    failed: int
+    p50: float | None
+    p95: float | None
+    p99: float | None
+
+    @property
+    def ratio(self) -> float:
+        """Which part of the attempts failed."""
+        return self.failed / self.ended if self.ended else 0.0
+
+
+class Latency:
+    """Totals of the last minutes; what is shown is the newest less the oldest."""
+
+    def __init__(self) -> None:
+        self._kept: deque[tuple[float, dict[str, TypeTotals]]] = deque()
+        self._newest: tuple[float, dict[str, TypeTotals]] | None = None
+
+    def look(self, tallies: Iterable[Tally], steady: float) -> None:
+        """Take the totals as they were just read."""
+        totals = by_type(tallies)
+        self._newest = (steady, totals)
+        if not self._kept or steady - self._kept[-1][0] >= EVERY_SECONDS:
+            self._kept.append((steady, totals))
+        while len(self._kept) > 1 and steady - self._kept[0][0] > KEPT_SECONDS:
+            self._kept.popleft()
+
+    @property
+    def seconds(self) -> float:
+        """Over how long what is shown was counted; 0 before there are two readings: then it is of all time."""
+        return self._newest[0] - self._kept[0][0] if self._newest and self._recent() else 0.0
+
+    def lines(self) -> list[TypeLine]:
+        """Return the types that ended attempts, those that fail most first, then the slowest."""
+        if self._newest is None:
+            return []
+        totals = self._recent() or self._newest[1]
+        found = [type_line(name, one) for name, one in totals.items()]
+        return sorted(
+            (line for line in found if line.ended), key=lambda line: (-line.ratio, -(line.p95 or 0.0), line.type)
+        )
+
+    def _recent(self) -> dict[str, TypeTotals]:
+        """What has happened since the oldest reading; nothing when nothing ended since."""
+        if self._newest is None:
+            return {}
+        older = self._kept[0][1]
+        fresh = {name: one.minus(older.get(name, TypeTotals())) for name, one in self._newest[1].items()}
+        return {name: one for name, one in fresh.items() if one.completed + one.failed > 0}
+
+
+def by_type(tallies: Iterable[Tally]) -> dict[str, TypeTotals]:
+    """Return the totals of each type over all queues."""
+    found: dict[str, TypeTotals] = {}
+    for tally in tallies:
+        if tally.outcome not in _ENDED:
+            continue
+        one = found.setdefault(tally.type, TypeTotals())
+        if tally.outcome == "completed":
+            one.completed += tally.count
+        else:
+            one.failed += tally.count
+        for index, count in tally.run_buckets.items():
+            one.buckets[index] = one.buckets.get(index, 0) + count
+    return found
+
+
+def type_line(name: str, totals: TypeTotals) -> TypeLine:
+    """Return a type as a list shows it."""
+    p50, p95, p99 = (quantile(totals.buckets, part) for part in (0.5, 0.95, 0.99))
+    return TypeLine(safe(name, NAME), totals.completed + totals.failed, totals.failed, p50, p95, p99)
+
+
+def quantile(buckets: Mapping[int, int], part: float, bounds: Sequence[float] = HISTOGRAM_BOUNDS) -> float | None:
+    """Return the time within which a part of the attempts ended, evenly spread within a bucket; None for none.
+
+    Beyond the last bound nothing is known: then it is that bound.
+    """
+    total = sum(buckets.values())
+    if total <= 0:
+        return None
+    left = part * total
+    for index in sorted(buckets):
+        count = buckets[index]
+        if count and left <= count:
+            if index >= len(bounds):
+                break
+            low = bounds[index - 1] if index else 0.0
+            return low + (bounds[index] - low) * left / count
+        left -= count
+    return bounds[-1]

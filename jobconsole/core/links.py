@@ -1,0 +1,78 @@
+"""Links to a place in the console, to hand to a colleague: `jobconsole open jobconsole://prod/signature/9f31c2aaaaaa`.
+
+Whatever stands in one is percent-encoded, so that a shell takes it as it is and no text of a job can do anything there.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import quote, unquote
+from uuid import UUID
+
+from queue_core.errors import FilterError
+from queue_core.filters import parse
+
+Place = Literal["triage", "live", "jobs", "events", "job", "signature"]
+
+SCHEME = "jobconsole://"
+_VALUED = frozenset({"job", "signature", "jobs", "triage"})
+_PLACES: tuple[Place, ...] = ("triage", "live", "jobs", "events", "job", "signature")
+_LONGEST = 8_000
+_SIGNATURE = re.compile(r"[0-9a-f]{1,12}")
+
+
+class LinkError(ValueError):
+    """What was given is no link; the message is one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A place: a view, with the filter that it is narrowed by; a job; an error signature."""
+
+    place: Place
+    # id of the job or signature, or the filter as it was written; "" for none
+    value: str = ""
+    # name of the context in the configuration file; "" for whichever is used
+    context: str = ""
+
+    @property
+    def text(self) -> str:
+        """The link as one hands it on."""
+        value = f"/{quote(self.value, safe='')}" if self.value else ""
+        return f"{SCHEME}{quote(self.context, safe='')}/{self.place}{value}"
+
+
+def parse_link(text: str) -> Link:
+    """Return the place that a link leads to.
+
+    Raises:
+        LinkError: it is none, or leads nowhere.
+    """
+    text = text.strip()
+    if not text.startswith(SCHEME) or len(text) > _LONGEST:
+        raise LinkError(f"a link begins with {SCHEME} and leads to a view, a job or a signature")
+    context, *rest = (unquote(part) for part in text.removeprefix(SCHEME).split("/"))
+    place = next((one for one in _PLACES if rest and rest[0] == one), None)
+    value = rest[1] if len(rest) > 1 else ""
+    if place is None or len(rest) > 2 or (value and place not in _VALUED):
+        raise LinkError(f"the link leads nowhere; there are {', '.join(_PLACES)}")
+    return Link(place, _checked(place, value), context)
+
+
+def _checked(place: Place, value: str) -> str:
+    if place == "job":
+        try:
+            return str(UUID(value))
+        except ValueError:
+            raise LinkError("the link names no job: after job/ comes its id") from None
+    if place == "signature":
+        if not _SIGNATURE.fullmatch(value):
+            raise LinkError("the link names no signature: after signature/ come up to 12 hexadecimal digits")
+        return value
+    try:
+        parse(value)
+    except FilterError as error:
+        raise LinkError(f"the link's filter cannot be understood: {error.reason}") from None
+    return value

@@ -1,0 +1,106 @@
+"""How attempts end and jobs come back: in one statement a kind; where ordering keys are let go of, in a transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from queue_core.job import Outcome, Ready, Reclaimed, Settled
+from queue_core.rules import Rules
+from queue_core.stores.postgres.keyed import (
+    complete,
+    is_ruled,
+    promote_gated,
+    reclaim_gated,
+    settle_ruled,
+    with_keys,
+)
+from queue_core.stores.postgres.lane import Lane
+from queue_core.stores.postgres.plan import Plan
+from queue_core.stores.postgres.settling import Key, answer, by_statement, once, parameters, reclaim_parameters
+from queue_core.stores.postgres.sql import plain_array
+
+
+class Lanes(NamedTuple):
+    """Connections, so that none waits for another."""
+
+    settles: Lane
+    sweeps: Lane
+    # for what locks gates: a caller's open transaction may hold them
+    keyed: Lane
+
+
+class Ends:
+    """See queue_core.store.JobStore for what each method does."""
+
+    def __init__(self, lanes: Lanes, rules: Rules) -> None:
+        self._settles, self._sweeps, self._keyed = lanes
+        self._rules = rules
+
+    async def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
+        """End attempts whose token still holds; refuse the others without changing anything."""
+        first = once(outcomes)
+        done: dict[Key, Settled] = {}
+        ruled = [outcome for outcome in first.values() if is_ruled(outcome, self._rules)]
+        plain = (
+            [outcome for outcome in first.values() if not is_ruled(outcome, self._rules)] if ruled else first.values()
+        )
+        for statement, group in by_statement(plain).items():
+            rows = await self._settles.run(statement, parameters(statement, group, self._rules))
+            done.update(answer(row) for row in rows)
+        if ruled:
+            done |= await self._keyed.carry_out(lambda: settle_ruled(ruled, self._rules))
+        if len(done) < len(first):
+            done |= await self._second_look([outcome for key, outcome in first.items() if key not in done])
+        return [
+            done.get(key, refused) if first[key].kind == outcome.kind else refused
+            for outcome in outcomes
+            for key, refused in [((outcome.id, outcome.token), Settled(outcome.id, False))]
+        ]
+
+    async def _second_look(self, refused: Sequence[Outcome]) -> dict[Key, Settled]:
+        """Find out why outcomes were refused.
+
+        They did not name their ordering key, are to be cancelled instead, were written before (a lost reply), or stale.
+        """
+        done: dict[Key, Settled] = {}
+        keys = await self._settles.run("gates/of_unfinished", {"ids": plain_array([one.id for one in refused])})
+        named = with_keys(refused, keys)
+        if named:
+            done |= await self._keyed.carry_out(lambda: settle_ruled(named, self._rules))
+        ends = [one for one in refused if one.kind in ("retrying", "released") and (one.id, one.token) not in done]
+        if ends:
+            rows = await self._settles.run("settle/cancel_instead", parameters("settle/cancel_instead", ends))
+            done |= {(job_id, token): Settled(job_id, True, cancelled=True) for job_id, token in rows}
+        left = [outcome for outcome in refused if (outcome.id, outcome.token) not in done]
+        rows = await self._settles.run(
+            "settle/settled_already",
+            {
+                "id": plain_array([outcome.id for outcome in left]),
+                "token": plain_array([outcome.token for outcome in left]),
+                "kind": plain_array([outcome.kind for outcome in left]),
+            },
+        )
+        return done | {(job_id, token): Settled(job_id, True, cancelled=instead) for job_id, token, instead in rows}
+
+    def completion(self, outcome: Outcome) -> Plan[Settled]:
+        """Return the plan that completes one attempt in somebody else's transaction."""
+        return complete(outcome, self._rules)
+
+    async def promote(self, limit: int) -> list[Ready]:
+        """Move due scheduled and retrying jobs to queued."""
+        rows = await self._sweeps.run("sweep/promote", {"limit": limit})
+        ready = [Ready(job_id, queue, rank) for job_id, queue, rank, key in rows if key is None]
+        named = [row for row in rows if row[3] is not None]
+        if named:
+            ready += await self._keyed.carry_out(lambda: promote_gated(named, self._rules))
+        return sorted(ready, key=lambda one: one.rank) if named else ready
+
+    async def reclaim(self, limit: int) -> list[Reclaimed]:
+        """Move jobs whose lease expired to queued with one crash more, or bury them as poison at the third."""
+        rows = await self._sweeps.run("sweep/reclaim", reclaim_parameters(limit, self._rules))
+        taken = [Reclaimed(*row[:-1]) for row in rows if row[3] is not None]
+        named = [row for row in rows if row[3] is None]
+        if named:
+            taken += await self._keyed.carry_out(lambda: reclaim_gated(named, self._rules))
+        return taken

@@ -1,0 +1,111 @@
+"""Ordering keys: whoever lets go of one, or comes to wait for it, locks its gate and then lets the next jobs through.
+
+Gates are locked before the rows of jobs, and in one order. The statement that lets jobs through comes after the lock
+and sees what all those did who had it before, so the last of them leaves no key with room and somebody waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from queue_core.job import Ready
+from queue_core.rules import Rules, rules_of
+from queue_core.stores.postgres.lane import Lane
+from queue_core.stores.postgres.plan import Plan, Rows
+from queue_core.stores.postgres.sql import plain_array, text_array
+
+Gate = tuple[str, str]
+"""A queue and an ordering key."""
+
+FIRST = (-1, "")
+"""A place before all keys."""
+LOOKED_AT = 2_000
+"""Keys looked at a minute for one that nobody let through: some 20 ms."""
+
+
+class Opened(NamedTuple):
+    """A job that its gate let through."""
+
+    gate: Gate
+    ready: Ready
+
+
+class Gates(NamedTuple):
+    """Locked gates."""
+
+    # (queue, its number, key)
+    rows: Rows
+
+    def accepted(self) -> str:
+        """Return what the statements that end attempts take as `gates`."""
+        return text_array([f"{number} {key}" for _, number, key in self.rows])
+
+
+NO_GATES = Gates([])
+
+
+def lock_gates(gates: Iterable[Gate]) -> Plan[Gates]:
+    """Lock the gates of ordering keys until the transaction ends."""
+    wanted = set(gates)
+    if not wanted:
+        return NO_GATES
+    rows = yield (
+        "gates/lock",
+        {"queue": text_array([queue for queue, _ in wanted]), "key": text_array([key for _, key in wanted])},
+    )
+    return Gates(rows)
+
+
+def open_gates(gates: Gates, rules: Rules) -> Plan[list[Opened]]:
+    """Let the next jobs of locked gates through and return them, best rank first."""
+    if not gates.rows:
+        return []
+    rows = yield (
+        "gates/open",
+        {
+            "queue_id": plain_array([number for _, number, _ in gates.rows]),
+            "key": text_array([key for _, _, key in gates.rows]),
+            "most": plain_array([rules_of(rules, queue).open_keys for queue, _, _ in gates.rows]),
+        },
+    )
+    names = {number: queue for queue, number, _ in gates.rows}
+    return [Opened((names[number], key), Ready(job_id, names[number], rank)) for number, key, job_id, rank in rows]
+
+
+def blocking(rules: Rules) -> str:
+    """Return the names of the queues in which a dead job goes on holding its ordering key."""
+    return text_array([name for name, one in rules.items() if one.dead_blocks_key])
+
+
+class GateKeeper:
+    """The safety net under the gates: a rule that lets more through than before counts at the next look, too."""
+
+    def __init__(self, lane: Lane, rules: Rules) -> None:
+        self._lane = lane
+        self._rules = rules
+        self._place = FIRST
+
+    async def run(self) -> None:
+        """Look at the next keys, and let jobs through where nobody did."""
+        rules = self._rules
+        looked = await self._lane.run(
+            "gates/stalled",
+            {
+                "queue": text_array(rules),
+                "most": plain_array([one.open_keys for one in rules.values()]),
+                "queue_id": self._place[0],
+                "key": self._place[1],
+                "limit": LOOKED_AT,
+            },
+        )
+        stalled: Collection[Gate] = [(queue, key) for _, queue, key, is_stalled in looked if is_stalled]
+        if stalled:
+            await self._lane.carry_out(lambda: open_up(stalled, rules))
+        self._place = (looked[-1][0], looked[-1][2]) if len(looked) == LOOKED_AT else FIRST
+
+
+def open_up(gates: Iterable[Gate], rules: Rules) -> Plan[list[Opened]]:
+    """Let jobs through gates."""
+    locked = yield from lock_gates(gates)
+    return (yield from open_gates(locked, rules))

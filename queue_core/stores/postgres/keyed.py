@@ -1,0 +1,126 @@
+"""What jobs with ordering keys do in several statements of one transaction, where others need one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from queue_core.errors import TransactionError
+from queue_core.job import Outcome, Ready, Reclaimed, Settled
+from queue_core.rules import Rules, rules_of
+from queue_core.stores.postgres.arrivals import count_arrivals
+from queue_core.stores.postgres.gates import Gate, Opened, lock_gates, open_gates
+from queue_core.stores.postgres.plan import Plan, Rows
+from queue_core.stores.postgres.settling import Key, answer, by_statement, parameters, reclaim_parameters
+from queue_core.stores.postgres.sql import plain_array
+
+
+def is_ruled(outcome: Outcome, rules: Rules) -> bool:
+    """Tell whether an attempt's end takes more than a statement, as far as its worker knows."""
+    return outcome.ordering_key is not None or (outcome.anew and rules_of(rules, outcome.queue).aging > 0)
+
+
+def settle_ruled(outcomes: Sequence[Outcome], rules: Rules) -> Plan[dict[Key, Settled]]:
+    """End attempts whose token still holds, and let the next jobs of their ordering keys through.
+
+    A key that an outcome does not name correctly is not let go of: such an outcome is not in the answer.
+    """
+    gates = yield from lock_gates(_gate(outcome) for outcome in outcomes if outcome.ordering_key is not None)
+    arrivals = yield from count_arrivals((outcome.queue for outcome in outcomes if outcome.anew), rules)
+    done: dict[Key, Settled] = {}
+    for statement, group in by_statement(outcomes).items():
+        rows = yield statement, parameters(statement, group, rules, gates, arrivals)
+        done.update(answer(row) for row in rows)
+    instead = [
+        outcome
+        for outcome in outcomes
+        if outcome.kind in ("retrying", "released") and (outcome.id, outcome.token) not in done
+    ]
+    if instead:
+        rows = yield "settle/cancel_instead", parameters("settle/cancel_instead", instead, rules, gates)
+        done |= {(job_id, token): Settled(job_id, True, cancelled=True) for job_id, token in rows}
+    return _with_opened(outcomes, done, (yield from open_gates(gates, rules)))
+
+
+def _gate(outcome: Outcome) -> Gate:
+    return outcome.queue, str(outcome.ordering_key)
+
+
+def _with_opened(
+    outcomes: Sequence[Outcome], done: Mapping[Key, Settled], opened: Sequence[Opened]
+) -> dict[Key, Settled]:
+    """Say of each attempt which jobs its end let through: another's, or, of one that arrived anew, the job itself."""
+    ranks = {one.ready.id: one.ready.rank for one in opened}
+    through: dict[Gate, list[Ready]] = {}
+    for one in opened:
+        through.setdefault(one.gate, []).append(one.ready)
+    found = {}
+    for outcome in outcomes:
+        key = (outcome.id, outcome.token)
+        if key in done:
+            settled = done[key]
+            others = [ready for ready in through.pop(_gate(outcome), ()) if ready.id != outcome.id]
+            found[key] = settled._replace(rank=ranks.get(outcome.id, settled.rank), opened=tuple(others))
+    return found
+
+
+def complete(outcome: Outcome, rules: Rules) -> Plan[Settled]:
+    """Complete one attempt in a transaction that somebody else has begun.
+
+    Raises:
+        TransactionError: the job has an ordering key, and the transaction does not see what others commit meanwhile.
+    """
+    if outcome.ordering_key is None:
+        rows = yield "settle/finish", parameters("settle/finish", [outcome], rules)
+        if rows:
+            return answer(rows[0])[1]
+        named = with_keys([outcome], (yield "gates/of_unfinished", {"ids": plain_array([outcome.id])}))
+        if not named:
+            return Settled(outcome.id, False)
+        (outcome,) = named
+    yield from read_committed("the end of a job with an ordering key")
+    done = yield from settle_ruled([outcome], rules)
+    return done.get((outcome.id, outcome.token), Settled(outcome.id, False))
+
+
+def with_keys(outcomes: Sequence[Outcome], rows: Rows) -> list[Outcome]:
+    """Return the outcomes whose jobs have another ordering key than they name, with the key, of `gates/of_unfinished`."""
+    keys = {job_id: key for job_id, _, key in rows}
+    return [
+        outcome._replace(ordering_key=keys[outcome.id])
+        for outcome in outcomes
+        if keys.get(outcome.id) not in (None, outcome.ordering_key)
+    ]
+
+
+def read_committed(what: str) -> Plan[None]:
+    """Make sure that each statement of a transaction sees what was committed before it.
+
+    Raises:
+        TransactionError: it does not.
+    """
+    ((level,),) = yield "gates/isolation", {}
+    if level != "read committed":
+        raise TransactionError(f"{what} needs a transaction with isolation level READ COMMITTED, not {level.upper()}")
+
+
+def reclaim_gated(named: Sequence[tuple[Any, ...]], rules: Rules) -> Plan[list[Reclaimed]]:
+    """Take jobs back that let go of their ordering keys, which `sweep/reclaim` has named."""
+    gates = yield from lock_gates((row[1], row[-1]) for row in named)
+    params = reclaim_parameters(len(named), rules, [row[0] for row in named], gates)
+    rows = yield "sweep/reclaim", params
+    through: dict[Gate, list[Ready]] = {}
+    for one in (yield from open_gates(gates, rules)):
+        through.setdefault(one.gate, []).append(one.ready)
+    return [
+        Reclaimed(*row[:-1])._replace(opened=tuple(through.pop((row[1], row[-1]), ())))
+        for row in rows
+        if row[3] is not None
+    ]
+
+
+def promote_gated(named: Rows, rules: Rules) -> Plan[list[Ready]]:
+    """Let due jobs arrive at the gates of their ordering keys, which `sweep/promote` has named."""
+    gates = yield from lock_gates((queue, key) for _, queue, _, key in named)
+    yield "sweep/promote_keyed", {"ids": plain_array([row[0] for row in named])}
+    return [one.ready for one in (yield from open_gates(gates, rules))]

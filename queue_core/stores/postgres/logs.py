@@ -1,0 +1,68 @@
+"""The logs of jobs on PostgreSQL, and what workers announce of types."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from queue_core.errors import JobNotFound
+from queue_core.inspection import LogPage, TypeInfo
+from queue_core.job import LogEntry, LogLine
+from queue_core.joblogs import LINES
+from queue_core.stores.postgres.lane import Lane
+from queue_core.stores.postgres.pool import Pool
+from queue_core.stores.postgres.records import id_or_none, utc
+from queue_core.stores.postgres.sql import plain_array, text_array
+
+
+async def append(lane: Lane, lines: Sequence[LogLine]) -> list[bool]:
+    """Append lines to the logs of jobs; say of each whether its token still holds."""
+    if not lines:
+        return []
+    params = {
+        "id": plain_array(line.id for line in lines),
+        "token": plain_array(line.token for line in lines),
+        "line": plain_array(line.line for line in lines),
+        "age": plain_array(line.age for line in lines),
+        "text": text_array(line.text for line in lines),
+        "keep": LINES,
+    }
+    held = {(job_id, token) for job_id, token in await lane.run("log/append", params)}
+    return [(line.id, line.token) in held for line in lines]
+
+
+async def announce(lane: Lane, types: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write the JSON Schema of the payloads that each of these types takes, where it has changed."""
+    rows = await lane.run("announce/known", {"types": text_array(types)}) if types else []
+    known = {name: json.loads(schema) for name, schema in rows}
+    changed = {name: schema for name, schema in types.items() if known.get(name) != schema}
+    if changed:
+        texts = [json.dumps(schema) for schema in changed.values()]
+        await lane.run("announce/write", {"type": text_array(changed), "schema": text_array(texts)})
+
+
+class Logs:
+    """See queue_core.inspection.Inspector for what each method does."""
+
+    _pool: Pool
+
+    async def logs(self, job_id: str, limit: int = LINES, after: int | None = None) -> LogPage:
+        """Return lines of a job's log, oldest first.
+
+        Raises:
+            JobNotFound: no job has this id.
+        """
+        found = id_or_none(job_id)
+        rows = await self._pool.rows("inspect/logs_dropped", {"id": found}) if found else []
+        if not rows or not rows[0][0]:
+            raise JobNotFound(job_id)
+        query = "inspect/logs_last" if after is None else "inspect/logs_after"
+        lines = await self._pool.rows(query, {"id": found, "limit": max(limit, 0), "after": after})
+        entries = (LogEntry(number, token, utc(at), text) for number, token, at, text in lines)
+        return LogPage(tuple(entries), rows[0][1])
+
+    async def types(self) -> dict[str, TypeInfo]:
+        """Return what workers have announced of types."""
+        rows = await self._pool.rows("inspect/types")
+        return {name: TypeInfo(name, json.loads(schema), utc(at)) for name, schema, at in rows}

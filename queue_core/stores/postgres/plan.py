@@ -1,0 +1,27 @@
+"""Work that takes several statements in one transaction, written once for every kind of connection.
+
+A plan is a generator: it yields a query's name with its parameters and is sent the rows. Whoever carries it out brings
+the transaction: a lane, the operations path's pool, or a caller's own connection. Plans rest on READ COMMITTED: a
+statement sees what was committed while the one before it waited for a lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+Rows = list[tuple[Any, ...]]
+Plan = Generator[tuple[str, Mapping[str, Any]], Rows, T]
+
+
+async def carry_out(plan: Plan[T], run: Callable[[str, Mapping[str, Any]], Awaitable[Rows]]) -> T:
+    """Run a plan's queries one after the other and return what it makes of their rows."""
+    try:
+        query, params = next(plan)
+        while True:
+            query, params = plan.send(await run(query, params))
+    except StopIteration as end:
+        result: T = end.value
+        return result

@@ -1,0 +1,63 @@
+"""What producers ask of the store: to write jobs, and what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from queue_core.errors import InvalidJob, TransactionError
+from queue_core.job import Final, Inserted, NewJob
+from queue_core.rules import Rules
+from queue_core.stores.postgres.callers import driver_connection, run_on
+from queue_core.stores.postgres.inserting import insert_parameters, insert_ruled, inserted, is_plain
+from queue_core.stores.postgres.keyed import read_committed
+from queue_core.stores.postgres.lane import Lane
+from queue_core.stores.postgres.numbers import Numbers
+from queue_core.stores.postgres.plan import carry_out
+from queue_core.stores.postgres.records import final_of, known_ids
+from queue_core.stores.postgres.sql import plain_array, text_array
+
+
+class Producing:
+    """See queue_core.store.JobStore for what each method does."""
+
+    def __init__(self, lane: Lane, numbers: Numbers, rules: Rules) -> None:
+        self._lane = lane
+        self._numbers = numbers
+        self._rules = rules
+
+    async def insert(self, jobs: Sequence[NewJob]) -> list[Inserted]:
+        """Write the jobs, all or none, as queued or scheduled, creating their queues; answer in the same order."""
+        if not jobs:
+            return []
+        numbers = await self._numbers.create({job.queue for job in jobs}, self._lane)
+        if is_plain(jobs, self._rules):
+            return inserted(jobs, await self._lane.run("insert/jobs", insert_parameters(jobs, numbers)))
+        return await self._lane.carry_out(lambda: insert_ruled(jobs, numbers, self._rules))
+
+    async def insert_on(self, connection: Any, jobs: Sequence[NewJob]) -> list[Inserted]:
+        """Write the jobs in the transaction of a caller's connection; nobody sees them before it commits.
+
+        The unique keys, limits, ordering keys and arrivals that they take are locked until then: others wait.
+        """
+        if not jobs:
+            return []
+        # Queues are made apart: a number remembered here must not be rolled back with the caller's work.
+        numbers = await self._numbers.create({job.queue for job in jobs}, self._lane)
+        run = partial(run_on, await driver_connection(connection))
+        if is_plain(jobs, self._rules):
+            written = inserted(jobs, await run("insert/jobs", insert_parameters(jobs, numbers)))
+        else:
+            try:
+                await carry_out(read_committed("a job under the rules of a queue"), run)
+            except TransactionError as error:
+                raise InvalidJob(str(error)) from None
+            written = await carry_out(insert_ruled(jobs, numbers, self._rules), run)
+        await run("insert/tell", {"queues": text_array(sorted({job.queue for job in jobs}))})
+        return written
+
+    async def finals(self, ids: Sequence[str], seconds: float) -> list[Final]:
+        """Return what is known about these jobs, unknown ids left out; results for so many seconds after the end."""
+        rows = await self._lane.run("worker/finals", {"ids": plain_array(known_ids(ids)), "seconds": seconds})
+        return [final_of(row) for row in rows]

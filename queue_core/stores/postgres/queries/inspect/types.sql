@@ -1,0 +1,2 @@
+-- What workers have announced of types.
+SELECT type, schema, announced_at FROM task_types ORDER BY type

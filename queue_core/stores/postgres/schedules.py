@@ -1,0 +1,96 @@
+"""Schedules in PostgreSQL: a tick and its job are written in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from queue_core.errors import QueueFull
+from queue_core.job import Inserted
+from queue_core.schedules import Announcement, PassedTick, Planned, Planning, Schedule, Tick
+from queue_core.settings import PostgresSettings
+from queue_core.stores.postgres.pool import Connection, Pool, fetch
+from queue_core.stores.postgres.sql import plain_array, text_array
+from queue_core.stores.postgres.store import PostgresStore
+
+
+class PostgresSchedules:
+    """See queue_core.schedules.ScheduleStore for what each method does; connects when it is first used."""
+
+    def __init__(self, settings: PostgresSettings, store: PostgresStore) -> None:
+        self._pool = Pool(settings)
+        self._store = store
+
+    async def close(self) -> None:
+        """Disconnect; doing it twice is safe."""
+        await self._pool.close()
+
+    async def announce(self, announcements: Sequence[Announcement]) -> None:
+        """Write schedules, each in the place of the one of its name."""
+        # One statement writes no row twice.
+        announcements = list({one.schedule.name: one for one in announcements}.values())
+        schedules = [schedule for schedule, _ in announcements]
+        params: dict[str, Any] = {
+            name: text_array([getattr(schedule, name) for schedule in schedules])
+            for name in ("name", "cron", "tz", "type", "payload", "queue", "ordering_key")
+        }
+        for name in ("priority", "max_retries"):
+            params[name] = plain_array([getattr(schedule, name) for schedule in schedules])
+        params["next_tick"] = plain_array([next_tick for _, next_tick in announcements])
+        await self._pool.change("schedule/announce", params=params)
+
+    async def planning(self) -> Planning:
+        """Return every schedule and the store's clock."""
+        rows = await self._pool.rows("schedule/list")
+        return Planning(rows[0][0], tuple(_planned(row[1:]) for row in rows if row[1] is not None))
+
+    async def until_tick(self) -> float | None:
+        """Return the seconds until the next tick of a schedule that is not paused."""
+        seconds: float | None = (await self._pool.rows("schedule/next"))[0][0]
+        return seconds
+
+    async def fire(self, tick: Tick) -> Inserted | None:
+        """Let a tick pass and insert its job, unless somebody else was sooner."""
+        try:
+            return await self._fire(tick)
+        except QueueFull:
+            await self._fire(tick._replace(job=None))
+            raise
+
+    async def _fire(self, tick: Tick) -> Inserted | None:
+        passing = {
+            "name": tick.schedule,
+            "due": tick.due,
+            "following": tick.following,
+            "job_id": None if tick.job is None else tick.job.id,
+        }
+
+        async def run(connection: Connection) -> Inserted | None:
+            if not await fetch(connection, "schedule/pass", passing):
+                return None
+            await fetch(connection, "schedule/last", passing)
+            return None if tick.job is None else (await self._store.insert_on(connection, [tick.job]))[0]
+
+        return await self._pool.transact(run)
+
+    async def pause(self, name: str) -> bool:
+        """Let no tick of a schedule bring a job."""
+        return bool(await self._pool.rows("schedule/pause", {"name": name}))
+
+    async def resume(self, name: str, next_tick: float) -> bool:
+        """Let a paused schedule tick again, next at this time."""
+        return bool(await self._pool.rows("schedule/resume", {"name": name, "next_tick": next_tick}))
+
+    async def remove(self, name: str) -> bool:
+        """Forget a schedule and its ticks."""
+        return bool(await self._pool.rows("schedule/remove", {"name": name}))
+
+    async def ticks(self, name: str, limit: int) -> list[PassedTick]:
+        """Return the ticks that have passed, the newest first."""
+        rows = await self._pool.rows("schedule/ticks", {"name": name, "limit": max(limit, 0)})
+        return [PassedTick(*row) for row in rows]
+
+
+def _planned(row: tuple[Any, ...]) -> Planned:
+    *schedule, next_tick, paused, last_tick, last_job = row
+    return Planned(Schedule(*schedule), next_tick, paused, last_tick, last_job)

@@ -1,0 +1,131 @@
+"""Connections on which handlers write what commits together with the end of their attempt."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+
+import psycopg
+from psycopg import errors as pg
+from psycopg.rows import tuple_row
+
+from queue_core.errors import StoreUnavailable, TransactionError
+from queue_core.job import Settled
+from queue_core.settings import PostgresSettings
+from queue_core.stores.postgres.callers import run_on
+from queue_core.stores.postgres.lane import BROKEN, RETRIED, Connection, connection_options, cut, translate
+from queue_core.stores.postgres.plan import Plan, carry_out
+from queue_core.stores.postgres.pool import closed_by_server
+from queue_core.stores.postgres.sql import load
+
+KEEPALIVES = "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3"
+"""The server's look after a worker's machine: one that died would leave its handlers' locks behind for two hours."""
+
+_OPEN = psycopg.pq.TransactionStatus.INTRANS
+_FAILED = psycopg.pq.TransactionStatus.INERROR
+
+
+class Transactions:
+    """A bounded pool. Who finds it empty waits: how long a handler keeps its connection is the handler's affair."""
+
+    def __init__(self, settings: PostgresSettings) -> None:
+        self._settings = settings
+        self._slots = asyncio.Semaphore(settings.pool)
+        self._idle: list[Connection] = []
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncIterator[Connection]:
+        """Give a connection in a transaction, which the normal end of the block commits and an exception rolls back.
+
+        Raises:
+            StoreUnavailable: no connection; or, at the end of the block, no answer to whether it was committed.
+        """
+        async with self._slots:
+            connection = await self._take()
+            try:
+                async with self._in_time(connection):
+                    # Within this object of the driver's, a handler's own commit() or rollback() is an error.
+                    transaction = connection.transaction()
+                    await transaction.__aenter__()
+                try:
+                    yield connection
+                except BaseException as error:
+                    async with self._in_time(connection):
+                        await transaction.__aexit__(type(error), error, error.__traceback__)
+                    raise
+                async with self._in_time(connection):
+                    if connection.closed:  # of which the driver would say nothing here
+                        raise psycopg.OperationalError("the connection is lost")
+                    await transaction.__aexit__(None, None, None)
+                await self._clean(connection)
+            except BaseException:
+                await connection.close()
+                raise
+            self._put_back(connection)
+
+    async def settle(self, connection: Connection, plan: Plan[Settled]) -> Settled:
+        """Complete an attempt in such a transaction; the answer holds once that has been committed.
+
+        Raises:
+            TransactionError: the handler has ended or broken its transaction, or it is no place for this plan.
+            StoreUnavailable: the connection is lost, and nothing was written.
+        """
+        status = connection.info.transaction_status
+        if status == _FAILED:
+            raise TransactionError(
+                "a statement in the handler's transaction failed, and the handler went on: it cannot be committed"
+            )
+        if status != _OPEN and not connection.closed:
+            raise TransactionError("the handler has ended its transaction itself; that is for its return to do")
+        async with self._in_time(connection):
+            await run_on(connection, "transaction/ending", {"milliseconds": f"{self._settings.timeout * 1000:.0f}"})
+            return await carry_out(plan, partial(run_on, connection))
+
+    async def _take(self) -> Connection:
+        while self._idle:
+            connection = self._idle.pop()
+            if not closed_by_server(connection):
+                return connection
+            await connection.close()
+        # What a handler's statements need is for the server to say: none of the options of the hot path.
+        options = connection_options(self._settings) | {"prepare_threshold": None}
+        if self._settings.prepare:  # else a pooler, which would refuse these
+            options["options"] = KEEPALIVES
+        try:
+            async with asyncio.timeout(self._settings.timeout):
+                return await psycopg.AsyncConnection.connect(**options)
+        except BROKEN as error:
+            raise translate(error) from error
+
+    async def _clean(self, connection: Connection) -> None:
+        """Leave nothing of one handler's session to the next one."""
+        connection.row_factory = tuple_row
+        # What was to be committed is: a connection that is lost now is simply not used again.
+        with suppress(StoreUnavailable, psycopg.Error):
+            async with self._in_time(connection):
+                await connection.execute(load("transaction/discard"))
+
+    def _put_back(self, connection: Connection) -> None:
+        if not connection.closed:
+            self._idle.append(connection)
+
+    @asynccontextmanager
+    async def _in_time(self, connection: Connection) -> AsyncIterator[None]:
+        """Bound what is done in the block; a server that does not answer comes out as this package's error."""
+        loop, late = asyncio.get_running_loop(), asyncio.Event()
+        watch = loop.call_later(self._settings.timeout, cut, connection, late)
+        try:
+            yield
+        except (*RETRIED, pg.QueryCanceled):
+            raise  # not the connection's end, but two transactions in each other's way
+        except BROKEN as error:
+            raise translate(error) from error
+        finally:
+            watch.cancel()
+
+    async def close(self) -> None:
+        """Disconnect what is idle; doing it twice is safe."""
+        while self._idle:
+            await self._idle.pop().close()

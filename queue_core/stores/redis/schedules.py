@@ -1,0 +1,182 @@
+"""Schedules in Redis: each stands under its queue's hash tag, so that one script fires a tick and inserts its job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from queue_core.errors import StoreUnavailable
+from queue_core.job import Inserted, NewJob
+from queue_core.redis.scripts import Call
+from queue_core.rules import Rules
+from queue_core.schedules import Announcement, PassedTick, Planned, Planning, Schedule, Tick
+from queue_core.settings import RedisSettings
+from queue_core.stores.redis.inserting import ASKED, Inserting, inserted
+from queue_core.stores.redis.link import Link, microseconds
+from queue_core.stores.redis.ruling import check_room
+
+
+class RedisSchedules:
+    """See queue_core.schedules.ScheduleStore for what each method does."""
+
+    def __init__(self, settings: RedisSettings, rules: Rules | None = None) -> None:
+        self._link = Link(settings)
+        self._rules = rules or {}
+        self._inserting = Inserting(self._link, self._rules)
+
+    async def close(self) -> None:
+        """Disconnect; doing it twice is safe."""
+        await self._link.close()
+
+    async def announce(self, announcements: Sequence[Announcement]) -> None:
+        """Write schedules, each in the place of the one of its name."""
+        homes = await self._homes()
+        for schedule, next_tick in announcements:
+            name, queue = schedule.name, schedule.queue
+            home = homes.get(name, queue)
+            if home != queue:
+                await self._move(name, home, queue)
+            fields = (schedule.cron, schedule.tz, schedule.type, schedule.payload, schedule.priority)
+            args = [name, *fields, schedule.max_retries, schedule.ordering_key or "", _us(next_tick)]
+            await self._link.run("schedule_write", self._keys(queue, name)[:2], args)
+            commands = self._link.batch()
+            commands.hset(self._link.keys.schedules, name, queue)
+            await self._link.send(commands)
+
+    async def _move(self, name: str, home: str, queue: str) -> None:
+        """Take a schedule to another queue. Meanwhile it is in neither, so that no tick can pass in both."""
+        fields, passed = await self._link.run("schedule_take", self._keys(home, name), [name])
+        if not fields:
+            return
+        schedule, _, ticks = self._keys(queue, name)
+        commands = self._link.batch()
+        commands.hset(schedule, mapping=dict(zip(fields[::2], fields[1::2], strict=True)))
+        if passed:
+            commands.zadd(ticks, {member: member.partition(" ")[0] for member in passed})
+        await self._link.send(commands)
+
+    async def planning(self) -> Planning:
+        """Return every schedule and the store's clock."""
+        homes = await self._homes()
+        commands = self._link.batch()
+        for name, queue in homes.items():
+            commands.hgetall(self._keys(queue, name)[0])
+        commands.time()
+        *found, time = await self._link.send(commands)
+        planned = [
+            _planned(name, queue, fields) for (name, queue), fields in zip(homes.items(), found, strict=True) if fields
+        ]
+        return Planning(microseconds(time) / 1e6, tuple(planned))
+
+    async def until_tick(self) -> float | None:
+        """Return the seconds until the next tick of a schedule that is not paused."""
+        queues = set((await self._homes()).values())
+        if not queues:
+            return None
+        commands = self._link.batch()
+        for queue in queues:
+            commands.zrange(self._link.keys.of(queue, "ticks"), 0, 0, withscores=True)
+        commands.time()
+        *found, time = await self._link.send(commands)
+        ticks = [tick for entries in found for _, tick in entries]
+        return (min(ticks) - microseconds(time)) / 1e6 if ticks else None
+
+    async def fire(self, tick: Tick) -> Inserted | None:
+        """Let a tick pass and insert its job, unless somebody else was sooner.
+
+        Raises:
+            QueueFull: there was no room for the job; the tick has passed without it.
+        """
+        queue = (await self._homes()).get(tick.schedule)
+        if queue is None:
+            return None
+        keys, args = self._keys(queue, tick.schedule), [tick.schedule, _us(tick.due), _us(tick.following)]
+        if tick.job is None:
+            await self._link.run("schedule_fire", keys, [*args, ""])
+            return None
+        return await self._fire(tick.job._replace(queue=queue), keys, args)
+
+    async def _fire(self, job: NewJob, keys: Sequence[str], args: Sequence[Any]) -> Inserted | None:
+        await self._inserting.name_queues({job.queue})
+        for _ in range(ASKED):
+            question = self._inserting.ask({job.queue: [job]})
+            _, insert_keys, insert_args = self._inserting.call(job.queue, [job], question)
+            call = Call("schedule_fire", [*keys, *insert_keys], [*args, job.id, *insert_args])
+            *rooms, answers = await self._link.run_many([*question.calls, call], together=bool(question.calls))
+            if answers is None:
+                return None
+            check_room(self._rules, question, rooms)
+            if answers[0] == 0:
+                await self._inserting.name(job.queue)
+            if answers[0] != "ask":
+                return inserted(job, answers[1])
+        raise StoreUnavailable("redis", "it forgets its scripts all the time")
+
+    async def pause(self, name: str) -> bool:
+        """Let no tick of a schedule bring a job."""
+        return await self._switch(name, "")
+
+    async def resume(self, name: str, next_tick: float) -> bool:
+        """Let a paused schedule tick again, next at this time."""
+        return await self._switch(name, _us(next_tick))
+
+    async def _switch(self, name: str, next_tick: str) -> bool:
+        queue = (await self._homes()).get(name)
+        if queue is None:
+            return False
+        return bool(await self._link.run("schedule_switch", self._keys(queue, name)[:2], [name, next_tick]))
+
+    async def remove(self, name: str) -> bool:
+        """Forget a schedule and its ticks."""
+        queue = (await self._homes()).get(name)
+        if queue is None:
+            return False
+        fields, _ = await self._link.run("schedule_take", self._keys(queue, name), [name])
+        commands = self._link.batch()
+        commands.hdel(self._link.keys.schedules, name)
+        await self._link.send(commands)
+        return bool(fields)
+
+    async def ticks(self, name: str, limit: int) -> list[PassedTick]:
+        """Return the ticks that have passed, the newest first."""
+        queue = (await self._homes()).get(name)
+        if queue is None or limit <= 0:
+            return []
+        commands = self._link.batch()
+        commands.zrange(self._keys(queue, name)[2], 0, limit - 1, desc=True)
+        (members,) = await self._link.send(commands)
+        parts = [member.partition(" ") for member in members]
+        return [PassedTick(int(tick) / 1e6, job_id or None) for tick, _, job_id in parts]
+
+    async def _homes(self) -> dict[str, str]:
+        """Return the queue of each schedule, by name."""
+        commands = self._link.batch()
+        commands.hgetall(self._link.keys.schedules)
+        (homes,) = await self._link.send(commands)
+        return dict(sorted(homes.items()))
+
+    def _keys(self, queue: str, name: str) -> list[str]:
+        return schedule_keys(self._link, queue, name)
+
+
+def schedule_keys(link: Link, queue: str, name: str) -> list[str]:
+    """Return the keys of a schedule: its hash, the queue's next ticks, its ticks that have passed."""
+    return link.of(queue, (f"schedule:{name}", "ticks", f"passed:{name}"))
+
+
+def _planned(name: str, queue: str, fields: Mapping[str, str]) -> Planned:
+    cron, tz, type_, payload = (fields[field] for field in ("cron", "tz", "type", "payload"))
+    numbers = int(fields["priority"]), int(fields["max_retries"])
+    schedule = Schedule(name, cron, tz, type_, payload, queue, *numbers, fields["ordering_key"] or None)
+    last = fields.get("last")
+    return Planned(
+        schedule,
+        int(fields["next"]) / 1e6,
+        "paused" in fields,
+        None if last is None else int(last) / 1e6,
+        fields.get("last_job") or None,
+    )
+
+
+def _us(seconds: float) -> str:
+    return str(round(seconds * 1e6))

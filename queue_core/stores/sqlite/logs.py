@@ -1,0 +1,91 @@
+"""The logs of jobs on SQLite, and what workers announce of types."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from queue_core.errors import JobNotFound
+from queue_core.inspection import LogPage, TypeInfo
+from queue_core.job import LogEntry, LogLine
+from queue_core.joblogs import LINES, NOWHERE, Place, placed
+from queue_core.stores.sqlite.file import SqliteFile
+from queue_core.stores.sqlite.link import Transaction
+from queue_core.stores.sqlite.records import id_or_none, moment
+from queue_core.stores.sqlite.sql import texts
+
+
+class _Held(NamedTuple):
+    """A running job."""
+
+    number: int
+    token: int
+    last: Place
+
+
+def append(transaction: Transaction, lines: Sequence[LogLine]) -> list[bool]:
+    """Append lines to the logs of jobs; say of each whether its token still holds."""
+    held: dict[str, _Held] = {}
+    for job_id, number, token, *last in transaction.rows("log/held", (texts({line.id for line in lines}),)):
+        held[job_id] = _Held(number, token, NOWHERE if last[0] is None else Place(*last))
+    answers: list[bool] = []
+    mine: dict[str, list[LogLine]] = {}
+    for line in lines:
+        job = held.get(line.id)
+        answers.append(job is not None and job.token == line.token)
+        if answers[-1]:
+            mine.setdefault(line.id, []).append(line)
+    for job_id, written in mine.items():
+        _append(transaction, held[job_id], written)
+    return answers
+
+
+def _append(transaction: Transaction, job: _Held, lines: list[LogLine]) -> None:
+    # Of more lines than a job keeps, the first ones would go at once.
+    rows = [
+        (job.number, place.number, place.token, place.line, transaction.now - line.age, line.text)
+        for place, line in placed(job.last, lines)
+    ][-LINES:]
+    if rows:
+        transaction.run_many("log/append", rows)
+        transaction.run("log/forget", (job.number, rows[-1][1] - LINES))
+
+
+def announce(transaction: Transaction, types: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write the JSON Schema of the payloads that each of these types takes, where it has changed."""
+    known = {name: json.loads(schema) for name, schema, _ in transaction.rows("inspect/types")}
+    changed = {name: json.dumps(schema) for name, schema in types.items() if known.get(name) != schema}
+    transaction.run_many("announce/write", [(name, schema, transaction.now) for name, schema in changed.items()])
+
+
+class Logs:
+    """See queue_core.inspection.Inspector for what each method does."""
+
+    _file: SqliteFile
+
+    async def logs(self, job_id: str, limit: int = LINES, after: int | None = None) -> LogPage:
+        """Return lines of a job's log, oldest first.
+
+        Raises:
+            JobNotFound: no job has this id.
+        """
+
+        def read(transaction: Transaction) -> LogPage:
+            jobs = transaction.rows("inspect/logs_dropped", (id_or_none(job_id),))
+            if not jobs:
+                raise JobNotFound(job_id)
+            ((job, dropped),) = jobs
+            if after is None:
+                rows = transaction.rows("inspect/logs_last", (job, max(limit, 0)))
+            else:
+                rows = transaction.rows("inspect/logs_after", (job, after, max(limit, 0)))
+            entries = (LogEntry(number, token, moment(at), text) for number, token, at, text in rows)
+            return LogPage(tuple(entries), dropped)
+
+        return await self._file.look(read)
+
+    async def types(self) -> dict[str, TypeInfo]:
+        """Return what workers have announced of types."""
+        rows = await self._file.look(lambda transaction: transaction.rows("inspect/types"))
+        return {name: TypeInfo(name, json.loads(schema), moment(at)) for name, schema, at in rows}

@@ -1,0 +1,2 @@
+-- The last arrival in a queue with aging.
+SELECT arrival_us FROM queues WHERE number = ?

@@ -1,0 +1,2 @@
+-- How many jobs of a queue run.
+SELECT running FROM queues WHERE number = ?

@@ -1,0 +1,2 @@
+-- Forget a schedule.
+DELETE FROM schedules WHERE name = ?

@@ -1,0 +1,2 @@
+-- Forget the ticks of a schedule.
+DELETE FROM schedule_ticks WHERE schedule = ?

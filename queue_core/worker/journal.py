@@ -1,0 +1,158 @@
+"""Carries the lines of jobs' logs to the store: gathered by attempt, written together, before the attempt's end is."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+from typing import NamedTuple
+
+from queue_core.errors import StoreUnavailable
+from queue_core.job import LogLine
+from queue_core.joblogs import LINES
+from queue_core.store import JobStore
+from queue_core.worker.attempt import Attempt
+
+PART = 1000
+"""Lines written at a time."""
+REST = 0.25
+"""Seconds between two batches while jobs go on writing, so that a loop of lines cannot keep the store busy. The first
+line of a quiet worker does not wait, nor does the end of an attempt."""
+PATIENCE = 2.0
+"""Seconds until lines are tried again while the store is away."""
+MOST_BYTES = 16 << 20
+"""Characters of all waiting lines; beyond, whoever writes loses its own oldest ones."""
+
+logger = logging.getLogger("queue_core.worker")
+
+
+class _Written(NamedTuple):
+    """A line that waits."""
+
+    attempt: Attempt
+    line: int
+    text: str
+    # seconds of the monotonic clock
+    at: float
+
+
+class Journal:
+    """The waiting lines of a worker's attempts, and the loop that writes them."""
+
+    def __init__(self, store: JobStore, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._store = store
+        self._monotonic = monotonic
+        # Handlers write from any thread.
+        self._lock = threading.Lock()
+        self._waiting: dict[Attempt, deque[_Written]] = {}
+        self._size = 0
+        self._sending: frozenset[Attempt] = frozenset()
+        self._turn = asyncio.Lock()
+        self._wake = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether there are lines that are not written yet."""
+        return bool(self._waiting or self._sending)
+
+    def note(self, attempt: Attempt, text: str, line: int = 0) -> bool:
+        """Note a line, numbered already or not, from any thread; True when lines come faster than they are written."""
+        with self._lock:
+            lines = self._waiting.get(attempt)
+            first = lines is None
+            if lines is None:
+                lines = self._waiting[attempt] = deque()
+            attempt.logged = line or attempt.logged + 1
+            lines.append(_Written(attempt, attempt.logged, text, self._monotonic()))
+            self._size += len(text)
+            full = len(lines) > LINES or (self._size > MOST_BYTES and len(lines) > 1)
+            if full:
+                self._size -= len(lines.popleft().text)
+        if first:
+            self._wake_up()
+        return full
+
+    def _wake_up(self) -> None:
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop has ended, and a thread that was given up goes on writing
+                self._loop.call_soon_threadsafe(self._wake.set)
+
+    async def run(self) -> None:
+        """Write for ever."""
+        self._loop = asyncio.get_running_loop()
+        self._wake.set()
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            try:
+                await self.write()
+            except StoreUnavailable as error:
+                logger.warning("lines of job logs wait for the store: %s", error)
+                await asyncio.sleep(PATIENCE)
+                self._wake.set()
+            await asyncio.sleep(REST)
+
+    async def write_first(self, attempts: Iterable[Attempt]) -> None:
+        """Write the lines of attempts that are about to end.
+
+        Raises:
+            StoreUnavailable: see `write`.
+        """
+        mine = [attempt for attempt in attempts if attempt in self._waiting or attempt in self._sending]
+        if mine:
+            await self.write(mine)
+
+    async def write(self, attempts: Collection[Attempt] | None = None) -> None:
+        """Write the waiting lines, of these attempts or of all.
+
+        Raises:
+            StoreUnavailable: the store did not answer in time; the lines go on waiting.
+        """
+        async with self._turn:
+            lines = self._take(attempts)
+            self._sending = frozenset(line.attempt for line in lines)
+            try:
+                while lines:
+                    await self._write(lines[:PART])
+                    del lines[:PART]
+            finally:
+                self._put_back(lines)
+                self._sending = frozenset()
+
+    async def _write(self, part: list[_Written]) -> None:
+        now = self._monotonic()
+        try:
+            answers = await self._store.log([_line(written, now) for written in part])
+        except StoreUnavailable:
+            raise
+        except Exception:
+            # Something in them cannot be stored; no job may wait for that.
+            logger.exception("%d lines of job logs cannot be stored", len(part))
+            return
+        for written, accepted in zip(part, answers, strict=True):
+            written.attempt.unheard |= not accepted
+
+    def _take(self, attempts: Collection[Attempt] | None) -> list[_Written]:
+        with self._lock:
+            chosen = list(self._waiting) if attempts is None else attempts
+            lines = [written for attempt in chosen for written in self._waiting.pop(attempt, ())]
+            self._size -= sum(len(written.text) for written in lines)
+        return lines
+
+    def _put_back(self, lines: list[_Written]) -> None:
+        with self._lock:
+            for written in reversed(lines):
+                waiting = self._waiting.setdefault(written.attempt, deque())
+                if len(waiting) < LINES:
+                    waiting.appendleft(written)
+                    self._size += len(written.text)
+
+
+def _line(written: _Written, now: float) -> LogLine:
+    claim = written.attempt.claim
+    return LogLine(claim.id, claim.token, claim.queue, written.line, written.text, max(0.0, now - written.at))

@@ -1,0 +1,120 @@
+"""Concurrency and rate: a queue gives out no more jobs than its rules allow, over all workers."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.conformance.conftest import Ruled
+from tests.conformance.making import LEASE, outcome
+from tests.conformance.world import World
+
+
+async def test_no_more_run_than_its_concurrency(ruled: Ruled) -> None:
+    world = await ruled(concurrency=3)
+    jobs = await world.insert_many(5)
+    assert await world.claim_ids(2) == jobs[:2]
+    assert await world.claim_ids(worker="worker-2") == jobs[2:3]
+    assert await world.claim_ids(worker="worker-3") == []
+
+
+@pytest.mark.parametrize("kind", ["completed", "retrying", "dead", "cancelled", "released"])
+async def test_an_end_makes_room(ruled: Ruled, kind: str) -> None:
+    world = await ruled(concurrency=1)
+    await world.insert_many(2)
+    (claim,) = await world.claim()
+    assert await world.claim() == []
+    await world.settle(claim, kind)
+    assert len(await world.claim()) == 1
+
+
+async def test_a_lost_worker_makes_room(ruled: Ruled) -> None:
+    world = await ruled(concurrency=1)
+    await world.insert()
+    await world.claim()
+    await world.advance(LEASE + 5)
+    await world.store.reclaim(10)
+    assert len(await world.claim()) == 1
+
+
+async def test_nominated_ones_are_limited_too(ruled: Ruled) -> None:
+    world = await ruled(concurrency=1)
+    jobs = await world.insert_many(3)
+    assert await world.claim_ids(ids=jobs) == jobs[:1]
+    assert await world.claim_ids(ids=jobs) == []
+
+
+async def test_nothing_is_claimed_ahead(ruled: Ruled) -> None:
+    world = await ruled(concurrency=5)
+    jobs = await world.insert_many(5)
+    assert await world.claim_ids(5, begin=2) == jobs[:2]
+
+
+async def test_other_queues_are_not_limited(ruled: Ruled) -> None:
+    world = await ruled(concurrency=1, rate="1/s")
+    jobs = await world.insert_many(3, queue="other")
+    assert await world.claim_ids(queue="other") == jobs
+
+
+async def test_workers_at_once_never_exceed_it(ruled: Ruled) -> None:
+    worlds: list[World] = [await ruled(concurrency=3) for _ in range(4)]
+    await worlds[0].insert_many(60)
+    running = most = done = 0
+
+    async def work(world: World, number: int) -> None:
+        nonlocal running, most, done
+        while done < 60:
+            claims = await world.claim(2, worker=f"worker-{number}")
+            running += len(claims)
+            most = max(most, running)
+            await asyncio.sleep(0)
+            running -= len(claims)
+            await world.store.settle([outcome(claim, "completed") for claim in claims])
+            done += len(claims)
+
+    async with asyncio.timeout(60):
+        await asyncio.gather(*(work(world, number) for number, world in enumerate(worlds)))
+    assert 1 < most <= 3
+
+
+async def test_a_rate_lets_a_second_s_worth_start_and_then_as_time_goes_on(ruled: Ruled) -> None:
+    world = await ruled(rate="2/h")
+    await world.insert_many(10)
+    # The burst is never less than one.
+    assert len(await world.claim()) == 1
+    assert await world.claim() == []
+    await world.advance(1700)
+    assert await world.claim() == []
+    await world.advance(200)
+    assert len(await world.claim()) == 1
+    # What was not used is not saved up beyond the burst.
+    await world.advance(36_000)
+    assert len(await world.claim()) == 1
+
+
+async def test_the_burst_of_a_rate_is_a_second_s_worth(ruled: Ruled) -> None:
+    world = await ruled(rate="4/s")
+    await world.insert_many(100)
+    assert len(await world.claim(2)) == 2
+    assert 2 <= len(await world.claim()) <= 60  # however slow this machine is
+    await world.advance(3600)
+    assert len(await world.claim(50)) == 4
+
+
+async def test_rate_and_concurrency_hold_both(ruled: Ruled) -> None:
+    world = await ruled(rate="3/s", concurrency=2)
+    await world.insert_many(10)
+    claims = await world.claim()
+    assert len(claims) == 2
+    await world.settle(claims[0], "completed")
+    assert len(await world.claim()) == 1
+
+
+async def test_a_paused_queue_gives_nothing(ruled: Ruled) -> None:
+    world = await ruled(rate="3/s", concurrency=2)
+    await world.insert_many(10)
+    await world.inspector.pause("work")
+    assert await world.claim() == []
+    await world.inspector.resume("work")
+    assert len(await world.claim()) == 2

@@ -1,0 +1,160 @@
+"""Backpressure: a queue at its limit refuses new jobs, exactly, whole lists at a time, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from queue_core.errors import QueueFull
+from tests.conformance.conftest import Ruled
+from tests.conformance.making import LEASE, QUEUE, new_job
+from tests.conformance.world import World
+
+
+async def test_it_is_full_at_its_limit(ruled: Ruled) -> None:
+    world = await ruled(limit=3)
+    await world.insert_many(3)
+    with pytest.raises(QueueFull) as caught:
+        await world.insert()
+    error = caught.value
+    assert (error.queue, error.limit, error.retry_after, error.band) == (QUEUE, 3, 60.0, "")
+    assert len(await world.claim_ids()) == 3
+
+
+async def test_it_says_when_to_try_again(ruled: Ruled) -> None:
+    world = await ruled(limit=0, retry_after="5s")
+    with pytest.raises(QueueFull, match="full") as caught:
+        await world.insert()
+    assert caught.value.retry_after == 5.0
+
+
+async def test_a_list_goes_in_whole_or_not_at_all(ruled: Ruled) -> None:
+    world = await ruled(limit=5)
+    await world.insert_many(3)
+    with pytest.raises(QueueFull):
+        await world.insert_many(3)
+    await world.insert_many(2)
+    assert len(await world.claim_ids()) == 5
+
+
+@pytest.mark.parametrize("state", ["scheduled", "queued", "retrying"])
+async def test_waiting_jobs_count(ruled: Ruled, state: str) -> None:
+    world = await ruled(limit=2)
+    await world.insert(delay=3600)
+    await world.job_in(state)
+    with pytest.raises(QueueFull):
+        await world.insert()
+
+
+@pytest.mark.parametrize("state", ["running", "completed", "cancelled", "dead", "trashed"])
+async def test_others_do_not(ruled: Ruled, state: str) -> None:
+    world = await ruled(limit=1)
+    await world.job_in(state)
+    await world.insert()
+
+
+async def test_jobs_that_wait_for_their_ordering_key_count(ruled: Ruled) -> None:
+    world = await ruled(limit=2)
+    await world.insert_many(2, ordering_key="k")
+    with pytest.raises(QueueFull):
+        await world.insert()
+
+
+async def test_there_is_room_again_as_soon_as_jobs_are_claimed(ruled: Ruled) -> None:
+    world = await ruled(limit=2)
+    await world.insert_many(2)
+    await world.claim(1)
+    await world.insert()
+    with pytest.raises(QueueFull):
+        await world.insert()
+
+
+async def test_there_is_room_again_when_jobs_are_cancelled(ruled: Ruled) -> None:
+    world = await ruled(limit=2)
+    first, _ = await world.insert_many(2)
+    await world.inspector.cancel([first])
+    await world.insert()
+    with pytest.raises(QueueFull):
+        await world.insert()
+
+
+async def test_what_goes_back_may_exceed_it_and_counts(ruled: Ruled) -> None:
+    world = await ruled(limit=4)
+    claims = [await world.running() for _ in range(4)]
+    await world.insert_many(2)
+    await world.settle(claims[0], "released")
+    await world.settle(claims[1], "retrying")
+    with pytest.raises(QueueFull):
+        await world.insert()
+    await world.settle(claims[2], "released")
+    await world.advance(LEASE + 5)
+    assert len(await world.store.reclaim(10)) == 1
+    with pytest.raises(QueueFull):
+        await world.insert()
+    assert len(await world.claim_ids(ids=None)) == 5
+
+
+async def test_an_operator_s_retry_may_exceed_it_and_counts(ruled: Ruled) -> None:
+    world = await ruled(limit=1)
+    dead = await world.ended("dead")
+    await world.insert()
+    assert (await world.inspector.retry([dead.id])).ids == (dead.id,)
+    await world.claim(1)
+    with pytest.raises(QueueFull):
+        await world.insert()
+
+
+async def test_bands_have_limits_of_their_own(ruled: Ruled) -> None:
+    world = await ruled(limit=4, band_limits={"high": 1, "normal": 2})
+    await world.insert(priority=10)
+    with pytest.raises(QueueFull) as caught:
+        await world.insert(priority=20)
+    assert (caught.value.limit, caught.value.band) == (1, "high")
+    await world.insert_many(2, priority=9)
+    with pytest.raises(QueueFull) as caught:
+        await world.insert(priority=5)
+    assert (caught.value.limit, caught.value.band) == (2, "normal")
+    await world.insert(priority=4)
+    with pytest.raises(QueueFull) as caught:
+        await world.insert(priority=0)
+    assert (caught.value.limit, caught.value.band) == (4, "")
+
+
+async def test_a_list_is_counted_by_band(ruled: Ruled) -> None:
+    world = await ruled(band_limits={"low": 1})
+    with pytest.raises(QueueFull):
+        await world.store.insert([new_job(priority=10), new_job(priority=0), new_job(priority=1)])
+    assert await world.claim_ids() == []
+    await world.store.insert([new_job(priority=10), new_job(priority=0)])
+
+
+async def test_what_is_there_already_does_not_count(ruled: Ruled) -> None:
+    world = await ruled(limit=2)
+    known = new_job()
+    await world.store.insert([known, new_job(unique_key="k")])
+    again = await world.store.insert([known, new_job(unique_key="k")])
+    assert [one.created for one in again] == [False, False]
+
+
+async def test_other_queues_have_none(ruled: Ruled) -> None:
+    world = await ruled(limit=0)
+    await world.insert_many(5, queue="other")
+
+
+async def test_producers_at_once_never_exceed_it(ruled: Ruled) -> None:
+    worlds: list[World] = [await ruled(limit=50, band_limits={"high": 20}) for _ in range(4)]
+
+    async def produce(world: World, priority: int) -> int:
+        written = 0
+        for size in (3, 1, 2, 5, 1) * 4:
+            try:
+                written += len(await world.insert_many(size, priority=priority))
+            except QueueFull:
+                await asyncio.sleep(0)
+        return written
+
+    written = await asyncio.gather(*(produce(world, priority) for world in worlds for priority in (5, 10)))
+    claims = await worlds[0].claim(1000)
+    assert len(claims) == sum(written) == 50
+    assert sum(claim.priority == 10 for claim in claims) <= 20

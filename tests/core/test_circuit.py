@@ -1,0 +1,85 @@
+"""A server that is not needed: left alone when it fails, tried again with growing pauses, its loss said once."""
+
+from __future__ import annotations
+
+import pytest
+
+from queue_core.delivery.circuit import FIRST, MOST, SETTLED, Circuit
+from queue_core.testing import FakeClock
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def circuit(clock: FakeClock) -> Circuit:
+    return Circuit("redis", clock)
+
+
+def said(caplog: pytest.LogCaptureFixture) -> tuple[int, int]:
+    """Return how often the server was said to be lost, and to be back."""
+    return caplog.text.count("redis lost"), caplog.text.count("redis is back")
+
+
+def test_a_loss_is_short_and_said_once(circuit: Circuit, clock: FakeClock, caplog: pytest.LogCaptureFixture) -> None:
+    assert circuit.allows()
+    circuit.failed("refused")
+    since = circuit.lost_since
+    assert (since, circuit.reason) == (clock.now(), "refused")
+    assert not circuit.allows()
+    clock.advance(FIRST)
+    assert circuit.allows()
+    assert not circuit.allows(), "one tries, the others wait"
+    circuit.worked()
+    assert circuit.allows()
+    assert (circuit.lost_since, circuit.reason) == (None, "")
+    assert said(caplog) == (1, 1)
+
+
+def test_pauses_grow_to_their_bound(circuit: Circuit, clock: FakeClock) -> None:
+    pauses = []
+    for _ in range(10):
+        circuit.failed("refused")
+        began = clock.monotonic()
+        while not circuit.allows():
+            clock.advance(FIRST / 2)
+        pauses.append(clock.monotonic() - began)
+    assert pauses[:3] == [FIRST, 2 * FIRST, 4 * FIRST]
+    assert max(pauses) == pauses[-1] == MOST
+
+
+def test_an_answer_that_was_on_its_way_closes_nothing(circuit: Circuit) -> None:
+    """A reader of a full server waits for candidates while a writer is refused."""
+    circuit.failed("OOM")
+    circuit.worked()
+    assert not circuit.allows()
+    assert circuit.lost_since is not None
+
+
+def test_a_flapping_server_is_lost_all_the_time(
+    circuit: Circuit, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is used whenever it works, but log and health go to and fro only once: from its second loss on it is known."""
+    used = 0
+    began = clock.now()
+    since = set()
+    while clock.now() - began < 600:
+        if circuit.allows():
+            used += 1
+            circuit.worked()
+            clock.advance(0.1)
+            circuit.failed("again")
+        since.add(circuit.lost_since)
+        clock.advance(0.1)
+    assert 600 / MOST - 10 < used < 600 / MOST + 10
+    assert len(since) == 2
+    assert said(caplog) == (2, 1)
+    while not circuit.allows():
+        clock.advance(0.1)
+    circuit.worked()
+    clock.advance(SETTLED)
+    circuit.worked()
+    assert said(caplog) == (2, 2)
+    assert circuit.lost_since is None

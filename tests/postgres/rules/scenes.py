@@ -1,0 +1,174 @@
+"""One ordering key with jobs in every state, plans that change them, and two of these in each other's way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from queue_core.identifiers import new_id
+from queue_core.job import Outcome
+from queue_core.rules import QueueRules, Rules
+from queue_core.stores.postgres.changing import cancel, delete, retry
+from queue_core.stores.postgres.inserting import insert_ruled
+from queue_core.stores.postgres.keyed import promote_gated, reclaim_gated, settle_ruled
+from queue_core.stores.postgres.plan import Plan
+from queue_core.stores.postgres.sql import load
+from tests.conformance.making import QUEUE, TYPE, failure
+from tests.postgres.traps.hands import Hand, new_job
+
+MOST = 3
+RULES: Rules = {QUEUE: QueueRules(key_concurrency=MOST)}
+NUMBERS = {QUEUE: 1}
+TOKEN = 100
+
+Text = Callable[[str], bytes]
+"""Gives the text of a query by its name."""
+
+JOBS = """
+insert into jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, max_retries, crashes, ordering_key,
+                  holds)
+select id, 1, case when holds and status = 'queued' then 122::bigint << 45 | seq end, seq, 5, status::job_status,
+       now() - interval '1 minute', 'task', '{}', 3, crashes, %(key)s, holds
+  from (select id, nextval('job_seq') as seq, status, crashes, holds
+          from (values (%(lost)s::uuid, 'queued', 2, true), (%(running)s::uuid, 'queued', 0, true),
+                       (%(first)s::uuid, 'queued', 0, false), (%(second)s::uuid, 'queued', 0, false),
+                       (%(due)s::uuid, 'scheduled', 0, false)) as v (id, status, crashes, holds)) n
+"""
+LEASES = """
+insert into leases (id, token, queue_id, worker, started_at, expires_at)
+values (%(lost)s, 100, 1, 'w', now() - interval '2 minutes', now() - interval '1 minute'),
+       (%(running)s, 100, 1, 'w', now(), now() + interval '1 hour')
+"""
+DEAD = """
+insert into jobs_dead (id, queue_id, seq, priority, run_at, type, payload, retry_count, crashes, max_retries,
+                       last_token, signature, kind, created_at, ordering_key, holds)
+select id, 1, nextval('job_seq'), 5, now(), 'task', '{}', 3, 0, 3, 99, 'x', 'error', now(), %(key)s, holds
+  from (values (%(dead)s::uuid, true), (%(free)s::uuid, false)) as v (id, holds)
+"""
+STATE = """
+select (select count(*) from jobs where ordering_key = %(key)s and holds)
+       + (select count(*) from jobs_dead where ordering_key = %(key)s and holds),
+       (select count(*) from jobs where ordering_key = %(key)s and not holds and status = 'queued'),
+       (select count(*) from order_gates where key = %(key)s)
+"""
+
+
+class Scene(NamedTuple):
+    """Three jobs hold the key, one with a lost worker, one dead; two wait, one is due, one dead holds nothing."""
+
+    key: str
+    lost: str
+    running: str
+    first: str
+    second: str
+    due: str
+    dead: str
+    free: str
+
+    def outcome(self, kind: Any, **given: Any) -> Outcome:
+        return Outcome(self.running, TOKEN, QUEUE, TYPE, kind, ordering_key=self.key, **given)
+
+
+class State(NamedTuple):
+    """Who has the key and who waits for it."""
+
+    holding: int
+    waiting: int
+    gates: int
+
+    @property
+    def well(self) -> bool:
+        """Whether no more have it than may, and nobody waits although there is room."""
+        return self.holding <= MOST and (self.holding == MOST or not self.waiting)
+
+
+def scene(hand: Hand, waiting: bool = True) -> Scene:
+    """Set one up, under a key of its own; without those that wait, whoever comes to wait is the only one."""
+    found = Scene(*[new_id() for _ in range(8)])
+    params = found._asdict()
+    for statement in (JOBS, LEASES, DEAD, "insert into order_gates values (1, %(key)s)"):
+        hand.do(statement, params)
+    if not waiting:
+        hand.do("delete from jobs where id in (%(first)s, %(second)s)", params)
+    return found
+
+
+def state(hand: Hand, key: str) -> State:
+    return State(*hand.do(STATE, {"key": key})[0])
+
+
+Action = Callable[[Scene], Plan[Any]]
+
+ACTIONS: dict[str, Action] = {
+    "complete": lambda on: settle_ruled([on.outcome("completed")], RULES),
+    "bury": lambda on: settle_ruled([on.outcome("dead", failure=failure())], RULES),
+    "reschedule": lambda on: settle_ruled([on.outcome("released", anew=True)], RULES),
+    "reclaim": lambda on: reclaim_gated([(on.lost, QUEUE, on.key)], RULES),
+    "insert": lambda on: insert_ruled([new_job(ordering_key=on.key) for _ in range(2)], NUMBERS, RULES),
+    "promote": lambda on: promote_gated([(on.due, QUEUE, None, on.key)], RULES),
+    "cancel": lambda on: cancel([on.first, on.due, on.running, on.lost], RULES),
+    "retry": lambda on: retry([on.dead, on.free], 0.0, RULES),
+    "delete": lambda on: delete([on.dead], RULES),
+}
+
+
+class Player:
+    """Carries out a plan by hand, query by query."""
+
+    def __init__(self, hand: Hand, plan: Plan[Any], text: Text = load) -> None:
+        self.hand = hand
+        self.steps = 0
+        self._plan = plan
+        self._text = text
+        self._query: tuple[str, Any] | None = next(plan)
+        hand.do("begin")
+
+    def step(self) -> bool:
+        """Run the next query; False when it was the last."""
+        assert self._query is not None
+        name, params = self._query
+        rows = self.hand.do(self._text(name), params)
+        self.steps += 1
+        try:
+            self._query = self._plan.send(rows)
+        except StopIteration:
+            self._query = None
+        return self._query is not None
+
+    def play(self) -> None:
+        """Run what is left."""
+        while self._query is not None:
+            self.step()
+
+    def commit(self) -> None:
+        self.hand.do("commit")
+
+    def finish(self) -> None:
+        self.play()
+        self.commit()
+
+
+def meet(one: Player, other: Callable[[], Player], after: int, watcher: Hand, held_back: bool) -> bool:
+    """Let one plan come so far, then the other until it waits or ends, then both end; False when one was over before.
+
+    The other's commit comes at its own end, or is held back until after the first one's, unless that waits for it.
+    """
+    while one.steps < after:
+        if not one.step():
+            one.finish()
+            return False
+    late = other()
+    playing = late.hand.work(late.play)
+    waits = late.hand.waits_or_ends(playing, watcher)
+    if not waits and not held_back:
+        late.commit()
+    finishing = one.hand.work(one.finish)
+    if waits:
+        finishing.result()
+        playing.result()
+    elif held_back:
+        one.hand.waits_or_ends(finishing, watcher)
+    if waits or held_back:
+        late.commit()
+    finishing.result()
+    return True

@@ -1,0 +1,67 @@
+"""Whatever two transactions do to one ordering key at once, no more have it than may, and nobody is left waiting."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import cycle
+
+import pytest
+
+from queue_core.stores.postgres.changing import cancel
+from queue_core.stores.postgres.sql import load
+from tests.postgres.rules.conftest import NewHand
+from tests.postgres.rules.scenes import ACTIONS, RULES, Player, Text, meet, scene, state
+
+
+def unlocked(name: str) -> bytes:
+    """Return the queries, but that no gate is locked."""
+    text = load(name)
+    if name == "gates/lock":
+        start, end = text.index(b", locked AS ("), text.index(b"SELECT queue, id, key FROM named")
+        text = text[:start] + b"\n" + text[end:]
+    return text
+
+
+def outcomes(new_hand: NewHand, one: str, other: str, alone: bool, text: Text = load) -> list[str]:
+    """Let two actions meet at every step of the first, on a key of its own each time; return what went wrong.
+
+    `alone`: nobody waits yet, and the second one's commit comes last.
+    """
+    watcher, left, right = new_hand(), new_hand(), new_hand()
+    wrong = []
+    for after in range(20):
+        on = scene(watcher, waiting=not alone)
+        plans = ACTIONS[one](on), ACTIONS[other](on)
+        if not meet(Player(left, plans[0], text), partial(Player, right, plans[1], text), after, watcher, alone):
+            return wrong
+        found = state(watcher, on.key)
+        if not found.well:
+            wrong.append(f"{other} after {after} steps of {one}: {found}")
+    raise AssertionError("a plan does not end")
+
+
+@pytest.mark.parametrize("alone", [False, True], ids=["some wait", "nobody waits"])
+@pytest.mark.parametrize("one", ACTIONS)
+def test_no_key_is_left_with_room_and_somebody_waiting(new_hand: NewHand, one: str, alone: bool) -> None:
+    hands = [new_hand() for _ in range(3)]
+    for other in ACTIONS:
+        assert outcomes(cycle(hands).__next__, one, other, alone) == []
+
+
+def test_it_can_fail(new_hand: NewHand) -> None:
+    """Without the lock neither sees what the other does, and who comes to wait is left waiting."""
+    hands = [new_hand() for _ in range(3)]
+    for one, other in [("complete", "insert"), ("insert", "reclaim"), ("promote", "complete"), ("retry", "bury")]:
+        assert outcomes(cycle(hands).__next__, one, other, True, unlocked) != []
+
+
+def test_a_key_that_nobody_uses_leaves_nothing_behind(new_hand: NewHand) -> None:
+    hand = new_hand()
+    on = scene(hand)
+    Player(hand, ACTIONS["cancel"](on)).finish()
+    for job_id in (on.running, on.lost, on.second):
+        hand.do("delete from leases where id = %(id)s", {"id": job_id})
+    Player(hand, ACTIONS["delete"](on)).finish()
+    assert state(hand, on.key).gates == 1
+    Player(hand, cancel([on.running, on.lost, on.second], RULES)).finish()
+    assert tuple(state(hand, on.key)) == (0, 0, 0)

@@ -1,0 +1,107 @@
+"""No statement of the rules reads a table as a whole, though it was planned when there was nothing in it."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any
+
+import psycopg
+
+from queue_core.identifiers import new_id
+from queue_core.settings import PostgresSettings
+from queue_core.stores.postgres.lane import hot_options
+from queue_core.stores.postgres.settling import parameters
+from queue_core.stores.postgres.sql import load, plain_array
+from tests.conformance.making import QUEUE, failure
+from tests.postgres.rules.conftest import NewHand
+from tests.postgres.rules.scenes import Scene, scene
+from tests.postgres.traps.hands import Hand
+from tests.postgres.traps.test_traps_plans import FEW, looked_at
+
+BURST = """
+insert into jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, max_retries, ordering_key, holds)
+select gen_random_uuid(), 1, case when n % 2 = 0 then 122::bigint << 45 | n end, n, 5, 'queued', now(), 'task', '{}', 3,
+       case when n % 2 = 0 then 'key-' || n else 'busy' end, n % 2 = 0
+  from (select nextval('job_seq') as n from generate_series(1, 20000)) numbers;
+insert into jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, max_retries)
+select gen_random_uuid(), 1, 122::bigint << 45 | n, n, 5, 'queued', now(), 'task', '{}', 3
+  from (select nextval('job_seq') as n from generate_series(1, 20000)) numbers;
+insert into jobs (id, queue_id, seq, priority, status, run_at, type, payload, max_retries, ordering_key)
+select gen_random_uuid(), 1, n, 5, 'scheduled', now() + interval '1 day', 'task', '{}', 3, 'busy'
+  from (select nextval('job_seq') as n from generate_series(1, 20000)) numbers;
+insert into jobs_dead (id, queue_id, seq, priority, run_at, type, payload, retry_count, crashes, max_retries,
+                       last_token, signature, kind, created_at, ordering_key)
+select gen_random_uuid(), 1, n, 5, now(), 'task', '{}', 3, 0, 3, n, 'x', 'error', now(), 'busy'
+  from generate_series(1, 20000) n;
+insert into order_gates select 1, 'key-' || n from generate_series(1, 20000) n;
+insert into job_keys select 1, 'key-' || n, gen_random_uuid(), 'infinity' from generate_series(1, 20000) n;
+insert into queue_returns select 2, '', 1, now() from generate_series(1, 20000) n;
+"""
+
+
+def statements(on: Scene) -> dict[str, dict[str, Any]]:
+    """Return every statement of the rules on the way of jobs, for one key and for a few jobs."""
+    gates = {"queue_id": "{1,1}", "key": f"{{{on.key},busy}}", "most": "{3,3}"}
+    unique = {"queue_id": "{1}", "key": "{other}", "job_id": plain_array([new_id()]), "seconds": "{NULL}"}
+    room = {"queue_id": "{1}", "band": '{""}', "most": "{100}", "n": "{1}"}
+    ids = plain_array([on.running, on.due])
+    locked = {"gates": f'{{"1 {on.key}"}}'}
+    return {
+        "gates/lock": {"queue": f"{{{QUEUE}}}", "key": f"{{{on.key}}}"},
+        "gates/open": gates,
+        "gates/of_unfinished": {"ids": ids},
+        "gates/of_dead": {"ids": plain_array([on.dead])},
+        "settle/finish": parameters("settle/finish", [on.outcome("completed")]) | locked,
+        "settle/requeue": parameters("settle/requeue", [on.outcome("released", anew=True)]) | locked,
+        "settle/bury": parameters("settle/bury", [on.outcome("dead", failure=failure())]) | locked,
+        "sweep/promote_keyed": {"ids": ids},
+        "unique/lock": unique,
+        "unique/take": unique,
+        "unique/look": {"queue_id": 1, "key": "", "limit": 100},
+        "unique/forget": {"queue_id": "{1}", "key": "{key-1}"},
+        "unique/expire": {"limit": 100},
+        "rooms/known": {"ids": ids},
+        "rooms/lock": room,
+        "rooms/spend": room,
+        "starts/lock": {"queue_id": 1, "burst": 1.0},
+        "starts/read": {"queue_id": 1},
+        "starts/spend": {"queue_id": 1, "tokens": 1.0, "at": 0.0},
+        "arrivals/count": {"queue": f"{{{QUEUE}}}", "n": "{1}"},
+        "gates/stalled": {"queue": "{}", "most": "{}", "queue_id": -1, "key": "", "limit": 50},
+    }
+
+
+def after_a_burst(hand: Hand, url: str, **options: Any) -> dict[str, int]:
+    """Plan each statement on nearly empty tables, let many jobs come, and count what it looks at."""
+    on = scene(hand)
+    for table in ("jobs", "jobs_dead", "order_gates", "job_keys", "queue_returns", "queues", "leases"):
+        hand.do(f"vacuum analyze {table}")
+    found = {}
+    with ExitStack() as stack:
+        connections = {}
+        for name, params in statements(on).items():
+            connection = connections[name] = stack.enter_context(
+                psycopg.connect(**hot_options(PostgresSettings(url=url)) | options)
+            )
+            for _ in range(8):
+                with connection.transaction(force_rollback=True):
+                    connection.execute(load(name), params, prepare=True)
+        hand.do(BURST)
+        for name, params in statements(on).items():
+            connections[name].execute(load("lane/forget_plans"), prepare=False)
+            found[name] = looked_at(connections[name], name, params)
+    return found
+
+
+def test_no_statement_of_the_rules_reads_a_table_as_a_whole(new_hand: NewHand, postgres_url: str) -> None:
+    found = after_a_burst(new_hand(), postgres_url)
+    assert {name: rows for name, rows in found.items() if rows > FEW} == {}
+
+
+def test_it_can_fail(new_hand: NewHand, postgres_url: str) -> None:
+    """Without the indexes they have to."""
+    hand = new_hand()
+    hand.do("drop index jobs_keyed")
+    hand.do("alter table order_gates drop constraint order_gates_pkey, add unique (key, queue_id)")
+    found = after_a_burst(hand, postgres_url)
+    assert found["gates/open"] > FEW

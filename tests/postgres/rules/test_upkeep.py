@@ -1,0 +1,121 @@
+"""What the leader's upkeep does for keys: forget those that nobody holds, and let through whom nobody did."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from queue_core.rules import AGING_EPOCH_US, QueueRules, aged_rank
+from queue_core.settings import PostgresSettings, RetentionSettings
+from queue_core.store import ClaimRequest
+from queue_core.stores.postgres import gates, uniqueness
+from queue_core.stores.postgres.inspector import PostgresInspector
+from queue_core.stores.postgres.store import PostgresStore
+from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome
+from tests.postgres.rules.conftest import NewHand
+from tests.postgres.traps.hands import Hand, new_job
+
+KEY = "customer-1"
+
+
+@pytest.fixture
+def hand(new_hand: NewHand) -> Hand:
+    return new_hand()
+
+
+@pytest.fixture
+async def store(postgres_url: str, hand: Hand) -> AsyncIterator[PostgresStore]:
+    rules = {QUEUE: QueueRules(dead_blocks_key=True), "more": QueueRules(key_concurrency=3)}
+    store = PostgresStore(PostgresSettings(url=postgres_url), RetentionSettings(dead=3600.0), rules)
+    await store.lead("sweep", "leader", 0)
+    yield store
+    await store.close()
+
+
+async def claimed(store: PostgresStore, queue: str = QUEUE) -> list[str]:
+    return [claim.id for claim in await store.claim(ClaimRequest(queue, WORKER, (TYPE,), 10, LEASE))]
+
+
+async def test_unique_keys_go_when_nobody_holds_them(
+    store: PostgresStore, hand: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uniqueness, "LIMIT", 3)
+    keys = [f"task:{n}" for n in range(10)]
+    await store.insert([new_job(unique_key=key) for key in keys])
+    await store.insert([new_job(unique_key=f"timed:{n}", unique_seconds=600.0) for n in range(8)])
+    for claim in await store.claim(ClaimRequest(QUEUE, WORKER, (TYPE,), 7, LEASE)):
+        await store.settle([outcome(claim, "completed")])
+    hand.do("update job_keys set expires_at = now() - interval '1 second' where key < 'timed:7' and key like 'timed:%'")
+    await store._upkeep.prune()
+    assert hand.do("select key from job_keys order by key") == [("task:7",), ("task:8",), ("task:9",), ("timed:7",)]
+
+
+async def test_a_key_that_somebody_has_locked_is_left(store: PostgresStore, hand: Hand, new_hand: NewHand) -> None:
+    await store.insert([new_job(unique_key="task:1")])
+    (job_id,) = await claimed(store)
+    await store.settle([outcome(one, "completed") for one in [await_claim(job_id, hand)]])
+    other = new_hand()
+    with other.transaction():
+        other.do("select from job_keys for update")
+        await store._upkeep.prune()
+        assert hand.do("select count(*) from job_keys") == [(1,)]
+    await store._upkeep.prune()
+    assert hand.do("select count(*) from job_keys") == [(0,)]
+
+
+def await_claim(job_id: str, hand: Hand) -> object:
+    """Return what an outcome needs of a claim."""
+    ((token,),) = hand.do("select token from leases where id = %(id)s", {"id": job_id})
+    return type("Held", (), {"id": job_id, "token": token, "queue": QUEUE, "type": TYPE})
+
+
+async def test_a_dead_job_that_expires_lets_go(store: PostgresStore, hand: Hand) -> None:
+    await store.insert([new_job(ordering_key=KEY) for _ in range(2)])
+    (claim,) = await store.claim(ClaimRequest(QUEUE, WORKER, (TYPE,), 10, LEASE))
+    assert (await store.settle([outcome(claim, "dead", ordering_key=KEY)]))[0].opened == ()
+    await store._upkeep.prune()
+    assert await claimed(store) == []
+    hand.do("update jobs_dead set died_at = died_at - interval '2 hours'")
+    await store._upkeep.prune()
+    assert hand.do("select count(*) from jobs_dead") == [(0,)]
+    assert len(await claimed(store)) == 1
+
+
+async def test_more_of_a_key_are_let_through_when_the_rule_changes(
+    store: PostgresStore, hand: Hand, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gates, "LOOKED_AT", 2)
+    before = PostgresStore(PostgresSettings(url=postgres_url))
+    await before.insert([new_job(queue="more", ordering_key=key) for key in "abcde" for _ in range(4)])
+    await before.close()
+    assert len(await claimed(store, "more")) == 5
+    for _ in range(3):
+        await store._upkeep.prune()
+    assert len(await claimed(store, "more")) == 10
+    assert hand.do("select count(*) from jobs where holds group by ordering_key") == [(3,)] * 5
+
+
+async def test_the_rank_of_an_aged_job_is_everywhere_the_same(hand: Hand) -> None:
+    arrival = AGING_EPOCH_US + 123_456_789_012
+    for priority in (-128, 5, 127):
+        for aging_us in (1, 10_000_000, 86_400_000_000):
+            found = hand.do(
+                "select aged_rank(%(p)s::smallint, %(a)s::bigint, %(s)s::bigint)",
+                {"p": priority, "a": arrival, "s": aging_us},
+            )
+            assert found == [(aged_rank(priority, arrival, aging_us),)]
+    assert hand.do("select aged_rank(5::smallint, 1, 0), aged_rank(5::smallint, null, null)") == [(None, None)]
+
+
+async def test_the_views_show_the_keys_of_every_state(store: PostgresStore, postgres_url: str) -> None:
+    inspector = PostgresInspector(PostgresSettings(url=postgres_url))
+    jobs = [new_job(ordering_key=f"key-{n}", unique_key=f"task:{n}") for n in range(6)]
+    await store.insert([*jobs[:5], jobs[5]._replace(delay=60.0)])
+    claims = await store.claim(ClaimRequest(QUEUE, WORKER, (TYPE,), 4, LEASE))
+    ends = [outcome(claim, kind) for claim, kind in zip(claims, ("completed", "dead", "retrying"), strict=False)]
+    assert all(answer.accepted for answer in await store.settle(ends))
+    found = [await inspector.get(job.id) for job in jobs]
+    assert {str(job.status) for job in found} == {"completed", "dead", "retrying", "running", "queued", "scheduled"}
+    assert [(job.ordering_key, job.unique_key) for job in found] == [(f"key-{n}", f"task:{n}") for n in range(6)]
+    await inspector.close()

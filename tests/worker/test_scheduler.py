@@ -1,0 +1,124 @@
+"""The leader's duty for schedules: when it looks, what it fires, and what it leaves for the next time."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from queue_core.errors import StoreUnavailable
+from queue_core.middleware import Hooks
+from queue_core.schedules import Announcement, Schedule
+from queue_core.stores.memory.schedules import MemorySchedules
+from queue_core.stores.memory.store import MemoryStore
+from queue_core.testing import FakeClock
+from queue_core.worker.scheduler import LOOK, Scheduler
+
+DAILY = Schedule("daily", "0 0 * * *", "UTC", "task", "{}", "work", ordering_key="fifo")
+DAY = 86400.0
+
+
+class Counting:
+    """Schedules that count what they are asked, and fail when they are told to."""
+
+    def __init__(self, schedules: MemorySchedules) -> None:
+        self._schedules = schedules
+        self.calls: Counter[str] = Counter()
+        self.failing = ""
+
+    def __getattr__(self, name: str) -> Any:
+        async def call(*args: Any) -> Any:
+            self.calls[name] += 1
+            if name == self.failing:
+                raise StoreUnavailable("memory", "somebody pulled the plug")
+            return await getattr(self._schedules, name)(*args)
+
+        return call
+
+
+class Scene:
+    """A scheduler over a store whose clock stands still at midnight."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.store = MemoryStore(self.clock)
+        self.schedules = Counting(MemorySchedules(self.store))
+        self.scheduler = Scheduler(self.schedules, Hooks())  # type: ignore[arg-type]
+
+    async def announce(self, *seconds: float, **given: Any) -> None:
+        """Announce schedules that tick so many seconds from now."""
+        now = self.clock.now()
+        await self.schedules.announce(
+            [
+                Announcement(DAILY._replace(name=f"daily-{number}", **given), now + after)
+                for number, after in enumerate(seconds)
+            ]
+        )
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+async def test_it_looks_again_after_half_a_second_when_nothing_is_due_sooner(scene: Scene) -> None:
+    for seconds in ((), (3600.0,)):
+        await scene.announce(*seconds)
+        scheduler = Scheduler(scene.schedules, Hooks())  # type: ignore[arg-type]
+        assert scheduler.until_look() <= 0
+        assert await scheduler.run_once() == []
+        assert LOOK - 0.4 < scheduler.until_look() <= LOOK
+        asked = scene.schedules.calls["until_tick"]
+        assert await scheduler.run_once() == []
+        assert scene.schedules.calls["until_tick"] == asked
+    assert scene.schedules.calls["planning"] == 0
+
+
+async def test_a_tick_that_comes_sooner_shortens_its_rest(scene: Scene) -> None:
+    await scene.announce(3600.0, 0.05)
+    assert await scene.scheduler.run_once() == []
+    assert scene.scheduler.until_look() <= 0.05
+    scene.clock.advance(0.05)
+    while scene.scheduler.until_look() > 0:
+        time.sleep(0.001)  # noqa: ASYNC251  nothing else runs here
+    (fired,) = await scene.scheduler.run_once()
+    assert (fired.job.type, fired.job.queue, fired.job.ordering_key) == ("task", "work", "fifo")
+    assert (fired.inserted.id, fired.inserted.created) == (fired.job.id, True)
+
+
+async def test_all_that_is_due_is_fired_in_one_look_and_missed_ticks_once(scene: Scene) -> None:
+    await scene.announce(-3.5 * DAY, 0.0, 3600.0)
+    assert len(await scene.scheduler.run_once()) == 2
+    planned = (await scene.schedules.planning()).schedules
+    now = scene.clock.now()
+    assert [one.next_tick - now for one in planned] == [DAY, DAY, 3600.0]
+    assert await Scheduler(scene.schedules, Hooks()).run_once() == []  # type: ignore[arg-type]
+
+
+async def test_after_a_failure_of_the_store_it_looks_at_once_and_fires_what_is_still_due(scene: Scene) -> None:
+    await scene.announce(0.0)
+    for name in ("until_tick", "planning", "fire"):
+        scene.schedules.failing = name
+        with pytest.raises(StoreUnavailable):
+            await scene.scheduler.run_once()
+        assert scene.scheduler.until_look() <= 0
+    scene.schedules.failing = ""
+    assert len(await scene.scheduler.run_once()) == 1
+
+
+async def test_what_it_cannot_follow_keeps_it_neither_busy_nor_from_the_rest(scene: Scene) -> None:
+    await scene.announce(-5.0, tz="Mars/Olympus")
+    await scene.schedules.announce([Announcement(DAILY, scene.clock.now())])
+    assert [one.job.type for one in await scene.scheduler.run_once()] == ["task"]
+    assert scene.scheduler.until_look() > LOOK - 0.4
+    assert (await scene.schedules.planning()).schedules[1].last_tick is None
+
+
+async def test_a_paused_schedule_wakes_nobody(scene: Scene) -> None:
+    await scene.announce(-5.0)
+    await scene.schedules.pause("daily-0")
+    assert await scene.scheduler.run_once() == []
+    assert scene.scheduler.until_look() > LOOK - 0.4
+    assert scene.schedules.calls["planning"] == scene.schedules.calls["fire"] == 0
