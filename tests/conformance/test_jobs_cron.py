@@ -138,18 +138,18 @@ async def test_one_job_a_tick_whatever_the_number_of_processes(jobs: JobQueue, m
 async def test_missed_ticks_run_once_late(jobs: JobQueue) -> None:
     ran = asyncio.Event()
 
-    @jobs.cron("30 4 * * *")
-    async def nightly() -> None:
+    @jobs.cron("30 * * * *")
+    async def hourly() -> None:
         ran.set()
 
     await jobs.schedules.announce()
-    due = await make_due(jobs, "nightly", 10 * DAY)
+    due = await make_due(jobs, "hourly", DAY / 3)
     async with working(jobs), asyncio.timeout(PATIENCE):
         await ran.wait()
-    (tick,) = await jobs.schedules.ticks("nightly")
-    (job,) = await of_type(jobs, "nightly")
+    (tick,) = await jobs.schedules.ticks("hourly")
+    (job,) = await of_type(jobs, "hourly")
     assert tick == PassedTick(due, job.id)
-    assert (await planned(jobs, "nightly")).next_tick > (await jobs.schedules.list()).now
+    assert (await planned(jobs, "hourly")).next_tick > (await jobs.schedules.list()).now
 
 
 async def test_a_worker_that_starts_again_keeps_what_is_planned(jobs: JobQueue) -> None:

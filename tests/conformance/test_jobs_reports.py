@@ -38,7 +38,11 @@ async def test_what_became_of_jobs(jobs: JobQueue) -> None:
             await until_status(jobs, handle.id, "completed")
         await until_status(jobs, bad.id, "dead")
         await until_status(jobs, again.id, "retrying")
-        assert (await jobs.health()).workers == 1
+
+        async def announced() -> bool:
+            return (await jobs.health()).workers == 1
+
+        await until(announced)
 
         async def counted() -> bool:
             found = await jobs.stats()

@@ -12,7 +12,7 @@ from queue_core.stores.memory.rows import JobRow
 
 
 def test_a_field_that_is_none_is_refused() -> None:
-    job = JobRow(NewJob("a", "work", "task", "{}"), 1, Status.QUEUED, 0.0, 0.0, 0.0).view()
+    job = JobRow(NewJob("a", "work", "task", "{}"), 1, 1, Status.QUEUED, 0.0, 0.0, 0.0).view()
     assert matches(job, Filter(), datetime.now(UTC))
     for name in ("colour", "payload", "payload.", ""):
         with pytest.raises(ValueError, match="no field"):

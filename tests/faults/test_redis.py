@@ -46,11 +46,16 @@ async def test_flushall_with_a_backlog_behind_it(plant_of_its_own: Plant) -> Non
     await unharmed(plant, "FLUSHALL with a backlog", since)
 
 
+async def _deleted(client: Redis, key: str) -> bool:
+    return await client.delete(key) == 1
+
+
 async def test_one_ready_set_deleted(plant: Plant) -> None:
     """The marker is still there, so that nothing looks wrong: the audit finds it by the head of the queue."""
     await plant.enqueue_mixed(200)
     async with Redis.from_url(plant.redis_url) as client:
-        assert await client.delete(f"{plant.prefix}{{default}}:pending") == 1
+        # Enqueueing waits for the commit; the offers follow it.
+        assert await eventually(lambda: _deleted(client, f"{plant.prefix}{{default}}:pending"))
     plant.crew.start(1)
     await unharmed(plant, "ready set deleted", now())
 

@@ -12,13 +12,17 @@ from queue_core.stores.postgres.keyed import (
     is_ruled,
     promote_gated,
     reclaim_gated,
-    settle_ruled,
+    settle_late,
+    settle_soon,
     with_keys,
 )
-from queue_core.stores.postgres.lane import Lane
+from queue_core.stores.postgres.lane import Lane, LockHeld
 from queue_core.stores.postgres.plan import Plan
 from queue_core.stores.postgres.settling import Key, answer, by_statement, once, parameters, reclaim_parameters
 from queue_core.stores.postgres.sql import plain_array
+
+LEFT_SECONDS = 0.1
+"""How soon due jobs are looked at again whose ordering key somebody has locked."""
 
 
 class Lanes(NamedTuple):
@@ -36,6 +40,8 @@ class Ends:
     def __init__(self, lanes: Lanes, rules: Rules) -> None:
         self._settles, self._sweeps, self._keyed = lanes
         self._rules = rules
+        # whether the last round of due jobs left some, since others had their gates locked
+        self._left = False
 
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
         """End attempts whose token still holds; refuse the others without changing anything."""
@@ -49,7 +55,7 @@ class Ends:
             rows = await self._settles.run(statement, parameters(statement, group, self._rules))
             done.update(answer(row) for row in rows)
         if ruled:
-            done |= await self._keyed.carry_out(lambda: settle_ruled(ruled, self._rules))
+            done |= await self._settle_ruled(ruled)
         if len(done) < len(first):
             done |= await self._second_look([outcome for key, outcome in first.items() if key not in done])
         return [
@@ -57,6 +63,12 @@ class Ends:
             for outcome in outcomes
             for key, refused in [((outcome.id, outcome.token), Settled(outcome.id, False))]
         ]
+
+    async def _settle_ruled(self, outcomes: Sequence[Outcome]) -> dict[Key, Settled]:
+        try:
+            return await self._keyed.carry_out(lambda: settle_soon(outcomes, self._rules))
+        except LockHeld:
+            return await self._keyed.carry_out(lambda: settle_late(outcomes, self._rules))
 
     async def _second_look(self, refused: Sequence[Outcome]) -> dict[Key, Settled]:
         """Find out why outcomes were refused.
@@ -67,7 +79,7 @@ class Ends:
         keys = await self._settles.run("gates/of_unfinished", {"ids": plain_array([one.id for one in refused])})
         named = with_keys(refused, keys)
         if named:
-            done |= await self._keyed.carry_out(lambda: settle_ruled(named, self._rules))
+            done |= await self._settle_ruled(named)
         ends = [one for one in refused if one.kind in ("retrying", "released") and (one.id, one.token) not in done]
         if ends:
             rows = await self._settles.run("settle/cancel_instead", parameters("settle/cancel_instead", ends))
@@ -92,9 +104,16 @@ class Ends:
         rows = await self._sweeps.run("sweep/promote", {"limit": limit})
         ready = [Ready(job_id, queue, rank) for job_id, queue, rank, key in rows if key is None]
         named = [row for row in rows if row[3] is not None]
-        if named:
-            ready += await self._keyed.carry_out(lambda: promote_gated(named, self._rules))
-        return sorted(ready, key=lambda one: one.rank) if named else ready
+        if not named:
+            self._left = False
+            return ready
+        opened, self._left = await self._keyed.carry_out(lambda: promote_gated(named, self._rules))
+        return sorted(ready + opened, key=lambda one: one.rank)
+
+    async def next_due(self) -> float | None:
+        """Return the seconds until the next scheduled or retrying job is due, or None."""
+        seconds: float | None = (await self._sweeps.run("sweep/next_due"))[0][0]
+        return max(seconds, LEFT_SECONDS) if seconds is not None and self._left else seconds
 
     async def reclaim(self, limit: int) -> list[Reclaimed]:
         """Move jobs whose lease expired to queued with one crash more, or bury them as poison at the third."""

@@ -18,6 +18,9 @@ from queue_core.stores.postgres.sql import plain_array, text_array
 Gate = tuple[str, str]
 """A queue and an ordering key."""
 
+PATIENCE = "250ms"
+"""How long the end of a job waits for a gate. Producers and other ends have it for a moment, but a caller's transaction
+that enqueued a job of this key has it until it ends, and no worker may hang on that."""
 FIRST = (-1, "")
 """A place before all keys."""
 LOOKED_AT = 2_000
@@ -45,16 +48,35 @@ class Gates(NamedTuple):
 NO_GATES = Gates([])
 
 
+def gate_arrays(gates: Iterable[Gate]) -> dict[str, str]:
+    """Return the parameters that name gates."""
+    wanted = set(gates)
+    return {"queue": text_array([queue for queue, _ in wanted]), "key": text_array([key for _, key in wanted])}
+
+
 def lock_gates(gates: Iterable[Gate]) -> Plan[Gates]:
     """Lock the gates of ordering keys until the transaction ends."""
     wanted = set(gates)
-    if not wanted:
-        return NO_GATES
-    rows = yield (
-        "gates/lock",
-        {"queue": text_array([queue for queue, _ in wanted]), "key": text_array([key for _, key in wanted])},
-    )
-    return Gates(rows)
+    return Gates((yield "gates/lock", gate_arrays(wanted))) if wanted else NO_GATES
+
+
+def lock_gates_soon(gates: Iterable[Gate]) -> Plan[Gates]:
+    """Lock gates, or fail as `lane.LockHeld` when somebody has one of them locked for long."""
+    wanted = set(gates)
+    return Gates((yield "gates/lock_soon", gate_arrays(wanted) | {"patience": PATIENCE})) if wanted else NO_GATES
+
+
+def lock_free_gates(gates: Iterable[Gate]) -> Plan[tuple[Gates, Gates]]:
+    """Lock the gates that nobody else has locked; return these, and the others."""
+    rows = yield "gates/lock_free", gate_arrays(gates)
+    return Gates([row[:3] for row in rows if row[3]]), Gates([row[:3] for row in rows if not row[3]])
+
+
+def note_gates(gates: Gates) -> Plan[None]:
+    """Leave it to the leader to let the next jobs through gates that somebody else has locked."""
+    if gates.rows:
+        numbers, keys = [row[1] for row in gates.rows], [row[2] for row in gates.rows]
+        yield "gates/note", {"queue_id": plain_array(numbers), "key": text_array(keys)}
 
 
 def open_gates(gates: Gates, rules: Rules) -> Plan[list[Opened]]:
@@ -106,6 +128,8 @@ class GateKeeper:
 
 
 def open_up(gates: Iterable[Gate], rules: Rules) -> Plan[list[Opened]]:
-    """Let jobs through gates."""
-    locked = yield from lock_gates(gates)
+    """Let jobs through those gates that nobody else has locked."""
+    wanted = set(gates)
+    yield "gates/make", gate_arrays(wanted)
+    locked, _ = yield from lock_free_gates(wanted)
     return (yield from open_gates(locked, rules))

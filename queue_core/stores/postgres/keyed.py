@@ -9,7 +9,17 @@ from queue_core.errors import TransactionError
 from queue_core.job import Outcome, Ready, Reclaimed, Settled
 from queue_core.rules import Rules, rules_of
 from queue_core.stores.postgres.arrivals import count_arrivals
-from queue_core.stores.postgres.gates import Gate, Opened, lock_gates, open_gates
+from queue_core.stores.postgres.gates import (
+    Gate,
+    Gates,
+    Opened,
+    gate_arrays,
+    lock_free_gates,
+    lock_gates,
+    lock_gates_soon,
+    note_gates,
+    open_gates,
+)
 from queue_core.stores.postgres.plan import Plan, Rows
 from queue_core.stores.postgres.settling import Key, answer, by_statement, parameters, reclaim_parameters
 from queue_core.stores.postgres.sql import plain_array
@@ -20,12 +30,30 @@ def is_ruled(outcome: Outcome, rules: Rules) -> bool:
     return outcome.ordering_key is not None or (outcome.anew and rules_of(rules, outcome.queue).aging > 0)
 
 
-def settle_ruled(outcomes: Sequence[Outcome], rules: Rules) -> Plan[dict[Key, Settled]]:
+def settle_soon(outcomes: Sequence[Outcome], rules: Rules) -> Plan[dict[Key, Settled]]:
     """End attempts whose token still holds, and let the next jobs of their ordering keys through.
 
-    A key that an outcome does not name correctly is not let go of: such an outcome is not in the answer.
+    A key that an outcome does not name correctly is not let go of: such an outcome is not in the answer. Fails as
+    `lane.LockHeld` when somebody has a gate locked for long; then it is for `settle_late`.
     """
-    gates = yield from lock_gates(_gate(outcome) for outcome in outcomes if outcome.ordering_key is not None)
+    gates = yield from lock_gates_soon(_gates(outcomes))
+    done = yield from _settle(outcomes, rules, gates)
+    return _with_opened(outcomes, done, (yield from open_gates(gates, rules)))
+
+
+def settle_late(outcomes: Sequence[Outcome], rules: Rules) -> Plan[dict[Key, Settled]]:
+    """Do the same, leaving it to the leader to let jobs through the gates that somebody has locked."""
+    free, locked = yield from lock_free_gates(_gates(outcomes))
+    done = yield from _settle(outcomes, rules, Gates(free.rows + locked.rows))
+    yield from note_gates(locked)
+    return _with_opened(outcomes, done, (yield from open_gates(free, rules)))
+
+
+def _gates(outcomes: Sequence[Outcome]) -> set[Gate]:
+    return {_gate(outcome) for outcome in outcomes if outcome.ordering_key is not None}
+
+
+def _settle(outcomes: Sequence[Outcome], rules: Rules, gates: Gates) -> Plan[dict[Key, Settled]]:
     arrivals = yield from count_arrivals((outcome.queue for outcome in outcomes if outcome.anew), rules)
     done: dict[Key, Settled] = {}
     for statement, group in by_statement(outcomes).items():
@@ -39,7 +67,7 @@ def settle_ruled(outcomes: Sequence[Outcome], rules: Rules) -> Plan[dict[Key, Se
     if instead:
         rows = yield "settle/cancel_instead", parameters("settle/cancel_instead", instead, rules, gates)
         done |= {(job_id, token): Settled(job_id, True, cancelled=True) for job_id, token in rows}
-    return _with_opened(outcomes, done, (yield from open_gates(gates, rules)))
+    return done
 
 
 def _gate(outcome: Outcome) -> Gate:
@@ -79,12 +107,14 @@ def complete(outcome: Outcome, rules: Rules) -> Plan[Settled]:
             return Settled(outcome.id, False)
         (outcome,) = named
     yield from read_committed("the end of a job with an ordering key")
-    done = yield from settle_ruled([outcome], rules)
-    return done.get((outcome.id, outcome.token), Settled(outcome.id, False))
+    gates = yield from lock_gates(_gates([outcome]))
+    done = yield from _settle([outcome], rules, gates)
+    answers = _with_opened([outcome], done, (yield from open_gates(gates, rules)))
+    return answers.get((outcome.id, outcome.token), Settled(outcome.id, False))
 
 
 def with_keys(outcomes: Sequence[Outcome], rows: Rows) -> list[Outcome]:
-    """Return the outcomes whose jobs have another ordering key than they name, with the key, of `gates/of_unfinished`."""
+    """Return the outcomes that do not name their job's ordering key, with the key, by `gates/of_unfinished`."""
     keys = {job_id: key for job_id, _, key in rows}
     return [
         outcome._replace(ordering_key=keys[outcome.id])
@@ -105,8 +135,11 @@ def read_committed(what: str) -> Plan[None]:
 
 
 def reclaim_gated(named: Sequence[tuple[Any, ...]], rules: Rules) -> Plan[list[Reclaimed]]:
-    """Take jobs back that let go of their ordering keys, which `sweep/reclaim` has named."""
-    gates = yield from lock_gates((row[1], row[-1]) for row in named)
+    """Take jobs back that let go of their ordering keys, which `sweep/reclaim` has named.
+
+    A gate that somebody has locked is left to a later round.
+    """
+    gates, _ = yield from lock_free_gates((row[1], row[-1]) for row in named)
     params = reclaim_parameters(len(named), rules, [row[0] for row in named], gates)
     rows = yield "sweep/reclaim", params
     through: dict[Gate, list[Ready]] = {}
@@ -119,8 +152,18 @@ def reclaim_gated(named: Sequence[tuple[Any, ...]], rules: Rules) -> Plan[list[R
     ]
 
 
-def promote_gated(named: Rows, rules: Rules) -> Plan[list[Ready]]:
-    """Let due jobs arrive at the gates of their ordering keys, which `sweep/promote` has named."""
-    gates = yield from lock_gates((queue, key) for _, queue, _, key in named)
-    yield "sweep/promote_keyed", {"ids": plain_array([row[0] for row in named])}
-    return [one.ready for one in (yield from open_gates(gates, rules))]
+def promote_gated(named: Rows, rules: Rules) -> Plan[tuple[list[Ready], bool]]:
+    """Let due jobs arrive at the gates of their ordering keys, and open those that were noted, as `sweep/promote` says.
+
+    A gate that somebody has locked is left to a later round. Returns who became ready, and whether due jobs were left.
+    """
+    wanted = {(queue, key) for _, queue, _, key in named}
+    yield "gates/make", gate_arrays(wanted)
+    gates, _ = yield from lock_free_gates(wanted)
+    locked = {(queue, key) for queue, _, key in gates.rows}
+    every = [row for row in named if row[0] is not None]
+    due = [job_id for job_id, queue, _, key in every if (queue, key) in locked]
+    if due:
+        yield "sweep/promote_keyed", {"ids": plain_array(due)}
+    yield "gates/noted", {"gates": gates.accepted()}
+    return [one.ready for one in (yield from open_gates(gates, rules))], len(due) < len(every)

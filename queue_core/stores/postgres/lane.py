@@ -101,6 +101,10 @@ def cut(connection: Connection, late: asyncio.Event) -> None:
             same.shutdown(socket.SHUT_RDWR)
 
 
+class LockHeld(Exception):
+    """A lock was not to be had within a statement's patience; nothing was written."""
+
+
 class Lane:
     """Runs one statement at a time on its own connection, each its own transaction, within a time limit."""
 
@@ -130,6 +134,7 @@ class Lane:
 
         Raises:
             StoreUnavailable: no connection or no answer in time; the plan may or may not have been committed.
+            LockHeld: of plans that limit their patience.
         """
 
         async def work(connection: Connection) -> T:
@@ -147,6 +152,8 @@ class Lane:
                 except RETRIED as error:
                     if attempt == ATTEMPTS:
                         raise translate(error) from error
+                except pg.LockNotAvailable as error:
+                    raise LockHeld from error
                 except BROKEN as error:
                     await self._drop()
                     raise (self._no_answer() if late.is_set() else translate(error)) from error

@@ -10,6 +10,7 @@ from queue_core.errors import InvalidJob, TransactionError
 from queue_core.job import Final, Inserted, NewJob
 from queue_core.rules import Rules
 from queue_core.stores.postgres.callers import driver_connection, run_on
+from queue_core.stores.postgres.gates import gate_arrays
 from queue_core.stores.postgres.inserting import insert_parameters, insert_ruled, inserted, is_plain
 from queue_core.stores.postgres.keyed import read_committed
 from queue_core.stores.postgres.lane import Lane
@@ -53,6 +54,10 @@ class Producing:
                 await carry_out(read_committed("a job under the rules of a queue"), run)
             except TransactionError as error:
                 raise InvalidJob(str(error)) from None
+            # Gates are made apart, too, so that who does not want to wait for one finds it locked.
+            keyed = {(job.queue, job.ordering_key) for job in jobs if job.ordering_key is not None}
+            if keyed:
+                await self._lane.run("gates/make", gate_arrays(keyed))
             written = await carry_out(insert_ruled(jobs, numbers, self._rules), run)
         await run("insert/tell", {"queues": text_array(sorted({job.queue for job in jobs}))})
         return written

@@ -127,8 +127,7 @@ class PostgresStore:
 
     async def next_due(self) -> float | None:
         """Return the seconds until the next scheduled or retrying job is due, or None."""
-        seconds: float | None = (await self._sweeps.run("sweep/next_due"))[0][0]
-        return seconds
+        return await self._ends.next_due()
 
     async def reclaim(self, limit: int) -> list[Reclaimed]:
         """Move jobs whose lease expired to queued with one crash more, or bury them as poison at the third."""

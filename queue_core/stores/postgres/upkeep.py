@@ -10,7 +10,7 @@ from typing import Any
 from queue_core.rules import Rules
 from queue_core.settings import RetentionSettings
 from queue_core.stores.postgres.forgetting import Forgetting
-from queue_core.stores.postgres.gates import GateKeeper, lock_gates, open_gates
+from queue_core.stores.postgres.gates import GateKeeper, lock_free_gates, open_gates
 from queue_core.stores.postgres.lane import Lane
 from queue_core.stores.postgres.plan import Plan, Rows
 from queue_core.stores.postgres.sql import plain_array
@@ -78,15 +78,19 @@ class Upkeep:
         while seconds is not None:
             found = {"seconds": seconds, "limit": PRUNE_LIMIT}
             rows = await self._lane.run("gates/of_expired", found)
-            if rows:
-                gone += await self._keyed.carry_out(partial(self._expire, rows, found))
-            if len(rows) < PRUNE_LIMIT:
+            removed = await self._keyed.carry_out(partial(self._expire, rows, found)) if rows else 0
+            gone += removed
+            # What somebody has locked is left to a later round.
+            if removed < PRUNE_LIMIT:
                 break
         return gone
 
     def _expire(self, rows: Rows, found: Mapping[str, Any]) -> Plan[int]:
-        gates = yield from lock_gates((queue, key) for _, queue, key in rows)
-        removed = yield "upkeep/expire_dead", {**found, "ids": plain_array([row[0] for row in rows])}
+        wanted = {(queue, key) for _, queue, key in rows}
+        gates, _ = yield from lock_free_gates(wanted)
+        locked = {(queue, key) for queue, _, key in gates.rows}
+        ids = [job_id for job_id, queue, key in rows if (queue, key) in locked]
+        removed = yield "upkeep/expire_dead", {**found, "ids": plain_array(ids)}
         yield from open_gates(gates, self._rules)
         return int(removed[0][0])
 

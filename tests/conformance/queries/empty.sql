@@ -16,6 +16,7 @@ DELETE FROM leaders;
 DELETE FROM schedules;
 DELETE FROM schedule_ticks;
 DELETE FROM order_gates;
+DELETE FROM order_checks;
 DELETE FROM job_keys;
 DELETE FROM queue_rooms;
 DELETE FROM queue_returns;

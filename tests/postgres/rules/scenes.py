@@ -10,7 +10,7 @@ from queue_core.job import Outcome
 from queue_core.rules import QueueRules, Rules
 from queue_core.stores.postgres.changing import cancel, delete, retry
 from queue_core.stores.postgres.inserting import insert_ruled
-from queue_core.stores.postgres.keyed import promote_gated, reclaim_gated, settle_ruled
+from queue_core.stores.postgres.keyed import promote_gated, reclaim_gated, settle_late, settle_soon
 from queue_core.stores.postgres.plan import Plan
 from queue_core.stores.postgres.sql import load
 from tests.conformance.making import QUEUE, TYPE, failure
@@ -100,9 +100,10 @@ def state(hand: Hand, key: str) -> State:
 Action = Callable[[Scene], Plan[Any]]
 
 ACTIONS: dict[str, Action] = {
-    "complete": lambda on: settle_ruled([on.outcome("completed")], RULES),
-    "bury": lambda on: settle_ruled([on.outcome("dead", failure=failure())], RULES),
-    "reschedule": lambda on: settle_ruled([on.outcome("released", anew=True)], RULES),
+    "complete": lambda on: settle_soon([on.outcome("completed")], RULES),
+    "bury": lambda on: settle_soon([on.outcome("dead", failure=failure())], RULES),
+    "reschedule": lambda on: settle_soon([on.outcome("released", anew=True)], RULES),
+    "complete late": lambda on: settle_late([on.outcome("completed")], RULES),
     "reclaim": lambda on: reclaim_gated([(on.lost, QUEUE, on.key)], RULES),
     "insert": lambda on: insert_ruled([new_job(ordering_key=on.key) for _ in range(2)], NUMBERS, RULES),
     "promote": lambda on: promote_gated([(on.due, QUEUE, None, on.key)], RULES),

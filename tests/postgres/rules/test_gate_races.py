@@ -7,19 +7,28 @@ from itertools import cycle
 
 import pytest
 
+from queue_core.stores.postgres import gates
 from queue_core.stores.postgres.changing import cancel
+from queue_core.stores.postgres.keyed import promote_gated
 from queue_core.stores.postgres.sql import load
+from tests.conformance.making import QUEUE
 from tests.postgres.rules.conftest import NewHand
 from tests.postgres.rules.scenes import ACTIONS, RULES, Player, Text, meet, scene, state
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine, nobody gives up waiting."""
+    monkeypatch.setattr(gates, "PATIENCE", "60s")
 
 
 def unlocked(name: str) -> bytes:
     """Return the queries, but that no gate is locked."""
     text = load(name)
-    if name == "gates/lock":
+    if name in ("gates/lock", "gates/lock_soon"):
         start, end = text.index(b", locked AS ("), text.index(b"SELECT queue, id, key FROM named")
-        text = text[:start] + b"\n" + text[end:]
-    return text
+        return text[:start] + b"\n" + text[end:]
+    return text.replace(b" FOR UPDATE SKIP LOCKED", b"") if name == "gates/lock_free" else text
 
 
 def outcomes(new_hand: NewHand, one: str, other: str, alone: bool, text: Text = load) -> list[str]:
@@ -34,6 +43,9 @@ def outcomes(new_hand: NewHand, one: str, other: str, alone: bool, text: Text = 
         plans = ACTIONS[one](on), ACTIONS[other](on)
         if not meet(Player(left, plans[0], text), partial(Player, right, plans[1], text), after, watcher, alone):
             return wrong
+        if watcher.do("select key from order_checks where key = %(key)s", {"key": on.key}):
+            # What the leader finds in its next round.
+            Player(watcher, promote_gated([(None, QUEUE, None, on.key)], RULES)).finish()
         found = state(watcher, on.key)
         if not found.well:
             wrong.append(f"{other} after {after} steps of {one}: {found}")

@@ -48,6 +48,11 @@ def statements(on: Scene) -> dict[str, dict[str, Any]]:
     locked = {"gates": f'{{"1 {on.key}"}}'}
     return {
         "gates/lock": {"queue": f"{{{QUEUE}}}", "key": f"{{{on.key}}}"},
+        "gates/lock_soon": {"queue": f"{{{QUEUE}}}", "key": f"{{{on.key}}}", "patience": "1s"},
+        "gates/lock_free": {"queue": f"{{{QUEUE}}}", "key": f"{{{on.key}}}"},
+        "gates/make": {"queue": f"{{{QUEUE}}}", "key": f"{{{on.key}}}"},
+        "gates/note": {"queue_id": "{1}", "key": f"{{{on.key}}}"},
+        "gates/noted": {"gates": f'{{"1 {on.key}"}}'},
         "gates/open": gates,
         "gates/of_unfinished": {"ids": ids},
         "gates/of_dead": {"ids": plain_array([on.dead])},

@@ -83,25 +83,50 @@ async def test_a_key_is_free_after_a_rollback(store: PostgresStore, postgres_url
 
 
 @pytest.mark.parametrize("commits", [True, False])
-async def test_an_end_lets_go_after_a_caller_s_transaction(
+async def test_the_end_of_a_job_hangs_on_no_caller_s_transaction(
     store: PostgresStore, postgres_url: str, new_hand: NewHand, commits: bool
 ) -> None:
+    """It lets go at once, and the leader lets the next one through when the caller is done with the key."""
     await store.insert([new_job(ordering_key=KEY)])
     (running,) = await claim(store)
     async with caller(postgres_url) as connection:
         (waiting,) = await store.insert_on(connection, [new_job(ordering_key=KEY)])
         assert waiting.rank is None
-        end = outcome(running, "completed", ordering_key=KEY)
-        ending = asyncio.create_task(store.settle([end]))
-        await waits(new_hand())
-        # Jobs without that key end meanwhile.
-        await store.insert([new_job(queue="other")])
-        (other,) = await store.claim(ClaimRequest("other", WORKER, (TYPE,), 1, LEASE))
-        assert (await store.settle([outcome(other, "completed")]))[0].accepted
+        (settled,) = await store.settle([outcome(running, "completed", ordering_key=KEY)])
+        assert (settled.accepted, settled.opened) == (True, ())
+        assert await store.promote(10) == []
+        assert await claim(store) == []
         await (connection.commit() if commits else connection.rollback())
-    (settled,) = await ending
-    assert [one.id for one in settled.opened] == ([waiting.id] if commits else [])
-    assert [one.id for one in await claim(store)] == ([waiting.id] if commits else [])
+    expected = [waiting.id] if commits else []
+    assert [one.id for one in await store.promote(10)] == expected
+    assert [one.id for one in await claim(store)] == expected
+    counts = "select (select count(*) from order_checks), (select count(*) from order_gates)"
+    assert new_hand().do(counts) == [(0, len(expected))]
+
+
+async def test_due_and_lost_jobs_of_a_key_that_a_caller_has_locked_hold_up_no_others(
+    store: PostgresStore, postgres_url: str, new_hand: NewHand
+) -> None:
+    lost = new_job(ordering_key=KEY)
+    await store.insert([lost])
+    assert len(await claim(store)) == 1
+    hand = new_hand()
+    hand.do("update jobs set crashes = 2")
+    plain, keyed = new_job(delay=0.001), new_job(delay=0.001, ordering_key=KEY)
+    await store.insert([plain, keyed])
+    hand.do("update leases set expires_at = now() - interval '1 second'")
+    hand.do("update jobs set run_at = now() - interval '1 second' where status = 'scheduled'")
+    async with caller(postgres_url) as connection:
+        await store.insert_on(connection, [new_job(ordering_key=KEY)])
+        assert await store.reclaim(10) == []
+        assert [one.id for one in await store.promote(10)] == [plain.id]
+        due = await store.next_due()
+        assert due is not None
+        assert due > 0
+        await connection.rollback()
+    assert await store.promote(10) == []  # it comes to wait for the lost one
+    (reclaimed,) = await store.reclaim(10)
+    assert (reclaimed.id, [one.id for one in reclaimed.opened]) == (lost.id, [keyed.id])
 
 
 async def test_a_unique_key_that_waits_for_a_caller(store: PostgresStore, postgres_url: str, new_hand: NewHand) -> None:

@@ -38,6 +38,12 @@ CREATE TABLE order_gates (
     CONSTRAINT order_gates_pkey PRIMARY KEY (queue_id, key)
 ) WITH (fillfactor = 70);
 
+-- Ordering keys that were let go of while somebody's open transaction had the gate locked: the leader lets the next through.
+CREATE TABLE order_checks (
+    queue_id int NOT NULL,
+    key text NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 1000);
+
 -- Who holds a unique key, and until when; `infinity`: for as long as that job is among the unfinished ones.
 CREATE TABLE job_keys (
     queue_id int NOT NULL,
