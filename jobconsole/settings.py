@@ -7,12 +7,31 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import Field
+
 from queue_core.configuration import Loaded, load, read_block
 from queue_core.errors import ConfigurationError
 from queue_core.settings import JobsSettings
-from queue_core.units import Model
+from queue_core.units import Duration, Model
 
 Colour = Literal["red", "orange", "yellow", "green", "cyan", "blue", "magenta", "grey"]
+
+
+class Alerts(Model):
+    """From which value on the console rings the bell and notifies; what is left out never does."""
+
+    # jobs in the DLQ
+    dead: int | None = Field(default=None, ge=1)
+    # deaths within the console's time window, at most an hour
+    deaths: int | None = Field(default=None, ge=1)
+    # ready jobs
+    queued: int | None = Field(default=None, ge=1)
+    # age of the oldest ready job
+    oldest: Duration | None = None
+    lost_workers: int | None = Field(default=None, ge=1)
+    bell: bool = True
+    # by OSC 9, which many terminals show on the desktop
+    notify: bool = True
 
 
 class Context(Model):
@@ -24,6 +43,7 @@ class Context(Model):
     colour: Colour | None = None
     # stands in the header; the context's name in capitals when left out
     word: str | None = None
+    alerts: Alerts = Alerts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +56,7 @@ class ConsoleSettings:
     read_only: bool = False
     colour: str | None = None
     word: str = ""
+    alerts: Alerts = field(default_factory=Alerts)
     # the configuration file, or None
     source: Path | None = None
     # every context of the file
@@ -66,6 +87,7 @@ def read_settings(
         read_only=read_only or chosen.read_only,
         colour=chosen.colour,
         word=name.upper() if chosen.word is None else chosen.word,
+        alerts=chosen.alerts,
         source=loaded.source,
         contexts=contexts,
     )

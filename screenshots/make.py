@@ -56,6 +56,12 @@ SHOTS = (
     Shot("retry", ("R",), ("Retry ",)),
     Shot("filter", ("slash", *"err:~error age:<1h"), ("age:<1h",)),
     Shot("live", ("2", "tab"), ("Queues", BAR)),
+    Shot("full", ("f",), ("[Traceback]",)),
+    Shot("timeline", ("enter", "enter", "left_square_bracket", "left_square_bracket"), ("attempt",)),
+    Shot("diff", ("enter", "enter", "left_square_bracket"), ("message",)),
+    Shot("export", ("e",), ("Export jobs",)),
+    Shot("types", ("2", "right_square_bracket"), ("Types", "P95")),
+    Shot("events", ("6",), ("following", "claimed")),
     Shot("jobs", ("3", "j", "j", "space", "j", "space"), ("marked",)),
     Shot("help", ("question_mark",), ("Esc goes back",)),
 )

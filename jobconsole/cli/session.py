@@ -77,10 +77,15 @@ def connected(options: argparse.Namespace, output: Output, command: Command, cha
     if changes and settings.read_only:
         raise ReadOnly(changes)
 
+    from jobconsole.core.readonly import read_only_control
+
     async def run() -> int:
         jobs = queue_of(settings)
         try:
             await jobs.open()
+            if settings.read_only:
+                # Verbs that change were refused above; should one have been forgotten, it changes nothing.
+                jobs.control = read_only_control(jobs)
             return await command(jobs, options, output)
         finally:
             await jobs.close()

@@ -43,8 +43,10 @@ def show(options: argparse.Namespace, link: Link | None) -> int:
     # Without a terminal, Textual would write escape sequences into a file and say that all is well.
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("the console needs a terminal; 'jobconsole dlq groups' and 'jobconsole job list' do not")
+    from jobconsole.core.alerts import Thresholds
     from jobconsole.core.context import Surroundings
     from jobconsole.tui.app import run_console
 
-    context = Surroundings(settings.context or "", settings.word, settings.colour or "")
+    alerts = Thresholds(**settings.alerts.model_dump())
+    context = Surroundings(settings.context or "", settings.word, settings.colour or "", alerts)
     return int(run_console(settings.jobs, read_only=settings.read_only, context=context, link=link))

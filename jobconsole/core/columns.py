@@ -29,8 +29,12 @@ GAP = 2
 """Blank cells between two columns."""
 BAR = 12
 """Cells of a progress bar."""
-DEPTH = 20
+DEPTH = 12
 """Cells of the bar of a queue's depth: room for 100,000 jobs."""
+DECADE = 2.4
+"""Cells for each factor of ten."""
+HOUR = 8
+"""Cells of the depth over the last hour."""
 TREND = 6
 """Slices of a trend."""
 
@@ -252,11 +256,19 @@ LATE = 300.0
 
 def _depth(queue: QueueLine, moment: Moment) -> Spans:
     """A bar as long as the depth's logarithm, each band with a shade of its own."""
-    length = min(DEPTH, math.ceil(4 * math.log10(queue.queued + 1)))
+    length = min(DEPTH, math.ceil(DECADE * math.log10(queue.queued + 1)))
     high = round(length * queue.high / max(1, queue.queued))
     normal = round(length * (queue.high + queue.normal) / max(1, queue.queued)) - high
     full, half, light = moment.glyphs.shades
     return ((full * high, "accent"), (half * normal, "accent"), (light * (length - high - normal), "accent"))
+
+
+def _rate(queue: QueueLine, moment: Moment) -> Spans:
+    return ((humanize.rate(queue.rate), "good" if queue.rate else "faint"),)
+
+
+def _hour(queue: QueueLine, moment: Moment) -> Spans:
+    return ((spark(queue.history, HOUR, moment.glyphs.levels[:-1]), "chart"),)
 
 
 _NAME: Column[QueueLine] = Column("QUEUE", 9, _queue_name, flex=True)
@@ -267,7 +279,7 @@ _BANDS: tuple[Column[QueueLine], ...] = (
 )
 QUEUES_SMALL: tuple[Column[QueueLine], ...] = (_NAME, *_BANDS)
 QUEUES: tuple[Column[QueueLine], ...] = (
-    _NAME,
+    Column("QUEUE", 14, _queue_name, flex=True),
     *_BANDS,
     Column("DEPTH", DEPTH, _depth, need=4),
     Column("SCHED", 5, lambda queue, moment: number(queue.scheduled, 5), right=True, need=3),
@@ -275,6 +287,8 @@ QUEUES: tuple[Column[QueueLine], ...] = (
     Column("RUN", 5, lambda queue, moment: number(queue.running, 5, "accent"), right=True),
     Column("DEAD", 6, lambda queue, moment: number(queue.dead, 6, "bad"), right=True),
     Column("OLDEST", 6, _oldest, right=True, need=1),
+    Column("DONE", 7, _rate, right=True, need=6),
+    Column("1H", HOUR, _hour, need=5),
 )
 
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from jobconsole.core.readonly import read_only_control
+from queue_core.control import Control
 from queue_core.dispatch import DispatchUnavailable
 from queue_core.errors import QueueCoreError, StoreUnavailable
 
@@ -43,9 +45,10 @@ Source: TypeAlias = "JobQueue | Callable[[], JobQueue]"
 class Connection:
     """A JobQueue that may not be reachable yet, or for the moment."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, read_only: bool = False) -> None:
         """`source`: a queue, or what makes one; making it is put off until `open`, since it imports the drivers."""
         self._source = source
+        self.read_only = read_only
         self._jobs: JobQueue | None = None
         self._opened = False
         now = datetime.now(UTC)
@@ -81,6 +84,15 @@ class Connection:
         if self._jobs is None or not self._opened:
             raise RuntimeError("the connection is not open yet")
         return self._jobs
+
+    @property
+    def control(self) -> Control:
+        """What changes jobs; where this connection is read-only, it raises `ReadOnly` and changes nothing.
+
+        Raises:
+            RuntimeError: it is not open yet.
+        """
+        return read_only_control(self.jobs) if self.read_only else self.jobs.control
 
     async def check(self) -> None:
         """Open what is not open, ping what is; never raises, `servers` says what came of it."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
+
+from jobconsole.core.alerts import Thresholds
 
 CALM, LOUD = "on-accent", "on-bad"
 _TONES = {
@@ -22,6 +24,8 @@ class Surroundings:
     word: str = ""
     # a colour's name; "" chooses one by the word
     colour: str = ""
+    # when somebody who looks elsewhere is told
+    thresholds: Thresholds = field(default_factory=Thresholds)
 
     @classmethod
     def of(cls, given: Self | str | None) -> Self:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from jobconsole.core.latency import Latency
 from jobconsole.core.rates import Rates
+from jobconsole.core.record import Record
 from jobconsole.core.running import RunningJobs
 from jobconsole.core.series import Ring
 from jobconsole.core.snapshot import Snapshot
@@ -32,6 +34,7 @@ class Model:
         self.events = Ring()
         self.tail = Tail()
         self.latency = Latency()
+        self.record = Record()
         # events may have been lost since the last snapshot
         self.gap = False
         # something happened that the last snapshot does not show
@@ -58,6 +61,7 @@ class Model:
         at = self._offset + steady
         self.events.add(steady, len(batch.events))
         self.tail.add(batch)
+        self.record.hear(batch, steady)
         rates, running = self.rates, self.running
         for event in batch.events:
             name = event.event
@@ -69,7 +73,7 @@ class Model:
     def adopt(self, snapshot: Snapshot) -> None:
         """Take over a snapshot: counts as they stand in it, running jobs where no newer event spoke."""
         self.running.adopt(snapshot.running, not snapshot.more_running, snapshot.began, self.gap)
-        self.snapshot = snapshot
+        self.snapshot = replace(snapshot, queues=self.record.look(snapshot.queues, snapshot.taken))
         self._offset = snapshot.now.timestamp() - (snapshot.began + snapshot.taken) / 2
         self.rates.look(snapshot.series, snapshot.now, snapshot.taken)
         self.gap = False

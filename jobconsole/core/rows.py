@@ -110,6 +110,9 @@ class QueueLine:
     running: int
     dead: int
     oldest: datetime | None
+    # jobs completed a second lately, and depths by the minute, oldest first, as far as this console has seen them
+    rate: float = 0.0
+    history: tuple[float, ...] = ()
 
     @property
     def key(self) -> str:

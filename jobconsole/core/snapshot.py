@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from jobconsole.core.rows import JobLine, QueueLine, clean_signature, clean_worker, job_line, queue_line
 from queue_core.filters import Filter, Term
@@ -13,6 +13,8 @@ from queue_core.inspection import Inspector, SeriesPoint, SignatureInfo, WorkerI
 from queue_core.states import Status
 from queue_core.text import safe
 
+LONGEST_SPAN = 3_600.0
+"""Seconds of the series that is read."""
 RUNNING = Filter((Term("status", "=", Status.RUNNING.value),))
 DEAD = Filter((Term("status", "=", Status.DEAD.value),))
 
@@ -29,8 +31,8 @@ class Wanted:
     signatures: int = 500
     # the longest running jobs
     running: int = 200
-    # of throughput, the running one included
-    minutes: int = 16
+    # of throughput: the last hour, and the running minute
+    minutes: int = 61
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +76,13 @@ class Snapshot:
 
     @property
     def deaths(self) -> int:
-        """Jobs that died in the minutes of the series."""
-        return sum(point.dead for point in self.series)
+        """Jobs that died within the window, of the last hour at most."""
+        return sum(point.dead for point in self.series if self.now - point.minute <= self.span)
+
+    @property
+    def span(self) -> timedelta:
+        """Over which time deaths are counted."""
+        return timedelta(seconds=min(self.wanted.window, LONGEST_SPAN))
 
 
 async def read_snapshot(inspector: Inspector, wanted: Wanted) -> Snapshot:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from textual.dom import DOMNode
 
 if TYPE_CHECKING:
+    from jobconsole.core.alerts import Watcher
     from jobconsole.core.columns import Moment
     from jobconsole.core.connection import Connection
     from jobconsole.core.context import Surroundings
@@ -31,6 +32,8 @@ class Host(Protocol):
     glyphs: Glyphs
     # where the jobs are that are shown
     context: Surroundings
+    # says which thresholds were crossed
+    watcher: Watcher
     # the picture is held still
     frozen: bool
     # when an action was last performed, by this process's steady clock
@@ -64,6 +67,10 @@ class Host(Protocol):
 
     def copy(self, text: str) -> None:
         """Copy a text to the clipboard of the terminal."""
+        ...
+
+    def alarm(self, sentences: list[str]) -> None:
+        """Tell somebody who looks elsewhere that thresholds were crossed."""
         ...
 
     async def pause(self, seconds: float) -> None:

@@ -78,7 +78,7 @@ class Operator:
         async with self._turn:
             self.active = Report(plan)
             try:
-                report = await operations.apply(self._connection.jobs.control, plan, self._progress)
+                report = await operations.apply(self._connection.control, plan, self._progress)
             except Exception as error:  # noqa: BLE001 - an operation must end with a report, whatever happens
                 report = Report(plan, errored=len(plan.ids), problem=f"{type(error).__name__}: {error}", finished=True)
             self._end(report)
@@ -121,12 +121,12 @@ class Operator:
         """
         if self.read_only:
             raise ReadOnly(order)
-        done = await self._connection.jobs.control.command(worker, order)
+        done = await self._connection.control.command(worker, order)
         words = {"quiet": "claims no more jobs", "resume": "claims jobs again", "stop": "finishes its jobs and ends"}
         return f"{label} {words[order]} from its next heartbeat on" if done else f"{label} is gone"
 
     async def _set_paused(self, queue: str, pause: bool) -> str:
-        control = self._connection.jobs.control
+        control = self._connection.control
         changed = await (control.pause(queue) if pause else control.resume(queue))
         state = "paused" if pause else "running again"
         return f"{queue} is {state}" if changed else f"{queue} was {state} already"

@@ -41,12 +41,13 @@ class Services(App[int], inherit_bindings=False):
         """`hints`: how to repair what fails, shown in the help and with the signatures that they are about."""
         super().__init__()
         self.connection = source if isinstance(source, Connection) else Connection(source)
+        self.connection.read_only = self.connection.read_only or read_only
         self.context = Surroundings.of(context)
         self.hints = [Hint.parse(hint) if isinstance(hint, str) else hint for hint in hints]
         self.glyphs = glyphs_for(sys.__stdout__.encoding if sys.__stdout__ else None)
         self.model = Model()
         self.refresher = Refresher(self.connection, self.model, self.tell)
-        self.operator = Operator(self.connection, read_only, self.tell)
+        self.operator = Operator(self.connection, self.connection.read_only, self.tell)
         self.frozen = False
         self.last_key = time.monotonic()
         self._palettes: dict[tuple[str, bool], Palette] = {}

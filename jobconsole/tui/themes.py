@@ -80,6 +80,17 @@ DAY = Scheme(
 
 SCHEMES = {scheme.name: scheme for scheme in (NIGHT, DAY)}
 
+CONTEXT_COLOURS = {
+    "red": ("#ff6b5f", "#c0281a"),
+    "orange": ("#ffa04d", "#b35300"),
+    "yellow": ("#ffd75f", "#8a6d00"),
+    "green": ("#7fd18b", "#1f7a34"),
+    "cyan": ("#5fd7d7", "#087a7a"),
+    "blue": ("#6cb2ff", "#1663b8"),
+    "magenta": ("#e58be5", "#9b2f9b"),
+}
+"""Of the word in the header, on a dark ground and on a light one."""
+
 FADE = 0.55
 """How far tones go towards the background while the picture is old."""
 
@@ -133,12 +144,17 @@ class Palette:
         name, _, ground = tone.partition("/")
         inverse = name.startswith("on-")
         # What says that the picture is old is inverse, and must not fade with it.
-        colour = str(getattr(self.scheme, name[3:])) if inverse else self._colour(name)
+        colour = self._inverse(name[3:]) if inverse else self._colour(name)
         below = self._ground(ground)
         if inverse:
             colour, below = self.scheme.inverse, colour
         bold = name in {"strong", "title", "key"} or inverse
         return Style(color=RichColor.parse(colour), bgcolor=RichColor.parse(below), bold=bold)
+
+    def _inverse(self, name: str) -> str:
+        if name in CONTEXT_COLOURS:
+            return CONTEXT_COLOURS[name][0 if self.scheme.dark else 1]
+        return str(getattr(self.scheme, name))
 
     def _colour(self, name: str) -> str:
         scheme = self.scheme

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 from jobconsole.core import safefiles
+from jobconsole.core.alerts import Watcher
+from jobconsole.core.connection import Connection, Source
 from jobconsole.core.exporting import Wish, export_file
 from jobconsole.core.humanize import plural
 from jobconsole.core.links import Link
@@ -24,6 +27,10 @@ OSC_LIMIT = 50_000
 
 class Travel(Services, inherit_bindings=False):
     """What the application does about places and the clipboard."""
+
+    def __init__(self, source: Source | Connection, **options: Any) -> None:
+        super().__init__(source, **options)
+        self.watcher = Watcher(self.context.thresholds)
 
     # where the console goes once it is drawn; None: to its first view
     link: Link | None = None
@@ -49,6 +56,19 @@ class Travel(Services, inherit_bindings=False):
     def _show_job(self, job_id: str) -> None:
         if self.view is not None:
             self.view.show_job(job_id)
+
+    def alarm(self, sentences: list[str]) -> None:
+        """Tell somebody who looks elsewhere that a threshold was crossed."""
+        if not sentences:
+            return
+        said = "; ".join(sentences)
+        self.say(said, "bad")
+        thresholds = self.context.thresholds
+        if thresholds.bell:
+            self.bell()
+        if thresholds.notify and self._driver is not None:
+            where = safe(self.context.word, 24) or "jobconsole"
+            self._driver.write(f"\x1b]9;{where}: {said}\x07")
 
     def do_window(self) -> None:
         """Count growth over the next time window."""

@@ -173,7 +173,8 @@ class TestEnqueue:
         assert (job["type"], job["queue"], job["priority"], job["payload"]) == ("nobody", "other", 20, {"a": 1})
 
     def test_a_type_that_is_announced_is_no_warning(self, changing: Cli) -> None:
-        answer = changing("job", "enqueue", "task", "--queue", "work", "--json", "--delay", "5m", "--tag", "a", "--tag", "b")
+        tags = ("--tag", "a", "--tag", "b")
+        answer = changing("job", "enqueue", "task", "--queue", "work", "--json", "--delay", "5m", *tags)
         assert (answer.code, answer.err) == (0, "")
         job = changing("job", "show", answer.body["id"], "--json").body["job"]
         assert (job["status"], job["tags"]) == ("scheduled", ["a", "b"])

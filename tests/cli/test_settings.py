@@ -53,6 +53,11 @@ def test_a_flag_wins_over_the_context() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
+        ("contexts: {prod: {alerts: {dead: 0}}}", "contexts.prod.alerts.dead: must be greater than or equal to 1"),
+        (
+            "contexts: {prod: {alerts: {oldest: soon}}}",
+            "contexts.prod.alerts.oldest: 'soon' is no duration; write seconds, or for example 500ms, 5s, 5m, 1h, 7d",
+        ),
         ("contexts: {prod: {color: red}}", "contexts.prod.color: unknown key; did you mean 'colour'?"),
         ("contexts: {prod: {read_only: perhaps}}", "contexts.prod.read_only: must be true or false"),
         ("contexts: {prod: 3}", "contexts.prod: must be a block of keys, not a single value"),

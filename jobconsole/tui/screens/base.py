@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import on
 
-from jobconsole.core.links import Link
+from jobconsole.core.links import Link, Place
 from jobconsole.core.operations import Choice, Report, Target, Verb
 from jobconsole.core.snapshot import Snapshot
 from jobconsole.tui.bindings import BY_ID, refusal
@@ -21,7 +21,7 @@ from jobconsole.tui.widgets.header import Header
 from jobconsole.tui.widgets.joblist import JobTable
 from jobconsole.tui.widgets.keybar import KeyBar
 from jobconsole.tui.widgets.table import Table
-from queue_core.filters import Filter
+from queue_core.filters import Filter, render
 
 if TYPE_CHECKING:
     pass
@@ -31,6 +31,9 @@ DETAIL_ACTIONS = frozenset({"frames", "next_tab", "previous_tab", "next_match", 
 
 class View(Frame):
     """A frame whose keys find the pane that they are about."""
+
+    # how a link names the view
+    PLACE: ClassVar[Place]
 
     # -- from key to pane
 
@@ -73,8 +76,12 @@ class View(Frame):
             widget.repaint()
 
     def on_adopted(self, message: Adopted) -> None:
-        if not self.console.frozen and self.console.model.snapshot is not None:
-            self.adopt(self.console.model.snapshot)
+        snapshot = self.console.model.snapshot
+        if snapshot is None:
+            return
+        self.console.alarm(self.console.watcher.look(snapshot))
+        if not self.console.frozen:
+            self.adopt(snapshot)
 
     def on_servers_changed(self, message: ServersChanged) -> None:
         self.repaint_all()
@@ -108,7 +115,11 @@ class View(Frame):
 
     def link(self) -> Link:
         """The place of the view itself."""
-        raise NotImplementedError
+        return Link(self.PLACE, render(self.narrowing()))
+
+    def narrowing(self) -> Filter:
+        """The filter that holds for the view's own place."""
+        return Filter()
 
     def show_job(self, job_id: str) -> None:
         """Show one job, where the view can."""

@@ -7,7 +7,6 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 
-from jobconsole.core.links import Link
 from jobconsole.core.snapshot import Snapshot
 from jobconsole.core.tail import unknown
 from jobconsole.tui.drawing.subject import Subject
@@ -22,6 +21,7 @@ from queue_core.filters import Filter
 class EventsView(View):
     """The tail, and the job of the event under its cursor."""
 
+    PLACE = "events"
     STAGES: ClassVar[dict[str, str]] = {"events": "home", "detail": "detail"}
     ORDER: ClassVar[tuple[str, ...]] = ("home", "detail")
 
@@ -70,10 +70,6 @@ class EventsView(View):
             detail.about(Subject(row.id))
         else:
             detail.about(Subject())
-
-    def link(self) -> Link:
-        """Events themselves."""
-        return Link("events")
 
     def do_open(self) -> None:
         """Into the job."""

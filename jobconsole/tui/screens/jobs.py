@@ -9,7 +9,6 @@ from textual.app import ComposeResult
 
 from jobconsole.core.columns import JOBS
 from jobconsole.core.humanize import short
-from jobconsole.core.links import Link
 from jobconsole.core.snapshot import Snapshot
 from jobconsole.tui.drawing.spans import Line, fit
 from jobconsole.tui.drawing.subject import Subject
@@ -19,7 +18,7 @@ from jobconsole.tui.widgets.joblist import JobTable
 from jobconsole.tui.widgets.lines import LineWidget
 from jobconsole.tui.widgets.pane import Pane
 from jobconsole.tui.widgets.table import Table
-from queue_core.filters import Filter, Term, render
+from queue_core.filters import Filter, Term
 from queue_core.states import Status
 
 TABS: tuple[Status | None, ...] = (
@@ -55,6 +54,7 @@ class StateTabs(LineWidget):
 class JobsView(View):
     """One list with a filter, and the job under its cursor."""
 
+    PLACE = "jobs"
     STAGES: ClassVar[dict[str, str]] = {"all-jobs": "home", "detail": "detail"}
     ORDER: ClassVar[tuple[str, ...]] = ("home", "detail")
 
@@ -104,9 +104,9 @@ class JobsView(View):
         super().pane_entered(pane)
         self.look_at_detail()
 
-    def link(self) -> Link:
-        """The list, with its filter and its state."""
-        return Link("jobs", render(self.jobs.where))
+    def narrowing(self) -> Filter:
+        """The filter that holds."""
+        return self.jobs.where
 
     def show_job(self, job_id: str) -> None:
         """Narrow the list to one job and go into it."""

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from jobconsole.core.columns import QUEUES
-from jobconsole.core.humanize import plural
-from jobconsole.core.links import Link
 from jobconsole.core.snapshot import Snapshot
-from jobconsole.tui.background import spawn
 from jobconsole.tui.drawing.subject import Subject
-from jobconsole.tui.operator import Order
-from jobconsole.tui.screens.confirm import Confirm
+from jobconsole.tui.screens.orders import WorkerActions
 from jobconsole.tui.screens.queues import QueueActions
 from jobconsole.tui.widgets.chart import Chart
 from jobconsole.tui.widgets.detail import Detail
@@ -24,20 +19,20 @@ from jobconsole.tui.widgets.runninglist import RunningTable
 from jobconsole.tui.widgets.table import Table
 from jobconsole.tui.widgets.typelist import TypeTable
 from jobconsole.tui.widgets.workerlist import WorkerTable
-from queue_core.errors import QueueCoreError
-from queue_core.inspection import WorkerInfo
 
-STOP = "It finishes what it runs, within its grace, and ends. A service starts another one in its place."
+HOUR_SECONDS = 3600
+"""What the chart of throughput is drawn over."""
 LISTS = ("running", "types", "workers")
 """Lists of which small screens show one, by their ids."""
 
 
-class LiveView(QueueActions):
+class LiveView(QueueActions, WorkerActions):
     """What happens now."""
 
     # which of the lists a small screen shows
-    list = 0
+    which = 0
 
+    PLACE = "live"
     STAGES: ClassVar[dict[str, str]] = {
         "queues": "home",
         "running": "home",
@@ -51,7 +46,7 @@ class LiveView(QueueActions):
         """Queues and throughput at the left, running jobs and workers at the right."""
         with Vertical(id="queues-side"):
             yield QueueTable(QUEUES, id="queues")
-            yield Chart(id="chart")
+            yield Chart(HOUR_SECONDS, id="chart")
         with Vertical(id="running-side"):
             yield RunningTable(id="running")
             yield TypeTable(id="types")
@@ -75,38 +70,12 @@ class LiveView(QueueActions):
             gone -= {"next_tab", "previous_tab"}
         if not isinstance(pane, RunningTable | Detail):
             gone |= {"full", "export"}
-        return gone if isinstance(pane, WorkerTable) else gone | {"quiet", "stop"}
+        return gone
 
     def flush(self) -> None:
         """Running jobs follow the events."""
         self.query_one(RunningTable).flush()
         self.query_one(TypeTable).flush()
-
-    def do_quiet(self) -> None:
-        """Let the worker claim no more jobs, or let it claim again."""
-        row = self.query_one(WorkerTable).selection.row
-        if row is not None:
-            spawn(self, "order", self._order, row, "resume" if row.quiet else "quiet")
-
-    def do_stop(self) -> None:
-        """Let the worker end, after a question."""
-        row = self.query_one(WorkerTable).selection.row
-        if row is not None:
-            what = f"{row.host}:{row.pid}, which runs {plural(row.busy, 'job')}"
-            self.app.push_screen(Confirm("Stop a worker", what, STOP, "Stop"), partial(self._stop, row))
-
-    def _stop(self, worker: WorkerInfo, agreed: bool | None) -> None:
-        if agreed:
-            spawn(self, "order", self._order, worker, "stop")
-
-    async def _order(self, worker: WorkerInfo, order: Order) -> None:
-        try:
-            sentence = await self.console.operator.order(worker.id, f"{worker.host}:{worker.pid}", order)
-        except QueueCoreError as error:
-            self.notice.say(str(error), "bad")
-        else:
-            self.notice.say(sentence, "good")
-        self.console.refresher.resync()
 
     def do_next_tab(self) -> None:
         """Where there is room for one list only: the next one; else the detail's next tab."""
@@ -120,14 +89,10 @@ class LiveView(QueueActions):
         if self.stage == "detail":
             self.query_one(Detail).turn(step)
             return
-        self.remove_class(f"-list-{LISTS[self.list]}")
-        self.list = (self.list + step) % len(LISTS)
-        self.add_class(f"-list-{LISTS[self.list]}")
-        self.call_after_refresh(self.query_one(f"#{LISTS[self.list]}", Table).focus)
-
-    def link(self) -> Link:
-        """Live itself."""
-        return Link("live")
+        self.remove_class(f"-list-{LISTS[self.which]}")
+        self.which = (self.which + step) % len(LISTS)
+        self.add_class(f"-list-{LISTS[self.which]}")
+        self.call_after_refresh(self.query_one(f"#{LISTS[self.which]}", Table).focus)
 
     def look_at_detail(self) -> None:
         """Show the running job under the cursor."""

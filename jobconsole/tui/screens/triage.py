@@ -10,7 +10,6 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from jobconsole.core.columns import DEAD_JOBS, QUEUES_SMALL
-from jobconsole.core.links import Link
 from jobconsole.core.operations import Choice, Target, dead_of, dead_only
 from jobconsole.core.snapshot import Snapshot
 from jobconsole.tui.drawing.subject import Subject
@@ -24,7 +23,7 @@ from jobconsole.tui.widgets.queuelist import QueueTable
 from jobconsole.tui.widgets.runninglist import RunningTable
 from jobconsole.tui.widgets.signatures import SignatureTable
 from jobconsole.tui.widgets.table import Table
-from queue_core.filters import Filter, render
+from queue_core.filters import Filter
 
 IDLE_SECONDS = 20.0
 """After so long without a key, signatures are sorted anew; the cursor stays on its signature."""
@@ -33,6 +32,7 @@ IDLE_SECONDS = 20.0
 class TriageView(QueueActions, View):
     """Signatures, then the jobs of one, then one job; beside them queues, running jobs, throughput."""
 
+    PLACE = "triage"
     STAGES: ClassVar[dict[str, str]] = {
         "signatures": "home",
         "running": "home",
@@ -128,9 +128,9 @@ class TriageView(QueueActions, View):
             return self.signatures.target_of([group])
         return super().target(verb)
 
-    def link(self) -> Link:
-        """Triage, with its filter."""
-        return Link("triage", render(self.signatures.where))
+    def narrowing(self) -> Filter:
+        """The filter that holds."""
+        return self.signatures.where
 
     def do_open(self) -> None:
         """From signatures to jobs, from jobs to the job."""

@@ -1,9 +1,10 @@
-"""Throughput: one bar for each second, in one colour, drawn at most once a second."""
+"""Throughput: one bar for each second or for each part of a longer time, in one colour."""
 
 from __future__ import annotations
 
 from jobconsole.core import humanize
 from jobconsole.core.columns import Spans
+from jobconsole.core.humanize import elapsed
 from jobconsole.core.series import columns
 from jobconsole.tui.drawing.spans import Line
 from jobconsole.tui.widgets.pane import Pane
@@ -14,9 +15,15 @@ class Chart(Pane):
 
     can_focus = False
 
+    def __init__(self, seconds: int | None = None, *, id: str | None = None) -> None:
+        """`seconds`: over which time it is drawn; None for one bar a second."""
+        super().__init__(id=id)
+        self._seconds = seconds
+
     def heading(self) -> Spans:
-        """The title."""
-        return (("Throughput", "title"),)
+        """The title, with the time that it is drawn over."""
+        over = f"  last {elapsed(self._seconds)}" if self._seconds else ""
+        return (("Throughput", "title"), (over, "muted"))
 
     def note(self) -> Spans:
         """The rate now."""
@@ -25,7 +32,7 @@ class Chart(Pane):
     def body(self, width: int, height: int) -> list[Line]:
         """Bars and legend."""
         model = self.console.model
-        points = model.history("completed", width)
+        points = model.history("completed", self._seconds or width)
         bars = max(1, height - 1)
         highest = max(points, default=0)
         lines: list[Line] = [((line, "chart"),) for line in columns(points, width, bars, self.console.glyphs.levels)]

@@ -38,7 +38,7 @@ class EventTable(Table[EventLine]):
         # the total of events when it was held still; None while it follows
         self.held: int | None = None
         self._seen = -1
-        self._drawn = 0.0
+        self._flushed = 0.0
 
     def heading(self) -> Spans:
         """Title, with how many there were."""
@@ -56,9 +56,9 @@ class EventTable(Table[EventLine]):
     def flush(self) -> None:
         """Take over the newest events, unless the list is held."""
         tail, now = self.console.model.tail, time.monotonic()
-        calm = self.console.model.event_rate() > CALM_RATE and now - self._drawn < CALM_SECONDS
+        calm = self.console.model.event_rate() > CALM_RATE and now - self._flushed < CALM_SECONDS
         if self.held is None and tail.total != self._seen and not calm:
-            self._seen, self._drawn = tail.total, now
+            self._seen, self._flushed = tail.total, now
             self.show(tail.newest(self.where, SHOWN), follow=True)
 
     def narrow(self, where: Filter, text: str) -> None:
@@ -74,7 +74,7 @@ class EventTable(Table[EventLine]):
     def do_top(self) -> None:
         """To the newest event, and follow."""
         super().do_top()
-        self.held, self._seen, self._drawn = None, -1, 0.0
+        self.held, self._seen, self._flushed = None, -1, 0.0
         self.flush()
 
     def target(self, verb: Choice) -> Target | None:

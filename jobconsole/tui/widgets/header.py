@@ -9,7 +9,8 @@ from textual import events
 from jobconsole.core import humanize
 from jobconsole.core.columns import LATE, Span, Spans
 from jobconsole.core.connection import Server
-from jobconsole.core.snapshot import Totals
+from jobconsole.core.snapshot import Snapshot, Totals
+from jobconsole.core.windows import word
 from jobconsole.tui.bindings import BY_ID
 from jobconsole.tui.drawing.spans import Line, fit, spread, width_of
 from jobconsole.tui.widgets.lines import LineWidget
@@ -116,7 +117,7 @@ class Header(LineWidget):
         snapshot = self.console.model.snapshot
         if snapshot is None:
             return fit(((" reading ...", "muted"),), width)
-        tiles = self._tiles(snapshot.totals, snapshot.deaths)
+        tiles = self._tiles(snapshot)
         while len(tiles) > 1 and sum(size + 2 for *_, size in tiles) > width - 1:
             tiles.pop()
         spans: list[Span] = [(" ", "text")]
@@ -125,13 +126,14 @@ class Header(LineWidget):
             spans.append(("  ", "text"))
         return fit(spans, width)
 
-    def _tiles(self, totals: Totals, deaths: int) -> list[tuple[str, Spans, int]]:
+    def _tiles(self, snapshot: Snapshot) -> list[tuple[str, Spans, int]]:
         """Label, value and fixed width of each number, the most important first."""
+        totals, deaths, span = snapshot.totals, snapshot.deaths, word(snapshot.span.total_seconds())
         late = humanize.seconds_between(totals.oldest, self.console.model.now)
         alert = late is not None and late >= LATE
         model = self.console.model
         oldest = (humanize.age(late) or "-") + (self.console.glyphs.alert if alert else "")
-        growth: Spans = ((f" +{humanize.short(deaths)}/15m", "warn"),) if deaths else ()
+        growth: Spans = ((f" +{humanize.short(deaths)}/{span}", "warn"),) if deaths else ()
         lost: Spans = ((f", {totals.lost_workers} lost", "bad"),) if totals.lost_workers else ()
         return [
             ("QUEUED", _value(totals.queued), 12),

@@ -1,0 +1,77 @@
+"""Thresholds: when a number crosses one, somebody who looks elsewhere should hear of it, once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from jobconsole.core.humanize import elapsed, exact, plural, seconds_between
+from jobconsole.core.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """From which value on somebody is told; None: never."""
+
+    # jobs in the DLQ
+    dead: int | None = None
+    # deaths within the time window of the console, at most an hour
+    deaths: int | None = None
+    # jobs that are ready
+    queued: int | None = None
+    # seconds that the oldest ready job waits
+    oldest: float | None = None
+    # workers that were not heard of
+    lost_workers: int | None = None
+    # ring the bell of the terminal, send it a notification (OSC 9)
+    bell: bool = True
+    notify: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Measure:
+    name: str
+    value: Callable[[Snapshot], float]
+    sentence: Callable[[float], str]
+
+
+def _oldest(snapshot: Snapshot) -> float:
+    return seconds_between(snapshot.totals.oldest, snapshot.now) or 0.0
+
+
+_MEASURES = (
+    _Measure("dead", lambda one: one.totals.dead, lambda value: f"{plural(int(value), 'dead job')}"),
+    _Measure("deaths", lambda one: one.deaths, lambda value: f"{exact(int(value))} jobs died lately"),
+    _Measure("queued", lambda one: one.totals.queued, lambda value: f"{plural(int(value), 'job')} ready"),
+    _Measure("oldest", _oldest, lambda value: f"the oldest ready job waits for {elapsed(value)}"),
+    _Measure("lost_workers", lambda one: one.totals.lost_workers, lambda value: f"{plural(int(value), 'worker')} lost"),
+)
+REARM = 0.9
+"""A value has to fall below this part of its threshold before it is told again: one that trembles is told once."""
+
+
+class Watcher:
+    """Remembers what it told."""
+
+    def __init__(self, thresholds: Thresholds) -> None:
+        self.thresholds = thresholds
+        self._told: set[str] = set()
+
+    def look(self, snapshot: Snapshot) -> list[str]:
+        """Return a sentence for each threshold that was crossed since it was last below."""
+        said: list[str] = []
+        for measure in _MEASURES:
+            limit = getattr(self.thresholds, measure.name)
+            if limit is None:
+                continue
+            value = measure.value(snapshot)
+            if value >= limit and measure.name not in self._told:
+                self._told.add(measure.name)
+                said.append(f"{measure.sentence(value)} (threshold {_limit(measure.name, limit)})")
+            elif value < limit * REARM:
+                self._told.discard(measure.name)
+        return said
+
+
+def _limit(name: str, limit: float) -> str:
+    return elapsed(limit) if name == "oldest" else exact(int(limit))

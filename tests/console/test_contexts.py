@@ -1,0 +1,110 @@
+"""Contexts: what may not be changed is not, thresholds are told once, queues have an hour behind them."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+
+import pytest
+
+from jobconsole.core.alerts import Thresholds, Watcher
+from jobconsole.core.connection import Connection
+from jobconsole.core.context import Surroundings
+from jobconsole.core.readonly import CHANGES, ReadOnlyInspector, read_only_control
+from jobconsole.core.record import EVERY_SECONDS, SAMPLES, Record
+from jobconsole.core.snapshot import Snapshot, Wanted, read_snapshot
+from queue_core import JobQueue
+from queue_core.errors import ReadOnly
+from queue_core.events import Event, EventBatch
+from queue_core.inspection import CHANGES_FROM, Inspector
+from queue_core.states import Status
+from tests.conformance.world import World
+
+LOOKING = {
+    "attempts", "close", "conservation", "count", "facts", "get", "ids", "jobs", "logs", "overview", "ping", "series",
+    "signatures", "tallies", "types",
+}  # fmt: skip
+
+
+class TestReadOnly:
+    def test_every_method_of_the_protocol_is_known_to_look_or_to_change(self) -> None:
+        methods = {name for name, _ in inspect.getmembers(Inspector, inspect.isfunction) if not name.startswith("_")}
+        assert methods == LOOKING | set(CHANGES)
+        assert set(CHANGES_FROM) <= set(CHANGES)
+
+    async def test_nothing_gets_through(self, jobs: JobQueue, world: World) -> None:
+        claim = await world.ended("dead", {})
+        guarded = ReadOnlyInspector(jobs.inspector)
+        assert (await guarded.get(claim.id)).status is Status.DEAD
+        for verb in CHANGES:
+            with pytest.raises(ReadOnly, match=f"'{verb}' was refused"):
+                await getattr(guarded, verb)([claim.id])
+        with pytest.raises(ReadOnly):
+            await read_only_control(jobs).delete([claim.id])
+        assert (await jobs.inspector.get(claim.id)).trashed_at is None
+
+    async def test_a_connection_hands_out_what_it_may(self, jobs: JobQueue, world: World) -> None:
+        claim = await world.ended("dead", {})
+        for read_only in (True, False):
+            connection = Connection(jobs, read_only)
+            await connection.check()
+            if read_only:
+                with pytest.raises(ReadOnly):
+                    await connection.control.retry([claim.id])
+            else:
+                assert (await connection.control.retry([claim.id])).ids == (claim.id,)
+
+
+class TestThresholds:
+    @pytest.fixture
+    async def snapshot(self, jobs: JobQueue, world: World) -> Snapshot:
+        for _ in range(3):
+            await world.ended("dead", {})
+        await world.insert()
+        return await read_snapshot(jobs.inspector, Wanted())
+
+    def with_dead(self, snapshot: Snapshot, dead: int) -> Snapshot:
+        return dataclasses.replace(snapshot, totals=dataclasses.replace(snapshot.totals, dead=dead))
+
+    def test_each_is_told_when_it_is_crossed(self, snapshot: Snapshot) -> None:
+        assert Watcher(Thresholds()).look(snapshot) == []
+        told = Watcher(Thresholds(dead=3, deaths=3, queued=1, oldest=0.0, lost_workers=1)).look(snapshot)
+        assert told[:3] == [
+            "3 dead jobs (threshold 3)",
+            "3 jobs died lately (threshold 3)",
+            "1 job ready (threshold 1)",
+        ]
+        assert told[3].startswith("the oldest ready job waits for")
+        assert len(told) == 4
+
+    def test_once_until_it_has_been_well_below(self, snapshot: Snapshot) -> None:
+        watcher = Watcher(Thresholds(dead=100))
+        told = [bool(watcher.look(self.with_dead(snapshot, dead))) for dead in (99, 100, 120, 95, 100, 89, 101)]
+        assert told == [False, True, False, False, False, False, True]
+
+
+def test_a_word_has_a_tone() -> None:
+    assert Surroundings.of(None) == Surroundings()
+    assert [Surroundings.of(word).tone for word in ("prod-eu", "dev")] == ["on-bad", "on-accent"]
+    assert Surroundings("prod", "PROD", "green").tone == "on-green"
+
+
+async def test_an_hour_of_a_queue(jobs: JobQueue, world: World) -> None:
+    await world.insert_many(5)
+    queues = (await read_snapshot(jobs.inspector, Wanted())).queues
+    record = Record()
+    batch = EventBatch(queues[0].name, "g", 1, 0.0, [Event("completed", queues[0].name, "a", "t")] * 20)
+    record.hear(batch, 1_000.0)
+    (told,) = record.look(queues, 1_001.0)
+    assert (told.rate, told.history) == (2.0, (5.0, 5.0))
+    for minute in range(200):
+        (told,) = record.look(queues, 1_001.0 + minute * EVERY_SECONDS)
+    assert (len(told.history), told.rate) == (SAMPLES + 1, 0.0)
+
+
+def test_the_number_of_queues_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jobconsole.core.record.QUEUES", 10)
+    record = Record()
+    for number in range(50):
+        record.hear(EventBatch(f"q{number}", "g", 1, 0.0, [Event("completed", f"q{number}", "a", "t")]), 1.0)
+    assert len(record._rates) == 10
