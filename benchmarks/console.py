@@ -132,7 +132,7 @@ def once(size: tuple[int, int], environment: dict[str, str], jobs: int) -> dict[
         terminal.press("\x1b")
         terminal.until(r"40 signatures")
         terminal.press("3")
-        terminal.until(r"200\+? jobs|\d jobs")
+        terminal.until(r"\b200\+ jobs")
         terminal.quiet()
         # the next rows are there: the key alone
         terminal.press("\x1b[6~")
@@ -140,7 +140,7 @@ def once(size: tuple[int, int], environment: dict[str, str], jobs: int) -> dict[
         terminal.quiet()
         # the end of what is loaded: the page after it is read
         terminal.press("G")
-        found["next page"] = terminal.until(r"400\+? jobs|\d jobs")
+        found["next page"] = terminal.until(r"\b400\+ jobs")
     return found
 
 
