@@ -120,11 +120,15 @@ class Enqueueing:
 
     async def _tell(self, jobs: Sequence[NewJob], inserted: Sequence[Inserted]) -> None:
         try:
-            if len(jobs) >= LIST:
-                # The caller may be about to hand in the next list. What is to be told of this one is put into words
-                # while the server inserts that; if none comes, the rounds are over at once.
-                for _ in range(ROUNDS):
-                    await asyncio.sleep(0)
+            if len(jobs) < LIST:
+                # A worker waits for the offer, nobody for the event.
+                await self._offer(inserted)
+                await self._parts.bus.publish(created(jobs, inserted))
+                return
+            # The caller may be about to hand in the next list. What is to be told of this one is put into words
+            # while the server inserts that; if none comes, the rounds are over at once.
+            for _ in range(ROUNDS):
+                await asyncio.sleep(0)
             await asyncio.gather(self._offer(inserted), self._parts.bus.publish(created(jobs, inserted)))
         except Exception:
             # Nobody waits for this any more: the rows are committed, and the audit offers them.
