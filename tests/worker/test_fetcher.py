@@ -70,9 +70,11 @@ async def test_candidates_in_hand_are_tried_again_when_the_store_is_back(
 
     async with working(jobs):
         assert await eventually(lambda: nominating.takes > 0)
+        store.before["claim"] = asyncio.Event()
         handles = await jobs.enqueue_many("work", [{}] * 5)
-        store.away = True
         assert await eventually(lambda: store.calls["claim"] > 0)
+        store.away = True
+        store.before.pop("claim").set()
         taken = nominating.takes
         tries = store.calls["claim"]
         assert await eventually(lambda: store.calls["claim"] >= tries + 2)
