@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
+from queue_core.claim_facts import ClaimFacts
 from queue_core.job import Claim
 from queue_core.joblogs import cut_line
 from queue_core.text import storable
@@ -32,10 +33,10 @@ class Sink(Protocol):
         ...
 
 
-class JobContext:
+class JobContext(ClaimFacts):
     """Given to a handler whose first parameter is annotated with it (or named `ctx`)."""
 
-    __slots__ = ("_begin", "_claim", "_sink", "payload", "worker")
+    __slots__ = ("_begin", "_sink", "payload", "worker")
 
     def __init__(
         self,
@@ -45,7 +46,7 @@ class JobContext:
         sink: Sink,
         begin: Callable[[], AbstractAsyncContextManager[Any]],
     ) -> None:
-        self._claim = claim
+        super().__init__(claim)
         self._sink = sink
         self._begin = begin
         self.payload = payload
@@ -55,41 +56,6 @@ class JobContext:
     def job_id(self) -> str:
         """The job's id."""
         return self._claim.id
-
-    @property
-    def token(self) -> int:
-        """The lease token of this attempt: higher than that of every attempt before."""
-        return self._claim.token
-
-    @property
-    def type(self) -> str:
-        """The task's name."""
-        return self._claim.type
-
-    @property
-    def queue(self) -> str:
-        """The queue that the job came from."""
-        return self._claim.queue
-
-    @property
-    def priority(self) -> int:
-        """The job's priority."""
-        return self._claim.priority
-
-    @property
-    def tags(self) -> tuple[str, ...]:
-        """The job's tags."""
-        return self._claim.tags
-
-    @property
-    def attempt(self) -> int:
-        """1 for the first attempt; crashes count, releases do not."""
-        return self._claim.retry_count + self._claim.crashes + 1
-
-    @property
-    def max_retries(self) -> int:
-        """How often the job may be retried."""
-        return self._claim.max_retries
 
     @property
     def stopping(self) -> str:

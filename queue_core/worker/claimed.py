@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
 
 from queue_core.asking import Reschedule
+from queue_core.claim_facts import ClaimFacts
 from queue_core.job import Claim, Outcome, Settled
 from queue_core.retry import Policy
 from queue_core.settings import Limits
@@ -48,7 +49,7 @@ class Terms(NamedTuple):
     limits: Limits
 
 
-class ClaimedJob:
+class ClaimedJob(ClaimFacts):
     """One running job that belongs to this program until its lease ends; `refresh` prolongs it.
 
     Every verb raises `StaleLease` when the lease was over and the job taken back: nothing was written then, and
@@ -56,8 +57,8 @@ class ClaimedJob:
     """
 
     def __init__(self, keeper: Keeper, claim: Claim, payload: dict[str, Any], terms: Terms) -> None:
+        super().__init__(claim)
         self._keeper = keeper
-        self._claim = claim
         self._terms = terms
         self._began = time.perf_counter()
         self.payload = payload
@@ -73,44 +74,9 @@ class ClaimedJob:
         return self._claim.id
 
     @property
-    def token(self) -> int:
-        """The lease token of this attempt: higher than that of every attempt before."""
-        return self._claim.token
-
-    @property
-    def type(self) -> str:
-        """The job's type."""
-        return self._claim.type
-
-    @property
-    def queue(self) -> str:
-        """The queue that the job came from."""
-        return self._claim.queue
-
-    @property
-    def priority(self) -> int:
-        """The job's priority."""
-        return self._claim.priority
-
-    @property
-    def tags(self) -> tuple[str, ...]:
-        """The job's tags."""
-        return self._claim.tags
-
-    @property
     def created_at(self) -> datetime:
         """When the job was enqueued."""
         return datetime.fromtimestamp(self._claim.created_at, UTC)
-
-    @property
-    def attempt(self) -> int:
-        """1 for the first attempt; crashes count, releases do not."""
-        return self._claim.retry_count + self._claim.crashes + 1
-
-    @property
-    def max_retries(self) -> int:
-        """How often the job may be retried."""
-        return self._claim.max_retries
 
     async def complete(self, result: object = None) -> None:
         """End the attempt well; the result is kept as JSON."""

@@ -106,9 +106,10 @@ def redis(address: str | None) -> Opener:
     settings = RedisSettings(url=url, prefix=prefix)
 
     async def advance(seconds: float) -> None:
-        script = (QUERIES / "pass_time.lua").read_text(encoding="utf-8")
+        scripts = [(QUERIES / name).read_text(encoding="utf-8") for name in ("pass_time_jobs.lua", "pass_time.lua")]
         with Redis.from_url(url) as client:
-            client.eval(script, *_keys(client, prefix), round(seconds * 1_000_000))
+            for script in scripts:
+                client.eval(script, *_keys(client, prefix), round(seconds * 1_000_000))
 
     async def opened(rules: Rules | None = None) -> World:
         store = RedisStore(settings, rules=rules)

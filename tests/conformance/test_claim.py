@@ -10,11 +10,12 @@ NOT_READY = [state for state in STATES if state != "queued"]
 
 
 async def test_it_hands_out_everything_a_worker_needs(world: World) -> None:
-    job = new_job(payload='{"path": "a.png"}', priority=7, max_retries=2, tags=("x",))
+    job = new_job(payload='{"path": "a.png"}', priority=7, max_retries=2, tags=("x",), ordering_key="k")
     (inserted,) = await world.store.insert([job])
     (claim,) = await world.claim()
     assert (claim.id, claim.queue, claim.type, claim.payload) == (job.id, job.queue, job.type, job.payload)
-    assert (claim.priority, claim.rank, claim.tags) == (7, inserted.rank, ("x",))
+    assert (claim.priority, claim.rank, claim.tags, claim.ordering_key) == (7, inserted.rank, ("x",), "k")
+    assert (await world.running()).ordering_key is None
     assert (claim.retry_count, claim.max_retries, claim.crashes) == (0, 2, 0)
     assert claim.token > 0
     assert claim.created_at == pytest.approx((await world.job(job.id)).created_at.timestamp(), abs=0.001)

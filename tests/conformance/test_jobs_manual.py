@@ -32,11 +32,13 @@ async def claimed(jobs: JobQueue, queue: str = "default", **given: Any) -> Claim
 
 
 async def test_from_claim_to_result(jobs: JobQueue) -> None:
-    handle = await jobs.enqueue("resize", {"path": "a.png"}, queue="images", tags=["x"], priority=9, max_retries=2)
+    handle = await jobs.enqueue(
+        "resize", {"path": "a.png"}, queue="images", tags=["x"], priority=9, max_retries=2, ordering_key="k"
+    )
     waiting = asyncio.create_task(handle.result(PATIENCE))
     job = await claimed(jobs, "images")
     assert (job.id, job.queue, job.type, job.payload) == (handle.id, "images", "resize", {"path": "a.png"})
-    assert (job.tags, job.priority, job.attempt, job.max_retries) == (("x",), 9, 1, 2)
+    assert (job.tags, job.priority, job.attempt, job.max_retries, job.ordering_key) == (("x",), 9, 1, 2, "k")
     assert datetime.now(UTC) - job.created_at < timedelta(minutes=5)
     assert (await jobs.get(handle.id)).status is Status.RUNNING
     assert await jobs.claim_next("images") is None

@@ -51,7 +51,9 @@ async def test_waiting_jobs_count(ruled: Ruled, state: str) -> None:
 async def test_others_do_not(ruled: Ruled, state: str) -> None:
     world = await ruled(limit=1)
     await world.job_in(state)
-    await world.insert()
+    assert await world.status(await world.insert()) == "queued"
+    with pytest.raises(QueueFull):
+        await world.insert()
 
 
 async def test_jobs_that_wait_for_their_ordering_key_count(ruled: Ruled) -> None:
@@ -139,7 +141,8 @@ async def test_what_is_there_already_does_not_count(ruled: Ruled) -> None:
 
 async def test_other_queues_have_none(ruled: Ruled) -> None:
     world = await ruled(limit=0)
-    await world.insert_many(5, queue="other")
+    jobs = await world.insert_many(5, queue="other")
+    assert await world.claim_ids(queue="other") == jobs
 
 
 async def test_producers_at_once_never_exceed_it(ruled: Ruled) -> None:

@@ -111,6 +111,7 @@ class JobRow:
             self.crashes,
             self.created_at,
             self.given.tags,
+            self.key,
         )
 
     def final(self, since: float) -> Final:

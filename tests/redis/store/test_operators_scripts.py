@@ -1,0 +1,120 @@
+"""The scripts behind an operator's verbs change what their headers say and nothing else."""
+
+from __future__ import annotations
+
+from queue_core.filters import parse
+from tests.conformance.world import STATES, World
+from tests.redis.store.inserting import claimed, inserted
+from tests.redis.store.stored import Look, changes
+
+
+async def test_delete_and_restore(world: World, look: Look) -> None:
+    await world.settle(await claimed(world), "dead")
+    dead = await look()
+    await world.inspector.delete(["a"])
+    trashed = await look()
+    assert changes(dead, trashed) == {
+        "job:a": {"trashed_at": "t4", "updated_at": "t4"},
+        "dlq": None,
+        "trash": {"a": "t4"},
+    }
+    await world.inspector.delete(["a"])
+    assert changes(trashed, await look()) == {}
+    await world.inspector.restore(["a"])
+    assert changes(dead, await look()) == {}
+
+
+async def test_purge_leaves_only_totals(world: World, look: Look) -> None:
+    await world.settle(await claimed(world), "dead")
+    await world.inspector.delete(["a"])
+    await world.inspector.purge(["a"])
+    left = await look()
+    assert sorted(left) == [
+        "deaths", "minutes", "queues", "schema", "seen", "seq", "signatures", "tallies", "token",
+    ]  # fmt: skip
+    assert left["tallies"]["purged:n:task"] == "1"
+
+
+async def test_retry_by_an_operator(world: World, look: Look) -> None:
+    await inserted(world)
+    fresh = await look()
+    await world.settle(await world.claim_job("a"), "completed", result="1")
+    await world.inspector.retry(["a"])
+    found = changes(fresh, await look())
+    assert found == {
+        "job:a": {
+            "updated_at": "t2",
+            "run_at": "t2",
+            "rank": "5/2",
+            "retry_count": "0",
+            "token": "token1",
+            "ended": "token1c",
+        },
+        "pending": {"a": "5/2"},
+        "unfinished": {"a": "t2"},
+        "seq": "2",
+        "token": "some",
+        "tallies": found["tallies"],
+        "minutes": {"completed": 1},
+    }
+    assert found["tallies"]["retried_by_operator:n:task"] == "1"
+    before = await look()
+    assert (await world.inspector.retry(["a"])).ids == ()
+    assert changes(before, await look()) == {}
+
+
+async def test_cancel_a_waiting_job(world: World, look: Look) -> None:
+    await inserted(world)
+    before = await look()
+    await world.inspector.cancel(["a"])
+    after = await look()
+    assert changes(before, after) == {
+        "job:a": {"status": "cancelled", "updated_at": "t2", "completed_at": "t2"},
+        "pending": None,
+        "unfinished": None,
+        "cancelled": {"a": "t2"},
+        "types": None,
+        "depths": None,
+        "tallies": {"cancelled:n:task": "1"},
+    }
+    await world.inspector.cancel(["a"])
+    assert changes(after, await look()) == {}
+
+
+async def test_pause_and_resume(world: World, look: Look) -> None:
+    await inserted(world)
+    before = await look()
+    await world.inspector.pause("work")
+    paused = await look()
+    assert changes(before, paused) == {"paused": "1"}
+    assert await world.claim() == []
+    assert changes(paused, await look()) == {}
+    await world.inspector.resume("work")
+    assert changes(before, await look()) == {}
+
+
+async def test_reads_change_nothing(world: World, look: Look) -> None:
+    ids = [await world.job_in(state) for state in STATES]
+    await world.beat()
+    before = await look()
+    inspector, store = world.inspector, world.store
+    await inspector.overview()
+    for text in ("", "trash:yes", "type:task", "status:running", "payload.x:1", f"id:{ids[0]}"):
+        where = parse(text)
+        await inspector.jobs(where, 100)
+        await inspector.count(where)
+        await inspector.ids(where, 100)
+        await inspector.signatures(where, 3600, 4, 10)
+    await inspector.get(ids[0])
+    await inspector.attempts(ids[0])
+    await inspector.tallies()
+    await inspector.series(10)
+    await inspector.conservation()
+    await inspector.facts()
+    await store.finals(ids)
+    await store.head("work", 100)
+    await store.claimable("work", ids)
+    await store.ready_after("work", -1, 100)
+    await store.next_due()
+    await store.queues()
+    assert changes(before, await look()) == {}
