@@ -28,6 +28,14 @@ def _quickest() -> Callable[[object], str]:
 _json = _quickest()
 
 
+class Written(dict[str, Any]):
+    """A payload with the JSON text that it was read from, which is stored as it is: 1.10 does not become 1.1."""
+
+    def __init__(self, text: str, payload: dict[str, Any]) -> None:
+        super().__init__(payload)
+        self.text = text
+
+
 def encode_payload(payload: object, limit: int) -> str:
     """Return a payload as JSON text.
 
@@ -41,15 +49,15 @@ def encode_payload(payload: object, limit: int) -> str:
     for key in payload:
         if not isinstance(key, str):
             raise InvalidJob(f"a payload's keys are parameter names, not {key!r}")
-    text = _encode(payload, "the payload")
+    text = _encode(payload, "the payload", payload.text if type(payload) is Written else None)
     if len(text) > limit or (not text.isascii() and len(text.encode()) > limit):
         raise TooLarge("the payload", len(text.encode()), limit)
     return text
 
 
-def _encode(value: object, what: str) -> str:
+def _encode(value: object, what: str, written: str | None = None) -> str:
     try:
-        text = _json(value)
+        text = _json(value) if written is None else written
         if not text.isascii():
             text.encode()
     except UnicodeEncodeError:

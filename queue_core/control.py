@@ -13,6 +13,15 @@ from queue_core.inspection import Changed, Inspector
 from queue_core.job import Ready
 from queue_core.validation import check_ids, check_timeout
 
+_EVENTS = {
+    "retry": EventName.RETRIED,
+    "delete": EventName.DELETED,
+    "restore": EventName.RESTORED,
+    "purge": EventName.DELETED,
+    "cancel": EventName.CANCELLED,
+    "move": EventName.MOVED,
+}
+
 
 class Control:
     """The changing half of the operations path, complete with its effects outside the store."""
@@ -25,34 +34,31 @@ class Control:
     async def retry(self, ids: Sequence[str], spread: float = 0.0) -> Changed:
         """Put dead and completed jobs back to queued; see `Inspector.retry`."""
         changed = await self._inspector.retry(check_ids(ids), check_timeout(spread) or 0.0)
-        await self._offer(changed.ready)
-        await self._tell(EventName.RETRIED, changed)
+        await self.tell("retry", changed)
         return changed
 
     async def delete(self, ids: Sequence[str]) -> Changed:
         """Move dead jobs to the trash."""
         changed = await self._inspector.delete(check_ids(ids))
-        await self._offer(changed.ready)
-        await self._tell(EventName.DELETED, changed)
+        await self.tell("delete", changed)
         return changed
 
     async def restore(self, ids: Sequence[str]) -> Changed:
         """Move jobs from the trash back into the DLQ."""
         changed = await self._inspector.restore(check_ids(ids))
-        await self._tell(EventName.RESTORED, changed)
+        await self.tell("restore", changed)
         return changed
 
     async def purge(self, ids: Sequence[str]) -> Changed:
         """Remove jobs in the trash for good."""
         changed = await self._inspector.purge(check_ids(ids))
-        await self._tell(EventName.DELETED, changed)
+        await self.tell("purge", changed)
         return changed
 
     async def cancel(self, ids: Sequence[str]) -> Changed:
         """Cancel waiting jobs; ask the workers of running ones to stop them."""
         changed = await self._inspector.cancel(check_ids(ids))
-        await self._offer(changed.ready)
-        await self._tell(EventName.CANCELLED, changed)
+        await self.tell("cancel", changed)
         return changed
 
     async def pause(self, queue: str) -> bool:
@@ -72,6 +78,13 @@ class Control:
         if not isinstance(worker, str) or command not in ("quiet", "resume", "stop"):
             raise InvalidArgument(f"an order to a worker is quiet, resume or stop, not {command!r} to {worker!r}")
         return await self._inspector.command(worker, command)
+
+    async def tell(self, verb: str, changed: Changed) -> None:
+        """Let the dispatcher and the subscribers hear of a change that the store has committed."""
+        await self._offer(changed.ready)
+        name = _EVENTS.get(verb)
+        if name is not None and changed.ids:
+            await self._tell(name, changed)
 
     async def _offer(self, ready: Sequence[Ready]) -> None:
         if self._dispatcher is None or not ready:

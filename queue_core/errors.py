@@ -11,7 +11,8 @@
     ├── NotFound
     │   ├── JobNotFound
     │   ├── QueueNotFound
-    │   └── ScheduleNotFound
+    │   ├── ScheduleNotFound
+    │   └── OperationNotFound
     ├── WrongState                the job is in a state that the verb does not act on
     ├── StaleLease                the claim behind this write is over
     ├── TransactionError          a handler's transaction cannot be given, or cannot be committed
@@ -119,6 +120,14 @@ class ScheduleNotFound(NotFound):
         super().__init__(f"no schedule named '{name}'" + (f"; did you mean '{nearest}'?" if nearest else ""))
         self.name = name
         self.nearest = nearest
+
+
+class OperationNotFound(NotFound):
+    """No operation has this number."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"no operation #{number}")
+        self.number = number
 
 
 class WrongState(QueueCoreError):

@@ -35,6 +35,7 @@ class EventName(StrEnum):
     RETRIED = "retried"  # by an operator, out of the DLQ or of the history
     DELETED = "deleted"
     RESTORED = "restored"
+    MOVED = "moved"  # by an operator, to another queue or priority
     WORKER = "worker"  # id = the worker; state: started, stopped, quiet, resumed
     QUEUE = "queue"  # id = the queue's name; state: paused, resumed
 

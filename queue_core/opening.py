@@ -9,6 +9,7 @@ from queue_core.delivery.circuit import Circuit
 from queue_core.dispatch import Dispatcher
 from queue_core.errors import ConfigurationError
 from queue_core.inspection import Inspector
+from queue_core.operations import OperationStore
 from queue_core.schedules import ScheduleStore
 from queue_core.settings import JobsSettings
 from queue_core.store import JobStore
@@ -26,6 +27,7 @@ class Parts(NamedTuple):
     dispatcher: Dispatcher | None
     bus: EventBus
     schedules: ScheduleStore
+    operations: OperationStore
     # whether Redis, where a mode goes on without it, is in use
     circuit: Circuit | None = None
 
@@ -56,6 +58,7 @@ def _postgres_redis(settings: JobsSettings) -> Parts:
     from queue_core.delivery.redis.bus import RedisEventBus
     from queue_core.delivery.redis.dispatcher import RedisDispatcher
     from queue_core.stores.postgres.inspector import PostgresInspector
+    from queue_core.stores.postgres.operations import PostgresOperations
     from queue_core.stores.postgres.schedules import PostgresSchedules
     from queue_core.stores.postgres.store import PostgresStore
 
@@ -67,6 +70,7 @@ def _postgres_redis(settings: JobsSettings) -> Parts:
         RedisDispatcher(settings.redis, circuit),
         RedisEventBus(settings.redis, circuit),
         PostgresSchedules(settings.postgres, store),
+        PostgresOperations(settings.postgres, settings.queues),
         circuit,
     )
 
@@ -75,6 +79,7 @@ def _postgres(settings: JobsSettings) -> Parts:
     from queue_core.stores.postgres.bus import PostgresEventBus
     from queue_core.stores.postgres.delivery import PostgresDispatcher
     from queue_core.stores.postgres.inspector import PostgresInspector
+    from queue_core.stores.postgres.operations import PostgresOperations
     from queue_core.stores.postgres.schedules import PostgresSchedules
     from queue_core.stores.postgres.store import PostgresStore
 
@@ -85,6 +90,7 @@ def _postgres(settings: JobsSettings) -> Parts:
         PostgresDispatcher(settings.postgres),
         PostgresEventBus(settings.postgres),
         PostgresSchedules(settings.postgres, store),
+        PostgresOperations(settings.postgres, settings.queues),
     )
 
 
@@ -92,6 +98,7 @@ def _redis(settings: JobsSettings) -> Parts:
     from queue_core.delivery.redis.bus import RedisEventBus
     from queue_core.delivery.redis.dispatcher import RedisDispatcher
     from queue_core.stores.redis.inspector import RedisInspector
+    from queue_core.stores.redis.operations import RedisOperations
     from queue_core.stores.redis.schedules import RedisSchedules
     from queue_core.stores.redis.store import RedisStore
 
@@ -102,6 +109,7 @@ def _redis(settings: JobsSettings) -> Parts:
         RedisDispatcher(settings.redis, circuit, ready="offered", hints=None),
         RedisEventBus(settings.redis, circuit),
         RedisSchedules(settings.redis, settings.queues),
+        RedisOperations(settings.redis, settings.queues),
     )
 
 
@@ -110,6 +118,7 @@ def _sqlite(settings: JobsSettings) -> Parts:
     from queue_core.stores.sqlite.delivery import SqliteDispatcher
     from queue_core.stores.sqlite.file import SqliteFile
     from queue_core.stores.sqlite.inspector import SqliteInspector
+    from queue_core.stores.sqlite.operations import SqliteOperations
     from queue_core.stores.sqlite.schedules import SqliteSchedules
     from queue_core.stores.sqlite.store import SqliteStore
     from queue_core.stores.sqlite.watching import Watcher
@@ -122,6 +131,7 @@ def _sqlite(settings: JobsSettings) -> Parts:
         SqliteDispatcher(file, watcher),
         SqliteEventBus(file, watcher),
         SqliteSchedules(file, settings.queues),
+        SqliteOperations(file, settings.queues),
     )
 
 
@@ -138,6 +148,7 @@ def memory_parts(store: MemoryStore) -> Parts:
     """Return the parts around a store in memory, without a dispatcher."""
     from queue_core.delivery.local import LocalEventBus
     from queue_core.stores.memory.inspector import MemoryInspector
+    from queue_core.stores.memory.operations import MemoryOperations
     from queue_core.stores.memory.schedules import MemorySchedules
 
-    return Parts(store, MemoryInspector(store), None, LocalEventBus(), MemorySchedules(store))
+    return Parts(store, MemoryInspector(store), None, LocalEventBus(), MemorySchedules(store), MemoryOperations(store))

@@ -19,6 +19,7 @@ from queue_core.handle import JobHandle
 from queue_core.inspection import Inspector
 from queue_core.middleware import Hooks, Middleware
 from queue_core.opening import Parts, open_parts
+from queue_core.operating import Operations
 from queue_core.priorities import Priority
 from queue_core.reports import Health, Stats, health, stats
 from queue_core.results import Results
@@ -89,6 +90,7 @@ class JobQueue(Verbs):
         self._results = Results(parts)
         self._manual = None
         self.control = Control(parts.inspector, parts.dispatcher, parts.bus)
+        self.operations = Operations(parts.operations, self.control)
 
     @classmethod
     def from_settings(cls, settings: JobsSettings | None = None) -> Self:
@@ -153,7 +155,7 @@ class JobQueue(Verbs):
         await self._enqueueing.drain()
         self._open = False
         parts = self._parts
-        for part in (parts.dispatcher, parts.bus, parts.inspector, parts.schedules, parts.store):
+        for part in (parts.dispatcher, parts.bus, parts.inspector, parts.schedules, parts.operations, parts.store):
             if part is not None:
                 await part.close()
 

@@ -14,6 +14,8 @@ from queue_core.units import Duration, Model
 
 FIFO_KEY = "fifo"
 """The one ordering key of all jobs of a FIFO queue."""
+SHARD = "shard-"
+"""Begins the ordering key that a queue with shards makes of a given one; the number of the shard follows."""
 LONGEST_AGING = 86400.0
 """Seconds. Whole microseconds since 2020, moved by 255 steps of this, stay below 2^53, the last whole number that a
 Redis score keeps, for two centuries."""
@@ -105,9 +107,14 @@ class QueueRules(Model):
         """Return the ordering key that a job is stored with, decided once at enqueue."""
         if self.fifo:
             return FIFO_KEY
-        if given is None or self.shards <= 1:
+        if given is None or self.shards <= 1 or self._is_shard(given):
             return given
-        return f"shard-{crc32(given.encode()) % self.shards}"
+        return f"{SHARD}{crc32(given.encode()) % self.shards}"
+
+    def _is_shard(self, key: str) -> bool:
+        """Who makes a job like another one hands in the key that the first was stored with: it must stay that one."""
+        number = key.removeprefix(SHARD)
+        return key.startswith(SHARD) and number.isdecimal() and int(number) < self.shards
 
     def burst(self) -> float:
         """Return how many starts may be saved up by a rate."""
@@ -122,6 +129,15 @@ Rules = Mapping[str, QueueRules]
 def rules_of(rules: Rules, queue: str) -> QueueRules:
     """Return the rules of a queue."""
     return rules.get(queue, NO_RULES)
+
+
+def key_in(rules: Rules, target: str, source: str, key: str | None) -> str | None:
+    """Return the ordering key that a job has when it comes from one queue into another one.
+
+    The key of a FIFO queue is that queue's and stays behind; any other one goes with the job, under the target's rules.
+    """
+    own = None if rules_of(rules, source).fifo else key
+    return key if target == source else rules_of(rules, target).key_of(own)
 
 
 def aged_rank(priority: int, arrival_us: int, aging_us: int) -> int:

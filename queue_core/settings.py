@@ -110,6 +110,8 @@ class RetentionSettings(Model):
     dead: Retention = None
     trash: Retention = 30 * 86400.0
     results: Retention = 86400.0
+    # operations that have ended: the record of who did what
+    operations: Retention = 90 * 86400.0
 
 
 class Limits(Model):

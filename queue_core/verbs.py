@@ -13,6 +13,7 @@ from queue_core.inspection import Inspector, Order, Page
 from queue_core.job import Attempt, Job
 from queue_core.middleware import Hooks
 from queue_core.opening import Parts
+from queue_core.operating import Operations
 from queue_core.retry import Retry
 from queue_core.settings import JobsSettings
 from queue_core.tasks import Duration, TaskRegistry
@@ -34,6 +35,7 @@ class Verbs(ABC):
     tasks: TaskRegistry
     hooks: Hooks
     control: Control
+    operations: Operations
     _manual: ManualClaims | None
 
     @property
@@ -128,7 +130,7 @@ class Verbs(ABC):
         if self._manual is None:
             from queue_core.worker.manual import ManualClaims
 
-            self._manual = ManualClaims(parts, self.hooks)
+            self._manual = ManualClaims(parts, self.hooks, self.operations.executor())
         return await self._manual.claim(queue, names, patience, lambda type_: self._terms(type_, length))
 
     def _terms(self, type_: str, lease: float) -> Terms:

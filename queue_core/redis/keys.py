@@ -12,7 +12,8 @@ P is `<prefix>{<queue>}:`. Delivery, in both modes that use Redis (the ready set
 | `<prefix>events` | channel | lifecycle events (queue_core.events) |
 | `P job:<id>:done` | channel | says that a job has finished |
 
-The store of mode `redis`; all its times are microseconds since the epoch by the server's clock, below 2^53:
+The store of mode `redis`; all its times are microseconds since the epoch by the server's clock, below 2^53. Where a job
+has gone to another queue, its key keeps only a field `moved`, for a day:
 
 | key | type | meaning |
 |---|---|---|
@@ -51,6 +52,15 @@ The store of mode `redis`; all its times are microseconds since the epoch by the
 | `<prefix>workers` | HASH worker → entry | goes a day after the last heartbeat |
 | `<prefix>announced` | HASH type → time, JSON Schema | what workers announced of types |
 | `<prefix>schedules` | HASH schedule → queue | where each schedule stands |
+| `<prefix>operation:<number>` | HASH | the fields of an operation, and of the step that is being taken |
+| `<prefix>operation:<number>:members` | LIST | of each member token, place and queue as of when it was frozen |
+| `<prefix>operation:<number>:ids` | SET | their ids, while it is preparing |
+| `<prefix>operation:<number>:marks` | string | `1` at the place of each member that it has changed |
+| `<prefix>operations` | ZSET number → number | all of them; those that have not ended in `operations:unfinished` |
+| `<prefix>operations:of:<signature>` | ZSET number → number | those on all jobs of an error |
+| `<prefix>operations:preparing`, `<prefix>operations:ended` | ZSET number → time | by their last change |
+| `<prefix>changes:<id>` | ZSET number → number | the operations that have changed a job, the last 1,000 |
+| `<prefix>numbers` | string | the last number of an operation |
 | `<prefix>leaders` | HASH duty → time, worker | who leads until when |
 | `<prefix>schema` | string | version of all this |
 """
@@ -71,6 +81,8 @@ class Keys:
         self.leaders = f"{prefix}leaders"
         self.announced = f"{prefix}announced"
         self.schedules = f"{prefix}schedules"
+        self.operations = f"{prefix}operations"
+        self.numbers = f"{prefix}numbers"
         self.schema = f"{prefix}schema"
 
     def of(self, queue: str, name: str) -> str:
@@ -81,6 +93,18 @@ class Keys:
         """Return the keys of jobs' hashes."""
         start = self.of(queue, "job:")
         return [start + job_id for job_id in ids]
+
+    def operation(self, number: int, name: str = "") -> str:
+        """Return the key of an operation, or of what belongs to it under this name."""
+        return f"{self._prefix}operation:{number}:{name}" if name else f"{self._prefix}operation:{number}"
+
+    def operations_in(self, name: str) -> str:
+        """Return the key of some operations: unfinished, preparing, ended, or of:<signature>."""
+        return f"{self.operations}:{name}"
+
+    def changes(self, ids: Iterable[str]) -> list[str]:
+        """Return the keys of the operations that have changed jobs."""
+        return [f"{self._prefix}changes:{job_id}" for job_id in ids]
 
     def done_prefix(self, queue: str) -> str:
         """Return what stands before the id in a queue's done channels."""

@@ -16,6 +16,7 @@ from queue_core.dispatch import DispatchUnavailable
 from queue_core.endings import dispatch, events_of
 from queue_core.errors import QueueCoreError, StaleLease
 from queue_core.events import Event, EventName
+from queue_core.executing import Executor
 from queue_core.job import Claim, Outcome, Settled
 from queue_core.middleware import Hooks
 from queue_core.opening import Parts
@@ -37,12 +38,12 @@ logger = logging.getLogger("queue_core.manual")
 class ManualClaims:
     """One consumer, known to the store under a worker's id. Its duties run from its first claim until it is closed."""
 
-    def __init__(self, parts: Parts, hooks: Hooks) -> None:
+    def __init__(self, parts: Parts, hooks: Hooks, executor: Executor) -> None:
         self._parts = parts
         self.id = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
         self._announcer = Announcer(parts.bus)
         self._sweeper = Sweeper(
-            parts.store, parts.dispatcher, parts.schedules, hooks, self._announcer, self.id, LEADERSHIP
+            parts.store, parts.dispatcher, parts.schedules, executor, hooks, self._announcer, self.id, LEADERSHIP
         )
         self._starting = asyncio.Lock()
         self._announcing: asyncio.Task[None] | None = None

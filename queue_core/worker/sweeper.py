@@ -11,6 +11,7 @@ from queue_core.dispatch import Dispatcher, DispatchUnavailable
 from queue_core.enqueueing import created
 from queue_core.errors import StoreUnavailable
 from queue_core.events import Event, EventName
+from queue_core.executing import Executor
 from queue_core.job import Ready, Reclaimed
 from queue_core.losses import failure_of_loss, summary
 from queue_core.middleware import Hooks
@@ -43,6 +44,7 @@ class Sweeper:
         store: JobStore,
         dispatcher: Dispatcher | None,
         schedules: ScheduleStore,
+        executor: Executor,
         hooks: Hooks,
         announcer: Announcer,
         worker: str,
@@ -50,6 +52,7 @@ class Sweeper:
     ) -> None:
         self._store = store
         self._scheduler = Scheduler(schedules, hooks)
+        self._executor = executor
         self._dispatcher = dispatcher
         self._announcer = announcer
         self._worker = worker
@@ -62,6 +65,7 @@ class Sweeper:
     async def run(self) -> None:
         """Sweep for ever."""
         beside: asyncio.Task[None] | None = None
+        operating = asyncio.create_task(self._executor.run(lambda: self._leads))
         try:
             while True:
                 pause = TICK
@@ -76,9 +80,10 @@ class Sweeper:
                     pause = TICK * 2
                 await self._rest(pause)
         finally:
-            if beside is not None:
-                beside.cancel()
-                await asyncio.gather(beside, return_exceptions=True)
+            running = [operating] if beside is None else [operating, beside]
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
 
     async def _rest(self, pause: float) -> None:
         """Wait for the next round, or until a job is due that somebody has enqueued or retried meanwhile."""

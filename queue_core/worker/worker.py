@@ -76,8 +76,16 @@ class Worker:
         self._fetcher = Fetcher(jobs.store, jobs.dispatcher, self._runner, self._queues, request, jobs.settings.queues)
         # what to do about an event loop that does not answer for the length of a lease; None: it is only logged
         self.on_wedged: Callable[[], None] | None = None
+        executor = jobs.operations.executor()
         self._sweeper = Sweeper(
-            jobs.store, jobs.dispatcher, jobs.schedule_store, jobs.hooks, self._announcer, self.id, self._times.lease
+            jobs.store,
+            jobs.dispatcher,
+            jobs.schedule_store,
+            executor,
+            jobs.hooks,
+            self._announcer,
+            self.id,
+            self._times.lease,
         )
 
     def stop(self) -> None:

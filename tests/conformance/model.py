@@ -134,6 +134,23 @@ class Model:
         self.totals["retried_by_operator"] += len(changed)
         return {job.id for job in changed}
 
+    def retry_in(self, ids: Iterable[str], queue: str) -> set[str]:
+        """Retry jobs in a queue; those that come from another one let go of their keys there."""
+        for job in self._known(ids):
+            if job.status in {"dead", "completed"}:
+                job.queue = queue
+        return self.retry(ids)
+
+    def move(self, ids: Iterable[str], queue: str) -> set[str]:
+        """Move waiting and dead jobs of other queues to this one."""
+        states = {"scheduled", "queued", "retrying", "dead"}
+        changed = [job for job in self._known(ids) if job.status in states and not job.trashed and job.queue != queue]
+        for job in changed:
+            self.arrivals += 1
+            job.queue, job.holds, job.order = queue, False, self.arrivals
+        self.let_through()
+        return {job.id for job in changed}
+
     def trash(self, ids: Iterable[str], trashed: bool) -> set[str]:
         changed = [job for job in self._known(ids) if job.status == "dead" and job.trashed is not trashed]
         for job in changed:

@@ -15,6 +15,7 @@ from redis import Redis
 from queue_core.rules import Rules
 from queue_core.settings import JobsSettings, PostgresSettings, RedisSettings, SqliteSettings
 from queue_core.stores.memory.inspector import MemoryInspector
+from queue_core.stores.memory.operations import MemoryOperations
 from queue_core.stores.memory.schedules import MemorySchedules
 from queue_core.stores.memory.store import MemoryStore
 from queue_core.testing import FakeClock
@@ -52,7 +53,7 @@ def memory(_address: str | None) -> Opener:
     async def opened(rules: Rules | None = None) -> World:
         store.state.rules = rules or {}
         await store.open()
-        return World(store, MemoryInspector(store), advance, MemorySchedules(store))
+        return World(store, MemoryInspector(store), advance, MemorySchedules(store), MemoryOperations(store))
 
     return opened
 
@@ -60,6 +61,7 @@ def memory(_address: str | None) -> Opener:
 def postgres(url: str | None) -> Opener:
     """Return what opens the PostgreSQL store of a migrated database."""
     from queue_core.stores.postgres.inspector import PostgresInspector
+    from queue_core.stores.postgres.operations import PostgresOperations
     from queue_core.stores.postgres.schedules import PostgresSchedules
     from queue_core.stores.postgres.store import PostgresStore
 
@@ -70,7 +72,9 @@ def postgres(url: str | None) -> Opener:
         # Claims find nothing before a first leader has made sure that no token comes twice.
         await store.lead("conformance", "conformance", 0)
         schedules = PostgresSchedules(settings, store)
-        return World(store, PostgresInspector(settings, rules=rules), partial(_advance, str(url)), schedules)
+        operations = PostgresOperations(settings, rules)
+        inspector = PostgresInspector(settings, rules=rules)
+        return World(store, inspector, partial(_advance, str(url)), schedules, operations)
 
     return opened
 
@@ -79,6 +83,7 @@ def sqlite(path: str | None) -> Opener:
     """Return what opens the SQLite store of a file."""
     from queue_core.stores.sqlite.file import SqliteFile
     from queue_core.stores.sqlite.inspector import SqliteInspector
+    from queue_core.stores.sqlite.operations import SqliteOperations
     from queue_core.stores.sqlite.schedules import SqliteSchedules
     from queue_core.stores.sqlite.store import SqliteStore
 
@@ -91,7 +96,8 @@ def sqlite(path: str | None) -> Opener:
         file = SqliteFile(SqliteSettings(path=str(path)), clock)
         store = SqliteStore(file, rules=rules)
         await store.open()
-        return World(store, SqliteInspector(file, rules=rules), advance, SqliteSchedules(file, rules))
+        schedules, operations = SqliteSchedules(file, rules), SqliteOperations(file, rules)
+        return World(store, SqliteInspector(file, rules=rules), advance, schedules, operations)
 
     return opened
 
@@ -99,6 +105,7 @@ def sqlite(path: str | None) -> Opener:
 def redis(address: str | None) -> Opener:
     """Return what opens the store under a prefix of a Redis."""
     from queue_core.stores.redis.inspector import RedisInspector
+    from queue_core.stores.redis.operations import RedisOperations
     from queue_core.stores.redis.schedules import RedisSchedules
     from queue_core.stores.redis.store import RedisStore
 
@@ -114,7 +121,8 @@ def redis(address: str | None) -> Opener:
     async def opened(rules: Rules | None = None) -> World:
         store = RedisStore(settings, rules=rules)
         await store.open()
-        return World(store, RedisInspector(settings, rules=rules), advance, RedisSchedules(settings, rules))
+        schedules, operations = RedisSchedules(settings, rules), RedisOperations(settings, rules)
+        return World(store, RedisInspector(settings, rules=rules), advance, schedules, operations)
 
     return opened
 

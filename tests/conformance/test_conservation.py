@@ -21,12 +21,15 @@ from hypothesis.stateful import (
 
 from queue_core.filters import Filter
 from queue_core.job import Claim
+from queue_core.operations import Author, NewOperation, Way
 from tests.conformance.making import LEASE, held, new_job, outcome
 from tests.conformance.model import Model, seen
 from tests.conformance.modes import OPENERS, empty
 from tests.conformance.world import World
 
 T = TypeVar("T")
+Expected = Callable[[list[str], str], set[str]]
+"""What the model does with these ids and a queue, and the ids that it changes."""
 
 QUEUES = st.sampled_from(["a", "b"])
 KINDS = st.sampled_from(["completed", "retrying", "dead", "released", "cancelled"])
@@ -247,6 +250,42 @@ class Operations(RuleBasedStateMachine):
         ids = [*chosen(among, numbers), *chosen(list(self._model.jobs), numbers[:1])]
         changed: Any = self._run(getattr(self._world.inspector, verb)(ids))
         assert set(changed.ids) == expected(ids)
+
+    @precondition(lambda self: self._in({"scheduled", "queued", "retrying", "dead"}))
+    @rule(queue=QUEUES, numbers=SOME, waiting=st.booleans())
+    def move(self, queue: str, numbers: list[int], waiting: bool) -> None:
+        among = self._in({"scheduled", "queued", "retrying"} if waiting else {"dead"})
+        self._operate("move", queue, among, numbers, self._model.move)
+
+    @precondition(lambda self: self._in({"dead", "completed"}))
+    @rule(queue=QUEUES, numbers=SOME)
+    def retry_elsewhere(self, queue: str, numbers: list[int]) -> None:
+        self._operate("retry", queue, self._in({"dead", "completed"}), numbers, self._model.retry_in)
+
+    def _operate(
+        self,
+        verb: str,
+        queue: str,
+        among: list[str],
+        numbers: list[int],
+        expected: Callable[[list[str], str], set[str]],
+    ) -> None:
+        """The same by an operation, in steps of two."""
+        ids = [*chosen(among, numbers), *chosen(list(self._model.jobs), numbers[:1])]
+        asked = NewOperation(verb, "some", Author("ana", "bastion-1"), way=Way(queue=queue))
+        changed: set[str] = set()
+
+        async def carry_out() -> None:
+            operations = self._world.operations
+            number = (await operations.create(asked)).number
+            await operations.add(number, ids)
+            await operations.move(number, "running")
+            while not (step := await operations.step(number, 2)).operation.ended:
+                changed.update(step.changed.ids)
+            changed.update(step.changed.ids)
+
+        self._run(carry_out())
+        assert changed == expected(ids, queue)
 
     @precondition(lambda self: {job.queue for job in self._model.jobs.values()} >= {"a", "b"})
     @rule(queue=QUEUES, paused=st.booleans())

@@ -49,6 +49,9 @@ async def test_what_became_of_jobs(jobs: JobQueue) -> None:
             return (found.completed_24h, found.dlq, found.pending_high, found.total_pending) == (3, 1, 1, 1)
 
         await until(counted)
+        assert {queue.name: (queue.dead, queue.retrying) for queue in (await jobs.stats()).queues} == {
+            "default": (1, 1)
+        }
 
 
 async def test_health(jobs: JobQueue) -> None:

@@ -87,6 +87,8 @@ async def test_two_workers_share(jobs: JobQueue) -> None:
     async with working(jobs, concurrency=1), working(jobs, concurrency=1):
         handles = await meet.enqueue_many([{}] * 2)
         await asyncio.gather(*(handle.result(PATIENCE) for handle in handles))
+        workers = {(await jobs.inspector.get(handle.id)).worker for handle in handles}
+    assert len(workers) == 2, "each ran one of them"
 
 
 async def test_every_job_runs_once(jobs: JobQueue) -> None:
@@ -216,6 +218,9 @@ async def test_progress_out_of_a_thread_and_out_of_bounds(jobs: JobQueue) -> Non
 
         try:
             await until(seen)
+            message = (await jobs.inspector.get(handle.id)).progress_message
+            assert message.startswith("far too much")
+            assert len(message) < 2_000, "it is cut"
         finally:
             release.set()
         await handle.result(PATIENCE)
@@ -227,8 +232,21 @@ async def test_a_tight_loop_of_progress_costs_little(jobs: JobQueue) -> None:
         for n in range(100_000):
             await ctx.progress(n / 1000, "on")
 
+    heard_any, told = asyncio.Event(), 0
+
+    async def listen() -> None:
+        nonlocal told
+        async for batch in jobs.bus.subscribe():
+            heard_any.set()
+            told += sum(event.event == EventName.PROGRESS for event in batch.events)
+
+    listening = asyncio.create_task(listen())
+    await subscribed(jobs, heard_any)
     async with working(jobs):
         await (await work.enqueue()).result(PATIENCE)
+    listening.cancel()
+    await asyncio.gather(listening, return_exceptions=True)
+    assert told < 1_000, "not each of the 100,000 calls is told"
 
 
 async def test_a_long_job_keeps_its_lease(jobs: JobQueue) -> None:

@@ -1,5 +1,7 @@
 """Overview: queues, workers and depths as of one moment."""
 
+import asyncio
+
 import pytest
 
 from queue_core.inspection import QueueInfo
@@ -92,6 +94,8 @@ async def test_it_answers(world: World) -> None:
 
 @pytest.mark.parametrize("times", [1, 2])
 async def test_closing_is_safe(world: World, times: int) -> None:
+    await world.insert()
     for _ in range(times):
         await world.inspector.close()
         await world.store.close()
+    assert asyncio.all_tasks() == {asyncio.current_task()}, "nothing of a closed store goes on"

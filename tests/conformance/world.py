@@ -8,6 +8,7 @@ from typing import Any
 
 from queue_core.inspection import Inspector
 from queue_core.job import Claim, Job, Outcome, Settled
+from queue_core.operations import OperationStore
 from queue_core.schedules import ScheduleStore
 from queue_core.store import Beat, BeatReply, ClaimRequest, Heart, JobStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, new_job, outcome, worker_beat
@@ -28,10 +29,12 @@ class World:
         inspector: Inspector,
         advance: Callable[[float], Awaitable[None]],
         schedules: ScheduleStore | None = None,
+        operations: OperationStore | None = None,
     ) -> None:
         self.store = store
         self.inspector = inspector
         self._schedules = schedules
+        self._operations = operations
         # lets this many seconds pass for the store
         self.advance = advance
         self._heart: Heart | None = None
@@ -42,12 +45,19 @@ class World:
         await self.inspector.close()
         if self._schedules is not None:
             await self._schedules.close()
+        if self._operations is not None:
+            await self._operations.close()
         await self.store.close()
 
     @property
     def schedules(self) -> ScheduleStore:
         assert self._schedules is not None
         return self._schedules
+
+    @property
+    def operations(self) -> OperationStore:
+        assert self._operations is not None
+        return self._operations
 
     # -- the hot path with defaults
 

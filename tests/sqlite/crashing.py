@@ -11,7 +11,7 @@ from functools import partial
 from queue_core.job import Outcome
 from queue_core.settings import SqliteSettings
 from queue_core.store import ClaimRequest
-from queue_core.stores.sqlite import claiming, inserting, settling
+from queue_core.stores.sqlite import claiming, inserting, settling, stepping
 from queue_core.stores.sqlite.file import SqliteFile
 from queue_core.stores.sqlite.link import Mode, Transaction
 from tests.conformance.making import LEASE, QUEUE, TYPE, new_job
@@ -36,7 +36,12 @@ def settle(transaction: Transaction) -> None:
     assert all(answer.accepted for answer in settling.settle(transaction, outcomes, {}))
 
 
-STEPS = {"insert": insert, "claim": claim, "settle": settle}
+def operate(transaction: Transaction) -> None:
+    """Take a step of the first operation."""
+    assert stepping.step(transaction, 1, 100, {}).changed.ids
+
+
+STEPS = {"insert": insert, "claim": claim, "settle": settle, "operate": operate}
 
 
 def killed(step: str, transaction: Transaction) -> None:

@@ -32,6 +32,15 @@ def cli(path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
     return Cli({"JOBCONSOLE_JOBS__SQLITE__PATH": str(path)})
 
 
+def test_a_rehearsal_of_migrate_makes_no_file(cli: Cli, path: Path) -> None:
+    assert cli("migrate", "--dry-run").out == f"would apply {', '.join(f'{n:04}' for n in range(1, KNOWN + 1))}\n"
+    assert not path.exists()
+    cli("migrate")
+    assert cli("migrate", "--dry-run").out == f"nothing to do; the schema is {KNOWN}\n"
+    path.write_text("this is something else, and long enough for somebody to have written it on purpose")
+    assert cli("migrate", "--dry-run").code == 3
+
+
 def test_migrate(cli: Cli) -> None:
     assert cli("migrate").out == f"applied {', '.join(f'{n:04}' for n in range(1, KNOWN + 1))}; the schema is {KNOWN}\n"
     assert cli("migrate").out == f"nothing to do; the schema is {KNOWN}\n"

@@ -54,6 +54,13 @@ async def plan(file: SqliteFile, text: str, params: object) -> str:
     return "\n".join(row["detail"] for row in rows)
 
 
+IN_ORDER = (
+    "claim/by_rank", "claim/ranks", "sweep", "upkeep/expired", "gate", "operation/unchanged", "operation/newest",
+    "operation/unfinished", "operation/by_signature", "operation/of_job", "operation/changed",
+)  # fmt: skip
+FIND = {"before": 9, "limit": 1, "signature": "a", "unfinished": False}
+MEMBER = {"number": 1, "place": 1, "id": "a"}
+ABANDON = {"note": "", "now": 0.0, "before": 0.0}
 CLAIM = {"queue_id": 1, "type": TYPE, "types": texts([TYPE]), "limit": 10}
 
 
@@ -81,13 +88,29 @@ CLAIM = {"queue_id": 1, "type": TYPE, "types": texts([TYPE]), "limit": 10}
         ("gate/next", (1, "k", 1), "SEARCH jobs USING INDEX jobs_gate (queue_id=? AND ordering_key=? AND holds=?)"),
         ("unique/holder", (1, "k", 0.0), "SEARCH u USING PRIMARY KEY (queue_id=? AND unique_key=?)"),
         ("upkeep/trim_unique", (0.0, 1), "SEARCH unique_keys USING COVERING INDEX unique_keys_until (until<?)"),
+        ("operation/unchanged", (1, 0, 500), "SEARCH m USING PRIMARY KEY (operation=? AND place>? AND place<?)"),
+        ("operation/unchanged", (1, 0, 500), "SEARCH j USING INDEX sqlite_autoindex_jobs_1 (id=?)"),
+        ("operation/add", MEMBER, "SEARCH j USING INDEX sqlite_autoindex_jobs_1 (id=?)"),
+        ("operation/mark", (1, 1), "SEARCH operation_members USING PRIMARY KEY (operation=? AND place=?)"),
+        ("operation/records", (texts([1]),), "SEARCH o USING INTEGER PRIMARY KEY (rowid=?)"),
+        ("operation/newest", FIND, "SEARCH operations USING INTEGER PRIMARY KEY (rowid<?)"),
+        ("operation/unfinished", FIND, "SEARCH operations USING INDEX operations_unfinished (number<?)"),
+        ("operation/by_signature", FIND, "SEARCH s USING PRIMARY KEY (signature=? AND operation<?)"),
+        ("operation/of_job", ("a", 1), "SEARCH operation_members USING INDEX operation_members_job (job_id=?)"),
+        ("operation/changed", (1, 0, 1), "SEARCH m USING INDEX operation_members_changed (operation=? AND place>?)"),
+        ("operation/outcomes", (1, 1), "SEARCH operation_members USING INDEX operation_members_changed (operation=?)"),
+        ("operation/outcomes", (1, 1), "SEARCH j USING INDEX sqlite_autoindex_jobs_1 (id=?)"),
+        ("upkeep/expired_operations", (0.0, 1), "COVERING INDEX operations_finished (finished_at<?)"),
+        ("upkeep/abandoned_operations", ABANDON, "USING INDEX operations_unfinished"),
+        ("upkeep/remove_members", (1, 1), "SEARCH operation_members USING PRIMARY KEY (operation=? AND place=?)"),
+        ("upkeep/remove_signed", (1,), "COVERING INDEX operation_signatures_operation (operation=?)"),
         ("count/begin", {"queue_id": 1, "high": 10, "normal": 5}, "SEARCH jobs USING INDEX jobs_listed (place=?)"),
     ],
 )  # fmt: skip
 async def test_by_the_index(file: SqliteFile, query: str, params: object, uses: str) -> None:
     found = await plan(file, load(query), params)
     assert uses in found
-    if query.startswith(("claim/by_rank", "claim/ranks", "sweep", "upkeep/expired", "gate")):
+    if query.startswith(IN_ORDER):
         assert "TEMP B-TREE" not in found
 
 

@@ -246,9 +246,14 @@ async def test_a_clock_that_is_set_moves_keys_and_tokens_along(new_file: NewFile
     assert last.created
 
 
-def test_a_file_of_before_is_brought_along(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    jobs = [(QUERIES / name).read_text(encoding="utf-8") for name in ("history.sql", "unfinished.sql")]
-    first = schema.migrations()[:1]
+@pytest.mark.parametrize(
+    ("version", "files"), [(1, ("history.sql", "unfinished.sql")), (4, ("history.sql", "unfinished.sql", "keyed.sql"))]
+)
+def test_a_file_of_before_is_brought_along(
+    path: Path, monkeypatch: pytest.MonkeyPatch, version: int, files: tuple[str, ...]
+) -> None:
+    jobs = [(QUERIES / name).read_text(encoding="utf-8") for name in files]
+    first = schema.migrations()[:version]
     with monkeypatch.context() as before:
         before.setattr(schema, "migrations", lambda: first)
         migrate(SqliteSettings(path=str(path)))
@@ -259,7 +264,7 @@ def test_a_file_of_before_is_brought_along(path: Path, monkeypatch: pytest.Monke
         columns = [row[1] for row in connection.execute("pragma table_info (jobs)")]
         query = f"select {', '.join(columns)} from jobs order by number"
         kept = connection.execute(query).fetchall()
-    assert migrate(SqliteSettings(path=str(path))) == list(range(2, schema.KNOWN + 1))
+    assert migrate(SqliteSettings(path=str(path))) == list(range(version + 1, schema.KNOWN + 1))
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute(query).fetchall() == kept
         assert connection.execute("pragma integrity_check").fetchall() == [("ok",)]

@@ -26,8 +26,9 @@ from queue_core.inspection import (
 from queue_core.job import Attempt, Job
 from queue_core.joblogs import LINES
 from queue_core.matching import matches
+from queue_core.operations import Way
 from queue_core.states import Status
-from queue_core.stores.memory import logs, operations, reports
+from queue_core.stores.memory import changing, logs, reports
 from queue_core.stores.memory.rows import JobRow, moment
 from queue_core.stores.memory.state import MemoryState
 from queue_core.stores.memory.store import MemoryStore
@@ -106,23 +107,23 @@ class MemoryInspector:
 
     async def retry(self, ids: Sequence[str], spread: float = 0.0) -> Changed:
         """Move dead and completed jobs to queued with retry count 0."""
-        return self._change(partial(operations.retry, spread=spread), ids)
+        return self._change(partial(changing.retry, way=Way(spread=spread)), ids)
 
     async def delete(self, ids: Sequence[str]) -> Changed:
         """Move dead jobs to the trash."""
-        return self._change(operations.delete, ids)
+        return self._change(changing.delete, ids)
 
     async def restore(self, ids: Sequence[str]) -> Changed:
         """Move jobs from the trash back into the DLQ."""
-        return self._change(operations.restore, ids)
+        return self._change(changing.restore, ids)
 
     async def purge(self, ids: Sequence[str]) -> Changed:
         """Remove jobs in the trash for good."""
-        return self._change(operations.purge, ids)
+        return self._change(changing.purge, ids)
 
     async def cancel(self, ids: Sequence[str]) -> Changed:
         """Move waiting jobs to cancelled; ask the workers of running ones to stop them."""
-        return self._change(operations.cancel, ids)
+        return self._change(changing.cancel, ids)
 
     async def pause(self, queue: str) -> bool:
         """Let no worker claim from this queue."""
@@ -173,11 +174,7 @@ class MemoryInspector:
 
     def _change(self, verb: Callable[[MemoryState, JobRow], bool], ids: Sequence[str]) -> Changed:
         with self._state.lock:
-            rows = [self._state.jobs[job_id] for job_id in dict.fromkeys(ids) if job_id in self._state.jobs]
-            changed = [row for row in rows if verb(self._state, row)]
-            ready = tuple(row.ready() for row in changed if row.status is Status.QUEUED and not row.blocked)
-            opened = tuple(one for one in self._state.opened() if self._state.jobs[one.id].status is Status.QUEUED)
-            return Changed(tuple(row.id for row in changed), ready + opened)
+            return changing.change(self._state, verb, ids)
 
     def _set_paused(self, queue: str, paused: bool) -> bool:
         with self._state.lock:

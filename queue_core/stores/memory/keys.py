@@ -87,6 +87,11 @@ class UniqueKeys:
         """Give a key that nobody holds to a job."""
         self._held[key] = (job_id, until)
 
+    def drop(self, key: Key, job_id: str) -> None:
+        """Take a key away from a job that holds it while it is unfinished."""
+        if self._held.get(key) == (job_id, None):
+            del self._held[key]
+
     def prune(self, jobs: dict[str, JobRow], now: float) -> None:
         """Forget the keys that nobody holds any more."""
         for key in [key for key in self._held if self.holder(key, jobs, now) is None]:

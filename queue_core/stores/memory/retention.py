@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 
+from queue_core.operations import ABANDONED, NEVER_STARTED
 from queue_core.states import Status
-from queue_core.stores.memory.rows import JobRow
+from queue_core.stores.memory.rows import JobRow, moment
 from queue_core.stores.memory.state import MemoryState
 
 SERIES_SECONDS = 2 * 86400.0
@@ -22,10 +24,22 @@ def prune(state: MemoryState) -> None:
     for schedule in state.schedules.values():
         kept = now - _or_never(state.retention.completed)
         schedule.ticks = [tick for tick in schedule.ticks if tick.tick >= kept]
+    _prune_operations(state, now)
     state.unique.prune(state.jobs, now)
     state.totals.forget_before(now - SERIES_SECONDS)
     for name in [name for name, one in state.workers.items() if one.heartbeat_at < now - LOST_SECONDS]:
         del state.workers[name]
+
+
+def _prune_operations(state: MemoryState, now: float) -> None:
+    keep = _or_never(state.retention.operations)
+    for number, row in list(state.operations.items()):
+        age = now - row.view.updated_at.timestamp()
+        if row.view.ended and age > keep:
+            del state.operations[number]
+        elif row.view.state == "preparing" and age > ABANDONED:
+            view = replace(row.view, state="cancelled", note=NEVER_STARTED)
+            row.view = replace(view, updated_at=moment(now), finished_at=moment(now))
 
 
 def _over(state: MemoryState, row: JobRow, now: float) -> bool:

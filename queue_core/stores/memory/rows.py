@@ -11,6 +11,7 @@ from typing import Any
 
 from queue_core.job import Attempt, Claim, Final, Job, LogEntry, NewJob, OutcomeKind, Ready
 from queue_core.joblogs import NOWHERE, Place
+from queue_core.operations import Operation
 from queue_core.schedules import PassedTick, Planned
 from queue_core.states import Status
 from queue_core.store import WorkerBeat
@@ -204,3 +205,25 @@ class ScheduleRow:
     planned: Planned
     # those that have passed, oldest first
     ticks: list[PassedTick] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class MemberRow:
+    """A job that an operation was asked for."""
+
+    id: str
+    # as of when it was frozen; None: there was no such job
+    token: int | None
+    queue: str
+    # the operation has changed it
+    changed: bool = False
+
+
+@dataclass(slots=True)
+class OperationRow:
+    """An operation."""
+
+    view: Operation
+    members: list[MemberRow] = field(default_factory=list)
+    # seconds since the epoch before which its rate allows no step
+    next_at: float = 0.0

@@ -13,12 +13,13 @@ from queue_core.announced import Announced
 from queue_core.clock import Clock
 from queue_core.inspection import TypeInfo
 from queue_core.job import NewJob, Ready
+from queue_core.operations import Way
 from queue_core.priorities import band, rank
-from queue_core.rules import Rules, aged_rank, rules_of
+from queue_core.rules import Rules, aged_rank, key_in, rules_of
 from queue_core.settings import RetentionSettings
 from queue_core.states import FINAL, MOVES, WAITING, Status
 from queue_core.stores.memory.keys import Gates, UniqueKeys
-from queue_core.stores.memory.rows import JobRow, Lease, QueueRow, ScheduleRow, WorkerRow
+from queue_core.stores.memory.rows import JobRow, Lease, OperationRow, QueueRow, ScheduleRow, WorkerRow
 from queue_core.stores.memory.totals import Totals
 
 
@@ -45,6 +46,8 @@ class MemoryState:
         self.types: dict[str, TypeInfo] = {}
         # name -> a schedule
         self.schedules: dict[str, ScheduleRow] = {}
+        # number -> an operation
+        self.operations: dict[int, OperationRow] = {}
         self.totals = Totals()
         self.gates = Gates()
         self.unique = UniqueKeys()
@@ -89,6 +92,25 @@ class MemoryState:
         self._leave(row)
         self._place(row, run_at)
         self._become(row, status, run_at)
+
+    def transfer(self, row: JobRow, way: Way) -> None:
+        """Give a waiting or dead job to another queue or priority, where one that waits arrives anew."""
+        waits = row.status in WAITING
+        if waits:
+            self._leave(row)
+        # Also of one that is dead: where it comes to life again, it is not here.
+        self.unique.drop((row.queue, row.given.unique_key or ""), row.id)
+        self.let_go(row)
+        target = way.queue or row.queue
+        key = key_in(self.rules, target, row.queue, row.key)
+        priority = row.given.priority if way.priority is None else way.priority
+        row.given = row.given._replace(queue=target, priority=priority, ordering_key=key)
+        self.queues.setdefault(target, QueueRow(target))
+        if waits:
+            if row.given.unique_seconds is None:
+                self.take_unique(row.given)
+            self._place(row, row.run_at)
+            self._enter(row)
 
     def finish(self, row: JobRow, status: Status) -> None:
         """Move a job to a final state, keeping what the last attempt left."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from queue_core.errors import QueueNotFound
 from queue_core.inspection import Changed
+from queue_core.operations import Way
 from queue_core.rules import Rules
-from queue_core.stores.postgres.changing import cancel, delete, retry
+from queue_core.stores.postgres.changing import Members, cancel, delete, members_of, purge, restore, retry
 from queue_core.stores.postgres.plan import Plan
 from queue_core.stores.postgres.pool import Pool
 from queue_core.stores.postgres.records import known_ids
-from queue_core.stores.postgres.sql import plain_array
 from queue_core.text import storable
 
 
@@ -28,23 +28,23 @@ class Changes:
 
         With `spread`, to scheduled, each due at a random moment within so many seconds.
         """
-        return await self._carry_out(ids, lambda known: retry(known, max(spread, 0.0), self._rules))
+        return await self._carry_out(ids, lambda jobs: retry(jobs, Way(spread=spread), self._rules))
 
     async def delete(self, ids: Sequence[str]) -> Changed:
         """Move dead jobs to the trash, where they let go of their ordering keys."""
-        return await self._carry_out(ids, lambda known: delete(known, self._rules))
+        return await self._carry_out(ids, lambda jobs: delete(jobs, self._rules))
 
     async def restore(self, ids: Sequence[str]) -> Changed:
         """Move jobs from the trash back into the DLQ."""
-        return _changed(await self._change("change/restore", ids))
+        return await self._carry_out(ids, restore)
 
     async def purge(self, ids: Sequence[str]) -> Changed:
         """Remove jobs in the trash for good; the totals go on counting them."""
-        return _changed(await self._change("change/purge", ids))
+        return await self._carry_out(ids, purge)
 
     async def cancel(self, ids: Sequence[str]) -> Changed:
         """Move waiting jobs to cancelled; ask the workers of running ones to stop them."""
-        return await self._carry_out(ids, lambda known: cancel(known, self._rules))
+        return await self._carry_out(ids, lambda jobs: cancel(jobs, self._rules))
 
     async def pause(self, queue: str) -> bool:
         """Let no worker claim from this queue; False when it was paused already.
@@ -67,20 +67,12 @@ class Changes:
         params = {"worker": storable(worker), "command": command}
         return bool(await self._pool.change("change/command", params=params))
 
-    async def _change(self, step: str, ids: Sequence[str]) -> list[tuple[Any, ...]]:
-        known = known_ids(ids)
-        return await self._pool.change(step, params={"ids": plain_array(known)}) if known else []
-
-    async def _carry_out(self, ids: Sequence[str], begin: Callable[[Sequence[str]], Plan[Changed]]) -> Changed:
-        known = known_ids(ids)
-        return await self._pool.carry_out(lambda: begin(known)) if known else Changed(())
+    async def _carry_out(self, ids: Sequence[str], begin: Callable[[Members], Plan[Changed]]) -> Changed:
+        jobs = members_of(known_ids(ids))
+        return await self._pool.carry_out(lambda: begin(jobs)) if jobs else Changed(())
 
     async def _switch(self, step: str, queue: str) -> bool:
         ((exists, changed),) = await self._pool.change(step, params={"queue": storable(queue)})
         if not exists:
             raise QueueNotFound(queue)
         return bool(changed)
-
-
-def _changed(rows: list[tuple[Any, ...]]) -> Changed:
-    return Changed(tuple(row[0] for row in rows))

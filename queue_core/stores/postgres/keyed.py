@@ -164,6 +164,6 @@ def promote_gated(named: Rows, rules: Rules) -> Plan[tuple[list[Ready], bool]]:
     every = [row for row in named if row[0] is not None]
     due = [job_id for job_id, queue, _, key in every if (queue, key) in locked]
     if due:
-        yield "sweep/promote_keyed", {"ids": plain_array(due)}
+        yield "sweep/promote_keyed", {"ids": plain_array(due), "gates": gates.accepted()}
     yield "gates/noted", {"gates": gates.accepted()}
     return [one.ready for one in (yield from open_gates(gates, rules))], len(due) < len(every)

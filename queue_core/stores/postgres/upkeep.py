@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from queue_core.operations import ABANDONED, NEVER_STARTED
 from queue_core.rules import Rules
 from queue_core.settings import RetentionSettings
 from queue_core.stores.postgres.forgetting import Forgetting
@@ -68,6 +69,7 @@ class Upkeep:
             await keeper.run()
         await self._lane.run("upkeep/trim_returns")
         await self._trim_ticks()
+        await self._trim_operations()
         await self._lane.run("upkeep/trim_series", {"seconds": SERIES_SECONDS})
         await self._lane.run("sweep/orphans")
         await self._forgetting.run(gone > 0)
@@ -100,3 +102,10 @@ class Upkeep:
             gone = await self._lane.run("upkeep/trim_schedule_ticks", {"seconds": seconds, "limit": PRUNE_LIMIT})
             if gone[0][0] < PRUNE_LIMIT:
                 break
+
+    async def _trim_operations(self) -> None:
+        await self._lane.run("upkeep/abandon_operations", {"seconds": ABANDONED, "note": NEVER_STARTED})
+        seconds, more = self._retention.operations, True
+        while seconds is not None and more:
+            wanted = {"seconds": seconds, "limit": PRUNE_LIMIT}
+            more = (await self._lane.run("upkeep/forget_operations", wanted))[0][0]

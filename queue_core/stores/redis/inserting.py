@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ from queue_core.rules import Rules, rules_of
 from queue_core.stores.redis.link import TOGETHER, Link, chunks, portions
 from queue_core.stores.redis.ruling import GATES, UNASKED, Question, ask, check_room, keys_text
 
+NAMED = 3600.0
+"""Seconds after which the names of queues are looked up again: less than what a moved job leaves behind is kept."""
 ASKED = 3
 """Times that a server is asked for room which loads its scripts anew each time."""
 
@@ -37,6 +40,8 @@ class Inserting:
         self._rules = rules
         # all queues as last seen
         self._queues: set[str] = set()
+        # time.monotonic
+        self._named_until = 0.0
 
     async def insert(self, jobs: Sequence[NewJob]) -> list[Inserted]:
         """Write the jobs, all or none, as queued or scheduled, creating their queues; answer in the same order.
@@ -59,8 +64,8 @@ class Inserting:
     async def _known_elsewhere(self, jobs: Sequence[NewJob]) -> set[_Place]:
         """Name the queues in the store; return those jobs whose ids stand in another queue than their own."""
         queues = {job.queue for job in jobs}
-        if len(queues) == 1 and queues == self._queues:
-            return set()  # the script itself sees an id that is known in its queue
+        if len(queues) == 1 and queues == self._queues and time.monotonic() < self._named_until:
+            return set()  # the script itself sees an id that is known in its queue, or was until it has moved
         before = frozenset(self._queues)
         known, _ = await asyncio.gather(self._known(jobs, before), self.name_queues(queues))
         if new := self._queues - before:
@@ -81,6 +86,7 @@ class Inserting:
             commands.sadd(self._link.keys.queues, *new)
         commands.smembers(self._link.keys.queues)
         self._queues = set((await self._link.send(commands))[-1])
+        self._named_until = time.monotonic() + NAMED
 
     async def _write(self, parts: Sequence[_Part]) -> dict[str, Iterator[str]]:
         answers: dict[str, list[str]] = {}

@@ -144,8 +144,23 @@ class Link:
     async def find(self, ids: Iterable[str], fields: Sequence[str]) -> dict[str, tuple[str, list[Any]]]:
         """Return where jobs are, whatever their queue, as id → (queue, fields); unknown ids are left out."""
         wanted = list(dict.fromkeys(ids))
-        found = await self.read({queue: wanted for queue in (await self.look())[0]}, fields) if wanted else {}
-        return {job_id: (queue, row) for (queue, job_id), row in found.items()}
+        found: dict[str, tuple[str, list[Any]]] = {}
+        # One that goes from one queue to another one may be seen in neither, but not twice.
+        for _ in range(2):
+            if wanted:
+                rows = await self.read({queue: wanted for queue in (await self.look())[0]}, fields)
+                found |= {job_id: (queue, row) for (queue, job_id), row in rows.items()}
+                wanted = [job_id for job_id in wanted if job_id not in found]
+        return found
+
+    async def find_near(self, guesses: Mapping[str, str], fields: Sequence[str]) -> dict[str, tuple[str, list[Any]]]:
+        """Return where jobs are like `find`, given the queue where each is looked for first, as id → queue."""
+        groups: dict[str, list[str]] = {}
+        for job_id, queue in guesses.items():
+            groups.setdefault(queue, []).append(job_id)
+        near = await self.read(groups, fields) if groups else {}
+        found = {job_id: (queue, row) for (queue, job_id), row in near.items()}
+        return found | await self.find([job_id for job_id in guesses if job_id not in found], fields)
 
     async def close(self) -> None:
         """Disconnect; doing it twice is safe."""

@@ -24,6 +24,8 @@ from queue_core.stores.redis.upkeep import Upkeep
 BATCH = 1000
 """Ids of different callers that one look gathers at most."""
 
+_FINAL = ("status", "result", "error", "completed_at")
+
 
 class RedisStore:
     """Jobs in Redis hashes; see queue_core.store.JobStore for what each method does."""
@@ -82,7 +84,10 @@ class RedisStore:
     async def _read_finals(self, ids: Sequence[str]) -> list[Final | None]:
         queues, now = await self._link.look()
         wanted = list(dict.fromkeys(ids))
-        rows = await self._link.read(dict.fromkeys(queues, wanted), ["status", "result", "error", "completed_at"])
+        rows = await self._link.read(dict.fromkeys(queues, wanted), _FINAL)
+        if missing := set(wanted).difference(job_id for _, job_id in rows):
+            # Unknown, or on the way from one queue to another one.
+            rows |= {(queue, job_id): row for job_id, (queue, row) in (await self._link.find(missing, _FINAL)).items()}
         since = 0 if self._results is None else now - round(self._results * 1e6)
         found = {
             job_id: Final(job_id, Status(status), result if int(ended or 0) > since else None, error)

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from queue_core.redis.scripts import Call
-from queue_core.rules import Rules, rules_of
+from queue_core.rules import Rules
 from queue_core.settings import RetentionSettings
+from queue_core.stores.redis.forgetting import Forgetting
 from queue_core.stores.redis.link import CHUNK, Link
 from queue_core.stores.redis.records import entries_of
-from queue_core.stores.redis.ruling import GATES, told
 from queue_core.stores.redis.schedules import schedule_keys
+from queue_core.stores.redis.verbs import LOOK, Verbs, seen
 
 ROUNDS = 20
 """Parts of one kind and queue removed in one go: 10,000 jobs a second at the least."""
@@ -23,7 +24,7 @@ LOST_SECONDS = 86400
 SELDOM = 60.0
 """Seconds between two looks at what grows slowly."""
 
-_REMOVE = ("causes", "tallies", "minutes", *GATES, "pending", "unique", "unique_ends")
+_NOTHING = ("",) * len(LOOK)
 
 
 class _Kept(NamedTuple):
@@ -39,7 +40,8 @@ class Upkeep:
 
     def __init__(self, link: Link, retention: RetentionSettings, rules: Rules) -> None:
         self._link = link
-        self._rules = rules
+        self._verbs = Verbs(link, rules)
+        self._forgetting = Forgetting(link, retention.operations)
         retentions = {
             "completed": ("expired_completed", retention.completed),
             "cancelled": ("expired_cancelled", retention.completed),
@@ -58,6 +60,7 @@ class Upkeep:
         queues, now = await self._link.look()
         await self._expire(queues, now)
         await self._forget_keys(queues)
+        await self._forgetting.run(now)
         if time.monotonic() - self._seldom_at >= SELDOM:
             self._seldom_at = time.monotonic()
             await self._trim(queues, now)
@@ -74,8 +77,15 @@ class Upkeep:
             found = await self._link.send(commands) if wanted else []
             over = {key: ids for key, ids in zip(wanted, found, strict=True) if ids}
             for (queue, place), ids in over.items():
-                await remove(self._link, self._rules, queue, place, ids, self._kept[place])
+                await self._remove(queue, place, ids)
             wanted = [key for key, ids in over.items() if len(ids) == CHUNK]
+
+    async def _remove(self, queue: str, place: str, ids: Sequence[str]) -> None:
+        """Remove jobs of a queue that are in this set. Whom these let through by ordering keys, the audit finds."""
+        found = await self._link.read({queue: ids}, LOOK)
+        # An entry whose hash somebody deleted goes, too.
+        jobs = [seen(job_id, queue, found.get((queue, job_id), _NOTHING)) for job_id in ids]
+        await self._link.run_many([self._verbs.remove(queue, place, jobs, self._kept[place]).call])
 
     async def _forget_keys(self, queues: Sequence[str]) -> None:
         """Forget unique keys whose time is over; those that hold while a job is unfinished go with their job."""
@@ -125,23 +135,3 @@ class Upkeep:
             commands = self._link.batch()
             commands.hdel(self._link.keys.workers, *gone)
             await self._link.send(commands)
-
-
-async def remove(
-    link: Link, rules: Rules, queue: str, place: str, ids: Sequence[str], kept: tuple[str, int | None]
-) -> list[str]:
-    """Remove jobs of a queue, at most a script's, that are in this set; return which were removed.
-
-    `kept` is what they count as afterwards, and for how long (us) they must have been there. Whom these let through by
-    their ordering keys, the audit finds.
-    """
-    read = await link.read({queue: ids}, ["type", "ordering_key", "unique_key"])
-    # An entry whose hash somebody deleted goes, too.
-    named = [(job_id, *(field or "" for field in read.get((queue, job_id), ("", "", "")))) for job_id in ids]
-    keys = link.of(queue, (place, *_REMOVE))
-    for job_id, type_, *_ in named:
-        keys += link.of(queue, (f"job:{job_id}", f"attempts:{job_id}", f"log:{job_id}", f"by_type:{type_}"))
-    outcome, us = kept
-    args = [outcome, "" if us is None else us, rules_of(rules, queue).open_keys]
-    (answers,) = await link.run_many([Call("remove", keys, [*args, *(part for one in named for part in one)])])
-    return [job_id for job_id, answer in zip(ids, answers, strict=True) if told(queue, answer)[0]]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Literal
 
 from queue_core.errors import QueueNotFound
 from queue_core.inspection import Changed
+from queue_core.operations import AS_IT_WAS, MemberVerb, Way
 from queue_core.rules import Rules
-from queue_core.stores.sqlite import operations
+from queue_core.stores.sqlite.changing import change
 from queue_core.stores.sqlite.file import SqliteFile
 from queue_core.stores.sqlite.link import Transaction
 from queue_core.stores.sqlite.records import known_ids
@@ -31,38 +31,29 @@ class Changes:
 
         With `spread`, to scheduled, each due at a random moment within so many seconds.
         """
-        places = ("dead", "trashed", "completed")
-        return await self._change(ids, places, partial(operations.retry, spread))
+        return await self._change("retry", ids, Way(spread=spread))
 
     async def delete(self, ids: Sequence[str]) -> Changed:
         """Move dead jobs to the trash."""
-        return await self._change(ids, ("dead",), operations.delete)
+        return await self._change("delete", ids)
 
     async def restore(self, ids: Sequence[str]) -> Changed:
         """Move jobs from the trash back into the DLQ."""
-        return await self._change(ids, ("trashed",), operations.restore)
+        return await self._change("restore", ids)
 
     async def purge(self, ids: Sequence[str]) -> Changed:
         """Remove jobs in the trash for good; the totals go on counting them."""
-        return await self._change(ids, ("trashed",), operations.purge)
+        return await self._change("purge", ids)
 
     async def cancel(self, ids: Sequence[str]) -> Changed:
         """Move waiting jobs to cancelled; ask the workers of running ones to stop them."""
-        return await self._change(ids, ("scheduled", "queued", "retrying", "running"), operations.cancel)
+        return await self._change("cancel", ids)
 
-    async def _change(
-        self,
-        ids: Sequence[str],
-        places: Sequence[str],
-        change: Callable[[Transaction, Rules, list[operations.Found]], Changed],
-    ) -> Changed:
+    async def _change(self, verb: MemberVerb, ids: Sequence[str], way: Way = AS_IT_WAS) -> Changed:
         known = known_ids(ids)
-
-        def work(transaction: Transaction) -> Changed:
-            jobs = map(operations.Found._make, transaction.rows("change/jobs", (texts(known),)))
-            return change(transaction, self._rules, [job for job in jobs if job.place in places])
-
-        return await self._file.write(work) if known else Changed(())
+        if not known:
+            return Changed(())
+        return await self._file.write(lambda transaction: change(transaction, self._rules, verb, known, way))
 
     async def pause(self, queue: str) -> bool:
         """Let no worker claim from this queue; False when it was paused already.

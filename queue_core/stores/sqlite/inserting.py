@@ -35,7 +35,7 @@ class Inserting:
         self._transaction = transaction
         self._now = transaction.now
         self._jobs = jobs
-        self._queues = _queues(transaction, {job.queue for job in jobs})
+        self._queues = queues_of(transaction, {job.queue for job in jobs})
         self._known = {row[0] for row in transaction.rows("insert/known", (texts(job.id for job in jobs),))}
         self._number = next_numbers(transaction, len(jobs))
         # None: no job has a key, and no queue has rules or counts its jobs
@@ -89,7 +89,12 @@ class Inserting:
         return Inserted(job.id, job.queue, ready, run_at if run_at > now else None, True)
 
 
-def _queues(transaction: Transaction, names: set[str]) -> dict[str, KnownQueue]:
+def queues_of(transaction: Transaction, names: set[str]) -> dict[str, KnownQueue]:
+    """Return queues by their names, made where they do not exist.
+
+    Raises:
+        InvalidJob: no queue can have such a name.
+    """
     if any("\0" in name for name in names):
         raise InvalidJob("a queue's name holds a NUL character")
     found = _known_queues(transaction, names)

@@ -12,7 +12,7 @@ from queue_core.stores.sqlite.places import check_place
 from queue_core.stores.sqlite.schema import KNOWN, advance, version
 from queue_core.stores.sqlite.sql import load
 
-__all__ = ["KNOWN", "migrate"]
+__all__ = ["KNOWN", "migrate", "schema_of"]
 
 PAUSE = 0.05
 """Seconds between two tries while another process holds the lock."""
@@ -39,6 +39,27 @@ def migrate(settings: SqliteSettings) -> list[int]:
             if primary_code(error) not in BUSY or time.monotonic() >= deadline:
                 raise (translate(error, path) or error) from error
         time.sleep(PAUSE)
+
+
+def schema_of(settings: SqliteSettings) -> int:
+    """Return the version of the file's schema without changing the file; 0 when there is none.
+
+    Raises:
+        StoreUnavailable: the file cannot be read.
+        SchemaNewer: a newer version of this program has migrated it.
+        SchemaError: it is no SQLite database, or that of another program.
+    """
+    path = Path(settings.path).expanduser().absolute()
+    if not path.exists():
+        return 0
+    try:
+        connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=settings.timeout)
+        try:
+            return version(connection, str(path)) or 0
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        raise (translate(error, str(path)) or error) from error
 
 
 def _migrate(path: str, applied: list[int]) -> None:

@@ -1,131 +1,112 @@
-"""What operators change: each function moves jobs that are in a state it acts on, in one transaction."""
+"""Operations in the file: a step, what it changes and what it counts are one transaction."""
 
 from __future__ import annotations
 
-from collections import Counter
-from random import uniform
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from functools import partial
 
-from queue_core.inspection import Changed
-from queue_core.job import Ready
+from queue_core.operations import MemberJob, NewOperation, Operation, OperationState, Outcomes, Step
 from queue_core.rules import Rules
-from queue_core.stores.sqlite.arriving import next_numbers, tell_arrived
-from queue_core.stores.sqlite.counting import Counts
-from queue_core.stores.sqlite.gates import Gates, let_go
-from queue_core.stores.sqlite.link import Transaction
-from queue_core.stores.sqlite.standing import Arrivals, standing
-from queue_core.stores.sqlite.tallying import Tallying
-from queue_core.stores.sqlite.uniqueness import UniqueKeys, forget
-from queue_core.stores.sqlite.upkeep import remove
+from queue_core.stores.sqlite import stepping
+from queue_core.stores.sqlite.file import SqliteFile
+from queue_core.stores.sqlite.link import Row, Transaction
+from queue_core.stores.sqlite.stepping import HIGHEST
+from queue_core.text import storable
+
+MEMBERS = 1_000
+"""Members written in one transaction: some 20 ms, in which no other process can write."""
+
+_ENDED = frozenset({"completed", "cancelled", "dead", "trashed", None})
+"""Where jobs are whose outcome is known; None: gone."""
 
 
-class Found(NamedTuple):
-    """The columns of change/jobs."""
+class SqliteOperations:
+    """See queue_core.operations.OperationStore for what each method does; what it changes is on the disk."""
 
-    number: int
-    id: str
-    queue_id: int
-    queue: str
-    type: str
-    place: str
-    priority: int
-    cancel: int
-    # its ordering key
-    key: str | None
-    # 1: it was let through by it and has not let go of it
-    holds: int | None
-    unique_key: str | None
-    unique_seconds: float | None
-    # whether its queue counts its jobs
-    counted: int
+    def __init__(self, file: SqliteFile, rules: Rules | None = None) -> None:
+        self._file = file
+        self._rules = rules or {}
 
+    async def close(self) -> None:
+        """The file is closed by the store."""
 
-def retry(spread: float, transaction: Transaction, rules: Rules, jobs: list[Found]) -> Changed:
-    """Move finished jobs to queued, or to scheduled when they are spread, each as one that arrives now."""
-    seq, now = next_numbers(transaction, len(jobs)), transaction.now
-    gates, arrivals = Gates(transaction, rules), Arrivals(transaction, rules)
-    rows: list[tuple[Any, ...]] = []
-    ready: list[tuple[int, Ready]] = []
-    for turn, job in enumerate(jobs, seq + 1):
-        run_at = now + uniform(0, max(spread, 0.0))
-        aged = arrivals.aged(job.queue, job.queue_id, job.priority, run_at)
-        place, rank = "scheduled", None
-        holds: bool | None = True if job.holds else None
-        if spread <= 0:
-            place, holds = "queued", holds or gates.arrive(job.queue, job.queue_id, job.key)
-            rank = None if holds is False else standing(job.priority, turn, aged)
-        if rank is not None:
-            ready.append((job.queue_id, Ready(job.id, job.queue, rank)))
-        rows.append((place, turn, rank, run_at, now, job.number, aged, holds))
-    _take_unique(transaction, jobs)
-    transaction.run_many("change/retry", rows)
-    arrivals.write()
-    tell_arrived(transaction, Counter(queue_id for queue_id, _ in ready))
-    _count_waiting(transaction, jobs, 1)
-    _count(transaction, jobs, "retried_by_operator")
-    return Changed(tuple(job.id for job in jobs), tuple(one for _, one in ready))
+    async def create(self, asked: NewOperation) -> Operation:
+        """Write a new operation, preparing and without members."""
+        return await self._file.write(partial(stepping.create, asked=asked))
 
+    async def add(self, number: int, ids: Sequence[str]) -> Operation:
+        """Append members to a preparing operation, as their jobs are now."""
+        added = await self._file.write(partial(stepping.add, number=number, ids=ids[:MEMBERS]))
+        for start in range(MEMBERS, len(ids), MEMBERS):
+            more = ids[start : start + MEMBERS]
+            added = await self._file.write(partial(stepping.add, number=number, ids=more))
+        return added
 
-def _take_unique(transaction: Transaction, jobs: list[Found]) -> None:
-    """Give jobs that are about to be retried the keys again that they held while they were unfinished, if free."""
-    unique = UniqueKeys(transaction)
-    for job in jobs:
-        if job.unique_key is None or job.unique_seconds is not None:
-            continue
-        if unique.holder(job.queue_id, job.unique_key) is None:
-            unique.take(job.queue_id, job.unique_key, job.number, job.id, None)
+    async def step(self, number: int, most: int) -> Step:
+        """Change the next members that are as they were frozen, and count all of them."""
+        return await self._file.write(partial(stepping.step, number=number, most=most, rules=self._rules))
 
+    async def err(self, number: int, note: str) -> Operation:
+        """Count the next member as errored."""
+        return await self._file.write(partial(stepping.err, number=number, note=storable(note)))
 
-def delete(transaction: Transaction, rules: Rules, jobs: list[Found]) -> Changed:
-    """Move dead jobs to the trash, which lets go of their ordering keys."""
-    transaction.run_many("change/delete", [(transaction.now, job.number) for job in jobs])
-    return _changed(jobs, _let_go(transaction, rules, jobs))
+    async def move(self, number: int, state: OperationState, note: str = "") -> bool:
+        """Move an operation to another state."""
+        return await self._file.write(partial(stepping.move, number=number, state=state, note=storable(note)))
 
+    async def release(self, number: int) -> bool:
+        """Let a running operation go on behind its canary."""
+        return await self._file.write(partial(stepping.release, number=number))
 
-def restore(transaction: Transaction, _rules: Rules, jobs: list[Found]) -> Changed:
-    """Move jobs from the trash back into the DLQ."""
-    transaction.run_many("change/restore", [(job.number,) for job in jobs])
-    return _changed(jobs)
+    async def outcomes(self, number: int, last: int) -> Outcomes:
+        """Return what became of the last members that were changed."""
+        found: dict[str | None, int] = dict(await self._rows(number, "operation/outcomes", _bounded(last)))
+        return Outcomes(
+            looked=sum(found.values()),
+            completed=found.get("completed", 0),
+            dead=found.get("dead", 0) + found.get("trashed", 0),
+            unfinished=sum(count for place, count in found.items() if place not in _ENDED),
+        )
 
+    async def get(self, number: int) -> Operation:
+        """Return an operation."""
+        return await self._file.read(lambda transaction: stepping.kept(transaction, number).view)
 
-def purge(transaction: Transaction, _rules: Rules, jobs: list[Found]) -> Changed:
-    """Remove jobs for good."""
-    remove(transaction, [job.number for job in jobs])
-    forget(transaction, [(job.queue_id, job.unique_key, job.number) for job in jobs])
-    _count(transaction, jobs, "purged")
-    return _changed(jobs)
+    async def find(
+        self, limit: int, before: int | None = None, unfinished: bool = False, signature: str | None = None
+    ) -> list[Operation]:
+        """Return operations, the newest first."""
+        query = "operation/unfinished" if unfinished else "operation/newest"
+        older = HIGHEST if before is None else _bounded(before)
+        wanted: dict[str, object] = {"before": older, "limit": _bounded(limit)}
+        if signature is not None:
+            query = "operation/by_signature"
+            wanted |= {"signature": storable(signature), "unfinished": unfinished}
+        return await self._find(lambda transaction: transaction.rows(query, wanted))
 
+    async def of_job(self, job_id: str, limit: int) -> list[Operation]:
+        """Return the operations that have changed a job, the newest first."""
+        wanted = (stepping.member_id(job_id), _bounded(limit))
+        return await self._find(lambda transaction: transaction.rows("operation/of_job", wanted))
 
-def cancel(transaction: Transaction, rules: Rules, jobs: list[Found]) -> Changed:
-    """Move waiting jobs to cancelled; ask the workers of running ones to stop them."""
-    running = [job for job in jobs if job.place == "running" and not job.cancel]
-    waiting = [job for job in jobs if job.place != "running"]
-    transaction.run_many("change/ask", [(job.number,) for job in running])
-    transaction.run_many("change/cancel", [(transaction.now, job.number) for job in waiting])
-    _count_waiting(transaction, waiting, -1)
-    _count(transaction, waiting, "cancelled")
-    return _changed(running + waiting, _let_go(transaction, rules, waiting))
+    async def changed(self, number: int, after: int, limit: int) -> list[MemberJob]:
+        """Return members that were changed, in their order, behind a place."""
+        rows = await self._rows(number, "operation/changed", _bounded(after), _bounded(limit))
+        return [MemberJob(*row) for row in rows]
 
+    async def _rows(self, number: int, query: str, *params: int) -> list[Row]:
+        def read(transaction: Transaction) -> list[Row]:
+            stepping.kept(transaction, number)
+            return transaction.rows(query, (number, *params))
 
-def _let_go(transaction: Transaction, rules: Rules, jobs: list[Found]) -> tuple[Ready, ...]:
-    """Return those whose turn it is, after it was written that these jobs let go of their ordering keys."""
-    return let_go(transaction, rules, [(job.queue, job.queue_id, job.key) for job in jobs if job.holds])
+        return await self._file.read(read)
+
+    async def _find(self, numbers: Callable[[Transaction], list[Row]]) -> list[Operation]:
+        def read(transaction: Transaction) -> list[Operation]:
+            return [row.view for row in stepping.records(transaction, [number for (number,) in numbers(transaction)])]
+
+        return await self._file.read(read)
 
 
-def _count_waiting(transaction: Transaction, jobs: list[Found], each: int) -> None:
-    counts = Counts()
-    for job in jobs:
-        if job.counted:
-            counts.move(job.queue_id, job.priority, waiting=each)
-    counts.write(transaction)
-
-
-def _count(transaction: Transaction, jobs: list[Found], outcome: str) -> None:
-    tallying = Tallying()
-    for job in jobs:
-        tallying.note(job.queue_id, job.type, outcome)
-    tallying.write(transaction)
-
-
-def _changed(jobs: list[Found], ready: tuple[Ready, ...] = ()) -> Changed:
-    return Changed(tuple(job.id for job in jobs), ready)
+def _bounded(number: int) -> int:
+    return max(0, min(number, HIGHEST))

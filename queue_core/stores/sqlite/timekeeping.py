@@ -20,7 +20,15 @@ NOTED = 60.0
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _TIMES = Path("/proc/self/ns/time")
 
-_MOVED = ("move_leases", "move_retries", "move_workers", "move_leaders", "move_refills", "move_unique")
+_MOVED = (
+    "move_leases",
+    "move_retries",
+    "move_workers",
+    "move_leaders",
+    "move_refills",
+    "move_unique",
+    "move_operations",
+)
 
 
 @cache

@@ -37,6 +37,11 @@ class UniqueKeys:
         self._transaction.run("unique/take", (queue_id, key, number, job_id, until))
         self._held[queue_id, key] = job_id
 
+    def drop(self, queue_id: int, key: str, number: int) -> None:
+        """Take a key away from a job that holds it while it is unfinished."""
+        forget(self._transaction, [(queue_id, key, number)])
+        self._held.pop((queue_id, key), None)
+
 
 def forget(transaction: Transaction, jobs: Iterable[tuple[int, str | None, int]]) -> None:
     """Forget the keys that removed jobs (queue, unique key, number) held while they were unfinished."""

@@ -8,6 +8,7 @@ from functools import partial
 from queue_core.rules import Rules
 from queue_core.settings import RetentionSettings
 from queue_core.stores.sqlite.file import SqliteFile
+from queue_core.stores.sqlite.forgetting import forget_operations
 from queue_core.stores.sqlite.gates import let_go
 from queue_core.stores.sqlite.link import Transaction
 from queue_core.stores.sqlite.tallying import Tallying
@@ -42,9 +43,10 @@ class Upkeep:
             ("trashed", retention.trash),
         ]
         self._ticks = retention.completed
+        self._operations = retention.operations
 
     async def run(self) -> None:
-        """Remove finished jobs, minutes, messages and entries of lost workers that are over their retention."""
+        """Remove finished jobs, minutes, messages, entries of lost workers and operations over their retention."""
         left = BATCHES
         for place, seconds in self._kept:
             while seconds is not None and left:
@@ -52,6 +54,9 @@ class Upkeep:
                 if not await self._file.write_soft(partial(_expire, place, seconds, self._rules)):
                     break
         await self._file.write_soft(partial(_trim, self._ticks))
+        for _ in range(BATCHES):
+            if not await self._file.write_soft(partial(forget_operations, self._operations)):
+                break
 
 
 def _expire(place: str, seconds: float, rules: Rules, transaction: Transaction) -> bool:

@@ -13,6 +13,8 @@ DELETE FROM minutes;
 DELETE FROM signature_minutes;
 DELETE FROM workers;
 DELETE FROM leaders;
+DELETE FROM operation_members;
+DELETE FROM operations;
 DELETE FROM schedules;
 DELETE FROM schedule_ticks;
 DELETE FROM order_gates;

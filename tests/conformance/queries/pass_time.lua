@@ -7,7 +7,7 @@ local function earlier(text)
 end
 local BY_TIME = {scheduled = true, retrying = true, running = true, unfinished = true, completed = true,
   cancelled = true, dlq = true, trash = true, seen = true, ticks = true,
-  blocked = true, unique_ends = true}
+  blocked = true, unique_ends = true, preparing = true, ended = true}
 local function shift_minutes(key)
   local entries = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')
   redis.call('DEL', key)

@@ -31,6 +31,8 @@ BEGIN
     -- By way of another age: a tick must not come upon one that has not moved yet.
     UPDATE schedule_ticks SET tick = tick - by - interval '1000 years', fired_at = fired_at - by;
     UPDATE schedule_ticks SET tick = tick + interval '1000 years';
+    UPDATE operations SET created_at = created_at - by, updated_at = updated_at - by, started_at = started_at - by,
+                          finished_at = finished_at - by, next_at = next_at - by;
     UPDATE tally_deltas SET at = at - by;
     -- By way of another age: a minute must not come upon one that has not moved yet.
     UPDATE minutes SET minute = date_trunc('minute', minute - by) - interval '1000 years';

@@ -6,7 +6,7 @@ local function earlier(text)
   return string.format('%.0f', math.max(0, tonumber(text) - by))
 end
 local TIMES = {'next', 'last', 'at', 'unique_until', 'created_at', 'updated_at', 'run_at', 'started_at', 'completed_at',
-  'lease_expires_at', 'trashed_at'}
+  'lease_expires_at', 'trashed_at', 'finished_at', 'next_at'}
 local function shift_hash(key)
   for _, field in ipairs(TIMES) do
     local value = redis.call('HGET', key, field)
@@ -40,7 +40,7 @@ for _, key in ipairs(KEYS) do
 end
 for _, key in ipairs(KEYS) do
   local name = string.match(key, '}:([a-z_]+)') or string.match(key, ':([a-z]+)$')
-  if name == 'job' or name == 'schedule' or name == 'rate' then
+  if name == 'job' or name == 'schedule' or name == 'rate' or string.match(key, 'operation:%d+$') then
     shift_hash(key)
   elseif name == 'pending' or name == 'offered' then
     for id, rank in pairs(aged) do

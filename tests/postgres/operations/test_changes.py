@@ -11,10 +11,11 @@ import pytest
 from queue_core.filters import parse
 from queue_core.identifiers import new_id
 from queue_core.job import NewJob
+from queue_core.operations import Way
 from queue_core.settings import PostgresSettings
 from queue_core.store import ClaimRequest
 from queue_core.stores.postgres.callers import run_on
-from queue_core.stores.postgres.changing import retry
+from queue_core.stores.postgres.changing import members_of, retry
 from queue_core.stores.postgres.inspector import PostgresInspector
 from queue_core.stores.postgres.plan import carry_out
 from queue_core.stores.postgres.sql import load, plain_array
@@ -196,7 +197,7 @@ async def test_a_day_that_is_dropped_counts_no_job_that_is_just_being_retried(
         )
     drop = "select drop_job_history(date_trunc('day', now() at time zone 'UTC') at time zone 'UTC')"
     async with await psycopg.AsyncConnection.connect(postgres_url) as retrying:
-        await carry_out(retry(ids[:1], 0.0, {}), partial(run_on, retrying))
+        await carry_out(retry(members_of(ids[:1]), Way(), {}), partial(run_on, retrying))
         dropping = asyncio.create_task(database.do(drop))
         # It waits for the retry, or has given up by its short patience on a slow machine.
         await asyncio.wait({dropping}, timeout=0.5)

@@ -1,4 +1,4 @@
-"""Hands on a database with a queue."""
+"""Hands on a database with two queues."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ def new_hand(postgres_url: str) -> Iterator[NewHand]:
     """Makes connections for statements by hand."""
     with ExitStack() as stack:
         hands = [stack.enter_context(Hand(postgres_url))]
-        hands[0].do("insert into queues (name) values (%(name)s)", {"name": QUEUE})
+        hands[0].do("insert into queues (name) values (%(name)s), ('other')", {"name": QUEUE})
         yield lambda: hands.pop() if hands else stack.enter_context(Hand(postgres_url))

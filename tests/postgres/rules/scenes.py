@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 from queue_core.identifiers import new_id
 from queue_core.job import Outcome
+from queue_core.operations import Way
 from queue_core.rules import QueueRules, Rules
-from queue_core.stores.postgres.changing import cancel, delete, retry
+from queue_core.stores.postgres.changing import Member, cancel, delete, members_of, move, retry
 from queue_core.stores.postgres.inserting import insert_ruled
 from queue_core.stores.postgres.keyed import promote_gated, reclaim_gated, settle_late, settle_soon
 from queue_core.stores.postgres.plan import Plan
@@ -17,8 +18,9 @@ from tests.conformance.making import QUEUE, TYPE, failure
 from tests.postgres.traps.hands import Hand, new_job
 
 MOST = 3
-RULES: Rules = {QUEUE: QueueRules(key_concurrency=MOST)}
-NUMBERS = {QUEUE: 1}
+OTHER = "other"
+RULES: Rules = {QUEUE: QueueRules(key_concurrency=MOST), OTHER: QueueRules(key_concurrency=MOST)}
+NUMBERS = {QUEUE: 1, OTHER: 2}
 TOKEN = 100
 
 Text = Callable[[str], bytes]
@@ -46,10 +48,11 @@ select id, 1, nextval('job_seq'), 5, now(), 'task', '{}', 3, 0, 3, 99, 'x', 'err
   from (values (%(dead)s::uuid, true), (%(free)s::uuid, false)) as v (id, holds)
 """
 STATE = """
-select (select count(*) from jobs where ordering_key = %(key)s and holds)
-       + (select count(*) from jobs_dead where ordering_key = %(key)s and holds),
-       (select count(*) from jobs where ordering_key = %(key)s and not holds and status = 'queued'),
-       (select count(*) from order_gates where key = %(key)s)
+select (select count(*) from jobs where queue_id = %(queue)s and ordering_key = %(key)s and holds)
+       + (select count(*) from jobs_dead where queue_id = %(queue)s and ordering_key = %(key)s and holds),
+       (select count(*) from jobs
+         where queue_id = %(queue)s and ordering_key = %(key)s and not holds and status = 'queued'),
+       (select count(*) from order_gates where queue_id = %(queue)s and key = %(key)s)
 """
 
 
@@ -64,6 +67,11 @@ class Scene(NamedTuple):
     due: str
     dead: str
     free: str
+
+    def members(self) -> list[Member]:
+        """Return the jobs as they stand, but one that has run since."""
+        waiting = [Member(job_id, 0) for job_id in (self.first, self.due, self.running)]
+        return [*waiting, Member(self.dead, 99), Member(self.free, 98)]
 
     def outcome(self, kind: Any, **given: Any) -> Outcome:
         return Outcome(self.running, TOKEN, QUEUE, TYPE, kind, ordering_key=self.key, **given)
@@ -93,8 +101,8 @@ def scene(hand: Hand, waiting: bool = True) -> Scene:
     return found
 
 
-def state(hand: Hand, key: str) -> State:
-    return State(*hand.do(STATE, {"key": key})[0])
+def state(hand: Hand, key: str, queue: str = QUEUE) -> State:
+    return State(*hand.do(STATE, {"key": key, "queue": NUMBERS[queue]})[0])
 
 
 Action = Callable[[Scene], Plan[Any]]
@@ -107,9 +115,12 @@ ACTIONS: dict[str, Action] = {
     "reclaim": lambda on: reclaim_gated([(on.lost, QUEUE, on.key)], RULES),
     "insert": lambda on: insert_ruled([new_job(ordering_key=on.key) for _ in range(2)], NUMBERS, RULES),
     "promote": lambda on: promote_gated([(on.due, QUEUE, None, on.key)], RULES),
-    "cancel": lambda on: cancel([on.first, on.due, on.running, on.lost], RULES),
-    "retry": lambda on: retry([on.dead, on.free], 0.0, RULES),
-    "delete": lambda on: delete([on.dead], RULES),
+    "cancel": lambda on: cancel(members_of([on.first, on.due, on.running, on.lost]), RULES),
+    "retry": lambda on: retry(members_of([on.dead, on.free]), Way(), RULES),
+    "retry elsewhere": lambda on: retry(members_of([on.dead, on.free]), Way(queue=OTHER), RULES),
+    "delete": lambda on: delete(members_of([on.dead]), RULES),
+    "move": lambda on: move(on.members(), Way(queue=OTHER), RULES),
+    "move in place": lambda on: move(on.members(), Way(priority=9), RULES),
 }
 
 
@@ -123,6 +134,11 @@ class Player:
         self._text = text
         self._query: tuple[str, Any] | None = next(plan)
         hand.do("begin")
+
+    @property
+    def next_query(self) -> str | None:
+        """The name of the next query; None behind the last."""
+        return None if self._query is None else self._query[0]
 
     def step(self) -> bool:
         """Run the next query; False when it was the last."""

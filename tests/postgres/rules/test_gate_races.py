@@ -8,12 +8,12 @@ from itertools import cycle
 import pytest
 
 from queue_core.stores.postgres import gates
-from queue_core.stores.postgres.changing import cancel
+from queue_core.stores.postgres.changing import cancel, members_of
 from queue_core.stores.postgres.keyed import promote_gated
 from queue_core.stores.postgres.sql import load
 from tests.conformance.making import QUEUE
 from tests.postgres.rules.conftest import NewHand
-from tests.postgres.rules.scenes import ACTIONS, RULES, Player, Text, meet, scene, state
+from tests.postgres.rules.scenes import ACTIONS, OTHER, RULES, Player, Text, meet, scene, state
 
 
 @pytest.fixture(autouse=True)
@@ -46,8 +46,8 @@ def outcomes(new_hand: NewHand, one: str, other: str, alone: bool, text: Text = 
         if watcher.do("select key from order_checks where key = %(key)s", {"key": on.key}):
             # What the leader finds in its next round.
             Player(watcher, promote_gated([(None, QUEUE, None, on.key)], RULES)).finish()
-        found = state(watcher, on.key)
-        if not found.well:
+        found = [state(watcher, on.key, queue) for queue in (QUEUE, OTHER)]
+        if not all(one.well for one in found):
             wrong.append(f"{other} after {after} steps of {one}: {found}")
     raise AssertionError("a plan does not end")
 
@@ -63,7 +63,13 @@ def test_no_key_is_left_with_room_and_somebody_waiting(new_hand: NewHand, one: s
 def test_it_can_fail(new_hand: NewHand) -> None:
     """Without the lock neither sees what the other does, and who comes to wait is left waiting."""
     hands = [new_hand() for _ in range(3)]
-    for one, other in [("complete", "insert"), ("insert", "reclaim"), ("promote", "complete"), ("retry", "bury")]:
+    for one, other in [
+        ("complete", "insert"),
+        ("insert", "reclaim"),
+        ("promote", "complete"),
+        ("retry", "bury"),
+        ("move", "insert"),
+    ]:
         assert outcomes(cycle(hands).__next__, one, other, True, unlocked) != []
 
 
@@ -75,5 +81,5 @@ def test_a_key_that_nobody_uses_leaves_nothing_behind(new_hand: NewHand) -> None
         hand.do("delete from leases where id = %(id)s", {"id": job_id})
     Player(hand, ACTIONS["delete"](on)).finish()
     assert state(hand, on.key).gates == 1
-    Player(hand, cancel([on.running, on.lost, on.second], RULES)).finish()
+    Player(hand, cancel(members_of([on.running, on.lost, on.second]), RULES)).finish()
     assert tuple(state(hand, on.key)) == (0, 0, 0)

@@ -59,7 +59,7 @@ def statements(on: Scene) -> dict[str, dict[str, Any]]:
         "settle/finish": parameters("settle/finish", [on.outcome("completed")]) | locked,
         "settle/requeue": parameters("settle/requeue", [on.outcome("released", anew=True)]) | locked,
         "settle/bury": parameters("settle/bury", [on.outcome("dead", failure=failure())]) | locked,
-        "sweep/promote_keyed": {"ids": ids},
+        "sweep/promote_keyed": {"ids": ids} | locked,
         "unique/lock": unique,
         "unique/take": unique,
         "unique/look": {"queue_id": 1, "key": "", "limit": 100},

@@ -7,7 +7,7 @@ local function rank_of(priority, seq, run_at, aging, arrival)
   end
   local at = run_at
   if run_at <= now then
-    arrived = math.max(now, (arrived or number(redis.call('GET', arrival))) + 1)
+    arrived = math.max(run_at, (arrived or number(redis.call('GET', arrival))) + 1)
     redis.call('SET', arrival, digits(arrived))
     at = arrived
   end

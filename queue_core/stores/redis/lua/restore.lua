@@ -1,16 +1,20 @@
 -- Move jobs from the trash back into the DLQ, where they stand at the time of their death.
--- KEYS: 1 dlq, 2 trash, then the hashes of the jobs
--- ARGV: the ids
+-- KEYS: 1 dlq, 2 trash, then the hashes of the jobs; the last two: see `frozen`
+-- ARGV: the ids; the last: see `frozen`
 -- Returns for each job 1 where this changed it, else 0.
 -- with: clock
+-- with: frozen
 local answers = {}
-for i, id in ipairs(ARGV) do
-  answers[i] = redis.call('ZREM', KEYS[2], id)
+for i = 1, #KEYS - 4 do
+  local key, id = KEYS[2 + i], ARGV[i]
+  answers[i] = frozen(i, key) and redis.call('ZREM', KEYS[2], id) or 0
   if answers[i] == 1 then
-    local died = digits(number(redis.call('HGET', KEYS[2 + i], 'completed_at')))
+    mark(i)
+    local died = digits(number(redis.call('HGET', key, 'completed_at')))
     redis.call('ZADD', KEYS[1], died, id)
-    redis.call('HSET', KEYS[2 + i], 'updated_at', died)
-    redis.call('HDEL', KEYS[2 + i], 'trashed_at')
+    redis.call('HSET', key, 'updated_at', died)
+    redis.call('HDEL', key, 'trashed_at')
   end
 end
+write_part()
 return answers

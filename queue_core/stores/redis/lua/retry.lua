@@ -1,8 +1,9 @@
 -- Move dead and completed jobs to queued, or to scheduled where a delay is given, behind all that arrived before them.
 -- KEYS: 1 pending, 2 scheduled, 3 unfinished, 4 completed, 5 dlq, 6 trash, 7 causes, 8 seq, 9 types, 10 tallies,
 --       11 minutes, 12 depths, 13 gates, 14 turns, 15 blocked, 16 unique, 17 unique_ends, 18 arrival, then the
---       hashes of the jobs
--- ARGV: 1 aging in us (or 0), 2 jobs of an ordering key at a time, then for each job id, delay in us (0: ready at once)
+--       hashes of the jobs; the last two: see `frozen`
+-- ARGV: 1 aging in us (or 0), 2 jobs of an ordering key at a time, then for each job id, delay in us (0: ready at once);
+--       the last: see `frozen`
 -- Returns for each job "r<rank>" (queued), "d" (scheduled), "w" (waits for its ordering key) or "" (not changed).
 local gates, turns, blocked, pending, most = KEYS[13], KEYS[14], KEYS[15], KEYS[1], tonumber(ARGV[2])
 -- with: clock
@@ -11,13 +12,15 @@ local gates, turns, blocked, pending, most = KEYS[13], KEYS[14], KEYS[15], KEYS[
 -- with: rank
 -- with: gates
 -- with: unique
+-- with: frozen
 local answers = {}
-for i = 1, #KEYS - 18 do
+for i = 1, #KEYS - 20 do
   local key, id, delay = KEYS[18 + i], ARGV[1 + 2 * i], tonumber(ARGV[2 + 2 * i])
   local status, type, priority, order, unique, til = unpack(redis.call('HMGET', key, 'status', 'type', 'priority',
     'ordering_key', 'unique_key', 'unique_until'))
   answers[i] = ''
-  if status == 'dead' or status == 'completed' then
+  if frozen(i, key) and (status == 'dead' or status == 'completed') then
+    mark(i)
     local seq = redis.call('INCR', KEYS[8])
     local rank = rank_of(number(priority), seq, now + delay, tonumber(ARGV[1]), KEYS[18])
     for set = 4, 6 do
@@ -45,6 +48,7 @@ for i = 1, #KEYS - 18 do
     waits(delay > 0 and 'd' or 'q', type, number(priority), 1)
   end
 end
+write_part()
 write_totals(KEYS[10], KEYS[11])
 write_waiting(KEYS[9], KEYS[12])
 return answers

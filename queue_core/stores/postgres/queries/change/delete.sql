@@ -1,7 +1,11 @@
--- Move dead jobs to the trash, where none holds its ordering key; those that do, where its gate is locked.
+-- Move dead jobs to the trash, where none holds its ordering key; those that do, where its gate is locked. Not those that were
+-- run again since their tokens were noted.
 WITH locked AS MATERIALIZED (
-    SELECT id FROM jobs_dead WHERE id = ANY (%(ids)s::uuid[]) AND trashed_at IS NULL
-       AND (NOT holds OR queue_id || ' ' || ordering_key = ANY (%(gates)s::text[]))
-     ORDER BY id FOR UPDATE
+    SELECT d.id
+      FROM (SELECT * FROM unnest(%(ids)s::uuid[], %(tokens)s::bigint[]) AS i (id, token) ORDER BY id) i
+     CROSS JOIN LATERAL (SELECT id FROM jobs_dead d
+                          WHERE d.id = i.id AND d.trashed_at IS NULL AND (i.token IS NULL OR d.last_token = i.token)
+                            AND (NOT d.holds OR d.queue_id || ' ' || d.ordering_key = ANY (%(gates)s::text[]))
+                            FOR UPDATE) d
 )
-UPDATE jobs_dead d SET trashed_at = now(), holds = false FROM locked l WHERE d.id = l.id RETURNING d.id::text
+UPDATE jobs_dead SET trashed_at = now(), holds = false WHERE id = ANY (ARRAY(SELECT id FROM locked)) RETURNING id::text

@@ -1,2 +1,2 @@
 -- Lock unfinished jobs: from here on none of them is claimed, settled or taken back before this transaction ends.
-SELECT id FROM jobs WHERE id = ANY (%(ids)s::uuid[]) ORDER BY id FOR UPDATE
+SELECT id::text FROM jobs WHERE id = ANY (%(ids)s::uuid[]) ORDER BY jobs.id FOR UPDATE

@@ -1,10 +1,15 @@
--- Remove jobs in the trash for good, with their attempts and logs; the totals go on counting them.
+-- Remove jobs in the trash for good, with their attempts and logs; the totals go on counting them. Not those that were run again
+-- since their tokens were noted.
 WITH locked AS MATERIALIZED (
-    SELECT id FROM jobs_dead WHERE id = ANY (%(ids)s::uuid[]) AND trashed_at IS NOT NULL ORDER BY id FOR UPDATE
+    SELECT d.id
+      FROM (SELECT * FROM unnest(%(ids)s::uuid[], %(tokens)s::bigint[]) AS i (id, token) ORDER BY id) i
+     CROSS JOIN LATERAL (SELECT id FROM jobs_dead d
+                          WHERE d.id = i.id AND d.trashed_at IS NOT NULL AND (i.token IS NULL OR d.last_token = i.token)
+                            FOR UPDATE) d
 ), gone AS (
-    DELETE FROM jobs_dead d USING locked l WHERE d.id = l.id RETURNING d.id, d.queue_id, d.type
+    DELETE FROM jobs_dead WHERE id = ANY (ARRAY(SELECT id FROM locked)) RETURNING id, queue_id, type
 ), unnoted AS (
-    DELETE FROM job_attempts a USING gone g WHERE a.job_id = g.id
+    DELETE FROM job_attempts WHERE job_id = ANY (ARRAY(SELECT id FROM gone))
 ), forgotten AS (
     DELETE FROM job_logs WHERE job_id = ANY (ARRAY(SELECT id FROM gone))
 ), counted AS (

@@ -1,5 +1,9 @@
--- Move jobs from the trash back into the DLQ.
+-- Move jobs from the trash back into the DLQ, but for those that were run again since their tokens were noted.
 WITH locked AS MATERIALIZED (
-    SELECT id FROM jobs_dead WHERE id = ANY (%(ids)s::uuid[]) AND trashed_at IS NOT NULL ORDER BY id FOR UPDATE
+    SELECT d.id
+      FROM (SELECT * FROM unnest(%(ids)s::uuid[], %(tokens)s::bigint[]) AS i (id, token) ORDER BY id) i
+     CROSS JOIN LATERAL (SELECT id FROM jobs_dead d
+                          WHERE d.id = i.id AND d.trashed_at IS NOT NULL AND (i.token IS NULL OR d.last_token = i.token)
+                            FOR UPDATE) d
 )
-UPDATE jobs_dead d SET trashed_at = NULL FROM locked l WHERE d.id = l.id RETURNING d.id::text
+UPDATE jobs_dead SET trashed_at = NULL WHERE id = ANY (ARRAY(SELECT id FROM locked)) RETURNING id::text

@@ -1,3 +1,4 @@
--- Move due scheduled jobs to queued, to wait for their ordering keys, whose gates are locked.
+-- Move due scheduled and retrying jobs to queued, to wait for their ordering keys, whose gates are locked.
 UPDATE jobs SET status = 'queued', updated_at = now()
- WHERE id = ANY (%(ids)s::uuid[]) AND status = 'scheduled' AND run_at <= now() AND NOT holds
+ WHERE id = ANY (%(ids)s::uuid[]) AND status IN ('scheduled', 'retrying') AND run_at <= now() AND NOT holds
+   AND queue_id || ' ' || ordering_key = ANY (%(gates)s::text[])

@@ -1,0 +1,163 @@
+"""Operations in Redis: a hash each, their members in a list, what they have changed in a text of marks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from queue_core.errors import OperationNotFound
+from queue_core.operations import MemberJob, NewOperation, Operation, OperationState, Outcomes, Step
+from queue_core.rules import Rules
+from queue_core.settings import RedisSettings
+from queue_core.states import FINAL, Status
+from queue_core.stores.redis.link import CHUNK, Link, chunks
+from queue_core.stores.redis.marks import Members
+from queue_core.stores.redis.operationrows import (
+    UNKNOWN,
+    Member,
+    fields_of,
+    mapped,
+    member_text,
+    note_text,
+    operation_of,
+)
+from queue_core.stores.redis.operationstates import move_call, state_keys
+from queue_core.stores.redis.stepping import Stepping
+
+
+class RedisOperations:
+    """See queue_core.operations.OperationStore for what each method does."""
+
+    def __init__(self, settings: RedisSettings, rules: Rules | None = None) -> None:
+        self._link = Link(settings)
+        self._members = Members(self._link)
+        self._stepping = Stepping(self._link, rules or {})
+
+    async def close(self) -> None:
+        """Disconnect; doing it twice is safe."""
+        await self._link.close()
+
+    async def create(self, asked: NewOperation) -> Operation:
+        """Write a new operation, preparing and without members."""
+        of = self._link.keys.operations_in
+        commands = self._link.batch()
+        commands.incr(self._link.keys.numbers)
+        (number,) = await self._link.send(commands)
+        keys = [self._link.keys.operation(number), of("unfinished"), self._link.keys.operations, of("preparing")]
+        keys += [of(f"of:{signature}") for signature in dict.fromkeys(asked.signatures)]
+        row = await self._link.run("operation_create", keys, [number, *fields_of(asked)])
+        return operation_of(number, mapped(number, row))
+
+    async def add(self, number: int, ids: Sequence[str]) -> Operation:
+        """Append members to a preparing operation, as their jobs are now."""
+        keys = [self._link.keys.operation(number, name) for name in ("", "members", "ids")]
+        keys.append(self._link.keys.operations_in("preparing"))
+        view = await self.get(number)
+        for part in chunks(list(dict.fromkeys(ids))):
+            found = await self._link.find(part, ["status", "token"])
+            args: list[Any] = [number]
+            for job_id in part:
+                queue, (_, token) = found.get(job_id, ("", ("", UNKNOWN)))
+                args += (job_id, member_text(Member(token or "0", queue, job_id)))
+            row = await self._link.run("operation_add", keys, args)
+            view = operation_of(number, mapped(number, row))
+        return view
+
+    async def step(self, number: int, most: int) -> Step:
+        """Change the next members that are as they were frozen, and count all of them."""
+        return await self._stepping.step(number, most)
+
+    async def err(self, number: int, note: str) -> Operation:
+        """Count the next member as errored."""
+        row = await self._link.run("operation_err", state_keys(self._link, number), [number, note_text(note)])
+        return operation_of(number, mapped(number, row))
+
+    async def move(self, number: int, state: OperationState, note: str = "") -> bool:
+        """Move an operation to another state."""
+        if state == "done" and (await self.get(number)).state == "preparing":
+            return await self._note(number, note)
+        (answer,) = await self._link.run_many([move_call(self._link, number, state, note)])
+        if answer < 0:
+            raise OperationNotFound(number)
+        return bool(answer)
+
+    async def _note(self, number: int, note: str) -> bool:
+        """Let an operation be done that was done at once: all its members count as changed."""
+        while (view := await self.get(number)).state == "preparing":
+            ids = [member.id for member in await self._members.range(number, 0, view.total - 1)]
+            await self._members.note(number, ids)
+            call = move_call(self._link, number, "done", note, members=len(ids))
+            (answer,) = await self._link.run_many([call])
+            if answer > 0:
+                return True
+            await self._members.note(number, ids, changed=False)
+        return False
+
+    async def release(self, number: int) -> bool:
+        """Let a running operation go on behind its canary."""
+        answer = await self._link.run("operation_release", [self._link.keys.operation(number)], [])
+        if answer < 0:
+            raise OperationNotFound(number)
+        return bool(answer)
+
+    async def outcomes(self, number: int, last: int) -> Outcomes:
+        """Return what became of the last members that were changed."""
+        way = (await self.get(number)).asked.way
+        changed = await self._members.last_changed(number, last)
+        found = await self._link.find_near({one.id: way.queue or one.queue for one in changed}, ["status"])
+        states = Counter(Status(status) for _, (status,) in found.values())
+        unfinished = sum(count for status, count in states.items() if status not in FINAL)
+        return Outcomes(len(changed), states[Status.COMPLETED], states[Status.DEAD], unfinished)
+
+    async def get(self, number: int) -> Operation:
+        """Return an operation."""
+        (found,) = await self._read([number])
+        if found is None:
+            raise OperationNotFound(number)
+        return found
+
+    async def find(
+        self, limit: int, before: int | None = None, unfinished: bool = False, signature: str | None = None
+    ) -> list[Operation]:
+        """Return operations, the newest first."""
+        key = self._link.keys.operations
+        if unfinished:
+            # There are few of them.
+            key = self._link.keys.operations_in("unfinished")
+        elif signature is not None:
+            key = self._link.keys.operations_in(f"of:{signature}")
+        found: list[Operation] = []
+        while len(found) < limit:
+            numbers = await self._older(key, before, min(limit, CHUNK))
+            read = [one for one in await self._read(numbers) if one is not None and not (unfinished and one.ended)]
+            found += [one for one in read if signature is None or signature in one.asked.signatures]
+            if len(numbers) < min(limit, CHUNK):
+                break
+            before = numbers[-1]
+        return found[: max(limit, 0)]
+
+    async def of_job(self, job_id: str, limit: int) -> list[Operation]:
+        """Return the operations that have changed a job, the newest first."""
+        (key,) = self._link.keys.changes([job_id])
+        numbers = await self._older(key, None, limit) if limit > 0 else []
+        return [one for one in await self._read(numbers) if one is not None]
+
+    async def changed(self, number: int, after: int, limit: int) -> list[MemberJob]:
+        """Return members that were changed, in their order, behind a place."""
+        await self.get(number)
+        return await self._members.changed(number, after, limit)
+
+    async def _older(self, key: str, before: int | None, limit: int) -> list[int]:
+        """Return the highest numbers of a set, below another one."""
+        commands = self._link.batch()
+        highest = "+inf" if before is None else f"({before}"
+        commands.zrevrangebyscore(key, highest, "-inf", start=0, num=limit)
+        return [int(number) for number in (await self._link.send(commands))[0]]
+
+    async def _read(self, numbers: Sequence[int]) -> list[Operation | None]:
+        commands = self._link.batch()
+        for number in numbers:
+            commands.hgetall(self._link.keys.operation(number))
+        rows = await self._link.send(commands) if numbers else []
+        return [operation_of(number, row) if row else None for number, row in zip(numbers, rows, strict=True)]

@@ -1,0 +1,2 @@
+-- Forget an operation.
+DELETE FROM operations WHERE number = ?

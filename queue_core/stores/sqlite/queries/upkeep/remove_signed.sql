@@ -1,0 +1,2 @@
+-- Forget which error signatures an operation is all of.
+DELETE FROM operation_signatures WHERE operation = ?

@@ -1,0 +1,250 @@
+"""Operations through the queue object, in every mode: carried out by any executor, watched, stopped, taken back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from queue_core import JobQueue
+from queue_core.errors import InvalidArgument, InvalidJob, OperationNotFound
+from queue_core.executing import Executor
+from queue_core.operations import Author, NewOperation, Operation, Pace, Way
+from queue_core.retry import Retry
+from tests.conformance.working import PATIENCE, until, working
+
+AUTHOR = Author("ana", "bastion-1")
+
+
+def asked(verb: str = "retry", **given: Any) -> NewOperation:
+    return NewOperation(**{"verb": verb, "label": "some jobs", "author": AUTHOR} | given)
+
+
+async def dead_jobs(jobs: JobQueue, count: int, type_: str = "charge") -> list[str]:
+    """Return the ids of jobs that died, enqueued and buried by hand."""
+    handles = await jobs.enqueue_many(type_, [{"n": n} for n in range(count)], max_retries=0)
+    for _ in handles:
+        claimed = await jobs.claim_next(types=[type_], wait=PATIENCE)
+        assert claimed is not None
+        await claimed.fail(OSError("smtp is away"))
+    return [handle.id for handle in handles]
+
+
+async def ended(jobs: JobQueue, operation: Operation) -> Operation:
+    """Wait until others have carried an operation out."""
+
+    async def over() -> bool:
+        return (await jobs.operations.get(operation.number)).state not in {"preparing", "running"}
+
+    await until(over)
+    return await jobs.operations.get(operation.number)
+
+
+async def statuses(jobs: JobQueue, ids: Sequence[str]) -> Counter[str]:
+    return Counter([str((await jobs.get(job_id)).status) for job_id in ids])
+
+
+async def test_it_is_carried_out_here(jobs: JobQueue) -> None:
+    ids = await dead_jobs(jobs, 3)
+    told: list[int] = []
+    operation = await jobs.operations.submit(asked(), ids, told.append)
+    assert (operation.state, operation.total, told) == ("running", 3, [3])
+    operation = await jobs.operations.carry_out(operation.number)
+    assert (operation.state, operation.processed) == ("done", 3)
+    assert await statuses(jobs, ids) == {"queued": 3}
+
+
+async def test_a_worker_carries_it_out(jobs: JobQueue) -> None:
+    ids = await dead_jobs(jobs, 3)
+
+    @jobs.task
+    async def charge(n: int) -> int:
+        return n
+
+    async with working(jobs):
+        await ended(jobs, await jobs.operations.submit(asked(), ids))
+        await until(lambda: _all(jobs, ids, "completed"))
+
+
+async def test_a_canary_that_completes_lets_the_rest_through(jobs: JobQueue) -> None:
+    ids = await dead_jobs(jobs, 8)
+    ran: list[int] = []
+
+    @jobs.task
+    async def charge(n: int) -> None:
+        ran.append(n)
+
+    pace = Pace(canary=2, stop_percent=20.0)
+    operation = await jobs.operations.submit(asked(pace=pace), ids)
+    executor = jobs.operations.executor()
+    await executor.run_once()
+    operation = await jobs.operations.get(operation.number)
+    assert (operation.held, operation.processed) == (True, 2)
+    await executor.run_once()
+    assert await statuses(jobs, ids) == {"queued": 2, "dead": 6}
+    async with working(jobs):
+        assert (await ended(jobs, operation)).processed == 8
+        await until(lambda: _all(jobs, ids, "completed"))
+    assert len(ran) == 8
+
+
+async def test_a_canary_that_dies_again_stops_it(jobs: JobQueue) -> None:
+    ids = await dead_jobs(jobs, 8)
+
+    @jobs.task(retry=Retry(max_retries=0))
+    async def charge(n: int) -> None:
+        raise OSError("smtp is still away")
+
+    pace = Pace(canary=3, stop_percent=20.0)
+    async with working(jobs):
+        operation = await ended(jobs, await jobs.operations.submit(asked(pace=pace), ids))
+    assert (operation.state, operation.processed) == ("stopped", 3)
+    assert "canary jobs died again" in operation.note
+    assert (await jobs.operations.outcomes(operation.number)).dead == 3
+    assert await statuses(jobs, ids) == {"dead": 8}
+
+
+async def test_a_stopped_one_can_be_resumed(jobs: JobQueue) -> None:
+    ids = await dead_jobs(jobs, 30)
+    number = (await jobs.operations.submit(asked(pace=Pace(canary=1, stop_percent=0.0)), ids)).number
+    executor = jobs.operations.executor()
+    await executor.run_once()
+    claimed = await jobs.claim_next(wait=PATIENCE)
+    assert claimed is not None
+    await claimed.fail(OSError("still away"), retry=False)
+    await until(lambda: _in_state(jobs, executor, number, "stopped"))
+    assert await jobs.operations.resume(number)
+    operation = await jobs.operations.carry_out(number)
+    assert (operation.state, operation.processed) == ("done", 30)
+
+
+async def test_it_is_stopped_when_too_many_die_behind_the_canary(jobs: JobQueue) -> None:
+    ids = await dead_jobs(jobs, 150)
+    # What is left takes longer than the time between two looks at what became of the jobs.
+    number = (await jobs.operations.submit(asked(pace=Pace(rate=80.0, stop_percent=50.0)), ids)).number
+    executor = jobs.operations.executor()
+    await executor.run_once()
+    await jobs.operations.pause(number)
+    done = (await jobs.operations.get(number)).processed
+    assert 20 <= done < 150
+    for _ in range(done):
+        claimed = await jobs.claim_next(wait=PATIENCE)
+        assert claimed is not None
+        await claimed.fail(OSError("still away"), retry=False)
+    await jobs.operations.resume(number)
+    await until(lambda: _in_state(jobs, executor, number, "stopped"))
+    operation = await jobs.operations.get(number)
+    assert operation.processed < 150
+    assert f"{done} of {done}" in operation.note
+
+
+async def test_paused_and_resumed_and_cancelled(jobs: JobQueue) -> None:
+    ids = await dead_jobs(jobs, 3)
+    number = (await jobs.operations.submit(asked(), ids)).number
+    assert await jobs.operations.pause(number)
+    assert not await jobs.operations.pause(number)
+    assert (await jobs.operations.carry_out(number)).state == "paused"
+    assert await statuses(jobs, ids) == {"dead": 3}
+    assert await jobs.operations.resume(number)
+    assert await jobs.operations.cancel(number)
+    assert not await jobs.operations.resume(number)
+    assert (await jobs.operations.carry_out(number)).state == "cancelled"
+    assert await statuses(jobs, ids) == {"dead": 3}
+
+
+async def test_a_delete_is_taken_back_exactly(jobs: JobQueue) -> None:
+    ids = await dead_jobs(jobs, 4)
+    await jobs.control.delete(ids[:1])
+    number = (await jobs.operations.submit(asked("delete"), ids)).number
+    assert (await jobs.operations.carry_out(number)).processed == 3
+    (back,) = await jobs.operations.undo(number, AUTHOR)
+    assert (await jobs.operations.carry_out(back.number)).processed == 3
+    assert [(await jobs.get(job_id)).trashed_at is None for job_id in ids] == [False, True, True, True]
+
+
+async def test_a_move_is_taken_back_to_each_queue(jobs: JobQueue) -> None:
+    first, second = await jobs.enqueue("charge", queue="a"), await jobs.enqueue("charge", queue="b")
+    number = (await jobs.operations.submit(asked("move", way=Way(queue="c")), [first.id, second.id])).number
+    await jobs.operations.carry_out(number)
+    assert {(await jobs.get(one.id)).queue for one in (first, second)} == {"c"}
+    for back in await jobs.operations.undo(number, AUTHOR):
+        await jobs.operations.carry_out(back.number)
+    assert [(await jobs.get(one.id)).queue for one in (first, second)] == ["a", "b"]
+
+
+async def test_a_retry_is_not_taken_back(jobs: JobQueue) -> None:
+    number = (await jobs.operations.submit(asked(), await dead_jobs(jobs, 1))).number
+    await jobs.operations.carry_out(number)
+    assert await jobs.operations.undo(number, AUTHOR) == []
+
+
+async def test_what_is_done_at_once_is_noted(jobs: JobQueue) -> None:
+    handle = await jobs.enqueue("charge")
+
+    async def act() -> str:
+        return "it is done"
+
+    async def fail() -> str:
+        raise OSError("it cannot be done")
+
+    assert await jobs.operations.noted(asked("edit", why="a typo"), act, [handle.id]) == "it is done"
+    with pytest.raises(OSError, match="cannot"):
+        await jobs.operations.noted(asked("pause"), fail)
+    second, first = await jobs.operations.find()
+    assert (second.asked.verb, second.state, second.note) == ("pause", "failed", "it cannot be done")
+    assert (first.asked.verb, first.state, first.note, first.asked.why) == ("edit", "done", "it is done", "a typo")
+    assert await jobs.operations.of_job(handle.id) == [first]
+
+
+async def test_a_moved_job_wakes_the_workers_there(jobs: JobQueue) -> None:
+    @jobs.task(queue="fast")
+    async def charge() -> str:
+        return "done"
+
+    handle = await charge.options(queue="slow").enqueue()
+    async with working(jobs, queues=["fast"]):
+        number = (await jobs.operations.submit(asked("move", way=Way(queue="fast")), [handle.id])).number
+        await ended(jobs, await jobs.operations.get(number))
+        assert await handle.result(PATIENCE) == "done"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"verb": "explode"},
+        {"verb": "move"},
+        {"verb": "move", "way": Way(queue="")},
+        {"way": Way(priority=1000)},
+        {"way": Way(delay=-1.0)},
+        {"pace": Pace(canary=-1)},
+        {"pace": Pace(rate=0.0)},
+        {"pace": Pace(rate=float("nan"))},
+        {"pace": Pace(stop_percent=101.0)},
+    ],
+)
+async def test_what_cannot_be_is_refused(jobs: JobQueue, wrong: dict[str, Any]) -> None:
+    with pytest.raises((InvalidArgument, InvalidJob)):
+        await jobs.operations.submit(asked(**wrong), [])
+    assert await jobs.operations.find() == []
+
+
+async def test_there_is_none_of_this_number(jobs: JobQueue) -> None:
+    for call in (jobs.operations.carry_out(5), jobs.operations.pause(5), jobs.operations.undo(5, AUTHOR)):
+        with pytest.raises(OperationNotFound):
+            await call
+
+
+async def test_long_texts_are_cut(jobs: JobQueue) -> None:
+    operation = await jobs.operations.submit(asked(label="x" * 5000, why="y\x00" * 5000), [])
+    assert (len(operation.asked.label), len(operation.asked.why)) == (500, 500)
+
+
+async def _all(jobs: JobQueue, ids: Sequence[str], status: str) -> bool:
+    return await statuses(jobs, ids) == {status: len(ids)}
+
+
+async def _in_state(jobs: JobQueue, executor: Executor, number: int, state: str) -> bool:
+    await executor.run_once()
+    return (await jobs.operations.get(number)).state == state
