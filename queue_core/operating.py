@@ -125,7 +125,9 @@ class Operations:
         Raises:
             OperationNotFound: there is no such operation.
         """
-        return await self._store.move(number, "running")
+        # One that is preparing is started by who writes its members, and by nobody else.
+        waits = (await self._store.get(number)).state in {"paused", "stopped"}
+        return waits and await self._store.move(number, "running")
 
     async def cancel(self, number: int) -> bool:
         """End an operation where it stands; False when it has ended already.

@@ -37,7 +37,7 @@ ENDED: frozenset[OperationState] = frozenset({"done", "cancelled", "failed"})
 ABANDONED = 600.0
 """Seconds after its last change at which upkeep cancels an operation that is still preparing: its author is gone."""
 
-NEVER_STARTED = "it was never started: who asked for it went away before"
+NEVER_STARTED = "who asked for it went away before it was begun, or before its end was noted"
 """The note of such an operation."""
 
 

@@ -154,6 +154,16 @@ async def test_paused_and_resumed_and_cancelled(jobs: JobQueue) -> None:
     assert await statuses(jobs, ids) == {"dead": 3}
 
 
+async def test_one_that_is_being_written_is_not_resumed(jobs: JobQueue) -> None:
+    ids = await dead_jobs(jobs, 1)
+    store = (await jobs.parts()).operations
+    preparing = await store.create(asked())
+    await store.add(preparing.number, ids)
+    assert not await jobs.operations.resume(preparing.number)
+    assert (await jobs.operations.get(preparing.number)).state == "preparing"
+    assert await jobs.operations.cancel(preparing.number)
+
+
 async def test_a_delete_is_taken_back_exactly(jobs: JobQueue) -> None:
     ids = await dead_jobs(jobs, 4)
     await jobs.control.delete(ids[:1])
