@@ -1,4 +1,4 @@
-"""Payloads that a person writes are held against the schema that workers announced for their type."""
+"""Jobs that a person writes: their payloads are held against the announced schema, and some are only rehearsed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from jobconsole.cli.failures import warn
 from jobconsole.core.payloads import SchemaUnusable, validate_payload
-from queue_core.errors import InvalidJob
+from queue_core.errors import InvalidJob, QueueCoreError
 from queue_core.middleware import Middleware
 
 if TYPE_CHECKING:
@@ -44,3 +44,23 @@ class PayloadCheck(Middleware):
                     f"the payload does not fit the type '{job.type}': {said}; nothing was enqueued "
                     "(--no-check enqueues it all the same)"
                 )
+
+
+class Rehearsed(QueueCoreError):
+    """A job was found good and is not enqueued: this was only a rehearsal."""
+
+    def __init__(self, job: NewJob) -> None:
+        super().__init__(f"a rehearsal of {job.type}")
+        self.job = job
+
+
+class Rehearsal(Middleware):
+    """Stops a job after everything about it has been checked; the hooks before this one have seen it, too."""
+
+    async def before_enqueue(self, jobs: Sequence[NewJob]) -> None:
+        """Enqueue nothing.
+
+        Raises:
+            Rehearsed: it carries the job.
+        """
+        raise Rehearsed(jobs[0])

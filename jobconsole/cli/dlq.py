@@ -6,19 +6,21 @@ import argparse
 from typing import TYPE_CHECKING
 
 from jobconsole.cli import exporting, reviewing
+from jobconsole.cli.bulk import DELETE, RESTORE, RETRY, add_change_of, add_move, add_retry, move
 from jobconsole.cli.failures import DONE
-from jobconsole.cli.job import DELETE, RESTORE, RETRY, add_list, list_jobs
-from jobconsole.cli.operating import Operation, add_operation, add_spread, operate
+from jobconsole.cli.job import add_list, list_jobs
+from jobconsole.cli.operating import BulkVerb, operate
 from jobconsole.cli.output import Output
 from jobconsole.cli.parsing import Parser, add_verbs, positive, whole
-from jobconsole.cli.selection import add_filters, add_selection, check_queue, filter_of
+from jobconsole.cli.selection import add_filters, check_queue, filter_of
 from jobconsole.cli.session import connected
 from jobconsole.cli.tables import show_groups
 
 if TYPE_CHECKING:
     from queue_core.queue import JobQueue
 
-PURGE = Operation("purge", "purged", ("status:dead", "trash:yes"), destructive=True, final=True)
+MOVE = BulkVerb("move", "moved", ("status:dead",))
+PURGE = BulkVerb("purge", "purged", ("status:dead", "trash:yes"), destructive=True, final=True)
 _SLICES = 8
 
 
@@ -32,21 +34,16 @@ def add_arguments(parser: Parser) -> None:
     listed = add("list", run_list, "list dead jobs, the newest first")
     add_list(listed)
     listed.add_argument("--trash", action="store_true", help="list the trash instead")
-    retry = add("retry", run_retry, "put dead jobs back to queued")
-    add_selection(retry)
-    add_operation(retry, destructive=False)
-    add_spread(retry)
+    add_retry(add("retry", run_retry, "put dead jobs back to queued"))
+    add_move(add("move", run_move, "move dead jobs to another queue or priority"))
     delete = add("delete", run_delete, "move dead jobs to the trash; 'restore' brings them back")
-    add_selection(delete)
-    add_operation(delete, destructive=True)
+    add_change_of(delete, destructive=True)
     restore = add("restore", run_restore, "move jobs from the trash back into the DLQ")
-    add_selection(restore)
-    add_operation(restore, destructive=False)
+    add_change_of(restore)
     reviewing.add_arguments(add("review", reviewing.run, "one dead job after another: retry, delete or skip it"))
     exporting.add_arguments(add("export", exporting.run, "write dead jobs out as CSV or JSON Lines"))
     purge = add("purge", run_purge, "remove jobs in the trash for good")
-    add_selection(purge)
-    add_operation(purge, destructive=True)
+    add_change_of(purge, destructive=True)
 
 
 def run_groups(options: argparse.Namespace, output: Output) -> int:
@@ -74,6 +71,11 @@ def run_list(options: argparse.Namespace, output: Output) -> int:
 def run_retry(options: argparse.Namespace, output: Output) -> int:
     """Retry dead jobs."""
     return operate(options, output, RETRY)
+
+
+def run_move(options: argparse.Namespace, output: Output) -> int:
+    """Move dead jobs."""
+    return move(options, output, MOVE)
 
 
 def run_delete(options: argparse.Namespace, output: Output) -> int:

@@ -12,6 +12,7 @@ from jobconsole.cli.parsing import Parser, add_globals
 from jobconsole.cli.session import queue_of, settings_of
 from jobconsole.core.checks import (
     Check,
+    check_operations,
     check_postgres,
     check_redis,
     check_redis_store,
@@ -25,6 +26,8 @@ from queue_core.text import safe
 if TYPE_CHECKING:
     from queue_core.queue import JobQueue
 
+_OPERATIONS = 1000
+"""Unfinished operations that are looked at."""
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
@@ -66,7 +69,8 @@ async def _store(jobs: JobQueue) -> list[Check]:
         checks = [Check(name, "ok", "answers"), *_STORES.get(name, check_postgres)(facts)]
         if facts["schema"] != facts["schema_known"]:
             return checks
-        return checks + check_work(await jobs.inspector.overview())
+        overview, operations = await jobs.inspector.overview(), await jobs.operations.find(_OPERATIONS, unfinished=True)
+        return [*checks, *check_work(overview), check_operations(operations, overview)]
     except (QueueCoreError, OSError) as error:
         return [unreachable(name, str(error))]
 

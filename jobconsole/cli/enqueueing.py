@@ -5,17 +5,23 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from jobconsole.cli.checking import PayloadCheck
+from jobconsole.cli.checking import PayloadCheck, Rehearsal, Rehearsed
 from jobconsole.cli.failures import DONE, UsageError, warn
+from jobconsole.cli.noting import add_change
 from jobconsole.cli.output import Output
 from jobconsole.cli.parsing import Parser, whole
 from jobconsole.cli.session import queue_of, settings_of
+from jobconsole.cli.tables import moment
+from jobconsole.core.humanize import duration as length
+from jobconsole.core.humanize import plural
 from queue_core.errors import InvalidJob, ReadOnly
+from queue_core.text import safe
 
 if TYPE_CHECKING:
+    from queue_core.job import NewJob
     from queue_core.queue import JobQueue
 
 _ESCAPED = 6
@@ -48,6 +54,7 @@ def add_arguments(verb: Parser) -> None:
     verb.add_argument("--max-retries", type=whole(0, 1000), metavar="N", help="further attempts after the first")
     verb.add_argument("--strict", action="store_true", help="refuse a type that no live worker announces")
     verb.add_argument("--no-check", action="store_true", help="enqueue a payload that does not fit the type's schema")
+    add_change(verb, why=False)
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
@@ -59,7 +66,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     import asyncio
 
     settings = settings_of(options)
-    if settings.read_only:
+    if settings.read_only and not options.dry_run:
         raise ReadOnly("job enqueue")
     payload = _payload(options.payload, settings.jobs.limits.payload)
     run_at = None if options.at is None else _time(options.at)
@@ -82,20 +89,25 @@ async def _enqueue(
         await _check_type(jobs, options.queue or "default", options.type)
     if not options.no_check:
         jobs.middleware(PayloadCheck(jobs.inspector))
+    if options.dry_run:
+        jobs.middleware(Rehearsal())
     # Not opened before: what is wrong with the job is said even when no server answers.
-    handle = await jobs.enqueue(
-        options.type,
-        payload,
-        queue=options.queue,
-        priority=options.priority,
-        delay=options.delay,
-        run_at=run_at,
-        max_retries=options.max_retries,
-        tags=options.tag,
-        ordering_key=options.ordering_key,
-        unique=options.unique,
-        unique_for=options.unique_for,
-    )
+    try:
+        handle = await jobs.enqueue(
+            options.type,
+            payload,
+            queue=options.queue,
+            priority=options.priority,
+            delay=options.delay,
+            run_at=run_at,
+            max_retries=options.max_retries,
+            tags=options.tag,
+            ordering_key=options.ordering_key,
+            unique=options.unique,
+            unique_for=options.unique_for,
+        )
+    except Rehearsed as rehearsed:
+        return await _rehearsed(jobs, options, output, rehearsed.job)
     if output.as_json:
         output.json({"id": handle.id, "queue": handle.queue, "type": handle.type, "created": handle.created})
     else:
@@ -105,10 +117,40 @@ async def _enqueue(
     if not handle.created:
         warn("nothing was enqueued: this is the job that holds the unique key")
         return DONE
-    if not options.strict and not await _announced(jobs, handle.queue, options.type):
-        nobody = f"no live worker of queue '{handle.queue}' announces the type '{options.type}'"
-        warn(f"{nobody}; the job waits until one does")
+    await _warn_of_nobody(jobs, options, handle.queue)
     return DONE
+
+
+async def _rehearsed(jobs: JobQueue, options: argparse.Namespace, output: Output, job: NewJob) -> int:
+    """Say what would have been enqueued; what only the store decides, a limit or a unique key, is not known."""
+    if output.as_json:
+        body = job._asdict() | {"payload": json.loads(job.payload), "run_at": _moment(job.run_at)}
+        output.json({"dry_run": True, "job": {name: value for name, value in body.items() if name != "id"}})
+    else:
+        due = (
+            f", due {moment(_moment(job.run_at))}"
+            if job.run_at
+            else f", due after {length(job.delay)}"
+            if job.delay
+            else ""
+        )
+        tags = f", tags {', '.join(job.tags)}" if job.tags else ""
+        where = f"in queue {job.queue} with priority {job.priority}{due}, {plural(job.max_retries, 'retry', 'retries')}"
+        output.line(safe(f"would enqueue {job.type} {where}{tags}", 1_000))
+        output.line(safe(job.payload, 2_000))
+    await jobs.open()
+    await _warn_of_nobody(jobs, options, job.queue)
+    return DONE
+
+
+def _moment(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+
+
+async def _warn_of_nobody(jobs: JobQueue, options: argparse.Namespace, queue: str) -> None:
+    if not options.strict and not await _announced(jobs, queue, options.type):
+        nobody = f"no live worker of queue '{queue}' announces the type '{options.type}'"
+        warn(f"{nobody}; the job waits until one does")
 
 
 async def _announced(jobs: JobQueue, queue: str, type_: str) -> bool:
@@ -127,7 +169,15 @@ def _payload(argument: str, limit: int) -> dict[str, Any]:
         text = sys.stdin.read(limit * _ESCAPED + 1)
         if len(text) > limit * _ESCAPED:
             raise InvalidJob(f"the payload has more than {limit * _ESCAPED:,} bytes; the limit is {limit:,}")
-    payload = _decoded(text)
+    return checked_object(_decoded(text))
+
+
+def checked_object(payload: Any) -> dict[str, Any]:
+    """Return a payload that is a JSON object.
+
+    Raises:
+        InvalidJob: it is something else.
+    """
     if not isinstance(payload, dict):
         raise InvalidJob(f"the payload must be a JSON object of parameter names, not {_KINDS[type(payload)]}")
     return payload

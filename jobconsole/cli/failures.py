@@ -4,7 +4,7 @@
 1    failed: a check failed, part of the work was not done, or this program has a fault
 2    usage: an argument, a configuration, or a job that was refused for its content
 3    a server cannot be reached, or has no (or an older) schema
-4    the job or the queue does not exist
+4    the job, queue, schedule, worker, type or operation does not exist
 5    refused: read-only, no --yes, a queue at its limit, or a schema that is newer than this program
 130  interrupted
 """
@@ -146,6 +146,7 @@ def _codes() -> tuple[tuple[type[BaseException], int], ...]:
     return (
         (errors.ConfigurationError, USAGE),
         (errors.InvalidJob, USAGE),
+        (errors.InvalidArgument, USAGE),
         (errors.FilterError, USAGE),
         (errors.UnknownTask, USAGE),
         (errors.NotFound, NOT_FOUND),

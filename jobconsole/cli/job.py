@@ -3,65 +3,46 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import TYPE_CHECKING
 
-from jobconsole.cli import enqueueing
+from jobconsole.cli import editing, enqueueing, showing
+from jobconsole.cli.bulk import CANCEL, DELETE, MOVE, RESTORE, RETRY, add_change_of, add_move, add_retry, move
 from jobconsole.cli.failures import DONE, note
-from jobconsole.cli.operating import Operation, add_operation, add_spread, operate
-from jobconsole.cli.output import Column, Output
+from jobconsole.cli.operating import BulkVerb, operate
+from jobconsole.cli.output import Output
 from jobconsole.cli.parsing import Parser, add_verbs, whole
-from jobconsole.cli.selection import add_filters, add_selection, canonical, check_queue, filter_of
+from jobconsole.cli.selection import add_filters, check_queue, filter_of
 from jobconsole.cli.session import connected
-from jobconsole.cli.tables import job_body, moment, show_jobs, show_log
+from jobconsole.cli.tables import job_body, show_jobs
 from queue_core.joblogs import LINES
-from queue_core.text import safe
 
 if TYPE_CHECKING:
     from queue_core.filters import Filter
-    from queue_core.inspection import LogPage
-    from queue_core.job import Attempt, Job
     from queue_core.queue import JobQueue
-
-_LONGEST = 20_000
-"""Characters of a payload, result or traceback that `show` prints; --json has all of it."""
-
-_LAST_LINES = 10
-"""Lines of its log that `show` prints; `logs` has all of it."""
-
-RETRY = Operation("retry", "retried", ("status:dead",))
-CANCEL = Operation("cancel", "cancelled", ("!status:completed", "!status:cancelled", "!status:dead"), destructive=True)
-DELETE = Operation("delete", "deleted", ("status:dead",), destructive=True)
-RESTORE = Operation("restore", "restored", ("status:dead", "trash:yes"))
-
-_ATTEMPTS = (Column("ATTEMPT", "right"), Column("KIND"), Column("ENDED"), Column("WORKER"), Column("ERROR", limit=200))
 
 
 def add_arguments(parser: Parser) -> None:
     """Declare the verbs."""
     add = add_verbs(parser)
     add_list(add("list", run_list, "list jobs, the newest change first"))
-    show = add("show", run_show, "everything about one job, its failed attempts included")
+    show = add("show", showing.run_show, "everything about one job, its failed attempts included")
     show.add_argument("id", metavar="ID")
-    logs = add("logs", run_logs, "the lines that a job's handlers wrote, the oldest first")
+    logs = add("logs", showing.run_logs, "the lines that a job's handlers wrote, the oldest first")
     logs.add_argument("id", metavar="ID")
     logs.add_argument(
         "--limit", type=whole(1, LINES), default=LINES, metavar="N", help="the last N lines (default all)"
     )
     enqueueing.add_arguments(add("enqueue", enqueueing.run, "put a job in; prints its id"))
+    editing.add_arguments(add("edit", editing.run, "enqueue a job that has ended anew, with another payload"))
     retry = add("retry", run_retry, "put dead jobs back to queued (completed ones by id or with --status completed)")
-    add_selection(retry)
-    add_operation(retry, destructive=False)
-    add_spread(retry)
+    add_retry(retry)
+    add_move(add("move", run_move, "move waiting and dead jobs to another queue or priority"))
     cancel = add("cancel", run_cancel, "cancel waiting jobs, and ask the workers of running ones to stop them")
-    add_selection(cancel)
-    add_operation(cancel, destructive=True)
+    add_change_of(cancel, destructive=True)
     delete = add("delete", run_delete, "move dead jobs to the trash; 'restore' brings them back")
-    add_selection(delete)
-    add_operation(delete, destructive=True)
+    add_change_of(delete, destructive=True)
     restore = add("restore", run_restore, "move jobs from the trash back into the DLQ")
-    add_selection(restore)
-    add_operation(restore, destructive=False)
+    add_change_of(restore)
 
 
 def add_list(verb: Parser) -> None:
@@ -95,94 +76,15 @@ def list_jobs(options: argparse.Namespace, output: Output, where: Filter) -> int
     return connected(options, output, run)
 
 
-def run_show(options: argparse.Namespace, output: Output) -> int:
-    """Show one job."""
-    job_id = canonical(options.id)
-
-    async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
-        job, attempts = await jobs.inspector.get(job_id), await jobs.inspector.attempts(job_id)
-        log = await jobs.inspector.logs(job_id, _LAST_LINES)
-        if output.as_json:
-            lines = {"lines": log.entries, "dropped": log.dropped}
-            output.json({"job": job_body(job, complete=True), "attempts": attempts, "log": lines})
-        else:
-            _show(output, job, attempts, log)
-        return DONE
-
-    return connected(options, output, run)
-
-
-def run_logs(options: argparse.Namespace, output: Output) -> int:
-    """Show a job's log."""
-    job_id = canonical(options.id)
-
-    async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
-        page = await jobs.inspector.logs(job_id, options.limit)
-        if output.as_json:
-            output.json({"lines": page.entries, "dropped": page.dropped})
-        else:
-            show_log(output, page)
-        return DONE
-
-    return connected(options, output, run)
-
-
-def _show(output: Output, job: Job, attempts: list[Attempt], log: LogPage) -> None:
-    for name, value in _facts(job):
-        if value not in (None, "", "-"):
-            output.line(f"{name:<14}{safe(str(value), 500)}")
-    text = job.payload_text if job.payload is None else json.dumps(job.payload, indent=2, ensure_ascii=False)
-    _block(output, "payload", text)
-    if job.result is not None:
-        _block(output, "result", json.dumps(job.result, indent=2, ensure_ascii=False))
-    if job.traceback:
-        _block(output, "traceback", job.traceback)
-    if attempts:
-        output.line()
-        rows = [(one.number, one.kind, moment(one.finished_at), one.worker, one.message) for one in attempts]
-        output.table(_ATTEMPTS, rows)
-    if log.entries:
-        output.line()
-        output.line("log, its last lines:" if len(log.entries) == _LAST_LINES else "log:")
-        show_log(output, log, indent="  ")
-
-
-def _facts(job: Job) -> list[tuple[str, object]]:
-    return [
-        ("id", job.id),
-        ("type", job.type),
-        ("queue", job.queue),
-        ("status", f"{job.status.value}{', in the trash' if job.trashed_at else ''}"),
-        ("priority", job.priority),
-        ("tags", ", ".join(job.tags)),
-        ("ordering key", job.ordering_key),
-        ("unique key", job.unique_key),
-        ("retries", f"{job.retry_count} of {job.max_retries}"),
-        ("crashes", job.crashes or None),
-        ("progress", f"{job.progress}% {job.progress_message}".strip() if job.progress else None),
-        ("created", moment(job.created_at)),
-        ("due", moment(job.run_at)),
-        ("started", moment(job.started_at)),
-        ("ended", moment(job.completed_at)),
-        ("worker", job.worker),
-        ("lease until", moment(job.lease_expires_at)),
-        ("cancel", "requested" if job.cancel_requested else None),
-        ("signature", job.signature),
-        ("error", job.error),
-    ]
-
-
-def _block(output: Output, title: str, text: str) -> None:
-    output.line()
-    output.line(f"{title}:")
-    for line in safe(text, _LONGEST, newlines=True).rstrip("\n").split("\n"):
-        output.line(f"  {line}")
-
-
 def run_retry(options: argparse.Namespace, output: Output) -> int:
     """Retry jobs."""
-    operation = RETRY if options.status is None else Operation("retry", "retried", ())
-    return operate(options, output, operation)
+    verb = RETRY if options.status is None else BulkVerb("retry", "retried", ())
+    return operate(options, output, verb)
+
+
+def run_move(options: argparse.Namespace, output: Output) -> int:
+    """Move jobs."""
+    return move(options, output, MOVE)
 
 
 def run_cancel(options: argparse.Namespace, output: Output) -> int:

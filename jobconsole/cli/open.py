@@ -52,6 +52,10 @@ def _command(link: Link) -> list[str]:
         "jobs": ["job", "list", *(["--filter", link.value] if link.value else [])],
         "triage": ["dlq", "groups", *(["--filter", link.value] if link.value else [])],
         "live": ["queue", "list"],
+        "schedules": ["schedule", "list"],
+        "operations": ["op", "list"],
+        "operation": ["op", "show", link.value],
+        "schedule": ["schedule", "list"],
         "events": ["events"],
     }
     return ["jobconsole", *context, *verbs[link.place]]

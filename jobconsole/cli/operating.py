@@ -1,33 +1,34 @@
-"""The verbs that change many jobs: choose, freeze, show or ask, then work in chunks and report."""
+"""The verbs that change many jobs: choose, freeze, show or ask, then carry it out as an operation and report."""
 
 from __future__ import annotations
 
 import argparse
-import asyncio
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from jobconsole.cli.failures import DONE, FAILED, NOT_FOUND, Refused, ask, fail, note, progress
+from jobconsole.cli.asking import check_terminal, confirm
+from jobconsole.cli.carrying import carried_out, submitted, told_end
+from jobconsole.cli.failures import DONE, FAILED, NOT_FOUND, fail, warn
+from jobconsole.cli.noting import add_change
 from jobconsole.cli.output import Output
-from jobconsole.cli.parsing import Parser, duration
+from jobconsole.cli.pacing import in_words, paced
+from jobconsole.cli.parsing import Parser
 from jobconsole.cli.selection import Selection, check_queue, selection_of
 from jobconsole.cli.session import connected
 from jobconsole.core.humanize import plural
-from queue_core.text import safe
 
 if TYPE_CHECKING:
     from jobconsole.core.operations import Plan, Report, Verb
     from queue_core.queue import JobQueue
 
 _SHOWN = 20
-"""Jobs that a dry run names, and refusals that are explained one by one."""
+"""Jobs that a dry run names, refusals that are explained one by one, and signatures that one operation is noted for."""
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
-    """One verb as the command line offers it."""
+class BulkVerb:
+    """One verb on many jobs as the command line offers it."""
 
     verb: Verb
     # as in "retried 3 jobs"
@@ -40,70 +41,89 @@ class Operation:
     final: bool = False
 
 
-def add_operation(verb: Parser, destructive: bool) -> None:
+def add_bulk(verb: Parser, destructive: bool = False) -> None:
     """Declare the options of a verb that changes many jobs."""
-    verb.add_argument("--dry-run", action="store_true", help="only say what it would be")
-    verb.add_argument("--yes", action="store_true", help="do not ask" if destructive else "accepted; it never asks")
+    add_change(verb, destructive)
+    verb.add_argument("--detach", action="store_true", help="print the operation's number and leave it to the workers")
 
 
-def rehearse(output: Output, verb: str, names: Sequence[str]) -> int:
-    """Say what a verb on things that have names would do."""
-    if output.as_json:
-        output.json({"dry_run": True, "verb": verb, "matched": len(names), "names": list(names)})
-        return DONE
-    for name in names:
-        output.line(f"would {verb} {safe(name, 200)}")
-    return DONE
-
-
-def add_spread(verb: Parser) -> None:
-    """Declare the option of a retry that avoids a stampede."""
-    verb.add_argument(
-        "--spread",
-        type=duration,
-        metavar="T",
-        help="over this time (default: 200 jobs a second from 50 jobs on; 0 = now)",
-    )
-
-
-def operate(options: argparse.Namespace, output: Output, operation: Operation) -> int:
+def operate(options: argparse.Namespace, output: Output, verb: BulkVerb) -> int:
     """Run a verb on what the options choose, and return the exit code.
 
     Raises:
         UsageError, Refused, ReadOnly, NotFound, StoreUnavailable: nothing was done.
     """
-    chosen = selection_of(options, *operation.narrowed)
-    if operation.destructive and not (options.yes or options.dry_run):
+    chosen = selection_of(options, *verb.narrowed)
+    if verb.destructive and not (options.yes or options.dry_run):
         # Before anything is looked at: a script without --yes must not work on the days when nothing matches.
-        check_terminal(f"{operation.verb} jobs")
+        check_terminal(f"{verb.verb} jobs")
 
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
         await check_queue(jobs, options.queue)
-        plan = await _planned(jobs, options, operation, chosen)
+        plan = await _planned(jobs, options, verb, chosen)
         if options.dry_run:
-            return _rehearsed(output, operation, plan)
-        _confirm(options, operation, plan)
-        report = await _applied(jobs, plan)
-        refused = await _refused(jobs, operation, chosen, report)
-        return _reported(output, operation, report, refused)
+            return _rehearsed(output, verb, plan)
+        _confirm(options, verb, plan)
+        if not plan.ids:
+            return _reported(output, verb, _Result(_empty(plan)))
+        await _check_target(jobs, plan)
+        report = await submitted(jobs, plan)
+        if options.detach:
+            return await _detached(jobs, output, report)
+        report = await carried_out(jobs, report)
+        return _reported(output, verb, await _looked_after(jobs, verb, chosen, report))
 
-    return connected(options, output, run, "" if options.dry_run else f"{options.noun} {operation.verb}")
+    return connected(options, output, run, "" if options.dry_run else f"{options.noun} {verb.verb}")
 
 
-async def _planned(jobs: JobQueue, options: argparse.Namespace, operation: Operation, chosen: Selection) -> Plan:
+async def _planned(jobs: JobQueue, options: argparse.Namespace, verb: BulkVerb, chosen: Selection) -> Plan:
     from jobconsole.core.operations import Target, plan
 
     wheres = () if chosen.where is None else (chosen.where,)
-    made = await plan(jobs.inspector, operation.verb, Target("command line", chosen.ids, wheres))
-    spread = getattr(options, "spread", None)
-    return made if spread is None else replace(made, spread=spread)
+    signatures = await _signatures(jobs, chosen)
+    target = Target(_label(chosen), chosen.ids, wheres, signatures=signatures)
+    made = await plan(jobs.inspector, verb.verb, target)
+    way, pace = paced(options, len(made.ids))
+    return replace(made, way=way, pace=pace, why=options.why)
 
 
-def _rehearsed(output: Output, operation: Operation, plan: Plan) -> int:
+def _label(chosen: Selection) -> str:
+    from queue_core.filters import render
+
+    if chosen.where is not None:
+        return render(chosen.where) or "all jobs"
+    return f"job {chosen.ids[0]}" if len(chosen.ids) == 1 else f"{plural(len(chosen.ids), 'job')} by id"
+
+
+async def _signatures(jobs: JobQueue, chosen: Selection) -> tuple[str, ...]:
+    """Return the signatures that a filter asks for: the console then shows the operation with them."""
+    where = chosen.where
+    if where is None or where.trash:
+        return ()
+    if not any(term.field == "signature" and not term.negated for term in where.terms):
+        return ()
+    return tuple(group.signature for group in await jobs.inspector.signatures(where, 60.0, 1, _SHOWN))
+
+
+async def _check_target(jobs: JobQueue, plan: Plan) -> None:
+    """Warn of a queue that nobody works on: a mistyped one would swallow the jobs."""
+    queue = plan.way.queue
+    if queue is None:
+        return
+    workers = (await jobs.inspector.overview()).workers
+    if not any(queue in worker.queues for worker in workers if not worker.lost):
+        warn(f"no live worker works on queue '{queue}'; the jobs wait there until one does")
+
+
+def _rehearsed(output: Output, verb: BulkVerb, plan: Plan) -> int:
     if output.as_json:
-        output.json({"dry_run": True, "verb": operation.verb, "matched": len(plan.ids), "ids": plan.ids})
+        output.json({
+            "dry_run": True, "verb": verb.verb, "matched": len(plan.ids),
+            **plan.way._asdict(), **plan.pace._asdict(), "ids": plan.ids,
+        })  # fmt: skip
         return DONE
-    output.line(f"would {operation.verb} {plural(len(plan.ids), 'job')}{_capped(plan)}")
+    how = "".join(f", {words}" for words in in_words(plan.way, plan.pace)) if plan.ids else ""
+    output.line(f"would {verb.verb} {plural(len(plan.ids), 'job')}{how}{_capped(plan)}")
     for job_id in plan.ids[:_SHOWN]:
         output.line(job_id)
     if len(plan.ids) > _SHOWN:
@@ -111,71 +131,49 @@ def _rehearsed(output: Output, operation: Operation, plan: Plan) -> int:
     return DONE
 
 
-def _confirm(options: argparse.Namespace, operation: Operation, plan: Plan) -> None:
-    if not operation.destructive or options.yes or not plan.ids:
+def _confirm(options: argparse.Namespace, verb: BulkVerb, plan: Plan) -> None:
+    if not verb.destructive or options.yes or not plan.ids:
         return
-    what = f"{operation.verb} {plural(len(plan.ids), 'job')}{_capped(plan)}"
-    confirm(what, typed=str(len(plan.ids)) if operation.final else None)
+    what = f"{verb.verb} {plural(len(plan.ids), 'job')}{_capped(plan)}"
+    confirm(what, typed=str(len(plan.ids)) if verb.final else None)
 
 
-def check_terminal(what: str) -> None:
-    """Make sure that there is somebody to ask.
+def _empty(plan: Plan) -> Report:
+    from jobconsole.core.operations import Report
 
-    Raises:
-        Refused: standard input is no terminal.
-    """
-    if not sys.stdin.isatty():
-        raise Refused(f"refused to {what} without --yes, since standard input is no terminal to ask at")
+    return Report(plan)
 
 
-def confirm(what: str, typed: str | None = None) -> None:
-    """Ask the person at the terminal; with `typed`, that text has to be typed in place of y.
-
-    Raises:
-        Refused: the answer is no.
-    """
-    if typed is None:
-        agreed = ask(f"{what}? [y/N] ").lower() in {"y", "yes"}
+async def _detached(jobs: JobQueue, output: Output, report: Report) -> int:
+    number = None if report.operation is None else report.operation.number
+    if output.as_json:
+        output.json({"verb": report.plan.verb, "matched": len(report.plan.ids), "operation": number})
     else:
-        agreed = ask(f"{what}, for good? type {typed} to go on: ") == typed
-    if not agreed:
-        raise Refused("nothing was done")
-
-
-async def _applied(jobs: JobQueue, plan: Plan) -> Report:
-    from jobconsole.core.operations import Report, apply
-
-    last = Report(plan)
-
-    def tell(report: Report) -> None:
-        nonlocal last
-        last = report
-        progress(f"{report.done:,} of {len(plan.ids):,}")
-
-    try:
-        return await apply(jobs.control, plan, tell)
-    except asyncio.CancelledError:
-        note(f"stopped after {plural(last.processed, 'job')}")
-        raise
-    finally:
-        progress("")
+        output.line(str(number))
+    # The operation runs: its number must come out whatever becomes of the question below.
+    output.flush()
+    if all(worker.lost for worker in (await jobs.inspector.overview()).workers):
+        warn(f"no live worker carries operation #{number} out; 'jobconsole op run {number}' does it here")
+    return DONE
 
 
 @dataclass(frozen=True, slots=True)
-class _Refusals:
-    """Ids that a person named and that were not changed."""
+class _Result:
+    """What became of a verb, and the ids that a person named and that were not changed."""
 
+    report: Report
     missing: tuple[str, ...] = ()
-    # a sentence for each
-    others: tuple[str, ...] = ()
+    # a sentence for each that is there and was left as it is
+    refused: tuple[str, ...] = ()
 
 
-async def _refused(jobs: JobQueue, operation: Operation, chosen: Selection, report: Report) -> _Refusals:
+async def _looked_after(jobs: JobQueue, verb: BulkVerb, chosen: Selection, report: Report) -> _Result:
     from queue_core.errors import JobNotFound, WrongState
 
-    left = [job_id for job_id in chosen.ids if job_id not in set(report.changed)]
-    if report.errored or not left:
-        return _Refusals()
+    changed = set(report.changed)
+    left = [job_id for job_id in chosen.ids if job_id not in changed]
+    if report.problem or not report.finished or report.processed > len(changed) or not left:
+        return _Result(report)
     missing, others = [], []
     for job_id in left[:_SHOWN]:
         try:
@@ -184,35 +182,40 @@ async def _refused(jobs: JobQueue, operation: Operation, chosen: Selection, repo
             missing.append(job_id)
         else:
             status = "in the trash" if job.trashed_at else job.status.value
-            others.append(str(WrongState(job_id, status, operation.past)))
-    return _Refusals(tuple(missing), tuple(others))
+            others.append(str(WrongState(job_id, status, verb.past)))
+    return _Result(report, tuple(missing), tuple(others))
 
 
-def _reported(output: Output, operation: Operation, report: Report, refused: _Refusals) -> int:
-    for sentence in (*(f"no job with id {job_id}" for job_id in refused.missing), *refused.others):
+def _reported(output: Output, verb: BulkVerb, result: _Result) -> int:
+    report = result.report
+    for sentence in (*(f"no job with id {job_id}" for job_id in result.missing), *result.refused):
         fail(sentence)
-    if report.problem:
-        fail(f"stopped: {report.problem}")
+    unfinished = told_end(report)
     if output.as_json:
-        output.json(_body(operation, report, refused.missing))
+        output.json(_body(verb, report, result.missing))
     else:
         counts = f", skipped {report.skipped:,}, errored {report.errored:,}" if report.done != report.processed else ""
-        output.line(f"{operation.past} {plural(report.processed, 'job')}{_capped(report.plan)}{counts}")
-    if report.errored or refused.others:
+        output.line(f"{verb.past} {plural(report.processed, 'job')}{_capped(report.plan)}{counts}")
+    if unfinished is not None:
+        return unfinished
+    if result.refused:
         return FAILED
-    return NOT_FOUND if refused.missing else DONE
+    return NOT_FOUND if result.missing else DONE
 
 
-def _body(operation: Operation, report: Report, missing: Sequence[str]) -> dict[str, object]:
+def _body(verb: BulkVerb, report: Report, missing: Sequence[str]) -> dict[str, object]:
+    operation = report.operation
     return {
-        "verb": operation.verb,
+        "verb": verb.verb,
         "matched": len(report.plan.ids),
         "processed": report.processed,
         "skipped": report.skipped,
         "errored": report.errored,
-        "problem": report.problem or None,
+        "problem": report.problem or (operation.note if operation else "") or None,
         "missing": missing,
         "ids": report.changed,
+        "operation": operation.number if operation else None,
+        "state": operation.state if operation else None,
     }
 
 

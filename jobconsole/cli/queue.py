@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from jobconsole.cli.failures import DONE
-from jobconsole.cli.operating import add_operation, rehearse
+from jobconsole.cli.noting import add_change, rehearse, switched
 from jobconsole.cli.output import Output
 from jobconsole.cli.parsing import Parser, add_verbs
 from jobconsole.cli.selection import check_queue
@@ -25,10 +26,10 @@ def add_arguments(parser: Parser) -> None:
     add("list", run_list, "list queues with their depth")
     pause = add("pause", run_pause, "let no worker claim from queues")
     pause.add_argument("names", nargs="+", metavar="QUEUE")
-    add_operation(pause, destructive=False)
+    add_change(pause)
     resume = add("resume", run_resume, "let workers claim from queues again")
     resume.add_argument("names", nargs="+", metavar="QUEUE")
-    add_operation(resume, destructive=False)
+    add_change(resume)
 
 
 def run_list(options: argparse.Namespace, output: Output) -> int:
@@ -73,7 +74,9 @@ async def _each(
         await check_queue(jobs, name)
     if options.dry_run:
         return rehearse(output, options.verb, list(dict.fromkeys(options.names)))
-    changed = {name: await verb(name) for name in dict.fromkeys(options.names)}
+    changed: dict[str, bool] = {}
+    for name in dict.fromkeys(options.names):
+        changed[name] = await switched(jobs, options, f"queue {name}", partial(verb, name), past)
     if output.as_json:
         output.json({"queues": [{"name": name, "state": past, "changed": new} for name, new in changed.items()]})
         return DONE

@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
+from jobconsole.cli.carrying import changed_one
 from jobconsole.cli.failures import DONE, Refused, note, prompt
 from jobconsole.cli.output import Output
 from jobconsole.cli.parsing import Parser
@@ -21,7 +22,6 @@ from queue_core.text import safe
 
 if TYPE_CHECKING:
     from queue_core.filters import Filter
-    from queue_core.inspection import Inspector
     from queue_core.job import Job
     from queue_core.queue import JobQueue
 
@@ -40,6 +40,7 @@ def add_arguments(verb: Parser) -> None:
     add_filters(verb)
     verb.add_argument("--dry-run", action="store_true", help="change nothing, whatever is answered")
     verb.add_argument("--yes", action="store_true", help="accepted; each job is asked for")
+    verb.add_argument("--why", default="", metavar="TEXT", help="the reason, which is kept with each operation")
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
@@ -54,7 +55,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
         await check_queue(jobs, options.queue)
-        review = _Review(jobs, note if output.as_json else output.line, options.dry_run)
+        review = _Review(jobs, note if output.as_json else output.line, options)
         await review.through(where)
         review.report(output)
         return DONE
@@ -65,16 +66,17 @@ def run(options: argparse.Namespace, output: Output) -> int:
 class _Review:
     """A walk over dead jobs, with what was decided so far."""
 
-    def __init__(self, jobs: JobQueue, say: Say, dry_run: bool) -> None:
+    def __init__(self, jobs: JobQueue, say: Say, options: argparse.Namespace) -> None:
         self._jobs = jobs
         self._say = say
-        self._dry_run = dry_run
+        self._dry_run: bool = options.dry_run
+        self._why: str = options.why
         self._done: dict[str, list[str]] = {"retry": [], "delete": [], "skip": [], "changed": []}
 
     async def through(self, where: Filter) -> None:
         """Ask about each job that matches."""
         number = 0
-        async for job in _jobs(self._jobs.inspector, where):
+        async for job in _dead(self._jobs, where):
             number += 1
             _glance(self._say, job, number)
             answer = _answer(self._say, job)
@@ -84,12 +86,9 @@ class _Review:
         self._say("no more dead jobs" if number else "no dead jobs")
 
     async def _carry_out(self, verb: str, job_id: str) -> None:
-        if verb != "skip" and not self._dry_run:
-            control = self._jobs.control
-            changed = await (control.retry([job_id]) if verb == "retry" else control.delete([job_id]))
-            if not changed.ids:
-                self._say("it had changed meanwhile and was left as it is")
-                verb = "changed"
+        if verb != "skip" and not self._dry_run and not await changed_one(self._jobs, verb, job_id, self._why):
+            self._say("it had changed meanwhile and was left as it is")
+            verb = "changed"
         self._done[verb].append(job_id)
 
     def report(self, output: Output) -> None:
@@ -104,14 +103,14 @@ class _Review:
         output.line(f"{words}, skipped {len(done['skip']):,}")
 
 
-async def _jobs(inspector: Inspector, where: Filter) -> AsyncIterator[Job]:
+async def _dead(jobs: JobQueue, where: Filter) -> AsyncIterator[Job]:
     """Yield each job as it is when its turn comes; those that are not dead any more are left out."""
     cursor: str | None = None
     while True:
-        page = await inspector.jobs(where, _PAGE, cursor)
+        page = await jobs.inspector.jobs(where, _PAGE, cursor)
         for listed in page.jobs:
             try:
-                job = await inspector.get(listed.id)
+                job = await jobs.inspector.get(listed.id)
             except JobNotFound:
                 continue
             if job.status is Status.DEAD and (job.trashed_at is not None) == where.trash:

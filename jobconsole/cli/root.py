@@ -13,8 +13,9 @@ from jobconsole.cli.parsing import Parser, add_globals
 NOUNS = {
     "ui": "open the console (the default)",
     "demo": "everything on embedded servers: real work, real failures, the console",
-    "job": "list, show, logs, enqueue, retry, cancel, delete and restore jobs",
-    "dlq": "the dead-letter queue: groups, list, review, retry, delete, restore, export, purge",
+    "job": "list, show, logs, enqueue, edit, retry, move, cancel, delete and restore jobs",
+    "dlq": "the dead-letter queue: groups, list, review, retry, move, delete, restore, export, purge",
+    "op": "what was done: list, show, watch, pause, resume, cancel, undo and run operations",
     "queue": "list, pause and resume queues",
     "schedule": "list, trigger, pause, resume and remove schedules",
     "type": "the job types that workers announced, and what their payloads look like",

@@ -5,23 +5,24 @@ from __future__ import annotations
 import argparse
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from jobconsole.cli.asking import check_terminal, confirm
 from jobconsole.cli.failures import DONE
-from jobconsole.cli.operating import add_operation, check_terminal, confirm, rehearse
+from jobconsole.cli.noting import add_change, noted, rehearse, switched
 from jobconsole.cli.output import Column, Output
 from jobconsole.cli.parsing import Parser, add_verbs
 from jobconsole.cli.session import connected
 from jobconsole.cli.tables import moment
 from jobconsole.core.humanize import plural
+from jobconsole.core.timetable import state_of
 from queue_core.text import safe
 
 if TYPE_CHECKING:
+    from queue_core.handle import JobHandle
     from queue_core.queue import JobQueue
     from queue_core.schedules import Planned
-
-_LATE = 10.0
-"""Seconds after which a tick that has not passed says that no worker looks after schedules."""
 
 SCHEDULES = (
     Column("NAME", limit=60),
@@ -41,7 +42,7 @@ def add_arguments(parser: Parser) -> None:
     add("list", run_list, "list schedules with their next and last ticks")
     trigger = add("trigger", run_trigger, "enqueue the job of a schedule now; its next tick stays as it is")
     trigger.add_argument("name", metavar="SCHEDULE")
-    add_operation(trigger, destructive=False)
+    add_change(trigger)
     _add_names(add("pause", run_pause, "let the ticks of schedules pass without a job"))
     _add_names(add("resume", run_resume, "let schedules tick again, from now on"))
     remove = add("remove", run_remove, "forget schedules; a worker that still has them announces them when it starts")
@@ -50,7 +51,7 @@ def add_arguments(parser: Parser) -> None:
 
 def _add_names(verb: Parser, destructive: bool = False) -> None:
     verb.add_argument("names", nargs="+", metavar="SCHEDULE", help="as 'schedule list' names them")
-    add_operation(verb, destructive)
+    add_change(verb, destructive)
 
 
 def run_list(options: argparse.Namespace, output: Output) -> int:
@@ -74,7 +75,7 @@ def run_trigger(options: argparse.Namespace, output: Output) -> int:
         if options.dry_run:
             await jobs.schedules.get(options.name)
             return rehearse(output, "trigger", [options.name])
-        handle = await jobs.schedules.trigger(options.name)
+        handle = await _triggered(jobs, options)
         if output.as_json:
             output.json({"schedule": options.name, "id": handle.id, "queue": handle.queue, "type": handle.type})
         else:
@@ -82,6 +83,17 @@ def run_trigger(options: argparse.Namespace, output: Output) -> int:
         return DONE
 
     return connected(options, output, run, "" if options.dry_run else "schedule trigger")
+
+
+async def _triggered(jobs: JobQueue, options: argparse.Namespace) -> JobHandle[Any]:
+    handles: list[JobHandle[Any]] = []
+
+    async def act() -> str:
+        handles.append(await jobs.schedules.trigger(options.name))
+        return f"enqueued job {handles[0].id}"
+
+    await noted(jobs, options, "trigger", f"schedule {options.name}", act)
+    return handles[0]
 
 
 def run_pause(options: argparse.Namespace, output: Output) -> int:
@@ -115,7 +127,7 @@ def run_remove(options: argparse.Namespace, output: Output) -> int:
         if asks:
             confirm(f"remove {plural(len(names), 'schedule')}")
         for name in names:
-            await jobs.schedules.remove(name)
+            await noted(jobs, options, "remove", f"schedule {name}", partial(jobs.schedules.remove, name))
         if output.as_json:
             output.json({"schedules": [{"name": name, "state": "removed", "changed": True} for name in names]})
             return DONE
@@ -132,7 +144,9 @@ async def _each(
     names = await _checked(jobs, options)
     if options.dry_run:
         return rehearse(output, options.verb, names)
-    changed = {name: await verb(name) for name in names}
+    changed: dict[str, bool] = {}
+    for name in names:
+        changed[name] = await switched(jobs, options, f"schedule {name}", partial(verb, name), past)
     if output.as_json:
         output.json({"schedules": [{"name": name, "state": past, "changed": new} for name, new in changed.items()]})
         return DONE
@@ -149,21 +163,15 @@ async def _checked(jobs: JobQueue, options: argparse.Namespace) -> list[str]:
     return names
 
 
-def _state(planned: Planned, now: float) -> str:
-    if planned.paused:
-        return "paused"
-    return "late" if now - planned.next_tick > _LATE else "open"
-
-
 def _row(planned: Planned, now: float) -> tuple[object, ...]:
     one, following = planned.schedule, None if planned.paused else _time(planned.next_tick)
     ticks = (moment(following), moment(_time(planned.last_tick)))
-    return (one.name, one.cron, one.tz, _state(planned, now), *ticks, one.type, one.queue)
+    return (one.name, one.cron, one.tz, state_of(planned, now), *ticks, one.type, one.queue)
 
 
 def _body(planned: Planned, now: float) -> dict[str, Any]:
     return planned.schedule._asdict() | {
-        "state": _state(planned, now),
+        "state": state_of(planned, now),
         "paused": planned.paused,
         "next_tick": None if planned.paused else _time(planned.next_tick),
         "last_tick": _time(planned.last_tick),

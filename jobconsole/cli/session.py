@@ -57,14 +57,27 @@ def queue_of(settings: ConsoleSettings) -> JobQueue:
     Raises:
         ConfigurationError: no servers are configured, or their mode cannot be used from outside.
     """
+    check_servers(settings)
     from queue_core.queue import JobQueue
 
+    return JobQueue.from_settings(settings.jobs)
+
+
+def check_servers(settings: ConsoleSettings) -> None:
+    """Find out whether a queue can be made of the settings, without the drivers that making it loads.
+
+    Raises:
+        ConfigurationError: no servers are configured, or their mode cannot be used from outside.
+    """
     jobs = settings.jobs
     if jobs.mode == "memory":
         raise ConfigurationError("queue_backend 'memory' lives inside one process, where no command can reach it")
     if jobs.mode != "sqlite" and jobs.postgres.url is None and jobs.redis.url is None:
         raise ConfigurationError(_NO_SERVERS)
-    return JobQueue.from_settings(jobs)
+    if "postgres" in jobs.mode and jobs.postgres.url is None:
+        raise ConfigurationError("jobs.postgres.url is not set")
+    if "redis" in jobs.mode and jobs.redis.url is None:
+        raise ConfigurationError("jobs.redis.url is not set")
 
 
 def connected(options: argparse.Namespace, output: Output, command: Command, changes: str = "") -> int:
@@ -77,7 +90,7 @@ def connected(options: argparse.Namespace, output: Output, command: Command, cha
     if changes and settings.read_only:
         raise ReadOnly(changes)
 
-    from jobconsole.core.readonly import read_only_control
+    from jobconsole.core.readonly import read_only_control, read_only_operations, read_only_schedules
 
     async def run() -> int:
         jobs = queue_of(settings)
@@ -85,7 +98,8 @@ def connected(options: argparse.Namespace, output: Output, command: Command, cha
             await jobs.open()
             if settings.read_only:
                 # Verbs that change were refused above; should one have been forgotten, it changes nothing.
-                jobs.control = read_only_control(jobs)
+                control, operations = read_only_control(jobs), read_only_operations(jobs)
+                jobs.control, jobs.operations, jobs.schedules = control, operations, read_only_schedules(jobs)
             return await command(jobs, options, output)
         finally:
             await jobs.close()

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 from typing import TYPE_CHECKING
 
 from jobconsole.cli.failures import UsageError
 from jobconsole.cli.output import Output
 from jobconsole.cli.parsing import Parser, add_globals
-from jobconsole.cli.session import queue_of, settings_of
+from jobconsole.cli.session import check_servers, settings_of
 
 if TYPE_CHECKING:
     from jobconsole.core.links import Link
+    from jobconsole.settings import ConsoleSettings
 
 
 def add_arguments(parser: Parser) -> None:
@@ -38,8 +40,16 @@ def show(options: argparse.Namespace, link: Link | None) -> int:
         UsageError: there is no terminal.
         ConfigurationError: no servers are configured.
     """
-    settings = settings_of(options)
-    queue_of(settings)
+    # Nothing that is made before the first picture becomes garbage, so looking for it would only put the picture off.
+    gc.disable()
+    try:
+        return _show(settings_of(options), link)
+    finally:
+        gc.enable()
+
+
+def _show(settings: ConsoleSettings, link: Link | None) -> int:
+    check_servers(settings)
     # Without a terminal, Textual would write escape sequences into a file and say that all is well.
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("the console needs a terminal; 'jobconsole dlq groups' and 'jobconsole job list' do not")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from jobconsole.cli import running
+from jobconsole.cli.asking import check_terminal, confirm
 from jobconsole.cli.failures import DONE, Missing
-from jobconsole.cli.operating import add_operation, check_terminal, confirm, rehearse
+from jobconsole.cli.noting import add_change, noted, rehearse
 from jobconsole.cli.output import Output
 from jobconsole.cli.parsing import Parser, add_verbs
 from jobconsole.cli.session import connected
@@ -34,7 +36,7 @@ def add_arguments(parser: Parser) -> None:
 
 def _add_order(verb: Parser, destructive: bool = False) -> None:
     verb.add_argument("ids", nargs="+", metavar="WORKER", help="as 'worker list' names them")
-    add_operation(verb, destructive)
+    add_change(verb, destructive)
 
 
 def run_list(options: argparse.Namespace, output: Output) -> int:
@@ -79,7 +81,7 @@ def _order(options: argparse.Namespace, output: Output, order: Order) -> int:
         if asks:
             confirm(f"stop {plural(len(ids), 'worker')}")
         for worker in ids:
-            await jobs.control.command(worker, order)
+            await noted(jobs, options, order, f"worker {worker}", partial(jobs.control.command, worker, order))
         if output.as_json:
             output.json({"order": order, "workers": ids})
         else:

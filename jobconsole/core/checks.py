@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from jobconsole.core.humanize import age, exact, plural, seconds_between
 from queue_core.inspection import Overview
+from queue_core.operations import Operation
 from queue_core.text import safe
 
 Level = Literal["ok", "warn", "fail"]
@@ -26,6 +27,8 @@ SWOLLEN_BYTES = 256 << 20
 """Size of SQLite's log, or of the free part of its file, from which on something keeps it from shrinking."""
 SCARCE_BYTES = 256 << 20
 """Free bytes of a disk below which it may be full within minutes."""
+STILL_SECONDS = 60.0
+"""An operation that runs and has not been seen to move for so long is carried out by nobody."""
 CROWDED = 0.8
 """Part of the connections or the memory in use."""
 _NAMED = 5
@@ -75,6 +78,20 @@ def check_redis_store(facts: Facts) -> list[Check]:
 def check_work(overview: Overview) -> list[Check]:
     """Return the findings about workers, types and queues."""
     return [_workers(overview), _types(overview), _waiting(overview), _paused(overview)]
+
+
+def check_operations(operations: Sequence[Operation], overview: Overview) -> Check:
+    """Return the finding about operations that have not ended."""
+    running = [one for one in operations if one.state == "running"]
+    still = [one for one in running if (seconds_between(one.updated_at, overview.now) or 0.0) >= STILL_SECONDS]
+    if still and all(worker.lost for worker in overview.workers):
+        said = f"no worker carries {_some([f'#{one.number} {one.asked.verb}' for one in still])} out"
+        return Check("operations", "warn", said, "start a worker, or let 'jobconsole op run' do it")
+    stopped = [f"#{one.number} {one.asked.verb}" for one in operations if one.state == "stopped"]
+    if stopped:
+        advice = "'jobconsole op show' says why; 'op resume' lets one go on, 'op cancel' ends it"
+        return Check("operations", "warn", f"stopped by a threshold: {_some(stopped)}", advice)
+    return Check("operations", "ok", f"{exact(len(running))} running")
 
 
 # -- PostgreSQL

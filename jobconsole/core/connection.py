@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from jobconsole.core.readonly import read_only_control
+from jobconsole.core.readonly import read_only_control, read_only_operations, read_only_schedules
 from queue_core.control import Control
 from queue_core.dispatch import DispatchUnavailable
 from queue_core.errors import QueueCoreError, StoreUnavailable
 
 if TYPE_CHECKING:
     from queue_core import JobQueue
+    from queue_core.operating import Operations
+    from queue_core.scheduling import Schedules
 
 CHECK_SECONDS = 2.0
 """A server that takes longer than this to answer a ping counts as lost."""
@@ -94,6 +96,24 @@ class Connection:
         """
         return read_only_control(self.jobs) if self.read_only else self.jobs.control
 
+    @property
+    def schedules(self) -> Schedules:
+        """The schedules; where this connection is read-only, what changes one raises `ReadOnly`.
+
+        Raises:
+            RuntimeError: it is not open yet.
+        """
+        return read_only_schedules(self.jobs) if self.read_only else self.jobs.schedules
+
+    @property
+    def operations(self) -> Operations:
+        """What was asked of the store; where this connection is read-only, new requests raise `ReadOnly`.
+
+        Raises:
+            RuntimeError: it is not open yet.
+        """
+        return read_only_operations(self.jobs) if self.read_only else self.jobs.operations
+
     async def check(self) -> None:
         """Open what is not open, ping what is; never raises, `servers` says what came of it."""
         if not self._opened:
@@ -114,12 +134,13 @@ class Connection:
                 await jobs.close()
 
     async def _open(self) -> None:
-        if self._jobs is None:
-            self._jobs = self._source() if callable(self._source) else self._source
-            self._servers = self._named(self._jobs)
         try:
+            if self._jobs is None:
+                self._jobs = self._source() if callable(self._source) else self._source
+                self._servers = self._named(self._jobs)
             await self._jobs.open()
-        except (QueueCoreError, OSError, TimeoutError) as error:
+        # A ValueError: a driver refuses a parameter of its address.
+        except (QueueCoreError, OSError, TimeoutError, ValueError) as error:
             self._note("store", None, _why(error))
             return
         self._opened = True

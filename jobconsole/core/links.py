@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 from urllib.parse import quote, unquote
 from uuid import UUID
 
 from queue_core.errors import FilterError
 from queue_core.filters import parse
 
-Place = Literal["triage", "live", "jobs", "events", "job", "signature"]
+Place = Literal[
+    "triage", "live", "jobs", "operations", "schedules", "events", "job", "signature", "operation", "schedule"
+]
 
 SCHEME = "jobconsole://"
-_VALUED = frozenset({"job", "signature", "jobs", "triage"})
-_PLACES: tuple[Place, ...] = ("triage", "live", "jobs", "events", "job", "signature")
+_PLACES: tuple[Place, ...] = get_args(Place)
+_VALUED = frozenset(_PLACES) - {"live", "events"}
 _LONGEST = 8_000
 _SIGNATURE = re.compile(r"[0-9a-f]{1,12}")
+_NUMBER = re.compile(r"[1-9][0-9]{0,14}")
 
 
 class LinkError(ValueError):
@@ -29,10 +32,11 @@ class LinkError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A place: a view, with the filter that it is narrowed by; a job; an error signature."""
+    """A place: a view, with the filter that it is narrowed by; a job, an error signature, an operation, a schedule."""
 
     place: Place
-    # id of the job or signature, or the filter as it was written; "" for none
+    # id of the job or signature, number of the operation, name of the schedule, or the filter as it was written;
+    # "" for none
     value: str = ""
     # name of the context in the configuration file; "" for whichever is used
     context: str = ""
@@ -52,7 +56,7 @@ def parse_link(text: str) -> Link:
     """
     text = text.strip()
     if not text.startswith(SCHEME) or len(text) > _LONGEST:
-        raise LinkError(f"a link begins with {SCHEME} and leads to a view, a job or a signature")
+        raise LinkError(f"a link begins with {SCHEME} and leads to a view, a job, an operation or another place")
     context, *rest = (unquote(part) for part in text.removeprefix(SCHEME).split("/"))
     place = next((one for one in _PLACES if rest and rest[0] == one), None)
     value = rest[1] if len(rest) > 1 else ""
@@ -70,6 +74,14 @@ def _checked(place: Place, value: str) -> str:
     if place == "signature":
         if not _SIGNATURE.fullmatch(value):
             raise LinkError("the link names no signature: after signature/ come up to 12 hexadecimal digits")
+        return value
+    if place == "operation":
+        if not _NUMBER.fullmatch(value):
+            raise LinkError("the link names no operation: after operation/ comes its number")
+        return value
+    if place == "schedule":
+        if not value:
+            raise LinkError("the link names no schedule: after schedule/ comes its name")
         return value
     try:
         parse(value)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from jobconsole.core.latency import Latency
+from jobconsole.core.progress import Underway
 from jobconsole.core.rates import Rates
 from jobconsole.core.record import Record
 from jobconsole.core.running import RunningJobs
@@ -35,6 +36,7 @@ class Model:
         self.tail = Tail()
         self.latency = Latency()
         self.record = Record()
+        self.underway = Underway(steady)
         # events may have been lost since the last snapshot
         self.gap = False
         # something happened that the last snapshot does not show

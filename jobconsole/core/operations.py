@@ -1,29 +1,38 @@
-"""Bulk verbs: plan first (freeze the ids), then apply in chunks; each says what it did, skipped and could not do."""
+"""Bulk verbs: plan first (freeze the ids), then submit as an operation of the store; a report says how far it is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from queue_core.control import Control
-from queue_core.errors import QueueCoreError
+from queue_core.errors import InvalidArgument, InvalidJob, QueueCoreError
 from queue_core.filters import Filter, Term
-from queue_core.inspection import Changed, Inspector
-from queue_core.states import FINAL, Status
+from queue_core.inspection import CHANGES_FROM, Inspector
+from queue_core.operations import AS_IT_WAS, AT_ONCE, Author, MemberVerb, NewOperation, Operation, Pace, Way
+from queue_core.states import FINAL, WAITING, Status
 
-Verb = Literal["retry", "delete", "restore", "cancel", "purge"]
+if TYPE_CHECKING:
+    from queue_core.operating import Operations
+
+Verb = MemberVerb
 Choice = Verb | Literal["export"]
 """What jobs can be chosen for."""
 
+REVERSIBLE = frozenset({"delete", "move"})
+"""The verbs that can be taken back when they have ended; the others can only be cancelled while they run."""
+MOVABLE = WAITING | {Status.DEAD}
+ACTS_ON: dict[str, frozenset[Status]] = {**CHANGES_FROM, "move": MOVABLE}
+"""The states that each verb acts on, for the lists that say why a key is off."""
+
 FREEZE_LIMIT = 1_000_000
 """Ids that one operation takes at most; the plan says when there are more."""
-CHUNK = 500
-"""Jobs changed in one transaction: short enough that nobody waits behind it, long enough to be fast."""
-GENTLE_FROM = 50
-"""A retry of more jobs than this is spread over time."""
-GENTLE_RATE = 200.0
-"""Jobs per second of a spread retry."""
+TOLD = 100_000
+"""Changed ids that a report names."""
+CAREFUL_FROM = 50
+"""A retry of more jobs than this begins with a canary, and is throttled."""
+CAREFUL = Pace(canary=10, rate=200.0, stop_percent=20.0)
+"""How it goes on then: ten jobs first; a rate that leaves workers room for live jobs; an end when it helps nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +51,8 @@ class Target:
     facts: tuple[tuple[str, str], ...] = ()
     # the error signatures that it is all of
     signatures: tuple[str, ...] = ()
+    # the types of its jobs, as far as the screen knows them
+    types: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,42 +66,64 @@ class Plan:
     capped: bool = False
     # the rows of a screen that stand for it
     keys: tuple[str, ...] = ()
-    # seconds over which retried jobs become due
-    spread: float = 0.0
     # the error signatures that it is all of
     signatures: tuple[str, ...] = ()
+    # how retried or moved jobs go on
+    way: Way = AS_IT_WAS
+    pace: Pace = AT_ONCE
+    # a person's reason
+    why: str = ""
 
-    def with_spread(self, seconds: float) -> Plan:
-        """Return the plan with another pace."""
-        return replace(self, spread=seconds)
+    def asked(self, author: Author) -> NewOperation:
+        """Return the operation that it becomes."""
+        return NewOperation(self.verb, self.label, author, self.why, self.way, self.pace, self.signatures)
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """How far an operation has come, or what it did."""
+    """How far a plan has come."""
 
     plan: Plan
-    # how many were really changed
-    processed: int = 0
-    # no longer in a state that the verb acts on
-    skipped: int = 0
-    # not tried, or not known: the store went away
-    errored: int = 0
-    # one sentence when it stopped early
+    # as it was last seen; None: it was not written yet, or could not be
+    operation: Operation | None = None
+    # one sentence when it could not be written, or could not be watched to its end
     problem: str = ""
-    finished: bool = False
-    # when finished: the ids that were really changed
+    # ids that are written so far
+    written: int = 0
+    # when it has ended: the ids that were really changed, the first ones of many
     changed: tuple[str, ...] = ()
+
+    @property
+    def processed(self) -> int:
+        """How many were really changed."""
+        return self.operation.processed if self.operation else 0
+
+    @property
+    def skipped(self) -> int:
+        """No longer as they were frozen."""
+        return self.operation.skipped if self.operation else 0
+
+    @property
+    def errored(self) -> int:
+        """Could not be changed; all of them, when nothing was written."""
+        if self.operation is not None:
+            return self.operation.errored
+        return len(self.plan.ids) if self.problem else 0
 
     @property
     def done(self) -> int:
         """How many of the plan's jobs have been looked at."""
         return self.processed + self.skipped + self.errored
 
+    @property
+    def finished(self) -> bool:
+        """Whether nothing more will come of it."""
+        return self.operation.ended if self.operation else bool(self.problem)
 
-def default_spread(number: int) -> float:
-    """Return the seconds over which a retry of so many jobs is spread by default."""
-    return number / GENTLE_RATE if number > GENTLE_FROM else 0.0
+
+def default_pace(verb: Verb, number: int) -> Pace:
+    """Return how carefully so many jobs are changed, unless somebody says otherwise."""
+    return CAREFUL if verb == "retry" and number > CAREFUL_FROM else AT_ONCE
 
 
 def dead_of(signature: str, where: Filter) -> Filter:
@@ -106,7 +139,16 @@ def dead_only(where: Filter) -> Filter:
 
 def unfinished_only(where: Filter) -> Filter:
     """Return the filter without jobs that have come to an end."""
-    return where.having(*(Term("status", "=", status.value, negated=True) for status in sorted(FINAL)))
+    return _without(where, FINAL)
+
+
+def movable_only(where: Filter) -> Filter:
+    """Return the filter without jobs that cannot be moved: running ones, and ended ones that are not dead."""
+    return _without(where, frozenset(Status) - MOVABLE)
+
+
+def _without(where: Filter, states: frozenset[Status]) -> Filter:
+    return where.having(*(Term("status", "=", status.value, negated=True) for status in sorted(states)))
 
 
 async def plan(inspector: Inspector, verb: Verb, target: Target) -> Plan:
@@ -120,41 +162,56 @@ async def plan(inspector: Inspector, verb: Verb, target: Target) -> Plan:
         found.update(dict.fromkeys(await inspector.ids(where, FREEZE_LIMIT + 1)))
     capped = len(found) > FREEZE_LIMIT
     ids = tuple(found)[:FREEZE_LIMIT]
-    spread = default_spread(len(ids)) if verb == "retry" else 0.0
-    return Plan(verb, target.label, ids, capped, target.keys, spread, target.signatures)
+    return Plan(verb, target.label, ids, capped, target.keys, target.signatures, pace=default_pace(verb, len(ids)))
 
 
-async def apply(control: Control, plan: Plan, progress: Callable[[Report], None] = lambda report: None) -> Report:
-    """Carry a plan out in chunks, telling `progress` after each; the store's absence is reported, not raised."""
+async def submit(
+    operations: Operations, plan: Plan, author: Author, progress: Callable[[Report], None] = lambda report: None
+) -> Report:
+    """Write a plan as an operation, which runs from then on; the store's absence is reported, not raised.
+
+    Raises:
+        InvalidArgument, InvalidJob: a value in the plan cannot be; nothing was written.
+    """
     report = Report(plan)
-    ids: list[str] = []
-    for start in range(0, len(plan.ids), CHUNK):
-        chunk = plan.ids[start : start + CHUNK]
-        try:
-            changed = await _change(control, plan, chunk)
-        except QueueCoreError as error:
-            rest = len(plan.ids) - start
-            return replace(report, errored=rest, problem=str(error), finished=True, changed=tuple(ids))
-        ids += changed.ids
-        report = replace(report, processed=len(ids), skipped=report.skipped + len(chunk) - len(changed.ids))
+    try:
+        operation = await operations.submit(
+            plan.asked(author), plan.ids, lambda written: progress(replace(report, written=written))
+        )
+    except (InvalidArgument, InvalidJob):
+        raise
+    except QueueCoreError as error:
+        return replace(report, problem=str(error))
+    return Report(plan, operation, written=operation.total)
+
+
+async def apply(
+    operations: Operations, plan: Plan, author: Author, progress: Callable[[Report], None] = lambda report: None
+) -> Report:
+    """Write a plan and carry it out here; others may, too. The store's absence is reported, not raised.
+
+    Raises:
+        InvalidArgument, InvalidJob: a value in the plan cannot be; nothing was written.
+    """
+    report = await submit(operations, plan, author, progress)
+    return await carry_on(operations, report, progress)
+
+
+async def carry_on(
+    operations: Operations, report: Report, progress: Callable[[Report], None] = lambda report: None
+) -> Report:
+    """Carry out here what was submitted, if it was; the store's absence is reported, not raised."""
+    if report.operation is None:
+        return report
+
+    def tell(operation: Operation) -> None:
+        nonlocal report
+        report = replace(report, operation=operation)
         progress(report)
-    return replace(report, finished=True, changed=tuple(ids))
 
-
-def undo_of(report: Report) -> Plan | None:
-    """Return the plan that takes an operation back: exactly the jobs it changed; None when it cannot be taken back."""
-    if report.plan.verb != "delete" or not report.changed:
-        return None
-    return Plan("restore", report.plan.label, report.changed)
-
-
-async def _change(control: Control, plan: Plan, ids: Sequence[str]) -> Changed:
-    if plan.verb == "retry":
-        return await control.retry(ids, plan.spread)
-    if plan.verb == "delete":
-        return await control.delete(ids)
-    if plan.verb == "restore":
-        return await control.restore(ids)
-    if plan.verb == "purge":
-        return await control.purge(ids)
-    return await control.cancel(ids)
+    number = report.operation.number
+    try:
+        report = replace(report, operation=await operations.carry_out(number, tell))
+        return replace(report, changed=tuple(await operations.changed_ids(number, TOLD)))
+    except QueueCoreError as error:
+        return replace(report, problem=str(error))

@@ -1,68 +1,48 @@
-"""What this console had retried, and what became of it, told with the signature before it is retried again."""
+"""What became of earlier retries of an error signature, told before it is retried again."""
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from jobconsole.core.humanize import exact, moment_of
-from jobconsole.core.operations import Report
-from queue_core.errors import JobNotFound
-from queue_core.inspection import Inspector
-from queue_core.states import Status
+from jobconsole.core.progress import outcome_words
+from jobconsole.core.rows import NAME
+from queue_core.operations import Operation, Outcomes
+from queue_core.text import safe
+
+if TYPE_CHECKING:
+    from queue_core.operating import Operations
 
 LOOKED_AT = 20
-"""Jobs of a retry that are looked at to tell its outcome: each is one read."""
-_REMEMBERED = 200
-_WORDS = {Status.COMPLETED: "completed", Status.DEAD: "dead again"}
+"""Operations on a signature among which the last retries are looked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Retried:
-    """One retry of a signature."""
+async def retried_before(operations: Operations, signature: str, now: datetime) -> str:
+    """Return who retried a signature last, and what became of it; "" when nobody did.
 
-    at: datetime
-    number: int
-    # some of its jobs, spread over all of them
-    sample: tuple[str, ...]
+    Raises:
+        StoreUnavailable: the store did not answer in time.
+    """
+    return next(iter(await retries_of(operations, signature, now, 1)), "")
 
 
-class RetryBook:
-    """The last retry of each signature."""
+async def retries_of(operations: Operations, signature: str, now: datetime, most: int) -> list[str]:
+    """Return who retried a signature and what became of it, the newest first, at most so many.
 
-    def __init__(self) -> None:
-        self._last: dict[str, Retried] = {}
+    Raises:
+        StoreUnavailable: the store did not answer in time.
+    """
+    found = await operations.find(LOOKED_AT, signature=signature)
+    retries = [one for one in found if one.asked.verb == "retry" and one.processed][:most]
+    return [told(one, await operations.outcomes(one.number), now) for one in retries]
 
-    def note(self, report: Report, at: datetime) -> None:
-        """Remember a retry that has ended."""
-        if report.plan.verb != "retry" or not report.changed:
-            return
-        step = max(1, len(report.changed) // LOOKED_AT)
-        retried = Retried(at, len(report.changed), report.changed[::step][:LOOKED_AT])
-        for signature in report.plan.signatures:
-            self._last.pop(signature, None)
-            self._last[signature] = retried
-        while len(self._last) > _REMEMBERED:
-            del self._last[next(iter(self._last))]
 
-    async def outcome(self, inspector: Inspector, signature: str, now: datetime) -> str:
-        """Return what became of the last retry of a signature; "" when there was none.
-
-        Raises:
-            StoreUnavailable: the store did not answer in time.
-        """
-        retried = self._last.get(signature)
-        if retried is None:
-            return ""
-        states: Counter[str] = Counter()
-        for job_id in retried.sample:
-            try:
-                job = await inspector.get(job_id)
-            except JobNotFound:
-                states["gone"] += 1
-            else:
-                states[_WORDS.get(job.status, "on their way")] += 1
-        found = ", ".join(f"{exact(count)} {word}" for word, count in states.most_common())
-        some = f" of {len(retried.sample)} looked at" if len(retried.sample) < retried.number else ""
-        return f"{moment_of(retried.at, now)}: {exact(retried.number)}, {found}{some}"
+def told(operation: Operation, outcomes: Outcomes, now: datetime) -> str:
+    """Return one retry and what became of its jobs."""
+    what = "canary " if operation.in_canary else "retried "
+    some = f" (the last {exact(outcomes.looked)})" if outcomes.looked < operation.processed else ""
+    state = "" if operation.state == "done" else f", {operation.state}"
+    user = safe(operation.asked.author.user, NAME)
+    came = f"{what}{exact(operation.processed)} -> {outcome_words(outcomes) or 'nothing known'}{some}"
+    return f"{moment_of(operation.created_at, now)} by {user}: {came}{state}"

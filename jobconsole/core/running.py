@@ -72,7 +72,8 @@ class RunningJobs:
         """Put right what a snapshot contradicts. `began`: when its read began, by this process's steady clock.
 
         What an event said since then is newer than the snapshot and stays. When the snapshot is not `complete` it
-        says nothing about jobs that started after its last one, unless events were lost (`lossy`).
+        says nothing about jobs that started after its last one, unless events were lost (`lossy`): then they are
+        let go of, and come back with their next event or a snapshot that has them.
         """
         seen, last = set(), 0.0
         for row in rows:
@@ -82,7 +83,7 @@ class RunningJobs:
         for job in list(self.live.values()):
             judged = complete or lossy or job.started <= last
             if job.id not in seen and judged and job.touched < began:
-                self._end(job.id, job.token, "gone", began)
+                self._end(job.id, job.token, "gone", began, sure=complete)
 
     def _take(self, row: JobLine, began: float) -> None:
         if row.token <= self._ended.get(row.id, 0):
@@ -126,7 +127,7 @@ class RunningJobs:
             job.progress = max(0, min(100, int(progress)))
         job.message = safe(str(extra.get("message", "")), LINE)
 
-    def _end(self, job_id: str, token: int, outcome: str, steady: float) -> None:
+    def _end(self, job_id: str, token: int, outcome: str, steady: float, sure: bool = True) -> None:
         job = self.live.get(job_id)
         if job is not None:
             if token < job.token:
@@ -135,9 +136,13 @@ class RunningJobs:
             job.outcome, job.ended = outcome, steady
             if outcome == EventName.COMPLETED:
                 job.progress = 100
+        if sure:
+            self._remember(job_id, token)
+        if len(self.live) < LIVE_LIMIT:
+            self.dropped = False
+
+    def _remember(self, job_id: str, token: int) -> None:
         self._ended[job_id] = token
         self._ended.move_to_end(job_id)
         if len(self._ended) > ENDED_LIMIT:
             self._ended.popitem(last=False)
-        if len(self.live) < LIVE_LIMIT:
-            self.dropped = False

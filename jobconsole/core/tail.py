@@ -38,24 +38,50 @@ class EventLine:
 
 
 class Tail:
-    """Taking an event in is one append; what is shown is made of it when it is drawn."""
+    """Taking an event in is one append; what is shown is made of it when it is drawn.
+
+    What a filter matches is kept apart from the first look through it on, however many others come after it.
+    """
 
     def __init__(self, kept: int = KEPT) -> None:
         self._events: deque[tuple[float, Event]] = deque(maxlen=kept)
         # how many have come in over all
         self.total = 0
+        self._where = Filter()
+        # number, time and event of what the filter matches, oldest first
+        self._matched: deque[tuple[int, float, Event]] = deque(maxlen=kept)
 
     def add(self, batch: EventBatch) -> None:
         """Take the events of a message in."""
         at = batch.at
         self._events.extend((at, event) for event in batch.events)
+        if self._where.terms:
+            numbered = enumerate(batch.events, self.total + 1)
+            self._matched.extend((number, at, event) for number, event in numbered if matches(event, self._where))
         self.total += len(batch.events)
+
+    def latest(self, where: Filter) -> int:
+        """Return the number of the newest event that matches, 0 when there is none."""
+        if not where.terms:
+            return self.total
+        self._look_through(where)
+        return self._matched[-1][0] if self._matched else 0
 
     def newest(self, where: Filter, limit: int) -> list[EventLine]:
         """Return the newest events that match, the newest first."""
+        if where.terms:
+            self._look_through(where)
+            return [event_line(*found) for found in islice(reversed(self._matched), limit)]
         numbered = zip(range(self.total, 0, -1), reversed(self._events), strict=False)
-        found = ((number, at, event) for number, (at, event) in numbered if matches(event, where))
-        return [event_line(number, at, event) for number, at, event in islice(found, limit)]
+        return [event_line(number, at, event) for number, (at, event) in islice(numbered, limit)]
+
+    def _look_through(self, where: Filter) -> None:
+        if where == self._where:
+            return
+        self._where = where
+        self._matched.clear()
+        numbered = enumerate(self._events, self.total - len(self._events) + 1)
+        self._matched.extend((number, at, event) for number, (at, event) in numbered if matches(event, where))
 
 
 def unknown(where: Filter) -> str:

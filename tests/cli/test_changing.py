@@ -53,7 +53,7 @@ class TestRetry:
         answer = changing("dlq", "retry", "--signature", "aaaa", "--json")
         assert answer.body == {
             "version": 1, "verb": "retry", "matched": 2, "processed": 2, "skipped": 0, "errored": 0, "problem": None,
-            "missing": [], "ids": answer.body["ids"],
+            "missing": [], "ids": answer.body["ids"], "operation": 1, "state": "done",
         }  # fmt: skip
         assert sorted(answer.body["ids"]) == DEAD[:2]
         assert statuses(changing)[DEAD[2]] == "dead"

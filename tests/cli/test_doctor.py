@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from jobconsole.core.checks import check_postgres, check_redis, check_work
+from jobconsole.core.checks import check_operations, check_postgres, check_redis, check_work
 from jobconsole.embedded.servers import EmbeddedServers
 from queue_core.inspection import Overview, QueueInfo, WorkerInfo
+from queue_core.operations import Author, NewOperation, Operation, OperationState
 from queue_core.stores.postgres.migrate import migrate
 from tests.cli.running import Cli
 from tests.conftest import StartServers
@@ -102,6 +103,29 @@ class TestJudgement:
         (check,) = [check for check in check_work(overview) if check.level != "ok"]
         assert (check.name, check.level, check.said) == (name, level, said)
         assert check.advice
+
+
+class TestOperations:
+    """What the doctor makes of operations that have not ended."""
+
+    def asked(self, number: int, state: OperationState, seconds: float) -> Operation:
+        asked = NewOperation("retry", "all", Author("anna", "ops-1"))
+        then = NOW - timedelta(seconds=seconds)
+        return Operation(number, asked, state, "", 9, 0, 0, 0, 0, 9, then, then, then, None)
+
+    def test_nobody_carries_it_out(self) -> None:
+        alone = replace(WELL, workers=(replace(WORKER, lost=True),))
+        old, new = self.asked(1, "running", 600), self.asked(2, "running", 1)
+        check = check_operations([new, old], alone)
+        assert (check.level, check.said) == ("warn", "no worker carries #1 retry out")
+        assert "jobconsole op run" in check.advice
+        assert check_operations([new], alone).level == "ok"
+        assert check_operations([new, old], WELL).said == "2 running"
+
+    def test_it_was_stopped_and_somebody_has_to_decide(self) -> None:
+        check = check_operations([self.asked(3, "stopped", 1), self.asked(4, "paused", 9e9)], WELL)
+        assert (check.level, check.said) == ("warn", "stopped by a threshold: #3 retry")
+        assert check_operations([], WELL).said == "0 running"
 
 
 class TestRealServers:

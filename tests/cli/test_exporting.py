@@ -88,6 +88,8 @@ class TestOpen:
             ("jobconsole:///triage", "dlq groups"),
             ("jobconsole:///live", "queue list"),
             ("jobconsole:///events", "events"),
+            ("jobconsole:///schedules", "schedule list"),
+            ("jobconsole:///schedule/nightly", "schedule list"),
         ],
     )
     def test_the_command_that_shows_the_same(self, alone: Cli, link: str, words: str) -> None:

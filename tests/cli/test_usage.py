@@ -17,8 +17,8 @@ NOWHERE = {"JOBCONSOLE_JOBS__POSTGRES__URL": "postgresql://app:hunter2@127.0.0.1
 ENQUEUE = "see 'jobconsole job enqueue --help'"
 
 WRONG = {
-    "lst": "no command 'lst'; one of: bench, completion, demo, dlq, doctor, events, exporter, job, migrate, open, "
-    "queue, schedule, top, type, ui, worker",
+    "lst": "no command 'lst'; one of: bench, completion, demo, dlq, doctor, events, exporter, job, migrate, op, "
+    "open, queue, schedule, top, type, ui, worker",
     "jobs list": "no command 'jobs'; did you mean 'job'?",
     "job lst": "no verb 'lst'; did you mean 'list'?",
     "job": "the following arguments are required: VERB; see 'jobconsole job --help'",
@@ -33,6 +33,21 @@ WRONG = {
     "job list --log-format xml": "--log-format cannot be 'xml'; one of: json, text",
     "job retry": "which jobs? give ids, a filter such as --signature or --type, or --all",
     "job retry --all 0197": "give either ids or filters, not both",
+    "job retry --all --rate fast": "argument --rate: 'fast' is no rate; write for example 100/s, 90/m or 1000/h; "
+    "see 'jobconsole job retry --help'",
+    "job retry --all --rate 0": "argument --rate: a rate is more than 0: 0.0; see 'jobconsole job retry --help'",
+    "job retry --all --stop-if 101": "argument --stop-if: '101' is not a percentage from 0 to 100; "
+    "see 'jobconsole job retry --help'",
+    "job retry --all --canary some": "argument --canary: 'some' is not a whole number from 0 to 1,000,000; "
+    "see 'jobconsole job retry --help'",
+    "dlq move --all --priority 200": "argument --priority: priority must be a whole number from -128 to 127, or low, "
+    "normal, high or urgent; see 'jobconsole dlq move --help'",
+    "dlq move --all --to-queue a{b}": "argument --to-queue: the queue's name cannot hold braces, control characters or "
+    "spaces at its ends: 'a{b}'; see 'jobconsole dlq move --help'",
+    "job move --all": "where to? give --to-queue, --priority, or both",
+    "op show first": "argument N: 'first' is not a whole number from 1 to 9,007,199,254,740,992; "
+    "see 'jobconsole op show --help'",
+    "op cancel": "the following arguments are required: N; see 'jobconsole op cancel --help'",
     "job enqueue": f"the following arguments are required: TYPE; {ENQUEUE}",
     "job enqueue t {": "the payload is not JSON: Expecting property name enclosed in double quotes at line 1 column 2",
     "job enqueue t [1]": "the payload must be a JSON object of parameter names, not an array",
@@ -164,7 +179,12 @@ class TestSchema:
             assert (answer.code, answer.out) == (3, "")
             assert answer.err == "jobconsole: the database has no schema; run 'jobconsole migrate'\n"
         applied = ", ".join(f"{number:04}" for number in range(1, KNOWN + 1))
+        assert cli("migrate", "--dry-run", "--read-only").out == f"would apply {applied}\n"
+        pending = list(range(1, KNOWN + 1))
+        body = {"version": 1, "dry_run": True, "pending": pending, "schema": 0}
+        assert cli("migrate", "--dry-run", "--json").body == body
         assert cli("migrate").out == f"applied {applied}; the schema is {KNOWN}\n"
+        assert cli("migrate", "--dry-run").out == f"nothing to do; the schema is {KNOWN}\n"
         assert cli("migrate").out == f"nothing to do; the schema is {KNOWN}\n"
         assert cli("migrate", "--json").body == {"version": 1, "applied": [], "schema": KNOWN}
         assert cli("job", "list").code == 0
@@ -173,7 +193,7 @@ class TestSchema:
         with psycopg.connect(postgres_url, autocommit=True) as connection:
             connection.execute(load("migrate/record"), {"version": 99, "name": "from_the_future"})
         answer = cli("job", "list")
-        assert answer.code == 5
+        assert answer.code == cli("migrate", "--dry-run").code == 5
         assert answer.err == (
             f"jobconsole: the database has schema 99, newer than {KNOWN} known here; upgrade this program\n"
         )

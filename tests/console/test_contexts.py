@@ -10,16 +10,20 @@ import pytest
 from jobconsole.core.alerts import Thresholds, Watcher
 from jobconsole.core.connection import Connection
 from jobconsole.core.context import Surroundings
-from jobconsole.core.readonly import CHANGES, ReadOnlyInspector, read_only_control
+from jobconsole.core.readonly import CHANGES, SCHEDULE_CHANGES, ReadOnlyInspector, read_only_control
 from jobconsole.core.record import EVERY_SECONDS, SAMPLES, Record
 from jobconsole.core.snapshot import Snapshot, Wanted, read_snapshot
 from queue_core import JobQueue
 from queue_core.errors import ReadOnly
 from queue_core.events import Event, EventBatch
+from queue_core.filters import Filter
 from queue_core.inspection import CHANGES_FROM, Inspector
+from queue_core.schedules import Announcement, Schedule
+from queue_core.scheduling import Schedules
 from queue_core.states import Status
 from tests.conformance.world import World
 
+NIGHTLY = Schedule("nightly", "0 3 * * *", "Europe/Paris", "report", "{}", "reports")
 LOOKING = {
     "attempts", "close", "conservation", "count", "facts", "get", "ids", "jobs", "logs", "overview", "ping", "series",
     "signatures", "tallies", "types",
@@ -42,6 +46,18 @@ class TestReadOnly:
         with pytest.raises(ReadOnly):
             await read_only_control(jobs).delete([claim.id])
         assert (await jobs.inspector.get(claim.id)).trashed_at is None
+
+    async def test_no_schedule_is_changed_either(self, jobs: JobQueue) -> None:
+        methods = {name for name, _ in inspect.getmembers(Schedules, inspect.isfunction) if not name.startswith("_")}
+        assert methods == {"add", "get", "list", "ticks"} | set(SCHEDULE_CHANGES)
+        connection = Connection(jobs, read_only=True)
+        await connection.check()
+        await jobs.schedule_store.announce([Announcement(NIGHTLY, 4_000_000_000.0)])
+        for verb in SCHEDULE_CHANGES:
+            with pytest.raises(ReadOnly, match=f"'schedule {verb}' was refused"):
+                await getattr(connection.schedules, verb)("nightly")
+        (planned,) = (await connection.schedules.list()).schedules
+        assert (planned.schedule, planned.paused, await jobs.inspector.ids(Filter(), 10)) == (NIGHTLY, False, [])
 
     async def test_a_connection_hands_out_what_it_may(self, jobs: JobQueue, world: World) -> None:
         claim = await world.ended("dead", {})

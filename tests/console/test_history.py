@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from jobconsole.core.differences import difference, pairs
 from jobconsole.core.lives import lives, retried_before
-from jobconsole.core.operations import Plan, Report
-from jobconsole.core.retries import LOOKED_AT, RetryBook
-from jobconsole.core.timeline import timeline
+from jobconsole.core.retries import retried_before as retries_before
+from jobconsole.core.retries import retries_of
+from jobconsole.core.timeline import RETRIED, timeline
 from queue_core import JobQueue
 from queue_core.job import Attempt
-from queue_core.states import Status
+from queue_core.operations import AT_ONCE, Author, NewOperation, Operation, Pace
+from tests.conformance.making import failure
 from tests.conformance.world import World
 
+SIGNATURE = "9f31c2aaaaaa"
 NOW = datetime(2026, 3, 1, 3, 7, 41, tzinfo=UTC)
 
 
 def attempt(number: int, token: int, **given: object) -> Attempt:
     at = NOW - timedelta(seconds=100 - token)
     one = Attempt("j", token, number, "error", "OSError", "full", "trace\n", "aa", "w1", at, at + timedelta(seconds=1))
-    return dataclasses.replace(one, **given)  # type: ignore[arg-type]
+    return replace(one, **given)  # type: ignore[arg-type]
 
 
 def test_a_number_that_does_not_rise_begins_a_life() -> None:
@@ -71,24 +73,69 @@ def test_tracebacks_of_any_length_are_compared_in_bounded_time() -> None:
     assert 0 < len(found.trace) <= 800
 
 
-async def test_the_outcome_of_a_retry_is_looked_up(jobs: JobQueue, world: World) -> None:
+async def test_what_became_of_earlier_retries_is_told(jobs: JobQueue, world: World) -> None:
     dead = [(await world.ended("dead", {}, max_retries=0)).id for _ in range(3)]
-    book = RetryBook()
-    plan = Plan("retry", "x", tuple(dead), signatures=("9f31c2aaaaaa",))
-    book.note(Report(plan, processed=3, finished=True, changed=tuple(dead)), NOW)
-    assert await book.outcome(jobs.inspector, "9f31c2aaaaaa", NOW) == "03:07:41: 3, 3 dead again"
-    await jobs.control.retry(dead[:1])
-    await jobs.control.delete(dead[1:2])
-    await jobs.control.purge(dead[1:2])
-    assert (
-        await book.outcome(jobs.inspector, "9f31c2aaaaaa", NOW) == "03:07:41: 3, 1 on their way, 1 gone, 1 dead again"
+    done = await retry(jobs, dead)
+    for one in dead[:2]:
+        await world.settle(await world.claim_job(one), "dead", failure=failure())
+    at = f"{done.created_at:%H:%M:%S} by ana: "
+    assert await retries_before(jobs.operations, SIGNATURE, done.created_at) == (
+        f"{at}retried 3 -> 2 dead again, 1 on their way"
     )
-    assert await book.outcome(jobs.inspector, "bbbb", NOW) == ""
-    assert (await jobs.inspector.get(dead[0])).status is Status.QUEUED
+    await jobs.control.delete(dead[:1])
+    await jobs.control.purge(dead[:1])
+    assert "1 dead again, 1 on their way, 1 gone" in await retries_before(jobs.operations, SIGNATURE, done.created_at)
+    assert await retries_before(jobs.operations, "bbbb", done.created_at) == ""
 
 
-async def test_of_a_large_retry_a_few_jobs_are_looked_at(jobs: JobQueue, world: World) -> None:
-    ids = tuple(await world.insert_many(100))
-    book = RetryBook()
-    book.note(Report(Plan("retry", "x", ids, signatures=("aa",)), processed=100, changed=ids), NOW)
-    assert await book.outcome(jobs.inspector, "aa", NOW) == f"03:07:41: 100, {LOOKED_AT} on their way of 20 looked at"
+async def test_a_retry_that_its_canary_stopped_is_told_so(jobs: JobQueue, world: World) -> None:
+    dead = [(await world.ended("dead", {}, max_retries=0)).id for _ in range(4)]
+    submitted = await jobs.operations.submit(asking(Pace(1, None, 0.0)), dead)
+    executor = jobs.operations.executor()
+    await executor.run_once()
+    await world.settle(await world.claim_job(dead[0]), "dead", failure=failure())
+    await executor.run_once()
+    (told,) = await retries_of(jobs.operations, SIGNATURE, submitted.created_at, 2)
+    assert told.endswith("by ana: canary 1 -> 1 dead again, stopped")
+
+
+async def test_the_newest_retries_come_first_and_no_more_than_asked_for(jobs: JobQueue, world: World) -> None:
+    dead = [(await world.ended("dead", {}, max_retries=0)).id for _ in range(3)]
+    for one in dead:
+        await retry(jobs, [one])
+    await jobs.operations.submit(replace(asking(), verb="delete"), dead)
+    told = await retries_of(jobs.operations, SIGNATURE, NOW, 2)
+    assert len(told) == 2
+
+
+async def test_the_timeline_tells_operations_where_attempts_only_let_one_guess(jobs: JobQueue, world: World) -> None:
+    claim = await world.ended("dead", {}, max_retries=0)
+    await retry(jobs, [claim.id], why="the field is back")
+    await world.settle(await world.claim_job(claim.id), "dead", failure=failure())
+    await jobs.operations.carry_out((await jobs.operations.submit(replace(asking(), verb="delete"), [claim.id])).number)
+    job, attempts = await jobs.inspector.get(claim.id), await jobs.inspector.attempts(claim.id)
+    told = [one.text for one in timeline(job, attempts, await jobs.operations.of_job(claim.id))]
+    assert told == [
+        "enqueued", "attempt 1 failed", "retried by ana (#1): the field is back", "attempt 1 failed",
+        "dead: in the DLQ", "deleted, to the trash by ana (#2)",
+    ]  # fmt: skip
+
+
+async def test_a_retry_that_no_operation_tells_of_is_still_found_out(jobs: JobQueue, world: World) -> None:
+    claim = await world.ended("dead", {}, max_retries=0)
+    await retry(jobs, [claim.id])
+    await world.settle(await world.claim_job(claim.id), "dead", failure=failure())
+    await jobs.control.retry([claim.id])
+    job, attempts = await jobs.inspector.get(claim.id), await jobs.inspector.attempts(claim.id)
+    told = [one.text for one in timeline(job, attempts, await jobs.operations.of_job(claim.id))]
+    assert told == [
+        "enqueued", "attempt 1 failed", "retried by ana (#1)", "attempt 1 failed", RETRIED, "ready since",
+    ]  # fmt: skip
+
+
+def asking(pace: Pace = AT_ONCE, why: str = "") -> NewOperation:
+    return NewOperation("retry", "x", Author("ana", "desk-7"), why, pace=pace, signatures=(SIGNATURE,))
+
+
+async def retry(jobs: JobQueue, ids: list[str], why: str = "") -> Operation:
+    return await jobs.operations.carry_out((await jobs.operations.submit(asking(why=why), ids)).number)

@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from jobconsole.core import operations
-from jobconsole.core.operations import Report, Target, apply, dead_of, plan, undo_of, unfinished_only
-from queue_core import JobQueue
-from queue_core.errors import StoreUnavailable
+from jobconsole.core.operations import (
+    CAREFUL_FROM,
+    Plan,
+    Report,
+    Target,
+    apply,
+    dead_of,
+    default_pace,
+    plan,
+    submit,
+    unfinished_only,
+)  # fmt: skip
+from jobconsole.core.sentences import sentence
+from queue_core import JobQueue, executing, operating
+from queue_core.errors import InvalidArgument, StoreUnavailable
 from queue_core.filters import Filter, parse
-from queue_core.inspection import Changed
+from queue_core.operating import Operations
+from queue_core.operations import AT_ONCE, Author, NewOperation, OperationStore, Pace, Way
+from queue_core.stores.memory.operations import MemoryOperations
 from tests.conformance.making import failure
 from tests.conformance.world import World
+from tests.console.making import operation
+
+ANA = Author("ana", "desk-7")
 
 
 async def bury(world: World, number: int, signature: str = "aaaaaaaaaaaa", **given: str) -> list[str]:
@@ -44,13 +62,14 @@ async def test_a_group_is_narrowed_by_the_filter_of_the_screen(jobs: JobQueue, w
     assert (await plan(jobs.inspector, "retry", Target("group", wheres=(where,)))).ids == (other,)
 
 
-async def test_a_retry_of_many_is_spread_over_time(jobs: JobQueue) -> None:
-    few = await plan(
-        jobs.inspector, "retry", Target("few", ids=tuple(f"id-{n}" for n in range(operations.GENTLE_FROM)))
-    )
-    many = await plan(jobs.inspector, "retry", Target("many", ids=tuple(f"id-{n}" for n in range(1_000))))
-    gone = await plan(jobs.inspector, "delete", Target("many", ids=tuple(f"id-{n}" for n in range(1_000))))
-    assert (few.spread, many.spread, gone.spread) == (0.0, 5.0, 0.0)
+async def test_a_retry_of_many_goes_carefully_by_itself(jobs: JobQueue) -> None:
+    for verb, number, pace in (
+        ("retry", CAREFUL_FROM, AT_ONCE),
+        ("retry", CAREFUL_FROM + 1, Pace(10, 200.0, 20.0)),
+        ("delete", 1_000, AT_ONCE),
+    ):
+        frozen = await plan(jobs.inspector, verb, Target("many", ids=tuple(f"id-{n}" for n in range(number))))  # type: ignore[arg-type]
+        assert (frozen.pace, default_pace(verb, number)) == (pace, pace)  # type: ignore[arg-type]
 
 
 async def test_more_than_one_operation_takes_is_said(
@@ -66,66 +85,110 @@ async def test_a_retry_puts_jobs_back_and_counts_what_changed_meanwhile(jobs: Jo
     dead = await bury(world, 5)
     frozen = await plan(jobs.inspector, "retry", Target("five", ids=tuple(dead)))
     await jobs.control.retry(dead[:2])
-    report = await apply(jobs.control, frozen)
+    report = await apply(jobs.operations, frozen, ANA)
     assert (report.processed, report.skipped, report.errored, report.finished) == (3, 2, 0, True)
     assert sorted(report.changed) == sorted(dead[2:])
     assert {await world.status(one) for one in dead} == {"queued"}
 
 
-async def test_chunks_report_their_progress(jobs: JobQueue, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operations, "CHUNK", 2)
+async def test_a_plan_is_kept_with_who_why_and_how(jobs: JobQueue, world: World) -> None:
+    dead = await bury(world, 2)
+    frozen = await plan(jobs.inspector, "retry", Target("two", ids=tuple(dead), signatures=("aaaaaaaaaaaa",)))
+    careful = replace(frozen, why="the field is back", way=Way(queue="bulk"), pace=Pace(1, 5.0, 10.0))
+    report = await submit(jobs.operations, careful, ANA)
+    assert report.operation is not None
+    asked = (await jobs.operations.get(report.operation.number)).asked
+    assert asked == NewOperation("retry", "two", ANA, careful.why, careful.way, careful.pace, ("aaaaaaaaaaaa",))
+
+
+async def test_writing_and_steps_report_their_progress(
+    jobs: JobQueue, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executing, "CHUNK", 2)
+    monkeypatch.setattr(operating, "ADDED", 3)
     dead = await bury(world, 5)
     heard: list[Report] = []
-    await apply(jobs.control, await plan(jobs.inspector, "delete", Target("five", ids=tuple(dead))), heard.append)
-    assert [report.done for report in heard] == [2, 4, 5]
+    await apply(
+        jobs.operations, await plan(jobs.inspector, "delete", Target("five", ids=tuple(dead))), ANA, heard.append
+    )
+    assert [report.written for report in heard if report.operation is None] == [3, 5]
+    assert [report.done for report in heard if report.operation is not None] == [0, 2, 4, 5]
 
 
 async def test_undo_restores_exactly_what_was_deleted(jobs: JobQueue, world: World) -> None:
     dead = await bury(world, 4)
     await jobs.control.delete(dead[:1])
-    report = await apply(jobs.control, await plan(jobs.inspector, "delete", Target("four", ids=tuple(dead))))
-    back = undo_of(report)
-    assert back is not None
-    undone = await apply(jobs.control, back)
-    assert undone.processed == 3
+    report = await apply(jobs.operations, await plan(jobs.inspector, "delete", Target("four", ids=tuple(dead))), ANA)
+    assert report.operation is not None
+    (back,) = await jobs.operations.undo(report.operation.number, ANA)
+    assert (await jobs.operations.carry_out(back.number)).processed == 3
     assert [(await world.job(one)).trashed_at is None for one in dead] == [False, True, True, True]
-
-
-async def test_a_retry_cannot_be_undone(jobs: JobQueue, world: World) -> None:
-    dead = await bury(world, 1)
-    assert (
-        undo_of(await apply(jobs.control, await plan(jobs.inspector, "retry", Target("one", ids=tuple(dead))))) is None
-    )
 
 
 async def test_cancelling_everything_leaves_finished_jobs_alone(jobs: JobQueue, world: World) -> None:
     states = {state: await world.job_in(state) for state in ("queued", "scheduled", "retrying", "completed", "dead")}
-    report = await apply(
-        jobs.control, await plan(jobs.inspector, "cancel", Target("all", wheres=(unfinished_only(Filter()),)))
-    )
+    frozen = await plan(jobs.inspector, "cancel", Target("all", wheres=(unfinished_only(Filter()),)))
+    report = await apply(jobs.operations, frozen, ANA)
     assert (report.processed, report.skipped) == (3, 0)
     assert await world.status(states["dead"]) == "dead"
     assert await world.status(states["queued"]) == "cancelled"
 
 
-class Failing:
-    """A control whose store goes away after some chunks."""
-
-    def __init__(self, after: int) -> None:
-        self._left = after
-
-    async def delete(self, ids: Sequence[str]) -> Changed:
-        self._left -= 1
-        if self._left < 0:
-            raise StoreUnavailable("postgres", "the connection was closed")
-        return Changed(tuple(ids))
+async def test_what_cannot_be_is_refused_and_nothing_is_written(jobs: JobQueue, world: World) -> None:
+    frozen = await plan(jobs.inspector, "retry", Target("one", ids=tuple(await bury(world, 1))))
+    with pytest.raises(InvalidArgument):
+        await apply(jobs.operations, replace(frozen, pace=Pace(rate=0.0)), ANA)
+    assert await jobs.operations.find() == []
 
 
-async def test_a_store_that_goes_away_ends_the_operation_with_what_was_done(
-    jobs: JobQueue, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(operations, "CHUNK", 2)
-    frozen = await plan(jobs.inspector, "delete", Target("five", ids=tuple("abcde")))
-    report = await apply(Failing(1), frozen)  # type: ignore[arg-type]
-    assert (report.processed, report.errored, report.changed) == (2, 3, ("a", "b"))
-    assert "connection was closed" in report.problem
+async def test_a_store_that_goes_away_ends_with_what_is_known(jobs: JobQueue, world: World) -> None:
+    frozen = await plan(jobs.inspector, "delete", Target("three", ids=tuple(await bury(world, 3))))
+    gone = Operations(Leaving(MemoryOperations(jobs.store), "add"), jobs.control)  # type: ignore[arg-type]
+    report = await apply(gone, frozen, ANA)
+    assert (report.processed, report.errored, report.finished) == (0, 3, True)
+    assert "connection was closed" in sentence(report)
+    assert sentence(report).startswith("nothing was deleted: ")
+    watched = await apply(Operations(Leaving(MemoryOperations(jobs.store), "step"), jobs.control), frozen, ANA)  # type: ignore[arg-type]
+    assert watched.operation is not None
+    assert (watched.operation.state, "connection was closed" in watched.problem) == ("running", True)
+
+
+class Leaving:
+    """A store of operations that goes away at one of its methods."""
+
+    def __init__(self, store: OperationStore, method: str) -> None:
+        self._store, self._method = store, method
+
+    def __getattr__(self, name: str) -> Any:
+        return self._gone if name == self._method else getattr(self._store, name)
+
+    async def _gone(self, *args: object) -> None:
+        raise StoreUnavailable("postgres", "the connection was closed")
+
+
+SAID = [
+    ({"state": "done", "processed": 3, "done": 3}, "retried 3 jobs"),
+    ({"state": "done", "processed": 1, "skipped": 2, "done": 3}, "retried 1 job, skipped 2 that had changed meanwhile"),
+    ({"state": "done", "errored": 3, "done": 3, "note": "boom\x1b[2J"}, "retried 0 jobs, 3 not done: boom␛[2J"),
+    (
+        {"state": "cancelled", "processed": 1, "done": 1},
+        "retry #7 was cancelled: retried 1 job, left 2 jobs as they are",
+    ),
+    (
+        {"state": "stopped", "processed": 1, "done": 1, "note": "1 of 1 canary jobs died again"},
+        "retry #7 stopped: 1 of 1 canary jobs died again; (4) P goes on, X ends it",
+    ),
+    ({"state": "failed", "note": "full"}, "retry #7 failed: full"),
+]
+
+
+@pytest.mark.parametrize(("given", "said"), SAID)
+def test_what_an_operation_came_to_is_one_sentence(given: dict[str, Any], said: str) -> None:
+    report = Report(Plan("retry", "x", ("a", "b", "c")), operation(7, total=3, **given))
+    assert sentence(report) == said
+
+
+def test_a_delete_says_how_it_is_taken_back() -> None:
+    one, two = (Report(Plan("delete", "x", ()), operation(7, state="done", processed=n, total=n)) for n in (1, 2))
+    assert sentence(one) == "deleted 1 job, u brings it back"
+    assert sentence(two) == "deleted 2 jobs, u brings them back"

@@ -105,6 +105,17 @@ def test_after_a_gap_a_part_is_believed() -> None:
     assert set(jobs.live) == {"b"}
 
 
+def test_what_a_part_let_go_of_comes_back() -> None:
+    jobs = applied(event("claimed", 1, "a"), event("claimed", 2, "b"))
+    jobs.adopt([line("a", 1)], False, 10.0, True)
+    assert set(jobs.live) == {"a"}
+    jobs.adopt([line("a", 1), line("b", 2)], False, 11.0, False)
+    assert set(jobs.live) == {"a", "b"}, "it runs: the part before was no word about it"
+    jobs.adopt([line("a", 1)], True, 12.0, False)
+    jobs.apply(event("progress", 2, "b", progress=9), AT.timestamp(), 13.0)
+    assert set(jobs.live) == {"a"}, "the whole is believed, whatever comes late"
+
+
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LIVE_LIMIT", 10)
     monkeypatch.setattr(module, "ENDED_LIMIT", 10)

@@ -59,3 +59,22 @@ def test_what_events_do_not_have_is_named() -> None:
     assert unknown(parse("type:x age:<1h")) == "age"
     assert unknown(parse("type:x payload.a=1")) == "payload.a"
     assert unknown(parse("type:x smtp")) == ""
+
+
+def test_what_a_filter_matches_outlives_what_it_does_not() -> None:
+    tail, where = Tail(kept=10), parse("type:send")
+    tail.add(batch(DEAD))
+    assert tail.latest(where) == 1
+    tail.add(batch(*[Event("created", "q", f"id-{number}", "t") for number in range(50)], DEAD))
+    assert [line.number for line in tail.newest(where, 5)] == [52, 1]
+    assert (tail.latest(where), tail.latest(Filter())) == (52, 52)
+    assert tail.latest(parse("type:t")) == 51, "another filter looks through what is kept"
+    assert [line.number for line in tail.newest(parse("type:t"), 3)] == [51, 50, 49]
+
+
+def test_what_a_filter_matches_is_bounded() -> None:
+    tail, where = Tail(kept=10), parse("type:send")
+    assert tail.latest(where) == 0
+    for _ in range(30):
+        tail.add(batch(DEAD))
+    assert len(tail.newest(where, 100)) == 10

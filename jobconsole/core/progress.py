@@ -1,0 +1,198 @@
+"""How far operations are: lines of a list with harmless texts, rates as this console has seen them, what is left."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from jobconsole.core.columns import Spans
+from jobconsole.core.glyphs import Glyphs
+from jobconsole.core.rows import LINE, NAME
+from queue_core.errors import OperationNotFound
+from queue_core.filters import Filter, Term
+from queue_core.matching import contains
+from queue_core.operations import Operation, Outcomes
+from queue_core.text import safe
+
+if TYPE_CHECKING:
+    from queue_core.operating import Operations
+
+MOST = 100
+"""Operations that have not ended which are watched, the newest ones."""
+RATE_SECONDS = 10.0
+"""Over which a rate is taken."""
+CANARIES = 10
+"""Operations whose retried jobs are looked at while their canary is waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperationLine:
+    """One operation as a list shows it."""
+
+    operation: Operation
+    verb: str
+    label: str
+    user: str
+    host: str
+    why: str
+    note: str
+    # members looked at per second lately; None: nothing is known, or it does not run
+    rate: float | None = None
+    # what became of its canary, while that is waited for or where it was stopped by it
+    canary: Outcomes | None = None
+
+    @property
+    def number(self) -> int:
+        """Its number."""
+        return self.operation.number
+
+    @property
+    def key(self) -> str:
+        """What a cursor holds on to."""
+        return str(self.operation.number)
+
+    @property
+    def percent(self) -> int:
+        """How much of it is done."""
+        one = self.operation
+        return 100 * one.done // one.total if one.total else 100 if one.ended else 0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """How long it will take at this rate; None when nobody can know."""
+        one = self.operation
+        if one.state != "running" or one.in_canary or not self.rate:
+            return None
+        return (one.total - one.done) / self.rate
+
+    @property
+    def waits(self) -> bool:
+        """Whether it stands still until somebody decides."""
+        return self.operation.state in {"paused", "stopped"}
+
+
+def operation_line(operation: Operation) -> OperationLine:
+    """Return the operation as a list shows it."""
+    asked = operation.asked
+    return OperationLine(
+        operation=operation,
+        verb=safe(asked.verb, NAME),
+        label=safe(asked.label, LINE),
+        user=safe(asked.author.user, NAME),
+        host=safe(asked.author.host, NAME),
+        why=safe(asked.why, LINE),
+        note=safe(operation.note, LINE),
+    )
+
+
+def canary_words(line: OperationLine) -> str:
+    """Return how its canary goes or went; "" where it has none."""
+    one = line.operation
+    size = one.asked.pace.canary
+    if one.asked.verb != "retry" or not 0 < size < one.total:
+        return ""
+    if not one.in_canary:
+        return f"canary {size:,}/{size:,} {'done' if one.asked.pace.stop_percent is None else 'ok'}"
+    words = f"canary {one.done:,}/{one.barrier:,}"
+    return f"{words}: {outcome_words(line.canary)}" if line.canary is not None and line.canary.looked else words
+
+
+def outcome_words(outcomes: Outcomes) -> str:
+    """Return what became of retried jobs: 10 dead again, 3 completed."""
+    words = (
+        (outcomes.dead, "dead again"),
+        (outcomes.completed, "completed"),
+        (outcomes.unfinished, "on their way"),
+        (outcomes.ended - outcomes.dead - outcomes.completed, "gone"),
+    )
+    return ", ".join(f"{count:,} {word}" for count, word in words if count)
+
+
+def standing(lines: Sequence[OperationLine], glyphs: Glyphs) -> Spans:
+    """Return how many operations go on, and how many wait for somebody; nothing where there are none."""
+    counts = Counter(line.operation.state for line in lines)
+    going = counts["running"] + counts["preparing"]
+    words: tuple[tuple[int, str, str], ...] = (
+        (counts["stopped"], f"{glyphs.alert} {counts['stopped']} stopped", "bad"),
+        (counts["paused"], f"{glyphs.pause} {counts['paused']} paused", "warn"),
+        (going, f"{going} {'goes' if going == 1 else 'go'} on", "accent"),
+    )
+    spans = [(text, tone) for number, text, tone in words if number]
+    return tuple((f"  {text}" if place else text, tone) for place, (text, tone) in enumerate(spans))
+
+
+class Underway:
+    """The operations that have not ended, with their rates. Memory is bounded by `MOST`."""
+
+    def __init__(self, steady: Callable[[], float] = time.monotonic) -> None:
+        self._steady = steady
+        # the newest first
+        self.lines: tuple[OperationLine, ...] = ()
+        # operation -> when it had come how far
+        self._seen: dict[int, deque[tuple[float, int]]] = {}
+
+    @property
+    def moving(self) -> bool:
+        """Whether one of them goes on by itself."""
+        return any(not line.waits for line in self.lines)
+
+    def of(self, number: int) -> OperationLine | None:
+        """Return one of them; None when it has ended or is not known."""
+        return next((line for line in self.lines if line.number == number), None)
+
+    async def read(self, operations: Operations) -> None:
+        """Read them again.
+
+        Raises:
+            StoreUnavailable: the store did not answer in time.
+        """
+        found = await operations.find(MOST, unfinished=True)
+        canaries: dict[int, Outcomes] = {}
+        for one in [one for one in found if one.asked.verb == "retry" and one.in_canary and one.processed][:CANARIES]:
+            try:
+                canaries[one.number] = await operations.outcomes(one.number, one.barrier)
+            except OperationNotFound:
+                continue
+        self.adopt(found, canaries)
+
+    def adopt(self, found: Sequence[Operation], canaries: dict[int, Outcomes]) -> None:
+        """Take over what was read."""
+        now = self._steady()
+        self._seen = {one.number: self._seen.get(one.number, deque()) for one in found}
+        self.lines = tuple(
+            replace(operation_line(one), rate=self._rate(one, now), canary=canaries.get(one.number)) for one in found
+        )
+
+    def _rate(self, one: Operation, now: float) -> float | None:
+        seen = self._seen[one.number]
+        if one.state != "running" or one.held:
+            seen.clear()
+            return None
+        seen.append((now, one.done))
+        while len(seen) > 2 and seen[1][0] <= now - RATE_SECONDS:
+            seen.popleft()
+        (first, done), passed = seen[0], now - seen[0][0]
+        if passed < 1.0:
+            return one.asked.pace.rate if one.done else None
+        return (one.done - done) / (now - first)
+
+
+def unknown(where: Filter) -> str:
+    """Return the field of a filter that operations do not have; "" when they have all."""
+    return next((term.field for term in where.terms if term.field not in {"text", "signature"}), "")
+
+
+def matching(lines: Iterable[OperationLine], where: Filter) -> list[OperationLine]:
+    """Return the operations that meet all terms; what they do not have matches nothing."""
+    return [line for line in lines if all(_holds(line, term) is not term.negated for term in where.terms)]
+
+
+def _holds(line: OperationLine, term: Term) -> bool:
+    one = line.operation
+    if term.field == "text":
+        words = (f"#{one.number}", line.verb, line.label, line.user, line.host, line.why, line.note, one.state)
+        return any(contains(word, term.value) for word in words)
+    return term.field == "signature" and any(found.startswith(term.value) for found in one.asked.signatures)
