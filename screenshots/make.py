@@ -53,7 +53,7 @@ SHOTS = (
     Shot("triage", (), ("Dead letters", BAR)),
     Shot("signature", ("enter",), ("Jobs",)),
     Shot("job", ("enter", "enter"), ("retries used",)),
-    Shot("retry", ("R",), ("Retry ",)),
+    Shot("retry", ("R",), ("frozen:", "sample")),
     Shot("filter", ("slash", *"err:~error age:<1h"), ("age:<1h",)),
     Shot("live", ("2", "tab"), ("Queues", BAR)),
     Shot("full", ("f",), ("[Traceback]",)),
@@ -61,10 +61,22 @@ SHOTS = (
     Shot("diff", ("enter", "enter", "left_square_bracket"), ("message",)),
     Shot("export", ("e",), ("Export jobs",)),
     Shot("types", ("2", "right_square_bracket"), ("Types", "P95")),
+    Shot("schedules", ("5", "j"), ("Schedules", "by name")),
+    Shot("schedule", ("5", "j", "enter", "tab"), ("Last ticks", "completed")),
+    Shot("edit", ("E", "down", "end", "left", "left", "1"), ("Enqueue as a new job",)),
+    Shot("move", ("M", "down", "tab", "right"), ("frozen", "reason")),
     Shot("events", ("6",), ("following", "claimed")),
     Shot("jobs", ("3", "j", "j", "space", "j", "space"), ("marked",)),
+    Shot("operations", ("asterisk", "R", "enter", "4"), ("Operation  #", "retry")),
     Shot("help", ("question_mark",), ("Esc goes back",)),
 )
+SCHEDULES = (
+    ("daily-report", "*/20 * * * * *", "Europe/Paris", "documents", "read_records", {"path": "/srv/reports/today.csv"}),
+    ("hosts-archive", "*/15 * * * * *", "UTC", "files", "compress_file", {"path": "/etc/hosts"}),
+    ("newsletter", "30 6 * * MON", "Europe/Paris", "documents", "read_document", {"path": "/srv/letters/monday.json"}),
+    ("yearly-statement", "0 0 1 1 *", "America/New_York", "archives", "archive_folder", {"folder": "/srv/statements"}),
+)
+"""Name, expression, zone, queue, type and payload; the demo itself has none."""
 LOST = Shot("lost", (), ("LOST since",))
 
 
@@ -78,11 +90,21 @@ def main() -> int:
     with EmbeddedServers.start() as servers:
         addresses = DemoOptions(postgres_url=servers.postgres_url, redis_url=servers.redis_url)
         with open_stage(addresses) as stage:
+            asyncio.run(plan(stage))
             time.sleep(options.seconds)
             asyncio.run(shoot(stage, shots, servers if options.only in {"", LOST.name} else None))
     for picture in sorted(HERE.glob("*.svg")):
         convert(picture)
     return 0
+
+
+async def plan(stage: Stage) -> None:
+    """Give the demo schedules; its workers look after them."""
+    async with JobQueue.from_settings(stage.settings) as jobs:
+        for name, cron, tz, queue, type_, payload in SCHEDULES:
+            jobs.schedule(name, cron, type_, payload, tz=tz, queue=queue)
+        await jobs.schedules.announce()
+        await jobs.schedules.pause("newsletter")
 
 
 async def shoot(stage: Stage, shots: list[Shot], servers: EmbeddedServers | None) -> None:

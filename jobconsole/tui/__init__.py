@@ -6,6 +6,6 @@ few frames a second (fewer over SSH) are enough for numbers, and nothing is anim
 
 import os
 
-os.environ.setdefault("TEXTUAL_FPS", "10" if "SSH_CONNECTION" in os.environ else "20")
+os.environ.setdefault("TEXTUAL_FPS", "15" if "SSH_CONNECTION" in os.environ else "30")
 os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
 os.environ.setdefault("TEXTUAL_SMOOTH_SCROLL", "0")

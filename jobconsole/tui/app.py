@@ -5,6 +5,7 @@ Screens show, the refresher reads, the operator writes.
 
 from __future__ import annotations
 
+import gc
 import logging
 import sys
 import time
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import events
 from textual.app import SystemCommand
 from textual.binding import BindingType
+from textual.driver import Driver
 from textual.screen import Screen
 
 from jobconsole.core.connection import Connection
@@ -26,11 +28,16 @@ from jobconsole.tui.modes import FIRST, MODES
 from jobconsole.tui.screens.commands import Commands
 from jobconsole.tui.screens.help import HelpScreen, keys_of
 from jobconsole.tui.themes import SCHEMES
+from jobconsole.tui.thrift import thrifty
 from jobconsole.tui.travel import Travel
 from queue_core.errors import QueueCoreError
 
 if TYPE_CHECKING:
+    from queue_core.queue import JobQueue
     from queue_core.settings import JobsSettings
+
+
+NOTHING_TO_UNDO = "nothing to undo yet; a retry that has ended cannot be undone"
 
 
 class ConsoleApp(Travel, inherit_bindings=False):
@@ -42,7 +49,10 @@ class ConsoleApp(Travel, inherit_bindings=False):
         "styles/live.tcss",
         "styles/jobs.tcss",
         "styles/events.tcss",
+        "styles/schedules.tcss",
+        "styles/operations.tcss",
         "styles/sheets.tcss",
+        "styles/rework.tcss",
     ]
     BINDINGS: ClassVar[list[BindingType]] = list(bindings())
     MODES = MODES
@@ -54,17 +64,24 @@ class ConsoleApp(Travel, inherit_bindings=False):
     # quitting was asked for while an operation was under way
     _asked_to_quit = False
 
+    def get_driver_class(self) -> type[Driver]:
+        """The way to the terminal, which may be a slow one."""
+        return thrifty(super().get_driver_class())
+
     def refusal_of(self, action: str) -> str | None:
         """Why an action is off; "" when it is on, None when there is no such thing here."""
         if self.view is None:
             return None
         if action == "undo" and not self.operator.undoable:
-            return refusal(BY_ID[action], self.standing(False)) or "nothing to undo yet; a retry cannot be undone"
+            return refusal(BY_ID[action], self.standing(False)) or NOTHING_TO_UNDO
         return self.view.refusal_of(action)
 
     def refusal_shown(self, action: str) -> str | None:
         """The same for the key bar, which leaves out what never makes sense in the pane with the focus."""
-        if self.view is None or (self.view.pane is not None and action in self.view.pane.NEVER):
+        pane = self.view.pane if self.view is not None else None
+        if self.view is None or (pane is not None and action in pane.NEVER):
+            return None
+        if action == "restore" and (pane is None or not pane.in_trash):
             return None
         return None if action == "back" and not self.view.can_go_back() else self.refusal_of(action)
 
@@ -141,6 +158,14 @@ class ConsoleApp(Travel, inherit_bindings=False):
         """Go to Jobs."""
         self.switch_mode("jobs")
 
+    def do_view_operations(self) -> None:
+        """Go to Operations."""
+        self.switch_mode("operations")
+
+    def do_view_schedules(self) -> None:
+        """Go to Schedules."""
+        self.switch_mode("schedules")
+
     def do_view_events(self) -> None:
         """Go to Events."""
         self.switch_mode("events")
@@ -157,15 +182,16 @@ class ConsoleApp(Travel, inherit_bindings=False):
             for action in ACTIONS
             if (reason := self.refusal_shown(action.id)) is not None
         ]
-        self.push_screen(HelpScreen(offered, [hint.line for hint in self.hints], self.refresher.problem))
+        problem = self.refresher.problem or self.operator.problem
+        self.push_screen(HelpScreen(offered, [hint.line for hint in self.hints], problem))
 
     def do_quit(self) -> None:
         """Leave."""
-        active = self.operator.active
-        if active is not None and not self._asked_to_quit:
+        snapshot = self.model.snapshot
+        question = self.operator.left_behind(snapshot is not None and snapshot.totals.workers > 0)
+        if question and not self._asked_to_quit:
             self._asked_to_quit = True
-            left = len(active.plan.ids) - active.done
-            self.say(f"{active.plan.verb} still has {left:,} jobs to go; q again leaves them as they are", "warn")
+            self.say(question, "warn")
             return
         self.exit(0)
 
@@ -183,11 +209,20 @@ def run_console(
             "the console needs a terminal; without one use 'jobconsole job list' or 'jobconsole dlq groups'\n"
         )
         return 2
-    from queue_core.queue import JobQueue
-
     # What drivers log would be written over the screen, and after it.
     logging.getLogger().addHandler(logging.NullHandler())
-    app = ConsoleApp(Connection(lambda: JobQueue.from_settings(settings)), read_only=read_only, context=context)
+    app = ConsoleApp(Connection(lambda: _queue(settings)), read_only=read_only, context=context)
     app.link = link
     code = app.run()
     return app.return_code or code or 0
+
+
+def _queue(settings: JobsSettings) -> JobQueue:
+    """Make the queue, with the drivers that this loads; called once the first picture stands."""
+    from queue_core.queue import JobQueue
+
+    jobs = JobQueue.from_settings(settings)
+    # What the start has made stays until the end: the collector need not look through it again and again.
+    gc.freeze()
+    gc.enable()
+    return jobs

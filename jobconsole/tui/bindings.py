@@ -48,10 +48,18 @@ MOVE, LOOK, CHANGE, CONSOLE = "Move", "Look", "Change", "Console"
 
 ACTIONS: tuple[Action, ...] = (
     Action("retry", "R", "retry", "Put dead jobs back into their queue, after a look", CHANGE, True, 1),
-    Action("delete", "D", "delete", "Move dead jobs to the trash; u brings them back", CHANGE, True, 2),
-    Action("undo", "u", "undo", "Take your last delete or pause back", CHANGE, True, 3),
-    Action("cancel", "X", "cancel", "Cancel waiting jobs; ask workers to stop running ones", CHANGE, True, 4),
-    Action("pause", "P", "pause", "Pause this queue, or let it go on", CHANGE, True, 5),
+    Action("delete", "D", "delete", "Move dead jobs to the trash, u undoes it; in the trash: purge", CHANGE, True, 2),
+    Action("restore", "B", "bring back", "Bring jobs back from the trash into the dead-letter queue", CHANGE, True, 2),
+    Action(
+        "edit", "E", "edit", "Edit the payload of a job that has ended and enqueue it as a new job", CHANGE, True, 8
+    ),
+    Action(
+        "move", "M", "move", "Move waiting or dead jobs to another queue or priority; u takes it back", CHANGE, True, 9
+    ),
+    Action("undo", "u", "undo", "Take your last delete, move or pause back; cancel a running retry", CHANGE, True, 3),
+    Action("cancel", "X", "cancel", "Cancel waiting and running jobs, after a look; end an operation", CHANGE, True, 4),
+    Action("pause", "P", "pause", "Pause this queue, schedule or operation, or let it go on", CHANGE, True, 5),
+    Action("trigger", "T", "trigger", "Enqueue the job of this schedule now, after a look", CHANGE, True, 4),
     Action("quiet", "Q", "quiet", "Let this worker claim no more jobs, or let it claim again", CHANGE, True, 5),
     Action("stop", "S", "stop", "Let this worker finish its jobs and end, after a question", CHANGE, True, 6),
     Action("mark", "space", "mark", "Mark this row; verbs then act on all marked ones", CHANGE, False, 9),
@@ -87,6 +95,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("view_triage", "1", "Triage", "Dead letters by error, what is running, how fast", CONSOLE),
     Action("view_live", "2", "Live", "Queues, running jobs, workers, throughput", CONSOLE),
     Action("view_jobs", "3", "Jobs", "All jobs, by state and filter", CONSOLE),
+    Action("view_operations", "4", "Operations", "What people did, why, how far it is and what came of it", CONSOLE),
+    Action("view_schedules", "5", "Schedules", "When which job comes, and what came of it", CONSOLE),
     Action("view_events", "6", "Events", "What happens, as it happens", CONSOLE),
     Action("palette", "colon,ctrl+p", "commands", "Find every action by its name", CONSOLE, False, 15),
     Action("help", "question_mark", "help", "The keys that work here, and what the words mean", CONSOLE, False, 14),

@@ -27,6 +27,10 @@ class ServersChanged(Newest):
     """A server was lost, came back, or could be reached for the first time."""
 
 
+class Operating(Newest):
+    """The operations that have not ended have been read."""
+
+
 class Progressed(Newest):
     """An operation has come further."""
 

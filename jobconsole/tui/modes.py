@@ -9,6 +9,8 @@ from textual.screen import Screen
 from jobconsole.tui.screens.events import EventsView
 from jobconsole.tui.screens.jobs import JobsView
 from jobconsole.tui.screens.live import LiveView
+from jobconsole.tui.screens.operations import OperationsView
+from jobconsole.tui.screens.schedules import SchedulesView
 from jobconsole.tui.screens.triage import TriageView
 
 FIRST = "triage"
@@ -17,5 +19,7 @@ MODES: dict[str, str | Callable[[], Screen[None]]] = {
     FIRST: TriageView,
     "live": LiveView,
     "jobs": JobsView,
+    "operations": OperationsView,
+    "schedules": SchedulesView,
     "events": EventsView,
 }

@@ -1,4 +1,4 @@
-"""The only writer: freezes what was chosen, carries it out, and remembers how to take it back."""
+"""The only writer: submits what was chosen, carries operations out beside the screens, and takes its own ones back."""
 
 from __future__ import annotations
 
@@ -6,20 +6,35 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from textual.message import Message
 
 from jobconsole.core import operations
 from jobconsole.core.connection import Connection
-from jobconsole.core.operations import Plan, Report, Target, Verb
+from jobconsole.core.editing import Draft, Edited, submit_edit
+from jobconsole.core.operations import REVERSIBLE, TOLD, Plan, Report, Target, Verb
+from jobconsole.tui.atonce import AtOnce, Order, ScheduleVerb, Steer
 from jobconsole.tui.messages import Finished, Planned, Progressed
-from queue_core.errors import QueueCoreError, ReadOnly, StoreUnavailable
-
-Order = Literal["quiet", "resume", "stop"]
+from queue_core.errors import OperationNotFound, QueueCoreError, ReadOnly, StoreUnavailable
+from queue_core.job import Job
+from queue_core.operating import this_author
+from queue_core.operations import Operation
 
 REMEMBERED = 50
 """Operations that can be taken back."""
+LOOK_SECONDS = 1.0
+"""At most between two looks for operations to carry out, and at one's own ones."""
+UNDONE = "takes it back"
+"""The reason that an undo is noted with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An operation that this console has submitted."""
+
+    number: int
+    verb: str
+    label: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +46,33 @@ class Paused:
     paused: bool
 
 
+@dataclass(frozen=True, slots=True)
+class SchedulePaused:
+    """A schedule was paused or resumed by this console."""
+
+    name: str
+    # what it was made
+    paused: bool
+
+
 class Operator:
-    """Plan and apply, one operation after the other; every change of this console goes through here."""
+    """Every change of this console goes through here; what it has submitted belongs to the store from then on."""
 
     def __init__(self, connection: Connection, read_only: bool, tell: Callable[[Message], None]) -> None:
         self.read_only = read_only
-        # the operation that is under way
-        self.active: Report | None = None
+        # what went wrong while operations were carried out, for the help screen; never ends the application
+        self.problem = ""
         self._connection = connection
         self._tell = tell
-        self._turn = asyncio.Lock()
-        self._undo: deque[Plan | Paused] = deque(maxlen=REMEMBERED)
+        # plans that are being written, in the order in which that began
+        self._writing: dict[int, Report] = {}
+        # own operations that have not ended, by number
+        self._own: dict[int, Report] = {}
+        # own operation -> the state that `Finished` has told of it
+        self._told: dict[int, str] = {}
+        self._undo: deque[Asked | Paused | SchedulePaused] = deque(maxlen=REMEMBERED)
+        self._at_once = AtOnce(connection)
+        self._kick = asyncio.Event()
 
     @property
     def unchangeable(self) -> str:
@@ -53,14 +84,39 @@ class Operator:
         return ""
 
     @property
+    def active(self) -> tuple[Report, ...]:
+        """What this console has asked for and is under way, the newest first."""
+        going = (one for one in self._own.values() if one.operation is not None and one.operation.state == "running")
+        return (*reversed(self._writing.values()), *reversed(tuple(going)))
+
+    @property
     def undoable(self) -> str:
         """What `undo` would take back; "" when there is nothing."""
         if not self._undo:
             return ""
         last = self._undo[-1]
-        if isinstance(last, Plan):
-            return f"the delete of {len(last.ids):,} {'job' if len(last.ids) == 1 else 'jobs'}"
-        return f"the {'pause' if last.paused else 'resume'} of {last.queue}"
+        if isinstance(last, Asked):
+            return f"{last.verb} #{last.number}"
+        what = last.queue if isinstance(last, Paused) else f"schedule {last.name}"
+        return f"the {'pause' if last.paused else 'resume'} of {what}"
+
+    def left_behind(self, workers: bool) -> str:
+        """Say what happens to own operations when the console is left; "" when none is under way."""
+        if self._writing:
+            report = next(iter(self._writing.values()))
+            left = f"{report.written:,} of {len(report.plan.ids):,} jobs"
+            return f"{report.plan.verb} is still being written ({left}); q again gives it up"
+        # What was paused or stopped waits for a person anyway.
+        going = [number for number, one in self._own.items() if one.operation and one.operation.state == "running"]
+        numbers = [f"#{number}" for number in sorted(going)]
+        if not numbers:
+            return ""
+        what = " and ".join(numbers) if len(numbers) < 3 else f"{', '.join(numbers[:-1])} and {numbers[-1]}"
+        if workers:
+            return f"q again leaves {what} to the workers"
+        return f"q again leaves {what} waiting for a worker or a console: no worker is alive"
+
+    # -- operations on jobs
 
     async def freeze(self, verb: Verb, target: Target) -> Planned:
         """Find out which jobs a verb will act on."""
@@ -71,35 +127,76 @@ class Operator:
         return Planned(target, plan)
 
     async def carry_out(self, plan: Plan) -> None:
-        """Apply a plan, telling its progress; it ends with `Finished`, whatever happens."""
+        """Submit a plan, and follow it from then on; it ends with `Finished`, whatever happens."""
+        report = Report(plan)
         if self.read_only:
-            self._end(Report(plan, errored=len(plan.ids), problem=str(ReadOnly(plan.verb)), finished=True))
+            self._tell(Finished(replace(report, problem=str(ReadOnly(plan.verb)))))
             return
-        async with self._turn:
-            self.active = Report(plan)
-            try:
-                report = await operations.apply(self._connection.control, plan, self._progress)
-            except Exception as error:  # noqa: BLE001 - an operation must end with a report, whatever happens
-                report = Report(plan, errored=len(plan.ids), problem=f"{type(error).__name__}: {error}", finished=True)
-            self._end(report)
+        self._writing[id(plan)] = report
+        try:
+            report = await operations.submit(
+                self._connection.operations, plan, this_author(), lambda written: self._written(plan, written)
+            )
+        except Exception as error:  # noqa: BLE001 - an operation must end with a report, whatever happens
+            said = str(error) if isinstance(error, QueueCoreError) else f"{type(error).__name__}: {error}"
+            report = replace(report, problem=said)
+        finally:
+            del self._writing[id(plan)]
+        if report.operation is None:
+            self._tell(Finished(report))
+        else:
+            self._undo.append(Asked(report.operation.number, plan.verb, plan.label))
+            self._follow(report, report.operation)
+
+    async def run(self) -> None:
+        """Take steps of all operations of the store, as workers do, and follow one's own, until cancelled."""
+        executor = None
+        while True:
+            self._kick.clear()
+            wait = LOOK_SECONDS
+            if not self.unchangeable:
+                try:
+                    executor = executor or self._connection.operations.executor()
+                    wait = min(wait, await executor.run_once())
+                    await self._look()
+                except StoreUnavailable:
+                    pass  # the refresher finds out, and says so
+                except Exception as error:  # noqa: BLE001 - it must not end the console; the help shows it
+                    self.problem = f"operations: {type(error).__name__}: {error}"
+            await self._rest(wait)
 
     async def take_back(self) -> str:
-        """Undo the last operation that can be undone; returns a sentence, "" when `Finished` will say it.
+        """Undo the last thing that can be undone; returns a sentence, "" when `Finished` will say it.
 
         Raises:
             StoreUnavailable: nothing was changed, it can be tried again.
         """
         if not self._undo:
-            return "nothing to undo: a retry runs the jobs, and that cannot be taken back"
+            return "nothing to undo: a retry that has ended ran the jobs, and that cannot be taken back"
         last = self._undo.pop()
-        if isinstance(last, Plan):
-            await self.carry_out(last)
-            return ""
         try:
-            return await self._set_paused(last.queue, not last.paused)
+            if isinstance(last, Asked):
+                return await self._take_back(last)
+            if isinstance(last, SchedulePaused):
+                return await self._at_once.schedule(last.name, "resume" if last.paused else "pause", UNDONE)
+            return await self._at_once.pause(last.queue, not last.paused, UNDONE)
         except StoreUnavailable:
             self._undo.append(last)
             raise
+
+    async def steer(self, number: int, verb: Steer) -> str:
+        """Pause, resume or cancel an operation, anybody's; returns a sentence.
+
+        Raises:
+            ReadOnly, OperationNotFound, StoreUnavailable: nothing was changed.
+        """
+        if self.read_only:
+            raise ReadOnly(f"op {verb}")
+        sentence = await self._at_once.steer(number, verb)
+        self._kick.set()
+        return sentence
+
+    # -- what is done at once
 
     async def toggle_pause(self, queue: str, paused: bool) -> str:
         """Pause a queue that is not `paused`, resume one that is; returns a sentence.
@@ -109,9 +206,21 @@ class Operator:
         """
         if self.read_only:
             raise ReadOnly("pause")
-        sentence = await self._set_paused(queue, not paused)
+        sentence = await self._at_once.pause(queue, not paused)
         self._undo.append(Paused(queue, not paused))
         return sentence
+
+    async def edit(self, job: Job, draft: Draft, why: str) -> Edited:
+        """Enqueue a new job from an edited one.
+
+        Raises:
+            ReadOnly, InvalidJob, QueueFull: nothing was enqueued.
+            StoreUnavailable: nothing was enqueued, or it is not known whether it was.
+        """
+        if self.read_only:
+            raise ReadOnly("edit")
+        connection = self._connection
+        return await submit_edit(connection.jobs, job, draft, this_author(), why, connection.operations)
 
     async def order(self, worker: str, label: str, order: Order) -> str:
         """Give a worker an order; returns a sentence.
@@ -121,42 +230,92 @@ class Operator:
         """
         if self.read_only:
             raise ReadOnly(order)
-        done = await self._connection.control.command(worker, order)
-        words = {"quiet": "claims no more jobs", "resume": "claims jobs again", "stop": "finishes its jobs and ends"}
-        return f"{label} {words[order]} from its next heartbeat on" if done else f"{label} is gone"
+        return await self._at_once.order(worker, label, order)
 
-    async def _set_paused(self, queue: str, pause: bool) -> str:
-        control = self._connection.control
-        changed = await (control.pause(queue) if pause else control.resume(queue))
-        state = "paused" if pause else "running again"
-        return f"{queue} is {state}" if changed else f"{queue} was {state} already"
+    async def schedule(self, name: str, verb: ScheduleVerb) -> str:
+        """Pause, resume or trigger a schedule; returns a sentence.
 
-    def _progress(self, report: Report) -> None:
-        self.active = report
+        Raises:
+            ReadOnly, ScheduleNotFound, StoreUnavailable: nothing was changed.
+            QueueFull, InvalidJob: its job was not enqueued.
+            ConfigurationError: this machine does not know its time zone.
+        """
+        if self.read_only:
+            raise ReadOnly(f"schedule {verb}")
+        sentence = await self._at_once.schedule(name, verb)
+        if verb == "trigger":
+            return sentence
+        self._undo.append(SchedulePaused(name, verb == "pause"))
+        return f"{sentence}, u undoes it"
+
+    # -- following
+
+    def _written(self, plan: Plan, report: Report) -> None:
+        self._writing[id(plan)] = report
         self._tell(Progressed(report))
 
-    def _end(self, report: Report) -> None:
-        self.active = None
-        undo = operations.undo_of(report)
-        if undo is not None:
-            self._undo.append(undo)
-        elif report.plan.verb == "restore" and report.errored:
-            # What could not be brought back stays undoable.
-            done = set(report.changed)
-            self._undo.append(replace(report.plan, ids=tuple(one for one in report.plan.ids if one not in done)))
+    def _follow(self, report: Report, operation: Operation) -> None:
+        """Tell what becomes of an operation of this console, until it ends."""
+        self._own[operation.number] = replace(report, operation=operation)
+        self._tell(Progressed(report))
+        self._kick.set()
+
+    async def _look(self) -> None:
+        """See how far own operations are."""
+        for number, before in list(self._own.items()):
+            try:
+                operation = await self._connection.operations.get(number)
+            except OperationNotFound:
+                self._forget(number)
+                continue
+            report = replace(before, operation=operation)
+            settled = operation.ended or operation.state == "stopped"
+            if settled and self._told.get(number) != operation.state:
+                await self._settled(report, operation)
+            elif operation != before.operation:
+                self._own[number] = report
+                self._tell(Progressed(report))
+            if not settled:
+                self._told.pop(number, None)
+
+    async def _settled(self, report: Report, operation: Operation) -> None:
+        """Tell that an operation has ended or was stopped, with the jobs that it has changed."""
+        number = operation.number
+        changed = await self._connection.operations.changed_ids(number, TOLD)
+        report = replace(report, changed=tuple(changed))
+        self._own[number], self._told[number] = report, operation.state
+        if operation.ended:
+            self._forget(number, keep=report.plan.verb in REVERSIBLE and operation.processed > 0)
         self._tell(Finished(report))
 
+    def _forget(self, number: int, keep: bool = False) -> None:
+        """Follow an operation no longer; without `keep` it cannot be taken back either."""
+        self._own.pop(number, None)
+        self._told.pop(number, None)
+        if not keep:
+            for one in [one for one in self._undo if isinstance(one, Asked) and one.number == number]:
+                self._undo.remove(one)
 
-def sentence(report: Report) -> str:
-    """Return what an operation did, for people."""
-    done = {"retry": "retried", "delete": "deleted", "restore": "restored", "cancel": "cancelled"}[report.plan.verb]
-    parts = [f"{done} {report.processed:,} {'job' if report.processed == 1 else 'jobs'}"]
-    if report.plan.verb == "retry" and report.plan.spread and report.processed:
-        parts.append(f"spread over {report.plan.spread:.0f} s")
-    if report.skipped:
-        parts.append(f"skipped {report.skipped:,} that had changed meanwhile")
-    if report.errored:
-        parts.append(f"{report.errored:,} not done: {report.problem}")
-    if report.plan.verb == "delete" and report.processed:
-        parts.append("u brings them back" if report.processed > 1 else "u brings it back")
-    return ", ".join(parts)
+    async def _take_back(self, last: Asked) -> str:
+        """Cancel an operation that has not ended; bring back what it did, where that is possible."""
+        every = self._connection.operations
+        said = f"{last.verb} #{last.number} has ended, and it cannot be taken back"
+        if not (await every.get(last.number)).ended:
+            await self._at_once.steer(last.number, "cancel", UNDONE)
+            said = ""
+        if last.verb not in REVERSIBLE:
+            self._kick.set()
+            return said
+        back = await every.undo(last.number, this_author())
+        for operation in back:
+            plan = Plan("move" if last.verb == "move" else "restore", last.label, ())
+            self._follow(Report(plan), operation)
+        stays = "another priority cannot be taken back" if last.verb == "move" else "it had changed no jobs"
+        return "" if back else f"there is nothing to bring back of #{last.number}: {stays}"
+
+    async def _rest(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._kick.wait()
+        except TimeoutError:
+            return

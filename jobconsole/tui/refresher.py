@@ -5,21 +5,27 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
 from textual.message import Message
 
 from jobconsole.core.connection import Connection
+from jobconsole.core.editing import Original, original
 from jobconsole.core.listing import Window
 from jobconsole.core.model import Model
-from jobconsole.core.retries import RetryBook
+from jobconsole.core.retries import retried_before
+from jobconsole.core.rows import JobLine, job_line
 from jobconsole.core.snapshot import Wanted, read_snapshot
-from jobconsole.tui.messages import Adopted, Flush, ServersChanged
-from queue_core.errors import StoreUnavailable
+from jobconsole.core.timetable import ScheduleLine, TickLine, schedule_line
+from jobconsole.tui.messages import Adopted, Flush, Operating, ServersChanged
+from jobconsole.tui.operationreader import OperationReader
+from queue_core.errors import JobNotFound, StoreUnavailable
 from queue_core.filters import Filter
 from queue_core.inspection import Inspector, LogPage
 from queue_core.job import Attempt, Job
+from queue_core.schedules import PassedTick
 
 T = TypeVar("T")
 
@@ -31,8 +37,12 @@ RESYNC_SECONDS = 1.0
 """At least between two snapshots; a slow one makes the pause longer."""
 COMPARE_SECONDS = 5.0
 """A snapshot is read after this time even when no event said that anything happened."""
+OPERATIONS_SECONDS = 1.0
+"""Between two looks at operations while some go on; else they are looked at with each snapshot."""
 COUNT_SECONDS = 10.0
 """Between two reads of the exact totals by type."""
+TICKS = 10
+"""Ticks of a schedule that are read, with their jobs."""
 LOG_LINES = 200
 """Lines of a job's log that are shown; the command line has all of them."""
 READ_LIMIT_SECONDS = 15.0
@@ -48,14 +58,22 @@ class Refresher:
         self.wanted = Wanted()
         # what went wrong in a loop, for the help screen; never ends the application
         self.problem = ""
-        self.retries = RetryBook()
         self._tell = tell
+        self.operations = OperationReader(connection, model, self._read)
         self._kick = asyncio.Event()
+        self._snapped = asyncio.Event()
         self._usable = asyncio.Event()
 
     async def run(self) -> None:
         """Run until cancelled."""
-        loops = (self._watch_servers, self._follow_events, self._resync, self._count, self._flush)
+        loops = (
+            self._watch_servers,
+            self._follow_events,
+            self._resync,
+            self._watch_operations,
+            self._count,
+            self._flush,
+        )
         async with asyncio.TaskGroup() as group:
             for loop in loops:
                 group.create_task(self._supervise(loop), name=loop.__name__)
@@ -101,13 +119,48 @@ class Refresher:
         job = await self._read(lambda inspector: inspector.get(job_id))
         return job, await self._read(lambda inspector: inspector.attempts(job_id))
 
+    async def original(self, job_id: str) -> Original:
+        """Read a job that is to be edited, with what is known of its type.
+
+        Raises:
+            JobNotFound, StoreUnavailable: there is none, or the store did not answer in time.
+        """
+        return await self._read(lambda _: original(self.connection.jobs, job_id))
+
     async def outcome(self, signature: str) -> str:
-        """Say what became of the last retry of a signature by this console; "" when there was none.
+        """Say what became of the last retry of a signature; "" when there was none.
 
         Raises:
             StoreUnavailable: the store did not answer in time.
         """
-        return await self._read(lambda inspector: self.retries.outcome(inspector, signature, self.model.now))
+        return await self._read(lambda _: retried_before(self.connection.operations, signature, self.model.now))
+
+    async def schedules(self) -> list[ScheduleLine]:
+        """Read every schedule, by name.
+
+        Raises:
+            StoreUnavailable: the store did not answer in time.
+        """
+        planning = await self._read(lambda _: self.connection.schedules.list())
+        return [schedule_line(planned) for planned in planning.schedules]
+
+    async def ticks(self, name: str) -> list[TickLine]:
+        """Read the last ticks of a schedule, the newest first, with the jobs that they brought.
+
+        Raises:
+            ScheduleNotFound, StoreUnavailable: there is no such schedule, or the store did not answer in time.
+        """
+        ticks = await self._read(lambda _: self.connection.schedules.ticks(name, TICKS))
+        return [TickLine(tick, await self._job_of(tick)) for tick in ticks]
+
+    async def _job_of(self, tick: PassedTick) -> JobLine | None:
+        job_id = tick.job_id
+        if job_id is None:
+            return None
+        try:
+            return job_line(await self._read(lambda inspector: inspector.get(job_id)))
+        except JobNotFound:
+            return None
 
     async def log(self, job_id: str) -> LogPage:
         """Read the last lines of a job's log.
@@ -174,7 +227,15 @@ class Refresher:
                 began = time.monotonic()
                 await self._snapshot()
                 pause = max(RESYNC_SECONDS, 3 * (time.monotonic() - began))
-            await self._wait_kick(pause)
+            await _wait(self._kick, pause)
+
+    async def _watch_operations(self) -> None:
+        while True:
+            await self._usable.wait()
+            self._snapped.clear()
+            await self.operations.underway()
+            self._tell(Operating())
+            await _wait(self._snapped, OPERATIONS_SECONDS if self.model.underway.moving else COMPARE_SECONDS)
 
     async def _count(self) -> None:
         """Read the exact totals from time to time."""
@@ -199,20 +260,21 @@ class Refresher:
                 await asyncio.wait({read})
             if read.done():
                 self.model.adopt(await read)
+                self._snapped.set()
                 self._tell(Adopted())
         finally:
             for task in (read, kick):
                 task.cancel()
             await asyncio.gather(read, kick, return_exceptions=True)
 
-    async def _wait_kick(self, seconds: float) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._kick.wait()
-        except TimeoutError:
-            return
-
     async def _flush(self) -> None:
         while True:
             await asyncio.sleep(FLUSH_SECONDS)
             self._tell(Flush())
+
+
+async def _wait(event: asyncio.Event, seconds: float) -> None:
+    """Wait for an event, or so long."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()

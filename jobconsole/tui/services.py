@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 
 from textual.app import App
+from textual.await_complete import AwaitComplete
 from textual.message import Message
 
 from jobconsole.core.columns import Moment
@@ -57,6 +58,7 @@ class Services(App[int], inherit_bindings=False):
 
     def on_mount(self) -> None:
         spawn(self, "refresher", self.refresher.run)
+        spawn(self, "operator", self.operator.run)
 
     async def on_unmount(self) -> None:
         await self.connection.close()
@@ -127,6 +129,10 @@ class Services(App[int], inherit_bindings=False):
     def _narrow_jobs(self, where: Filter, text: str) -> None:
         if self.view is not None:
             self.view.filter_line.hold(where, text)
+
+    def pop_screen(self) -> AwaitComplete:
+        """Take the sheet on top away; of two keys that come at once, the second finds none there any more."""
+        return super().pop_screen() if len(self.screen_stack) > 1 else AwaitComplete()
 
     def set_theme(self, name: str) -> None:
         """Change the colours."""

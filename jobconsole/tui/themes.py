@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rich.color import Color as RichColor
 from rich.style import Style
 from textual.color import Color
-from textual.theme import Theme
+from textual.theme import BUILTIN_THEMES, Theme
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,8 @@ class Scheme:
     bad: str
     # on inverse ground
     inverse: str
+    # the names are those of the terminal's own sixteen colours
+    ansi: bool = False
 
 
 NIGHT = Scheme(
@@ -78,7 +80,29 @@ DAY = Scheme(
     inverse="#ffffff",
 )
 
-SCHEMES = {scheme.name: scheme for scheme in (NIGHT, DAY)}
+# Readable on a dark and on a light ground alike: what is strong is bold, what is muted has the colour of the text.
+TERMINAL = Scheme(
+    name="console-ansi",
+    dark=True,
+    background="default",
+    cursor="blue",
+    cursor_off="default",
+    bar="default",
+    text="default",
+    strong="default",
+    muted="default",
+    faint="bright_black",
+    line="bright_black",
+    accent="cyan",
+    chart="blue",
+    good="green",
+    warn="yellow",
+    bad="red",
+    inverse="black",
+    ansi=True,
+)
+
+SCHEMES = {scheme.name: scheme for scheme in (NIGHT, DAY, TERMINAL)}
 
 CONTEXT_COLOURS = {
     "red": ("#ff6b5f", "#c0281a"),
@@ -91,33 +115,42 @@ CONTEXT_COLOURS = {
 }
 """Of the word in the header, on a dark ground and on a light one."""
 
+CONTEXT_ANSI = {"orange": "yellow", "yellow": "bright_yellow"}
+"""Of the context colours that terminals have under another name, or not."""
 FADE = 0.55
 """How far tones go towards the background while the picture is old."""
 
 
 def textual_theme(scheme: Scheme) -> Theme:
     """Return the theme for what Textual itself draws: the input, the sheets, the command palette."""
+
+    def own(colour: str) -> str:
+        return f"ansi_{colour}" if scheme.ansi else colour
+
     return Theme(
         name=scheme.name,
-        primary=scheme.accent,
-        secondary=scheme.muted,
-        accent=scheme.accent,
-        warning=scheme.warn,
-        error=scheme.bad,
-        success=scheme.good,
-        foreground=scheme.text,
-        background=scheme.background,
-        surface=scheme.bar,
-        panel=scheme.cursor_off,
+        primary=own(scheme.accent),
+        secondary=own(scheme.muted),
+        accent=own(scheme.accent),
+        warning=own(scheme.warn),
+        error=own(scheme.bad),
+        success=own(scheme.good),
+        foreground=own(scheme.text),
+        background=own(scheme.background),
+        surface=own(scheme.bar),
+        panel=own(scheme.cursor_off),
         dark=scheme.dark,
+        ansi=scheme.ansi,
+        boost=own(scheme.cursor_off) if scheme.ansi else None,
         variables={
-            "border": scheme.line,
-            "line": scheme.line,
-            "text-strong": scheme.strong,
-            "text-faint": scheme.faint,
-            "block-cursor-background": scheme.accent,
-            "block-cursor-foreground": scheme.inverse,
-            "input-selection-background": scheme.cursor,
+            **(BUILTIN_THEMES["ansi-dark"].variables if scheme.ansi else {}),
+            "border": own(scheme.line),
+            "line": own(scheme.line),
+            "text-strong": own(scheme.strong),
+            "text-faint": own(scheme.faint),
+            "block-cursor-background": own(scheme.accent),
+            "block-cursor-foreground": own(scheme.inverse),
+            "input-selection-background": own(scheme.cursor),
         },
     )
 
@@ -152,6 +185,8 @@ class Palette:
         return Style(color=RichColor.parse(colour), bgcolor=RichColor.parse(below), bold=bold)
 
     def _inverse(self, name: str) -> str:
+        if name in CONTEXT_COLOURS and self.scheme.ansi:
+            return CONTEXT_ANSI.get(name, name)
         if name in CONTEXT_COLOURS:
             return CONTEXT_COLOURS[name][0 if self.scheme.dark else 1]
         return str(getattr(self.scheme, name))
@@ -160,6 +195,8 @@ class Palette:
         scheme = self.scheme
         named = {"title": scheme.strong, "key": scheme.accent}
         colour = named.get(name) or getattr(scheme, name, scheme.text)
+        if self.faded and scheme.ansi:
+            return scheme.faint
         if not self.faded:
             return str(colour)
         return Color.parse(colour).blend(Color.parse(scheme.background), FADE).hex6

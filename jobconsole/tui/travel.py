@@ -45,6 +45,15 @@ class Travel(Services, inherit_bindings=False):
             self.switch_mode(link.place)
         elif link.place == "jobs":
             self.open_jobs(parse(link.value), safe(link.value))
+        elif link.place in {"schedules", "operations"}:
+            self.switch_mode(link.place)
+            self.call_after_refresh(self._narrow_jobs, parse(link.value), safe(link.value))
+        elif link.place == "schedule":
+            self.switch_mode("schedules")
+            self.call_after_refresh(self._show_schedule, link.value)
+        elif link.place == "operation":
+            self.switch_mode("operations")
+            self.call_after_refresh(self._show_operation, int(link.value))
         elif link.place == "job":
             self.switch_mode("jobs")
             self.call_after_refresh(self._show_job, link.value)
@@ -52,6 +61,14 @@ class Travel(Services, inherit_bindings=False):
             self.switch_mode("triage")
             where = parse(link.value) if link.place == "triage" else _signature(link.value)
             self.call_after_refresh(self._narrow_jobs, where, safe(render(where)))
+
+    def _show_schedule(self, name: str) -> None:
+        if self.view is not None:
+            self.view.show_schedule(name)
+
+    def _show_operation(self, number: int) -> None:
+        if self.view is not None:
+            self.view.show_operation(number)
 
     def _show_job(self, job_id: str) -> None:
         if self.view is not None:

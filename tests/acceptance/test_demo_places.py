@@ -41,8 +41,8 @@ def test_a_prefix_with_wildcards_means_itself(empty_postgres_url: str, redis_url
     with redis.Redis.from_url(redis_url) as client:
         client.set(f"{redis_prefix}mine", "1")
     options = DemoOptions(postgres_url=empty_postgres_url, redis_url=redis_url, prefix=f"{redis_prefix[:-1]}*:")
-    with open_places(options):
-        pass
+    with open_places(options), redis.Redis.from_url(redis_url) as client:
+        assert client.get(f"{redis_prefix}mine") == b"1", "the keys of others stay"
 
 
 @pytest.mark.parametrize(

@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
+from textual.message import Message
+
+from jobconsole.core.breakdown import Facts
 from jobconsole.core.connection import Connection, Server
+from jobconsole.core.editing import Known, Original
 from jobconsole.core.listing import Window
 from jobconsole.core.model import Model
+from jobconsole.core.operations import Plan, Target, Verb, default_pace
+from jobconsole.core.progress import OperationLine, operation_line
 from jobconsole.core.rows import QueueLine, job_line
 from jobconsole.core.snapshot import DEAD, Snapshot, Totals, Wanted
+from jobconsole.core.timetable import ScheduleLine, TickLine, schedule_line
 from jobconsole.tui.app import ConsoleApp
-from jobconsole.tui.messages import Adopted
+from jobconsole.tui.messages import Adopted, Operating
+from jobconsole.tui.messages import Planned as Frozen
+from jobconsole.tui.operationreader import OperationReader, OperationSight
 from jobconsole.tui.operator import Operator
 from jobconsole.tui.refresher import Refresher
 from queue_core import JobQueue
 from queue_core.events import Event, EventBatch
 from queue_core.inspection import LogPage, SeriesPoint, SignatureInfo, Tally, WorkerInfo
 from queue_core.job import Attempt, Job, LogEntry
+from queue_core.operations import Operation, Outcomes, Pace
+from queue_core.schedules import PassedTick, Planned, Schedule
 from queue_core.states import Status
+from tests.console.making import operation
 from tests.tui.scenes import CRM, DISK, SMTP
 from tests.tui.seat import Seat
 
@@ -36,7 +51,8 @@ def job(number: int, status: Status = Status.DEAD, type_: str = "send_email", qu
     ended = status in {Status.DEAD, Status.COMPLETED}
     return Job(
         id=f"0197f3a2-5c1b-7000-8000-{number:012x}", type=type_, queue=queue,
-        payload={"to": "a@example.org", "attempt": number, "urgent": True}, payload_text="{}", status=status,
+        payload={"to": "a@example.org", "attempt": number, "urgent": True},
+        payload_text=f'{{"to":"a@example.org","attempt":{number},"urgent":true}}', status=status,
         priority=10, created_at=ago(900 + number), updated_at=ago(4 + 11 * number), run_at=ago(900),
         started_at=ago(6 + 11 * number), completed_at=ago(4 + 11 * number) if ended else None, result=None,
         error=TRACES[type_].strip().splitlines()[-1] if status is Status.DEAD else None,
@@ -100,6 +116,21 @@ TALLIES = [
 ]
 
 
+def planned(name: str, cron: str, tz: str, due: float, last: float | None, paused: bool = False) -> Planned:
+    """Return a fixed schedule: due in so many seconds, last so many seconds ago."""
+    one = Schedule(name, cron, tz, "send_email", '{"to": "all", "urgent": true}', "mail", 10, 2)
+    passed = None if last is None else ago(last).timestamp()
+    return Planned(one, ago(-due).timestamp(), paused, passed, job(1).id if last else None)
+
+
+PLANNED = (
+    planned("digest-hourly", "0 * * * *", "UTC", 3139, 461),
+    planned("newsletter", "30 6 * * MON", "Europe/Paris", 94_939, 509_861, paused=True),
+    planned("reminders", "*/5 * * * *", "UTC", -161, 461),
+    planned("yearly-statement", "0 0 1 1 *", "America/Argentina/Buenos_Aires", 26_434_339, None),
+)
+
+
 def running() -> list[Event]:
     """Return the events of some running jobs."""
     events: list[Event] = []
@@ -110,6 +141,32 @@ def running() -> list[Event]:
         events.append(Event("claimed", "images", one, type_, 1, {"worker": "web-1:4711:0a1b2c", "priority": 5}))
         events.append(Event("progress", "images", one, type_, 1, {"progress": progress, "message": message}))
     return events
+
+
+def asked(number: int, verb: str, ago_: float, **given: Any) -> Operation:
+    """Return a fixed operation."""
+    one = operation(number, verb, ago_, **given)
+    return replace(one, finished_at=ago(ago_ - 12)) if one.ended else one
+
+
+OPERATIONS = (
+    asked(
+        81, "retry", 252, why="the mail relay is back", pace=Pace(10, 200.0, 20.0), signatures=("9f31c2aaaaaa",),
+        total=38_902, done=21_400, processed=21_388, skipped=12, barrier=38_902,
+    ),
+    asked(
+        80, "retry", 500, pace=Pace(10, 200.0, 20.0), signatures=("77aa00cccccc",), label="KeyError: <str>",
+        total=3_190, done=10, processed=10, barrier=10, state="stopped", note="10 of 10 canary jobs died again",
+    ),
+    asked(79, "pause", 900, label="queue crm", state="done", why="until the field is back"),
+    asked(
+        78, "delete", 4_000, label="OSError: No space left on <path>", total=1_200, done=1_200, processed=1_195,
+        skipped=5, state="done",
+    ),
+    asked(77, "restore", 4_500, label="3 marked jobs", total=3, done=3, processed=3, state="done"),
+    asked(76, "cancel", 86_400, label="everything that matches", total=900, done=400, processed=400, state="cancelled"),
+    asked(75, "quiet", 90_000, label="worker web-3:4703", state="failed", note="web-3 is gone"),
+)  # fmt: skip
 
 
 class StillConnection(Connection):
@@ -129,8 +186,49 @@ class StillConnection(Connection):
         return True
 
 
+class StillOperationReader(OperationReader):
+    """Reads fixed operations."""
+
+    async def page(self, before: int | None) -> list[OperationLine]:
+        """Read the same list."""
+        return [self._model.underway.of(one.number) or operation_line(one) for one in OPERATIONS]
+
+    async def sight(self, number: int) -> OperationSight:
+        """Read the same operation."""
+        line = next(line for line in await self.page(None) if line.number == number)
+        outcomes = Outcomes(1_000, 962, 8, 30) if number == 81 else None
+        members = (job(1, Status.COMPLETED), job(2, Status.RUNNING), job(3), job(4, Status.COMPLETED))
+        return OperationSight(line, outcomes, tuple(job_line(one) for one in members) if line.operation.total else ())
+
+    async def of_job(self, job_id: str) -> list[Operation]:
+        """Read the operation that has changed every job."""
+        return [asked(62, "retry", 40, why="the mail relay is back")]
+
+    async def facts(self, target: Target) -> Facts:
+        """Read the same facts."""
+        earlier = "02:58:00 by ana: canary 10 -> 10 dead again, stopped"
+        return (("sample", "0001 send_email: smtp mx-7:25 timed out after 10s"), ("earlier", earlier))
+
+
+class StillOperator(Operator):
+    """Freezes fixed jobs, and changes nothing."""
+
+    async def run(self) -> None:
+        """Nothing is carried out."""
+
+    async def freeze(self, verb: Verb, target: Target) -> Frozen:
+        """Freeze as many jobs as the screen knows of."""
+        number = target.about or 0
+        ids = tuple(f"id-{place}" for place in range(number))
+        return Frozen(target, Plan(verb, target.label, ids, pace=default_pace(verb, number)))
+
+
 class StillRefresher(Refresher):
     """Reads fixed records, once."""
+
+    def __init__(self, connection: Connection, model: Model, tell: Callable[[Message], None]) -> None:
+        super().__init__(connection, model, tell)
+        self.operations = StillOperationReader(connection, model, self._read)
 
     async def run(self) -> None:
         """Nothing comes in."""
@@ -156,9 +254,28 @@ class StillRefresher(Refresher):
         ]
         return one, attempts
 
+    async def original(self, job_id: str) -> Original:
+        """Read the same job, with the schema of its type."""
+        schema = {"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]}
+        return Original((await self.job(job_id))[0], Known(schema), 1 << 20)
+
     async def outcome(self, signature: str) -> str:
         """Nothing was retried here."""
         return ""
+
+    async def schedules(self) -> list[ScheduleLine]:
+        """Read the same schedules."""
+        return [schedule_line(planned) for planned in PLANNED]
+
+    async def ticks(self, name: str) -> list[TickLine]:
+        """Read the same ticks: one is under way, one died, one brought no job, and one has left the history."""
+        found = [job(1, Status.RUNNING), job(2), None, None, job(3, Status.COMPLETED)]
+        ids = [one.id if one else None for one in (*found[:3], job(4), found[4])]
+        hours = [1.1, 25.1, 49.1, 73.1, 97.1]
+        return [
+            TickLine(PassedTick(ago(hour * 3600).timestamp(), job_id), job_line(one) if one else None)
+            for hour, job_id, one in zip(hours, ids, found, strict=True)
+        ]
 
     async def log(self, job_id: str) -> LogPage:
         """Read the same lines."""
@@ -177,17 +294,24 @@ def still_app() -> ConsoleApp:
     )
     app.model = Model(lambda: STEADY)
     app.refresher = StillRefresher(app.connection, app.model, app.tell)
-    app.operator = Operator(app.connection, False, app.tell)
+    app.operator = StillOperator(app.connection, False, app.tell)
     return app
 
 
-async def show(seat: Seat) -> None:
-    """Give the console its fixed picture."""
+async def show(seat: Seat, operating: bool = False) -> None:
+    """Give the console its fixed picture; with operations that are under way, where a test is about them."""
     seat.app.model.adopt(snapshot())
     seat.app.model.apply(EventBatch("images", "g", 1, 0.0, running()))
     for one in seat.app.model.running.live.values():
         one.started = (NOW - timedelta(seconds=12)).timestamp()
     seat.app.model.latency.look(TALLIES, STEADY)
+    if operating:
+        going = [one for one in OPERATIONS if not one.ended]
+        seat.app.model.underway.adopt(going, {80: Outcomes(10, 0, 10, 0)})
+        seat.app.model.underway.lines = tuple(
+            replace(line, rate=200.0) if line.number == 81 else line for line in seat.app.model.underway.lines
+        )
+        seat.app.tell(Operating())
     seat.app.tell(Adopted())
     for _ in range(3):
         # Longer than a moving cursor waits before its job is read.

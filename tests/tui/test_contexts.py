@@ -65,7 +65,7 @@ async def test_a_context_that_is_read_only_cannot_be_changed_past_the_screen(job
         # Even where the screen and the operator forget it.
         seat.app.operator.read_only = False
         await seat.press("R", "enter")
-        await seat.until("not done: 'retry' was refused: this connection is read-only")
+        await seat.until("nothing was retried: 'op submit' was refused: this connection is read-only")
         assert (await jobs.inspector.get(buried["send_email"][0])).status is Status.DEAD
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from jobconsole.tui import refresher
 from jobconsole.tui.screens.events import EventsView
+from jobconsole.tui.widgets import eventlist
 from queue_core import JobQueue
 from queue_core.events import Event, EventBatch
 from queue_core.states import Status
@@ -61,8 +62,10 @@ class TestTail:
                 await jobs.enqueue("send_email", {}, queue="mail")
                 await seat.pilot.pause(0.2)
             await seat.until("created")
+            row = seat.table("events").selection.row
             await seat.press("enter")
             await seat.until("queue     mail")
+            assert (await jobs.inspector.get(row.id)).type == row.type
             await seat.press("escape")
             await seat.until(lambda: seat.view.focused is seat.table("events"))
 
@@ -76,22 +79,24 @@ class TestTail:
             await seat.until("/type:send_email", but="sync_crm")
             await seat.press("escape")
             await seat.until("sync_crm")
+            assert [row.type for row in seat.table("events").selection.rows] == ["sync_crm", "send_email"]
             await seat.press("slash", *"age:<1h", "enter")
             await seat.until("events have no 'age'")
 
-    async def test_a_flood_is_drawn_once_a_second(self, sit: Sit) -> None:
+    async def test_a_flood_is_not_drawn_more_than_can_be_read(self, sit: Sit, monkeypatch: pytest.MonkeyPatch) -> None:
         async with sit() as seat:
             await seat.ready()
             await seat.press("6")
             hear(seat, *(created(number) for number in range(1_000)))
             table = seat.table("events")
             await seat.until(lambda: table.selection.row is not None)
-            seat.app.model.events.add(seat.app.model._steady() - 1.0, 10_000)
-            table.flush()
+            monkeypatch.setattr(eventlist, "CELLS", 0)
+            await seat.press("g")
             shown = table.selection.row.number
             hear(seat, created(1_001))
             table.flush()
             assert table.selection.row.number == shown
+            monkeypatch.undo()
             await seat.until(lambda: table.selection.row.number == 1_001)
 
     async def test_an_event_about_no_job(self, sit: Sit) -> None:
@@ -102,6 +107,7 @@ class TestTail:
             await seat.until("state paused")
             await seat.press("X")
             await seat.until("this event is about no job")
+            assert isinstance(seat.app.screen, EventsView), "no sheet came up"
 
     async def test_a_waiting_job_is_cancelled_from_its_event(self, sit: Sit, jobs: JobQueue) -> None:
         job = await jobs.enqueue("send_email", {}, queue="mail")
@@ -132,14 +138,17 @@ async def at_workers(seat: Seat) -> None:
 
 class TestWorkers:
     @SIZES
-    async def test_quiet_and_back(self, sit: Sit, jobs: JobQueue, buried: Buried, size: tuple[int, int]) -> None:
+    async def test_quiet_and_back(self, sit: Sit, world: World, buried: Buried, size: tuple[int, int]) -> None:
         async with sit(size) as seat:
             await at_workers(seat)
             await seat.press("Q")
             await seat.until("claims no more jobs from its next heartbeat on")
-            row = seat.table("workers").selection.row
-            await seat.app.operator.order(row.id, "w", "resume")
-            await jobs.control.command(row.id, "quiet")
+            assert (await world.beat(quiet=True)).command == "quiet"
+            await seat.until("‖ quiet")
+            await seat.press("Q")
+            await seat.until("claims jobs again from its next heartbeat on")
+            assert (await world.beat()).command == "resume"
+            await seat.until("Workers", but="‖ quiet")
 
     async def test_stop_asks_and_no_has_the_focus(self, sit: Sit, world: World, buried: Buried) -> None:
         async with sit(WIDE) as seat:
@@ -148,25 +157,29 @@ class TestWorkers:
             await seat.until("Stop a worker")
             await seat.press("enter")
             await seat.until("Workers", but="Stop a worker")
+            assert (await world.beat()).command == ""
             await seat.press("S")
             await seat.until("Stop a worker")
             await seat.press("left", "enter")
             await seat.until("finishes its jobs and ends from its next heartbeat on")
+            assert (await world.beat()).command == "stop"
 
-    async def test_read_only_gives_no_orders(self, sit: Sit, buried: Buried) -> None:
+    async def test_read_only_gives_no_orders(self, sit: Sit, world: World, buried: Buried) -> None:
         async with sit(WIDE, read_only=True) as seat:
             await at_workers(seat)
             for key, label in (("Q", "quiet"), ("S", "stop")):
                 await seat.press(key)
                 await seat.until(f"{label} is off: this console is read-only")
+            assert (await world.beat()).command == ""
 
-    async def test_a_lost_worker_hears_nothing(self, sit: Sit, buried: Buried) -> None:
+    async def test_a_lost_worker_hears_nothing(self, sit: Sit, world: World, buried: Buried) -> None:
         async with sit(WIDE) as seat:
             await at_workers(seat)
             table = seat.table("workers")
             table.selection.rows = [dataclasses.replace(table.selection.row, lost=True)]
             await seat.press("Q")
             await seat.until("it hears no orders")
+            assert (await world.beat()).command == ""
 
 
 async def test_run_times_and_failures_by_type(
@@ -182,3 +195,5 @@ async def test_run_times_and_failures_by_type(
         await dead(world, 3, smtp(), type="send_email", queue="mail")
         await seat.until("run time, last")
         await seat.until("1 type")
+        (line,) = seat.table("types").selection.rows
+        assert (line.type, line.ended, line.ratio) == ("send_email", 3, 1.0)

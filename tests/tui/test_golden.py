@@ -13,13 +13,13 @@ MEDIUM = (120, 36)
 SIZES = pytest.mark.parametrize("size", [NARROW, MEDIUM, WIDE], ids=lambda size: f"{size[0]}x{size[1]}")
 
 
-async def pictured(name: str, size: tuple[int, int], *keys: str) -> None:
+async def pictured(name: str, size: tuple[int, int], *keys: str, operating: bool = False) -> None:
     """Compare the screen that these keys lead to."""
     async with seated(still_app(), size) as seat:
-        await show(seat)
+        await show(seat, operating)
         for key in keys:
             await seat.press(key)
-            await show(seat)
+            await show(seat, operating)
         assert_golden(seat, f"{name}-{size[0]}x{size[1]}")
 
 
@@ -38,6 +38,44 @@ class TestTriage:
         await pictured("job", size, "enter", "enter")
 
 
+ENDS = pytest.mark.parametrize("size", [NARROW, WIDE], ids=["80x24", "200x50"])
+
+
+@ENDS
+async def test_edit(size: tuple[int, int]) -> None:
+    """The payload with a mistake in it, where it is, and what is changed."""
+    async with seated(still_app(), size) as seat:
+        await show(seat)
+        await seat.press("E")
+        await seat.until("nothing is changed")
+        await seat.press("down", "end", "left", *"1,")
+        await seat.until("line 2 column")
+        assert_golden(seat, f"edit-{size[0]}x{size[1]}")
+
+
+async def test_changes_of_an_edit() -> None:
+    """What is changed in place of the payload, where there is no room for both."""
+    async with seated(still_app(), NARROW) as seat:
+        await show(seat)
+        await seat.press("enter", "E")
+        await seat.until("nothing is changed")
+        await seat.press("down", "end", "left", "left", *"1", "ctrl+t")
+        await seat.until("+   ")
+        assert_golden(seat, "edit-changes-80x24")
+
+
+@ENDS
+async def test_move(size: tuple[int, int]) -> None:
+    """To a paused queue whose workers do not run the type."""
+    async with seated(still_app(), size) as seat:
+        await show(seat)
+        await seat.press("enter")
+        await show(seat)
+        await seat.press("space", "M", "down", "tab", "right")
+        await seat.until("is paused")
+        assert_golden(seat, f"move-{size[0]}x{size[1]}")
+
+
 @SIZES
 async def test_live(size: tuple[int, int]) -> None:
     """Depth by priority, progress, workers, throughput."""
@@ -48,6 +86,47 @@ async def test_live(size: tuple[int, int]) -> None:
 async def test_jobs(size: tuple[int, int]) -> None:
     """All jobs, with tabs for their states."""
     await pictured("jobs", size, "3")
+
+
+@SIZES
+async def test_operations(size: tuple[int, int]) -> None:
+    """What people did, the newest first; what goes on, with its rate and what is left."""
+    await pictured("operations", size, "4", operating=True)
+
+
+@SIZES
+async def test_operation(size: tuple[int, int]) -> None:
+    """One operation: everything that was asked and what came of it."""
+    await pictured("operation", size, "4", "enter", "tab", "j", operating=True)
+
+
+@SIZES
+async def test_operations_at_home(size: tuple[int, int]) -> None:
+    """What is under way stands below everything else; what was stopped comes first."""
+    await pictured("operating", size, operating=True)
+
+
+@SIZES
+async def test_retry_sheet(size: tuple[int, int]) -> None:
+    """Everything that one wants to know before 38,902 jobs are retried, without scrolling."""
+    await pictured("retry", size, "R")
+
+
+async def test_retry_sheet_with_a_field() -> None:
+    """The field with the focus says what it means."""
+    await pictured("retry-field", NARROW, "R", "tab", "tab", "tab", "2", "5")
+
+
+@SIZES
+async def test_schedules(size: tuple[int, int]) -> None:
+    """When which job comes: the next ticks by the store's clock and by the schedule's own zone."""
+    await pictured("schedules", size, "5", "j")
+
+
+@SIZES
+async def test_schedule(size: tuple[int, int]) -> None:
+    """One schedule, with what became of its last ticks."""
+    await pictured("schedule", size, "5", "j", "j", "enter", "tab", "j")
 
 
 @SIZES

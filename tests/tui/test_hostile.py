@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from queue_core import JobQueue
+from queue_core.events import Event, EventBatch
+from queue_core.schedules import Schedule
 from queue_core.text import storable
 from tests.conformance.making import failure
 from tests.conformance.world import World
 from tests.tui.conftest import Sit
+from tests.tui.plans import announce, tick
 from tests.tui.scenes import dead
 from tests.tui.seat import NARROW, WIDE, Seat
 
@@ -26,7 +30,7 @@ def assert_harmless(seat: Seat) -> None:
 
 
 @pytest.mark.parametrize("size", [NARROW, WIDE], ids=["80x24", "200x50"])
-async def test_hostile_text_everywhere(sit: Sit, world: World, size: tuple[int, int]) -> None:
+async def test_hostile_text_everywhere(sit: Sit, jobs: JobQueue, world: World, size: tuple[int, int]) -> None:
     text = storable(EVIL)
     trace = (
         f'Traceback (most recent call last):\n  File "/srv/{text}.py", line 1, in {text}\n    {text}\n{text}: {text}\n'
@@ -35,6 +39,9 @@ async def test_hostile_text_everywhere(sit: Sit, world: World, size: tuple[int, 
     given = {"type": text, "queue": text, "tags": (text,), "payload": '{"[red]": "\\u001b[2J\\u202e [/x]"}'}
     await dead(world, 3, why, **given)
     claim = await world.running(**given)
+    await announce(jobs, Schedule(text[:100], "* * * * *", "UTC", text, given["payload"], text, ordering_key=text), 60)
+    await announce(jobs, Schedule("plain", text, text, text, text, text), 60)
+    await tick(jobs, text[:100])
     await world.beat(types=(text,), queues=(text,), host=text, version=text)
     async with sit(size, hints=[f"{text}: {text}"]) as seat:
         await seat.ready()
@@ -42,8 +49,16 @@ async def test_hostile_text_everywhere(sit: Sit, world: World, size: tuple[int, 
         for keys in (
             "tab tab tab", "enter", "enter", "]", "]", "t", "R", "escape", "escape", "2", "tab", "X", "escape", "enter",
             "escape", "3", "space", "D", "escape", "question_mark", "escape", "y", "P", "slash", "escape",
+            "5", "j", "k", "P", "T", "escape", "enter", "end", "tab", "enter", "escape", "Y", "escape", "y", "6",
         ):  # fmt: skip
             await seat.press(*keys.replace("]", "right_square_bracket").split())
+            assert_harmless(seat)
+        one = Event("dead", text, claim.id, text, 1, {"error": text, text: text})
+        for event in (one, Event(text, text, text, text, extra={"worker": text})):
+            seat.app.model.apply(EventBatch(text, "g", 1, 0.0, [event]))
+        await seat.until("2 events heard")
+        for keys in ("j", "enter", "escape", "slash", "escape", "Y", "question_mark", "escape"):
+            await seat.press(keys)
             assert_harmless(seat)
         seat.app.say(text, "warn")
         await seat.pilot.pause()

@@ -12,6 +12,7 @@ from jobconsole.tui.app import ConsoleApp
 from queue_core import JobQueue
 from queue_core.stores.postgres.migrate import migrate
 from tests.conformance.world import World
+from tests.tui.plans import NIGHTLY, announce
 from tests.tui.scenes import dead, night, smtp
 from tests.tui.seat import NARROW, WIDE, Seat, seated
 
@@ -70,6 +71,46 @@ async def test_postgres_goes_and_comes_back(servers: EmbeddedServers, size: tupl
         await seat.until("Retry dead jobs")
 
 
+SCREENS = (
+    ("1", "Dead letters", "retry", "R"),
+    ("2", "Queues", "pause", "P"),
+    ("3", "Jobs  ", "delete", "D"),
+    ("5", "Schedules  ", "trigger", "T"),
+    ("6", "Events  ", "", ""),
+)
+"""Each view with what it shows, and a key that changes something there."""
+
+
+@SIZES
+async def test_both_servers_go_and_come_back_whatever_is_shown(servers: EmbeddedServers, size: tuple[int, int]) -> None:
+    async with queue(servers) as jobs:
+        await announce(jobs, NIGHTLY, 3_600)
+    async with seated(console(servers), size) as seat:
+        await look(seat)
+        for key, title, label, changing in SCREENS:
+            await seat.press(key)
+            await seat.until(title)
+            await asyncio.to_thread(servers.redis.kill)
+            await seat.until("REDIS LOST since")
+            await seat.until(title)
+            await asyncio.to_thread(servers.postgres.kill)
+            await seat.until("POSTGRES LOST since")
+            assert title in seat.text(), "the last picture stays"
+            await seat.press("j", "k", "w", "r")
+            if changing:
+                await seat.press(changing)
+                await seat.until(f"{label} is off: postgres cannot be reached")
+            await asyncio.to_thread(servers.postgres.start)
+            await asyncio.to_thread(servers.redis.start)
+            await seat.until("LIVE", but="LOST")
+            await seat.until(title)
+        await seat.press("5")
+        await seat.until("nightly")
+        await seat.press("P")
+        await seat.until("nightly is paused")
+        assert seat.app.is_running
+
+
 async def test_redis_goes_and_the_picture_goes_on(servers: EmbeddedServers) -> None:
     async with queue(servers) as jobs, seated(console(servers)) as seat:
         await look(seat)
@@ -92,8 +133,10 @@ async def test_a_server_that_hangs_is_lost_too(servers: EmbeddedServers) -> None
         await asyncio.to_thread(servers.postgres.pause)
         await seat.until("POSTGRES LOST since")
         await seat.press("j", "k")
+        assert seat.app.palette.faded
         await asyncio.to_thread(servers.postgres.resume)
         await seat.until("LIVE", but="LOST")
+        assert not seat.app.palette.faded
 
 
 async def test_a_console_may_start_before_its_servers(servers: EmbeddedServers) -> None:

@@ -54,5 +54,9 @@ async def test_two_keys_retry_over_every_store(settings: JobsSettings) -> None:
             assert states == {Status.QUEUED}
             await seat.press("2")
             await seat.until("Throughput")
+            await seat.press("4")
+            await seat.until("✓ done")
+            await seat.until("5 of 5 jobs")
+            assert seat.app.operator.problem == ""
             assert seat.app.refresher.problem == ""
         await world.close()

@@ -1,24 +1,28 @@
-"""The console in terminals with little: no colour, no Unicode, no terminal at all; and keys in any order."""
+"""The console in terminals with little: no colour, no Unicode, no terminal at all."""
 
 from __future__ import annotations
 
-import random
 import subprocess
 import sys
-import time
 
 import pytest
+from rich.color import ColorSystem, ColorType
 from rich.segment import Segment
 
 from jobconsole.core.glyphs import ASCII
 from jobconsole.tui.bindings import ACTIONS
 from jobconsole.tui.screens.base import View
-from jobconsole.tui.themes import SCHEMES
+from jobconsole.tui.themes import NIGHT, SCHEMES, TERMINAL, Palette
+from queue_core import JobQueue
+from tests.conformance.world import World
 from tests.tui.conftest import Sit
-from tests.tui.seat import NARROW, WIDE, Seat
+from tests.tui.plans import planned, timetable
+from tests.tui.seat import NARROW, TINY, WIDE, Seat
 
 Buried = dict[str, list[str]]
-FUZZ_SECONDS = 5.0
+VIEWS = (("2", "Queues"), ("3", "Jobs  "), ("5", "Schedules  "), ("6", "Events  "), ("1", "Dead letters"))
+"""The key of each view and what only it shows."""
+OWN = {ColorType.DEFAULT, ColorType.STANDARD}
 
 
 def segments(seat: Seat) -> list[Segment]:
@@ -26,58 +30,103 @@ def segments(seat: Seat) -> list[Segment]:
     return [segment for strip in seat.app.screen._compositor.render_strips() for segment in strip]
 
 
-async def test_without_colour(sit: Sit, buried: Buried, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_colour(
+    sit: Sit, jobs: JobQueue, world: World, buried: Buried, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await timetable(jobs, world)
     monkeypatch.setenv("NO_COLOR", "1")
     async with sit(WIDE) as seat:
         await seat.ready()
         await seat.until("TimeoutError")
-        for keys in ("R", "escape", "2", "3", "1", "question_mark", "escape", "slash", "escape", "colon", "escape"):
+        for keys in ("R", "escape", "2", "3", "5", "enter", "T", "escape", "6", "1", "question_mark", "escape", "slash",
+                     "escape", "colon", "escape"):  # fmt: skip
             await seat.press(keys)
             assert all(segment.style is not None for segment in segments(seat))
         assert "❯" in seat.text(), "the cursor shows without colour"
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-async def test_themes(sit: Sit, buried: Buried, scheme: str) -> None:
+async def test_themes(sit: Sit, jobs: JobQueue, world: World, buried: Buried, scheme: str) -> None:
+    await timetable(jobs, world)
     async with sit() as seat:
         await seat.ready()
         seat.app.set_theme(scheme)
         await seat.until("TimeoutError")
-        grounds = {segment.style.bgcolor.name for segment in segments(seat) if segment.style and segment.style.bgcolor}
-        assert SCHEMES[scheme].background in grounds
+        for key, title in VIEWS:
+            await seat.press(key)
+            await seat.until(title)
+            assert SCHEMES[scheme].background in grounds(seat)
 
 
-async def test_in_ascii(sit: Sit, buried: Buried) -> None:
+@pytest.mark.parametrize(("terminal", "colours"), [("xterm-256color", "256"), ("xterm", "16")])
+async def test_few_colours(terminal: str, colours: str, sit: Sit, jobs: JobQueue, world: World, buried: Buried) -> None:
+    """Whatever a terminal can show, every tone becomes one of its colours, and those that mean something differ."""
+    await timetable(jobs, world)
+    system = {"256": ColorSystem.EIGHT_BIT, "16": ColorSystem.STANDARD}[colours]
+    async with sit() as seat:
+        await seat.ready()
+        await seat.until("TimeoutError")
+        for key, title in VIEWS:
+            await seat.press(key)
+            await seat.until(title)
+            styles = {segment.style for segment in segments(seat) if segment.style}
+            for style in styles:
+                assert style.render("x", color_system=system), (terminal, style)
+        palette = Palette(NIGHT)
+        tones = [palette.style(tone).color for tone in ("text", "bad", "good", "accent")]
+        different = {tone.downgrade(system).number for tone in tones if tone is not None}
+        # With 16 colours two may fall together: every difference in colour also has a glyph or a word.
+        assert len(different) >= (4 if colours == "256" else 3)
+
+
+async def test_the_colours_of_the_terminal_itself(sit: Sit, jobs: JobQueue, world: World, buried: Buried) -> None:
+    """Nothing is drawn but in the sixteen colours that people choose for their terminals."""
+    await timetable(jobs, world)
+    async with sit(context="prod") as seat:
+        await seat.ready()
+        seat.app.set_theme(TERMINAL.name)
+        assert seat.app.native_ansi_color
+        for key, title in VIEWS:
+            await seat.press(key)
+            await seat.until(title)
+            colours = [colour for one in segments(seat) if one.style for colour in (one.style.color, one.style.bgcolor)]
+            strange = {colour.name for colour in colours if colour and colour.type not in OWN}
+            assert strange == set()
+
+
+async def test_too_small_on_every_view(sit: Sit, jobs: JobQueue, world: World, buried: Buried) -> None:
+    await timetable(jobs, world)
+    async with sit() as seat:
+        await seat.ready()
+        for key, title in VIEWS:
+            await seat.press(key)
+            await seat.until(title)
+            await seat.pilot.resize_terminal(*TINY)
+            await seat.until("it has 60 x 20 cells")
+            await seat.press("R", "P", "T", "D", "j", "enter")
+            assert isinstance(seat.app.screen, View)
+            assert title not in seat.text()
+            await seat.pilot.resize_terminal(*NARROW)
+            await seat.until(title)
+    assert not (await planned(jobs, "nightly")).paused
+
+
+def grounds(seat: Seat) -> set[str]:
+    """Return the colours that are behind the text."""
+    return {segment.style.bgcolor.name for segment in segments(seat) if segment.style and segment.style.bgcolor}
+
+
+async def test_in_ascii(sit: Sit, jobs: JobQueue, world: World, buried: Buried) -> None:
+    await timetable(jobs, world)
     async with sit(WIDE) as seat:
         seat.app.glyphs = ASCII
         await seat.ready()
         await seat.until("TimeoutError")
-        for key in ("2", "3", "1"):
+        for key in ("2", "3", "5", "enter", "6", "1"):
             await seat.press(key)
             await seat.pilot.pause(0.4)
             strange = {char for char in seat.text() if not char.isascii()}
             assert strange == set()
-
-
-@pytest.mark.parametrize("size", [NARROW, WIDE], ids=["80x24", "200x50"])
-async def test_any_keys_in_any_order(sit: Sit, buried: Buried, size: tuple[int, int]) -> None:
-    seed = random.randrange(1 << 30)
-    chance = random.Random(seed)
-    keys = [key for action in ACTIONS if action.id != "quit" for key in action.keys.split(",")]
-    keys += ["left", "right", "h", "l", "a", "x", "=", "colon", "f5"]
-    async with sit(size) as seat:
-        await seat.ready()
-        end, pressed = time.monotonic() + FUZZ_SECONDS, []
-        while time.monotonic() < end:
-            key = chance.choice(keys)
-            pressed.append(key)
-            await seat.pilot.press(key)
-            assert seat.app.is_running, (seed, pressed[-30:])
-        while not isinstance(seat.app.screen, View):
-            await seat.press("escape")
-        await seat.press("1")
-        await seat.until("Triage")
-        assert seat.app.refresher.problem == "", (seed, pressed[-30:])
 
 
 def test_every_action_has_somebody_who_carries_it_out() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from jobconsole.tui.screens.jobs import JobsView
@@ -146,6 +144,9 @@ async def test_all_jobs_by_state(sit: Sit, buried: Buried, size: tuple[int, int]
         await seat.until("[dead")
         await seat.until(lambda: len(seat.table("all-jobs").selection.rows) == 10)
         await seat.press("left_square_bracket", "left_square_bracket")
+        await seat.until("[trash")
+        await seat.until("the trash is empty")
+        await seat.press("left_square_bracket")
         await seat.until("[cancelled]")
         await seat.until("nothing matches")
 
@@ -358,23 +359,3 @@ async def test_the_cursor_goes_to_the_newest_by_itself_where_nobody_looks(
         await seat.until(lambda: seat.table("jobs").selection.key == buried["send_email"][0])
         (newest,) = await dead(world, 1, smtp(), type="send_email", queue="mail")
         await seat.until(lambda: seat.table("jobs").selection.key == newest)
-
-
-async def test_quitting_while_an_operation_runs_asks_once(sit: Sit, jobs: JobQueue, buried: Buried) -> None:
-    async with sit() as seat:
-        await seat.ready()
-        await seat.until("TimeoutError")
-        hold = asyncio.Event()
-        delete = jobs.control.delete
-
-        async def slow(ids: list[str]) -> object:
-            await hold.wait()
-            return await delete(ids)
-
-        jobs.control.delete = slow  # type: ignore[method-assign, assignment]
-        await seat.press("D", "enter")
-        await seat.until(lambda: seat.app.operator.active is not None)
-        await seat.press("q")
-        await seat.until(lambda: "still has 5 jobs to go" in seat.view.notice.said)
-        hold.set()
-        await seat.until("deleted 5 jobs")

@@ -11,6 +11,7 @@ from jobconsole.core.rows import LINE, NAME
 from jobconsole.core.timeline import Happening, timeline
 from jobconsole.tui.drawing.spans import Line, wrap
 from queue_core.job import Attempt, Job
+from queue_core.operations import Operation
 from queue_core.text import safe
 
 STAMP = 18
@@ -18,10 +19,12 @@ STAMP = 18
 _TONES = {"enqueued": "text", "due": "accent", "failed": "warn", "operator": "accent", "now": "strong"}
 
 
-def timeline_lines(job: Job, attempts: Sequence[Attempt], moment: Moment, width: int) -> list[Line]:
+def timeline_lines(
+    job: Job, attempts: Sequence[Attempt], operations: Sequence[Operation], moment: Moment, width: int
+) -> list[Line]:
     """Return what happened, the newest first, each attempt with what it says and where it ran."""
     lines: list[Line] = []
-    for happening in reversed(timeline(job, attempts)):
+    for happening in reversed(timeline(job, attempts, operations)):
         lines += _happening(happening, moment, width)
     return lines
 
@@ -32,7 +35,9 @@ def _happening(happening: Happening, moment: Moment, width: int) -> list[Line]:
     head: list[Span] = [(stamp, "muted"), (happening.text, _TONES[happening.kind])]
     attempt = happening.attempt
     if attempt is None:
-        return [tuple(head)]
+        first, *rest = wrap(happening.text, max(8, width - len(stamp)))
+        tone, indent = _TONES[happening.kind], " " * len(stamp)
+        return [((stamp, "muted"), (first, tone)), *(((indent, "text"), (part, tone)) for part in rest)]
     ran = humanize.duration(humanize.seconds_between(attempt.started_at, attempt.finished_at))
     head += [(f"  after {ran}" if ran else "", "muted"), (f"  {safe(attempt.worker or '', NAME)}", "faint")]
     said = safe(f"{attempt.exception}: {attempt.message}", LINE)

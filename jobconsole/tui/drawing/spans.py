@@ -58,6 +58,20 @@ def spread(left: Sequence[Span], right: Sequence[Span], width: int, ground: str 
     return (*fit(left, room, fill=fill), *right)
 
 
+def changed(before: Line, after: Line) -> range:
+    """Return the cells in which two lines differ, to whole spans; all of them where the lines are not equally long."""
+    size = width_of(after)
+    if width_of(before) != size:
+        return range(size)
+    first, least = 0, min(len(before), len(after))
+    while first < least and before[first] == after[first]:
+        first += 1
+    last = 0
+    while last < least - first and before[-1 - last] == after[-1 - last]:
+        last += 1
+    return range(width_of(after[:first]), size - width_of(after[len(after) - last :]))
+
+
 def wrap(text: str, width: int) -> list[str]:
     """Return the text in lines of at most `width` cells, broken at spaces where there are some."""
     lines: list[str] = []

@@ -15,6 +15,7 @@ from jobconsole.tui.drawing.spans import Line
 from jobconsole.tui.drawing.traceback import peek_lines, traceback_lines
 from queue_core.inspection import LogPage, SignatureInfo
 from queue_core.job import Attempt, Job
+from queue_core.operations import Operation
 
 TABS = ("Traceback", "Payload", "Logs", "Timeline", "Diff")
 SHORT_TABS = ("Trace", "Data", "Logs", "Time", "Diff")
@@ -42,6 +43,8 @@ class Loaded:
     job: Job
     attempts: list[Attempt] = field(default_factory=list)
     log: LogPage | None = None
+    # those that have changed it, where its timeline is shown
+    operations: list[Operation] = field(default_factory=list)
     # of a group: what became of the retries of this console; "" when there were none
     retried: str = ""
 
@@ -73,7 +76,7 @@ def tab_lines(loaded: Loaded, sight: Sight, moment: Moment, width: int) -> list[
     if sight.tab == LOGS:
         return log_lines(loaded.log, moment, width)
     if sight.tab == TIMELINE:
-        return timeline_lines(job, loaded.attempts, moment, width)
+        return timeline_lines(job, loaded.attempts, loaded.operations, moment, width)
     if sight.tab == DIFF:
         return diff_lines(loaded.attempts, sight.back, width)
     return traceback_lines(job.traceback or job.error or "", width, moment.glyphs, sight.all_frames)

@@ -9,10 +9,10 @@ from textual import on
 
 from jobconsole.core.links import Link, Place
 from jobconsole.core.operations import Choice, Report, Target, Verb
+from jobconsole.core.sentences import sentence, tone_of
 from jobconsole.core.snapshot import Snapshot
 from jobconsole.tui.bindings import BY_ID, refusal
-from jobconsole.tui.messages import Adopted, Finished, Flush, Progressed, ServersChanged
-from jobconsole.tui.operator import sentence
+from jobconsole.tui.messages import Adopted, Finished, Flush, Operating, Progressed, ServersChanged
 from jobconsole.tui.screens.frame import Frame, displayed
 from jobconsole.tui.screens.sheets import Sheet
 from jobconsole.tui.widgets.detail import Detail
@@ -26,6 +26,7 @@ from queue_core.filters import Filter, render
 if TYPE_CHECKING:
     pass
 
+NOT_IN_TRASH = "only jobs in the trash can be brought back: 3 shows all jobs, its tab trash the deleted ones"
 DETAIL_ACTIONS = frozenset({"frames", "next_tab", "previous_tab", "next_match", "previous_match"})
 
 
@@ -49,6 +50,8 @@ class View(Frame):
             return None
         reason = refusal(BY_ID[action], self.console.standing(self.small))
         pane = self.pane
+        if not reason and action == "restore" and (pane is None or not pane.in_trash):
+            return NOT_IN_TRASH
         if not reason and pane is not None:
             reason = pane.NEVER.get(action) or pane.refuses(action)
         return reason
@@ -86,15 +89,18 @@ class View(Frame):
     def on_servers_changed(self, message: ServersChanged) -> None:
         self.repaint_all()
 
+    def on_operating(self, message: Operating) -> None:
+        if not self.console.frozen:
+            self.operating()
+
     def on_progressed(self, message: Progressed) -> None:
         self.notice.repaint()
 
     def on_finished(self, message: Finished) -> None:
         report = message.report
-        tone = "bad" if report.errored else "good" if report.processed else "warn"
-        self.notice.say(sentence(report), tone)
-        self.console.refresher.retries.note(report, self.console.model.now)
-        for table in self.query(JobTable):
+        self.notice.say(sentence(report), tone_of(report))
+        # Moved jobs stay in the list, unless its filter is about what they had.
+        for table in self.query(JobTable) if report.plan.verb != "move" and report.finished else ():
             table.forget(report.changed)
         self.finished(report)
         self.console.refresher.resync()
@@ -106,6 +112,9 @@ class View(Frame):
 
     def adopt(self, snapshot: Snapshot, anew: bool = False) -> None:
         """Show a snapshot; `anew` sorts it as it came."""
+
+    def operating(self) -> None:
+        """Take over how far operations are."""
 
     def flush(self) -> None:
         """Take over what changed by events."""
@@ -123,6 +132,12 @@ class View(Frame):
 
     def show_job(self, job_id: str) -> None:
         """Show one job, where the view can."""
+
+    def show_operation(self, number: int) -> None:
+        """Show one operation, where the view can."""
+
+    def show_schedule(self, name: str) -> None:
+        """Show one schedule, where the view can."""
 
     def look_at_detail(self) -> None:
         """Show what stands behind the cursor."""
@@ -223,8 +238,12 @@ class View(Frame):
         self._propose("retry")
 
     def do_delete(self) -> None:
-        """Delete what is chosen, after a look."""
-        self._propose("delete")
+        """Delete what is chosen, after a look; what is in the trash goes for good."""
+        self._propose("purge" if self.pane is not None and self.pane.in_trash else "delete")
+
+    def do_restore(self) -> None:
+        """Bring what is chosen back from the trash, after a look."""
+        self._propose("restore")
 
     def do_cancel(self) -> None:
         """Cancel what is chosen, after a look."""

@@ -18,6 +18,9 @@ from jobconsole.tui.widgets.push import Push
 class Confirm(ModalScreen[bool]):
     """Gives back whether to go on."""
 
+    # the button that Enter presses
+    FIRST: ClassVar[str] = "no"
+
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "leave", "go back"),
         Binding("down,j,tab,right,l", "app.focus_next", "next", show=False),
@@ -39,7 +42,7 @@ class Confirm(ModalScreen[bool]):
     def on_mount(self) -> None:
         self.query_one("#sheet").border_title = self._title
         self.query_one(SheetText).styles.height = len(self.text(WIDTH))
-        self.query_one("#no", Push).focus()
+        self.query_one(f"#{self.FIRST}", Push).focus()
 
     def text(self, width: int) -> list[Line]:
         """What it is about and what will happen."""

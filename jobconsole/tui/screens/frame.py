@@ -64,11 +64,16 @@ class Frame(Screen[None], inherit_bindings=False):
         """Yield the panes, in the order of the Tab key."""
         raise NotImplementedError
 
+    def foot(self) -> ComposeResult:
+        """Yield what stands below all panes, over the whole width."""
+        yield from ()
+
     def compose(self) -> ComposeResult:
         """The frame of every view."""
         yield Header(id="header")
         with Vertical(id="body"):
             yield from self.panes()
+        yield from self.foot()
         yield FilterLine(id="filter")
         yield Notice(id="notice")
         yield KeyBar(id="keys")

@@ -10,9 +10,9 @@ from textual.app import ComposeResult
 from jobconsole.core.columns import JOBS
 from jobconsole.core.humanize import short
 from jobconsole.core.snapshot import Snapshot
-from jobconsole.tui.drawing.spans import Line, fit
+from jobconsole.tui.drawing.spans import Line, fit, width_of
 from jobconsole.tui.drawing.subject import Subject
-from jobconsole.tui.screens.base import View
+from jobconsole.tui.screens.rework import ReworkActions
 from jobconsole.tui.widgets.detail import Detail
 from jobconsole.tui.widgets.joblist import JobTable
 from jobconsole.tui.widgets.lines import LineWidget
@@ -21,10 +21,13 @@ from jobconsole.tui.widgets.table import Table
 from queue_core.filters import Filter, Term
 from queue_core.states import Status
 
-TABS: tuple[Status | None, ...] = (
-    None, Status.DEAD, Status.RUNNING, Status.QUEUED, Status.RETRYING, Status.SCHEDULED, Status.COMPLETED,
-    Status.CANCELLED,
+ALL, TRASH = "all", "trash"
+TABS: tuple[str, ...] = (
+    ALL, Status.DEAD, Status.RUNNING, Status.QUEUED, Status.RETRYING, Status.SCHEDULED, Status.COMPLETED,
+    Status.CANCELLED, TRASH,
 )  # fmt: skip
+"""States, all of them, and the deleted jobs, which are in none of the other tabs."""
+UNCOUNTED = frozenset({ALL, Status.COMPLETED, Status.CANCELLED})
 
 
 class StateTabs(LineWidget):
@@ -36,22 +39,31 @@ class StateTabs(LineWidget):
 
     def lines(self, width: int, height: int) -> list[Line]:
         """All tabs in one line; counts where there is room."""
-        spans: list[tuple[str, str]] = [(" ", "text")]
-        for index, status in enumerate(TABS):
+        spans: list[tuple[str, str]] = []
+        for index, tab in enumerate(TABS):
             here = index == self.tab
-            count = self._count(status) if width >= 100 else ""
-            word = f"{status or 'all'}{' ' + count if count else ''}"
+            count = self._count(tab) if width >= 100 else ""
+            word = f"{tab}{' ' + count if count else ''}"
             spans.append((f"[{word}]" if here else f" {word} ", "title" if here else "muted"))
-        return [fit(spans, width)]
+        # The tab that is shown is always seen.
+        first = 0
+        while width_of(spans[first : self.tab + 1]) > width - 2:
+            first += 1
+        return [fit(((" ", "text"), *spans[first:]), width)]
 
-    def _count(self, status: Status | None) -> str:
-        snapshot = self.console.model.snapshot
-        if snapshot is None or status in {None, Status.COMPLETED, Status.CANCELLED}:
-            return ""
-        return short(getattr(snapshot.totals, str(status)))
+    def _count(self, tab: str) -> str:
+        number = count_of(tab, self.console.model.snapshot)
+        return "" if number is None else short(number)
 
 
-class JobsView(View):
+def count_of(tab: str, snapshot: Snapshot | None) -> int | None:
+    """Return how many jobs a tab has; None where no snapshot tells."""
+    if snapshot is None or tab in UNCOUNTED:
+        return None
+    return int(getattr(snapshot.totals, "trashed" if tab == TRASH else tab))
+
+
+class JobsView(ReworkActions):
     """One list with a filter, and the job under its cursor."""
 
     PLACE = "jobs"
@@ -137,17 +149,17 @@ class JobsView(View):
         self._look()
 
     def _look(self) -> None:
-        status = TABS[self.query_one(StateTabs).tab]
+        tab = TABS[self.query_one(StateTabs).tab]
         where = self.filter_line.where
-        if status is not None:
-            where = where.having(Term("status", "=", status.value))
+        if tab == TRASH:
+            where = Filter(where.terms, trash=True)
+        elif tab != ALL:
+            where = where.having(Term("status", "=", tab))
         self.jobs.filter_text = self.filter_line.text
         self.jobs.look_at(where, self._total())
 
     def _total(self) -> int | None:
         """How many there are, where a snapshot knows it: in one state and without a filter."""
-        snapshot = self.console.model.snapshot
-        status = TABS[self.query_one(StateTabs).tab]
-        if snapshot is None or status in {None, Status.COMPLETED, Status.CANCELLED} or self.filter_line.text:
+        if self.filter_line.text:
             return None
-        return int(getattr(snapshot.totals, str(status)))
+        return count_of(TABS[self.query_one(StateTabs).tab], self.console.model.snapshot)

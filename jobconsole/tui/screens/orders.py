@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from jobconsole.core.humanize import plural
+from jobconsole.tui.atonce import Order
 from jobconsole.tui.background import spawn
-from jobconsole.tui.operator import Order
 from jobconsole.tui.screens.base import View
 from jobconsole.tui.screens.confirm import Confirm
 from jobconsole.tui.widgets.workerlist import WorkerTable

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from jobconsole.tui.background import spawn
-from jobconsole.tui.screens.base import View
+from jobconsole.tui.screens.rework import ReworkActions
 from jobconsole.tui.widgets.queuelist import QueueTable
 from queue_core.errors import QueueCoreError
 from queue_core.filters import Filter, Term
 
 
-class QueueActions(View):
-    """Pause and open the queue under the cursor."""
+class QueueActions(ReworkActions):
+    """Pause and open the queue under the cursor, and what can be done with the jobs beside it."""
 
     def missing(self) -> frozenset[str]:
         """There is no pausing where no queue is under the cursor."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import ClassVar
 
 from textual import on
@@ -12,93 +13,58 @@ from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.screen import ModalScreen
 
+from jobconsole.core.breakdown import Facts
 from jobconsole.core.columns import Spans
-from jobconsole.core.humanize import duration, plural
-from jobconsole.core.operations import GENTLE_FROM, Plan, Target, Verb
+from jobconsole.core.humanize import plural
+from jobconsole.core.operations import Plan, Target, Verb, default_pace
 from jobconsole.tui.background import spawn
 from jobconsole.tui.drawing.spans import Line, wrap
 from jobconsole.tui.host import Host, host_of
 from jobconsole.tui.messages import Planned
+from jobconsole.tui.widgets.fields import LABEL, Field, TextField
 from jobconsole.tui.widgets.lines import LineWidget
 from jobconsole.tui.widgets.push import Push
+from jobconsole.tui.widgets.retryfields import RetryFields
+from queue_core.errors import QueueCoreError
 
 TITLES: dict[Verb, str] = {
     "retry": "Retry dead jobs",
     "delete": "Delete dead jobs to the trash",
+    "restore": "Bring jobs back from the trash",
+    "purge": "Remove jobs in the trash for good",
     "cancel": "Cancel jobs",
 }
-WORDS: dict[Verb, str] = {"retry": "Retry", "delete": "Delete", "cancel": "Cancel"}
+WORDS: dict[Verb, str] = {
+    "retry": "Retry", "delete": "Delete", "restore": "Bring back", "purge": "Purge", "cancel": "Cancel",
+}  # fmt: skip
 CONSEQUENCES: dict[Verb, str] = {
-    "retry": "They start again with all their retries. Jobs that change meanwhile are skipped and counted.",
     "delete": "They leave the dead-letter queue for the trash. u brings exactly these back.",
+    "restore": "They are in the dead-letter queue again, as they died.",
+    "purge": "Their payloads, results and logs are removed. Nothing brings them back.",
     "cancel": "Waiting jobs never run; workers are asked to stop running ones. This cannot be undone.",
 }
-PACES: tuple[tuple[str, float], ...] = (
-    ("at once", 0.0),
-    ("200/s", 200.0),
-    ("50/s", 50.0),
-    ("10/s", 10.0),
-    ("1/s", 1.0),
-)
-LABEL = 9
-"""Cells of a label."""
+WHY = "a reason, kept with the operation and shown to whoever looks at these jobs later"
+COUNT = "type how many jobs these are: that is what goes for good"
 WIDTH = 66
 """Cells of the text, as the style sheet has it."""
-FACT_LINES = 2
-"""Lines that one fact takes at most."""
+ROOMY = 32
+"""Lines from which the sheet of a retry has blank lines around its text."""
+TAKEN = 15
+"""Lines of the sheet of a retry that are not for its text, without those blank ones."""
+LATER: dict[Verb, tuple[str, ...]] = {"retry": ("sample", "earlier")}
+"""Facts that are read once the sheet is there: their places are kept."""
 
 
 class SheetText(LineWidget):
-    """What the sheet says above its buttons."""
+    """What a sheet says, above its buttons."""
 
-    def __init__(self, text: Callable[[int], list[Line]]) -> None:
-        super().__init__(id="sheet-text")
+    def __init__(self, text: Callable[[int], list[Line]], *, id: str = "sheet-text") -> None:
+        super().__init__(id=id)
         self._text = text
 
     def lines(self, width: int, height: int) -> list[Line]:
-        """Title, target, facts, consequence."""
+        """Whatever the function makes of the width."""
         return self._text(width)
-
-
-class Pace(LineWidget, can_focus=True):
-    """How fast retried jobs become due; ← and → change it."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left,h", "step(-1)", "faster", show=False),
-        Binding("right,l", "step(1)", "slower", show=False),
-    ]
-
-    class Changed(Message):
-        """Another pace was chosen."""
-
-    def __init__(self, about: int) -> None:
-        super().__init__(id="sheet-pace")
-        self.chosen = 1 if about > GENTLE_FROM else 0
-
-    @property
-    def per_second(self) -> float:
-        """Jobs per second; 0 for all at once."""
-        return PACES[self.chosen][1]
-
-    def lines(self, width: int, height: int) -> list[Line]:
-        """All paces, the chosen one between brackets."""
-        spans: list[tuple[str, str]] = [(f"{'pace':<{LABEL}}", "accent" if self.has_focus else "muted")]
-        for index, (word, _) in enumerate(PACES):
-            here = index == self.chosen
-            spans.append((f"[{word}]" if here else f" {word} ", "strong" if here else "muted"))
-        return [tuple(spans)]
-
-    def action_step(self, step: int) -> None:
-        """Choose the next pace."""
-        self.chosen = max(0, min(len(PACES) - 1, self.chosen + step))
-        self.repaint()
-        self.post_message(self.Changed())
-
-    def on_focus(self) -> None:
-        self.repaint()
-
-    def on_blur(self) -> None:
-        self.repaint()
 
 
 class Sheet(ModalScreen[Plan | None]):
@@ -110,6 +76,13 @@ class Sheet(ModalScreen[Plan | None]):
         Binding("up,k,shift+tab", "app.focus_previous", "previous", show=False),
     ]
 
+    class Looked(Message, bubble=False):
+        """What the target consists of was read."""
+
+        def __init__(self, facts: Facts) -> None:
+            super().__init__()
+            self.facts = facts
+
     def __init__(self, verb: Verb, target: Target) -> None:
         super().__init__()
         self._verb = verb
@@ -117,6 +90,8 @@ class Sheet(ModalScreen[Plan | None]):
         self._plan: Plan | None = None
         self._problem = ""
         self._going = False
+        # None: not read yet
+        self._facts: Facts | None = None
 
     @property
     def console(self) -> Host:
@@ -124,68 +99,139 @@ class Sheet(ModalScreen[Plan | None]):
         return host_of(self)
 
     def compose(self) -> ComposeResult:
-        """The text, the pace of a retry, the buttons."""
+        """The text, the fields, a hint about the one with the focus, the buttons."""
         with Vertical(id="sheet"):
             yield SheetText(self.text)
-            if self._verb == "retry":
-                yield Pace(self._target.about or 0)
+            with Vertical(id="sheet-fields"):
+                if self._verb == "retry":
+                    yield RetryFields()
+                if self._verb == "purge":
+                    yield TextField("count", COUNT, id="count", digits=True, empty="to be typed")
+                yield TextField("reason", WHY, id="why")
+            yield SheetText(self.hint, id="sheet-hint")
             with Horizontal(id="sheet-buttons"):
                 yield Push(WORDS[self._verb], id="go")
                 yield Push("Go back", id="no")
 
     def on_mount(self) -> None:
+        self.set_class(self._verb == "retry" and self.app.size.height < ROOMY, "-tight")
         self.query_one("#sheet").border_title = TITLES[self._verb]
-        self.query_one("#no" if self._verb == "cancel" else "#go", Push).focus()
-        self.query_one(SheetText).styles.height = len(self.text(WIDTH))
+        first = {"cancel": "#no", "purge": "#count"}.get(self._verb, "#go")
+        self.query_one(first).focus()
+        for fields in self.query(RetryFields):
+            fields.put(default_pace(self._verb, self._target.about or 0))
+        self._settle()
         spawn(self, "freeze", self._freeze)
+        spawn(self, "look", self._look)
 
     async def _freeze(self) -> None:
         self.post_message(await self.console.operator.freeze(self._verb, self._target))
 
+    async def _look(self) -> None:
+        try:
+            facts = await self.console.refresher.operations.facts(self._target)
+        except QueueCoreError:
+            # What will be changed does not depend on it.
+            facts = ()
+        self.post_message(self.Looked(facts))
+
+    def on_sheet_looked(self, message: Looked) -> None:
+        self._facts = message.facts
+        self._settle()
+
     def on_planned(self, message: Planned) -> None:
         self._plan, self._problem = message.plan, message.problem
-        self.query_one(SheetText).repaint()
         if self._plan is not None:
-            self.query_one("#go", Push).put(f"{WORDS[self._verb]} {plural(len(self._plan.ids), 'job')}")
+            for fields in self.query(RetryFields):
+                fields.put(self._plan.pace)
+        self._settle()
         if self._going:
             self._leave_with_plan()
 
+    def _settle(self) -> None:
+        """Show what is known by now."""
+        lines, text = len(self.text(WIDTH)), self.query_one("#sheet-text", SheetText)
+        if lines > text.size.height:
+            # It grows at most: nothing moves up under the eye.
+            text.styles.height = lines
+        text.repaint()
+        self.query_one("#sheet-hint", SheetText).repaint()
+        go = self.query_one("#go", Push)
+        jobs = f" {plural(len(self._plan.ids), 'job')}" if self._plan is not None else ""
+        go.off = bool(self._uncounted())
+        go.put(f"{WORDS[self._verb]}{jobs}")
+
+    # -- what it says
+
     def text(self, width: int) -> list[Line]:
-        """What it acts on, facts, and what will happen."""
-        lines: list[Line] = [((part, "strong"),) for part in wrap(self._target.label, width)[:3]]
-        lines += [(), self._count()]
-        for label, value in self._target.facts:
-            for number, part in enumerate(wrap(value, width - LABEL)[:FACT_LINES]):
-                lines.append(((f"{'' if number else label:<{LABEL}}", "muted"), (part, "text")))
-        lines.append(())
-        lines += [((part, "muted"),) for part in wrap(CONSEQUENCES[self._verb], width)]
-        return lines
+        """What it acts on, and what is known about that."""
+        lines: list[Line] = [((part, "strong"),) for part in wrap(self._target.label, width)[:2]]
+        lines += [*([] if self.has_class("-tight") else [()]), self._count()]
+        for label, value in self._known():
+            lines += [((f"  {label:<{LABEL - 2}}", "muted"), (part, "text")) for part in wrap(value, width - LABEL)[:1]]
+        return lines[: self.app.size.height - TAKEN] if self._verb == "retry" else lines
+
+    def _known(self) -> list[tuple[str, str]]:
+        facts = [*self._target.facts, *(self._facts or ())]
+        there = {label for label, _ in facts}
+        word = "reading ..." if self._facts is None else "none that is known"
+        later = [label for label in LATER.get(self._verb, ()) if label not in there]
+        if not self._target.signatures:
+            later = [label for label in later if label != "earlier"]
+        places = ("types", "queues", "died", "changed", "earlier", "", "sample")
+        order = {label: place for place, label in enumerate(places)}
+        return sorted([*facts, *((label, word) for label in later)], key=lambda fact: order.get(fact[0], len(places)))
 
     def _count(self) -> Line:
-        label = (f"{'jobs':<{LABEL}}", "muted")
+        label = (f"  {'jobs':<{LABEL - 2}}", "muted")
         if self._problem:
             return (label, (self._problem, "bad"))
         if self._plan is None:
             about = f"about {self._target.about:,}, " if self._target.about is not None else ""
-            return (label, (f"{about}being frozen ...", "muted"))
+            goes = ": goes on as soon as they are" if self._going else ""
+            return (label, (f"{about}being frozen ...{goes}", "muted"))
         number = len(self._plan.ids)
         capped: Spans = ((", the first million", "warn"),) if self._plan.capped else ()
         frozen = ", frozen: none will be added" if number != 1 else ""
-        return (label, (f"{number:,}", "strong"), (frozen, "text"), *capped, (self._spread(number), "accent"))
+        return (label, (f"{number:,}", "strong"), (frozen, "text"), *capped)
 
-    def _spread(self, number: int) -> str:
-        if self._verb != "retry" or not self._per_second or number < 2:
+    def hint(self, width: int) -> list[Line]:
+        """What the field with the focus means; on a button, what will happen."""
+        focused = self.focused
+        if isinstance(focused, Field):
+            said, tone = (focused.problem, "bad") if focused.problem else (focused.hint, "muted")
+        elif self._verb == "retry":
+            fields = self.query_one(RetryFields)
+            said, tone = fields.summary(self._plan), "bad" if fields.problem else "accent"
+        else:
+            said, tone = self._uncounted() or CONSEQUENCES[self._verb], "muted"
+        return [((part, tone),) for part in wrap(said, width)[:2]]
+
+    def _uncounted(self) -> str:
+        """Why a purge cannot go on; "" for every other verb, and when its count was typed."""
+        if self._verb != "purge":
             return ""
-        return f", over {duration(number / self._per_second)}"
+        if self._plan is None:
+            return "the jobs are being counted"
+        typed = self.query_one("#count", TextField).typed.replace(",", "")
+        return (
+            "" if typed == str(len(self._plan.ids)) else f"type {len(self._plan.ids):,} first: {CONSEQUENCES['purge']}"
+        )
 
-    @property
-    def _per_second(self) -> float:
-        return self.query_one(Pace).per_second if self._verb == "retry" else 0.0
+    # -- keys
 
-    @on(Pace.Changed)
-    def say_how_long(self) -> None:
-        """Say how long the chosen pace takes."""
-        self.query_one(SheetText).repaint()
+    def on_descendant_focus(self) -> None:
+        self.query_one("#sheet-hint", SheetText).repaint()
+
+    @on(Field.Changed)
+    def say_what_that_means(self) -> None:
+        """Say what the field means now."""
+        self._settle()
+
+    @on(Field.Left)
+    def go_to_go(self) -> None:
+        """One more Enter goes on."""
+        self.query_one("#go", Push).focus()
 
     @on(Push.Pressed)
     def press(self, message: Push.Pressed) -> None:
@@ -193,9 +239,13 @@ class Sheet(ModalScreen[Plan | None]):
         if message.push_id == "no":
             self.dismiss(None)
             return
+        if self._uncounted() or any(fields.problem for fields in self.query(RetryFields)):
+            self.query_one("#sheet-hint", SheetText).repaint()
+            return
         self._going = True
         if self._plan is not None or self._problem:
             self._leave_with_plan()
+        self._settle()
 
     def action_leave(self) -> None:
         """Change nothing."""
@@ -205,5 +255,7 @@ class Sheet(ModalScreen[Plan | None]):
         if self._plan is None:
             self._going = False
             return
-        spread = len(self._plan.ids) / self._per_second if self._per_second else 0.0
-        self.dismiss(self._plan.with_spread(spread) if self._verb == "retry" else self._plan)
+        plan = replace(self._plan, why=self.query_one("#why", TextField).typed.strip())
+        for fields in self.query(RetryFields):
+            plan = replace(plan, pace=fields.pace(), way=fields.way())
+        self.dismiss(plan)

@@ -13,11 +13,11 @@ from jobconsole.core.columns import DEAD_JOBS, QUEUES_SMALL
 from jobconsole.core.operations import Choice, Target, dead_of, dead_only
 from jobconsole.core.snapshot import Snapshot
 from jobconsole.tui.drawing.subject import Subject
-from jobconsole.tui.screens.base import View
 from jobconsole.tui.screens.queues import QueueActions
 from jobconsole.tui.widgets.chart import Chart
 from jobconsole.tui.widgets.detail import Detail
 from jobconsole.tui.widgets.joblist import JobTable
+from jobconsole.tui.widgets.operationstrip import OperationStrip
 from jobconsole.tui.widgets.pane import Pane
 from jobconsole.tui.widgets.queuelist import QueueTable
 from jobconsole.tui.widgets.runninglist import RunningTable
@@ -29,7 +29,7 @@ IDLE_SECONDS = 20.0
 """After so long without a key, signatures are sorted anew; the cursor stays on its signature."""
 
 
-class TriageView(QueueActions, View):
+class TriageView(QueueActions):
     """Signatures, then the jobs of one, then one job; beside them queues, running jobs, throughput."""
 
     PLACE = "triage"
@@ -51,6 +51,10 @@ class TriageView(QueueActions, View):
         with Vertical(id="side"):
             yield QueueTable(QUEUES_SMALL, id="queues")
             yield Chart(id="chart")
+
+    def foot(self) -> ComposeResult:
+        """What operations do."""
+        yield OperationStrip(id="strip")
 
     @property
     def signatures(self) -> SignatureTable:
@@ -74,6 +78,12 @@ class TriageView(QueueActions, View):
         if self.jobs.window is not None and (self.jobs.window.loaded or self.jobs.failed):
             self.jobs.read()
         self.look_at_detail()
+
+    def operating(self) -> None:
+        """Operations that have not ended have a strip below the rest; only the running jobs make room for it."""
+        strip = self.query_one(OperationStrip)
+        self.set_class(strip.needed, "-operating")
+        strip.repaint()
 
     def flush(self) -> None:
         """Running jobs follow the events."""

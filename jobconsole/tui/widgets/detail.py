@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from typing import ClassVar
 
-from textual import events
 from textual.message import Message
 
+from jobconsole.core import editing
 from jobconsole.core.columns import Spans, state
 from jobconsole.core.differences import pairs
 from jobconsole.core.humanize import moment_of
 from jobconsole.core.links import Link
-from jobconsole.core.operations import Choice, Target
+from jobconsole.core.operations import ACTS_ON, Choice, Target
 from jobconsole.tui.background import replace
 from jobconsole.tui.drawing.facts import GroupNotes
 from jobconsole.tui.drawing.spans import Line
@@ -21,6 +21,7 @@ from jobconsole.tui.drawing.subject import (
     LOGS,
     SHORT_TABS,
     TABS,
+    TIMELINE,
     TRACEBACK,
     Loaded,
     Sight,
@@ -29,24 +30,21 @@ from jobconsole.tui.drawing.subject import (
     head_lines,
     tab_lines,
 )
-from jobconsole.tui.widgets.pane import Extent, Pane
+from jobconsole.tui.widgets.scrollpane import ScrollPane
 from queue_core.errors import QueueCoreError
-from queue_core.inspection import CHANGES_FROM
 from queue_core.states import FINAL
 
 ROOMY = 48
 """Cells that the tabs take with their whole names."""
 GLANCE = 9
 """Lines up to which the pane shows only the heart of the matter."""
-WHEEL = 3
-"""Lines that one notch of a mouse wheel moves."""
 LOG_SECONDS = 1.0
 """Between two looks at the log that is shown."""
 LASTING_SECONDS = 5.0
 """After which a finished job is read again."""
 
 
-class Detail(Pane):
+class Detail(ScrollPane):
     """The detail of a subject; its job is read when the subject changes or the job does."""
 
     NEVER: ClassVar[dict[str, str]] = {
@@ -70,12 +68,10 @@ class Detail(Pane):
         self.all_frames = False
         # how many pairs of attempts before the last one are compared
         self.back = 0
-        self.top = 0
         # the end of the log stays in view until somebody goes up
         self.follows = False
         self._loaded: Loaded | None = None
         self._problem = ""
-        self._height = 0
         self._read_at = 0.0
         # taking a traceback apart is too much for four times a second: kept until what it depends on changes
         self._drawn_for: tuple[object, ...] = ()
@@ -88,6 +84,11 @@ class Detail(Pane):
     def glance(self) -> bool:
         """Whether there is room for a few lines only."""
         return self.size.height <= GLANCE
+
+    @property
+    def in_trash(self) -> bool:
+        """Whether the job that is shown was deleted."""
+        return self.subject.group is None and self._loaded is not None and self._loaded.job.trashed_at is not None
 
     @property
     def reachable(self) -> bool:
@@ -113,13 +114,9 @@ class Detail(Pane):
             return self._glance_note()
         return (("all frames", "muted"),) if self.tab == TRACEBACK and self.all_frames else ()
 
-    def extent(self) -> Extent | None:
-        """Which lines are shown."""
-        return Extent(self.top, self.inner_height, self._height)
-
     def body(self, width: int, height: int) -> list[Line]:
         """The lines in view."""
-        lines = self._glance(width, height) if self.glance else self._content(width)
+        lines = self._glance(width, height) if self.glance else self.content(width)
         self._height = len(lines)
         last = len(lines) - height
         self.top = max(0, last if self.follows and self.tab == LOGS and not self.glance else min(self.top, last))
@@ -161,10 +158,12 @@ class Detail(Pane):
         try:
             job, attempts = await self.console.refresher.job(job_id)
             log = await self.console.refresher.log(job_id) if self.tab == LOGS else None
+            operations = await self.console.refresher.operations.of_job(job_id) if self.tab == TIMELINE else []
+            loaded = Loaded(job, attempts, log, operations, await self._outcome())
         except QueueCoreError as error:
             self.post_message(self.Read(job_id, None, str(error)))
         else:
-            self.post_message(self.Read(job_id, Loaded(job, attempts, log, await self._outcome())))
+            self.post_message(self.Read(job_id, loaded))
 
     async def _outcome(self) -> str:
         group = self.subject.group
@@ -178,7 +177,8 @@ class Detail(Pane):
             self._read_at = time.monotonic()
             self.repaint()
 
-    def _content(self, width: int) -> list[Line]:
+    def content(self, width: int) -> list[Line]:
+        """Facts, a rule, and what the tab shows."""
         if not self.subject.job_id:
             return [(("nothing is chosen", "muted"),)]
         lines = self._facts(width)
@@ -222,18 +222,18 @@ class Detail(Pane):
         if self._loaded is None or self.subject.group is not None:
             return None
         job = self._loaded.job
-        return Target(f"{job.type} {job.id}", ids=(job.id,), about=1, keys=(job.id,))
+        return Target(f"{job.type} {job.id}", ids=(job.id,), about=1, keys=(job.id,), types=(job.type,))
 
     def refuses(self, action: str) -> str:
         """Why an action makes no sense on this job."""
         if action in {"next_match", "previous_match"} and self.tab != DIFF:
             return "it chooses what the tab Diff compares"
-        if action not in CHANGES_FROM and action != "export":
+        if action not in ACTS_ON and action not in {"edit", "export"}:
             return ""
         if self.subject.group is not None:
             return (
                 ""
-                if action in {"retry", "delete", "export"}
+                if action in {"retry", "delete", "edit", "move", "export"}
                 else "dead jobs cannot be cancelled; D moves them to the trash"
             )
         if self._loaded is None:
@@ -241,7 +241,10 @@ class Detail(Pane):
         if action == "export":
             return ""
         status = self._loaded.job.status
-        return "" if status in CHANGES_FROM[action] else f"this job is {status}"
+        if action == "edit":
+            reason = editing.refusal(status)
+            return f"not edited: {reason}" if reason else ""
+        return "" if status in ACTS_ON[action] else f"this job is {status}"
 
     def scroll(self, lines: int) -> None:
         """Move the content."""
@@ -254,7 +257,7 @@ class Detail(Pane):
         self.tab = (self.tab + step) % len(TABS)
         self.top = 0
         self.follows = self.tab == LOGS
-        if self.follows:
+        if self.tab in {LOGS, TIMELINE}:
             self.read()
         self.repaint()
 
@@ -270,46 +273,6 @@ class Detail(Pane):
         most = pairs(self._loaded.attempts) - 1 if self._loaded else 0
         self.back = max(0, min(self.back + step, most))
         self.repaint()
-
-    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        event.stop()
-        self.scroll(WHEEL)
-
-    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        event.stop()
-        self.scroll(-WHEEL)
-
-    def do_up(self) -> None:
-        """One line up."""
-        self.scroll(-1)
-
-    def do_down(self) -> None:
-        """One line down."""
-        self.scroll(1)
-
-    def do_page_up(self) -> None:
-        """One page up."""
-        self.scroll(1 - self.inner_height)
-
-    def do_page_down(self) -> None:
-        """One page down."""
-        self.scroll(self.inner_height - 1)
-
-    def do_half_up(self) -> None:
-        """Half a page up."""
-        self.scroll(-(self.inner_height // 2))
-
-    def do_half_down(self) -> None:
-        """Half a page down."""
-        self.scroll(self.inner_height // 2)
-
-    def do_top(self) -> None:
-        """To the first line."""
-        self.scroll(-self.top)
-
-    def do_bottom(self) -> None:
-        """To the last line."""
-        self.scroll(self._height)
 
     def link(self) -> Link | None:
         """The place of what is shown."""

@@ -16,9 +16,11 @@ from queue_core.filters import Filter
 
 SHOWN = 1_000
 """Events that one can go back through."""
-CALM_RATE = 20.0
-"""Events a second from which the list is drawn once a second: nobody reads faster, and each drawing costs bytes."""
-CALM_SECONDS = 1.0
+CELLS = 4_000
+"""Cells of the list that are sent to the terminal in a second, over the seconds: nobody can read more, and a flood of
+events stays below 10 KB/s."""
+SAVED_SECONDS = 2.0
+"""Of cells that are saved up: what comes after a pause is drawn at once."""
 
 
 class EventTable(Table[EventLine]):
@@ -27,6 +29,8 @@ class EventTable(Table[EventLine]):
     NEVER: ClassVar[dict[str, str]] = {
         "retry": "open the job first (Enter)",
         "delete": "open the job first (Enter)",
+        "edit": "open the job first (Enter)",
+        "move": "open the job first (Enter)",
     }
 
     empty = "nothing has happened since this console began to listen"
@@ -37,8 +41,13 @@ class EventTable(Table[EventLine]):
         self.filter_text = ""
         # the total of events when it was held still; None while it follows
         self.held: int | None = None
+        # the number of the newest event that it shows
         self._seen = -1
-        self._flushed = 0.0
+        # how many there were when it showed all of them
+        self._total = 0
+        # cells that may be sent now
+        self._cells = 0.0
+        self._flushed = time.monotonic()
 
     def heading(self) -> Spans:
         """Title, with how many there were."""
@@ -54,12 +63,20 @@ class EventTable(Table[EventLine]):
         return ((text, "accent"), (f"{self.console.glyphs.dot} following", "good"))
 
     def flush(self) -> None:
-        """Take over the newest events, unless the list is held."""
-        tail, now = self.console.model.tail, time.monotonic()
-        calm = self.console.model.event_rate() > CALM_RATE and now - self._flushed < CALM_SECONDS
-        if self.held is None and tail.total != self._seen and not calm:
-            self._seen, self._flushed = tail.total, now
+        """Take over the newest events, unless the list is held or has been drawn too much of late."""
+        now = time.monotonic()
+        self._cells = min(CELLS * SAVED_SECONDS, self._cells + CELLS * (now - self._flushed))
+        self._flushed = now
+        tail = self.console.model.tail
+        latest = tail.latest(self.where)
+        if self.held is not None:
+            return
+        if latest != self._seen and self._cells >= 0:
+            self._seen = latest
             self.show(tail.newest(self.where, SHOWN), follow=True)
+            self._cells -= self.inner_width * min(self.visible_rows, len(self.selection.rows))
+        if latest == self._seen:
+            self._total = tail.total
 
     def narrow(self, where: Filter, text: str) -> None:
         """Show only what matches, from the newest on."""
@@ -69,12 +86,12 @@ class EventTable(Table[EventLine]):
     def move_to(self, place: int) -> None:
         super().move_to(place)
         if place > 0 and self.held is None:
-            self.held = self._seen
+            self.held = self._total
 
     def do_top(self) -> None:
         """To the newest event, and follow."""
         super().do_top()
-        self.held, self._seen, self._flushed = None, -1, 0.0
+        self.held, self._seen, self._cells = None, -1, 0.0
         self.flush()
 
     def target(self, verb: Choice) -> Target | None:

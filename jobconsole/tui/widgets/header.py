@@ -11,12 +11,15 @@ from jobconsole.core.columns import LATE, Span, Spans
 from jobconsole.core.connection import Server
 from jobconsole.core.snapshot import Snapshot, Totals
 from jobconsole.core.windows import word
-from jobconsole.tui.bindings import BY_ID
+from jobconsole.tui.bindings import ACTIONS, Action
 from jobconsole.tui.drawing.spans import Line, fit, spread, width_of
 from jobconsole.tui.widgets.lines import LineWidget
 from queue_core.text import safe
 
-VIEWS = ("view_triage", "view_live", "view_jobs", "view_events")
+VIEWS = sorted((action for action in ACTIONS if action.id.startswith("view_")), key=lambda action: action.key)
+
+ROOMY = 100
+"""Columns from which servers and clock are told in full."""
 
 
 class Header(LineWidget):
@@ -31,15 +34,16 @@ class Header(LineWidget):
     def on_click(self, event: events.Click) -> None:
         if event.y == 0 and not self._alarm():
             at = width_of(self._where())
-            for view in VIEWS:
-                at += len(BY_ID[view].label) + 4
+            for view, label in self._labels(self.size.width):
+                at += width_of(_tab(view, label, here=False))
                 if event.x < at:
-                    self.console.perform(view)
+                    self.console.perform(view.id)
                     return
 
     def _first(self, width: int) -> Line:
-        left = (*self._where(), *self._views())
-        return spread(left, self._state(width >= 100), width, "bar")
+        tabs = [_tab(view, label, view.id == self.console.place) for view, label in self._labels(width)]
+        left = (*self._where(), *(span for tab in tabs for span in tab))
+        return spread(left, self._state(width >= ROOMY), width, "bar")
 
     def _where(self) -> Spans:
         context = self.console.context
@@ -50,17 +54,16 @@ class Header(LineWidget):
             spans.append((" READ-ONLY ", "on-muted"))
         return (*spans, (" ", "text/bar"))
 
-    def _views(self) -> Spans:
-        spans: list[Span] = []
-        for view in VIEWS:
-            action = BY_ID[view]
-            here = view == self.console.place
-            spans += [
-                (f"{action.key} ", "key/bar"),
-                (action.label, "strong/bar" if here else "muted/bar"),
-                ("  ", "text/bar"),
-            ]
-        return tuple(spans)
+    def _labels(self, width: int) -> list[tuple[Action, str]]:
+        """The views with what stands behind their keys: names as far as there is room, that of this view always."""
+        room = width - width_of(self._where()) - width_of(self._state(width >= ROOMY)) - 3 * len(VIEWS)
+        named: set[str] = set()
+        for view in sorted(VIEWS, key=lambda view: (view.id != self.console.place, view.key)):
+            room -= len(view.label) + 1
+            if room < 0 and named:
+                break
+            named.add(view.id)
+        return [(view, view.label if view.id in named else "") for view in VIEWS]
 
     def _state(self, roomy: bool) -> Spans:
         spans: list[Span] = []
@@ -147,6 +150,11 @@ class Header(LineWidget):
             ("TRASH", _value(totals.trashed), 12),
             ("WORKERS", ((str(totals.workers), "text"), *lost), 20),
         ]
+
+
+def _tab(view: Action, label: str, here: bool) -> Spans:
+    name: Spans = ((f" {label}", "strong/bar" if here else "muted/bar"),) if label else ()
+    return ((view.key, "key/bar"), *name, ("  ", "text/bar"))
 
 
 def _value(number: int, tone: str = "strong", width: int = 5) -> Spans:

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Sequence
 
 from textual.message import Message
 
+from jobconsole.core import editing
+from jobconsole.core.breakdown import facts_of
 from jobconsole.core.columns import Column, Spans
 from jobconsole.core.humanize import exact, plural
 from jobconsole.core.links import Link
 from jobconsole.core.listing import Window
-from jobconsole.core.operations import Choice, Target, dead_only, unfinished_only
+from jobconsole.core.operations import ACTS_ON, Choice, Target, dead_only, movable_only, unfinished_only
 from jobconsole.core.rows import JobLine
 from jobconsole.core.selection import Selection
 from jobconsole.tui.background import replace
 from jobconsole.tui.widgets.table import MarkTable
 from queue_core.errors import QueueCoreError
 from queue_core.filters import Filter
-from queue_core.inspection import CHANGES_FROM, Order
+from queue_core.inspection import Order
 
 NEW_SECONDS = 3.0
 """How long a row that has just come in is marked."""
-_PAST = {"retry": "retried", "delete": "deleted", "cancel": "cancelled"}
+_PAST = {"retry": "retried", "delete": "deleted", "cancel": "cancelled", "move": "moved", "restore": "brought back"}
 
 
 class JobTable(MarkTable[JobLine]):
@@ -54,6 +55,11 @@ class JobTable(MarkTable[JobLine]):
     def where(self) -> Filter:
         """What the list is narrowed to."""
         return self.window.where if self.window else Filter()
+
+    @property
+    def in_trash(self) -> bool:
+        """Whether the list is of deleted jobs."""
+        return self.where.trash
 
     def heading(self) -> Spans:
         """Title with how many there are."""
@@ -125,7 +131,8 @@ class JobTable(MarkTable[JobLine]):
             self.empty = message.problem
             self.repaint()
             return
-        self.empty = "nothing matches" if self.where.terms else "no jobs"
+        bare = "the trash is empty" if self.where.trash else "no jobs"
+        self.empty = "nothing matches" if self.where.terms else bare
         now = time.monotonic()
         first = not self._seen
         self._seen = {job.id: self._seen.get(job.id, 0.0 if first else now) for job in self.window.rows}
@@ -152,6 +159,7 @@ class JobTable(MarkTable[JobLine]):
         if selection.everything:
             where = self.where if verb == "export" else dead_only(self.where)
             where = unfinished_only(self.where) if verb == "cancel" else where
+            where = movable_only(self.where) if verb == "move" else where
             facts = (("filter", self.filter_text),) if self.filter_text else ()
             return Target("everything that matches", wheres=(where,), about=self.total, facts=facts)
         rows = list(selection.marks.values()) or ([selection.row] if selection.row else [])
@@ -159,21 +167,39 @@ class JobTable(MarkTable[JobLine]):
             return None
         label = plural(len(rows), "marked job") if selection.marks else f"{rows[0].type} {rows[0].id}"
         ids = tuple(row.id for row in rows)
-        return Target(label, ids=ids, about=len(ids), keys=ids, facts=_facts(rows))
+        types = tuple(dict.fromkeys(row.type for row in rows))
+        return Target(label, ids=ids, about=len(ids), keys=ids, facts=facts_of(rows), types=types)
 
     def refuses(self, action: str) -> str:
         """Why an action makes no sense on this row."""
         if action == "export" and not (self.selection.row or self.selection.marks or self.selection.everything):
             return self.nothing()
-        if action not in CHANGES_FROM or self.selection.marks or self.selection.everything:
+        if action == "edit":
+            return self._refuses_edit()
+        if action not in ACTS_ON or self.selection.marks or self.selection.everything:
             return ""
         row = self.selection.row
         if row is None:
             return self.nothing()
-        if row.status in CHANGES_FROM[action]:
+        if row.status in ACTS_ON[action]:
             return ""
-        states = " and ".join(sorted(CHANGES_FROM[action]))
+        states = "waiting and dead" if action == "move" else " and ".join(sorted(ACTS_ON[action]))
         return f"this job is {row.status}; only {states} jobs can be {_PAST[action]}"
+
+    def _refuses_edit(self) -> str:
+        row = self.sample()
+        if row is None:
+            several = self.selection.everything or self.selection.marks
+            return "E edits one job at a time; Backspace takes the marks away" if several else self.nothing()
+        reason = editing.refusal(row.status)
+        return f"not edited: {reason}" if reason else ""
+
+    def sample(self) -> JobLine | None:
+        """The one job that is chosen: the one marked job, or the one under the cursor without marks."""
+        selection = self.selection
+        if selection.everything or len(selection.marks) > 1:
+            return None
+        return next(iter(selection.marks.values()), selection.row)
 
     def do_sort(self) -> None:
         """The newest change first, or the oldest."""
@@ -202,16 +228,3 @@ class JobTable(MarkTable[JobLine]):
         """Copy the job's id."""
         if self.selection.row is not None:
             self.console.copy(self.selection.row.id)
-
-
-def _facts(rows: list[JobLine]) -> tuple[tuple[str, str], ...]:
-    """What one wants to know before going on."""
-    types = Counter(row.type for row in rows).most_common(5)
-    queues = sorted({row.queue for row in rows})
-    errors = Counter(row.error for row in rows if row.error).most_common(1)
-    facts = [
-        ("types", ", ".join(f"{name} {exact(number)}" for name, number in types)),
-        ("queues", ", ".join(queues[:5])),
-        *(("error", error) for error, _ in errors),
-    ]
-    return tuple(facts)

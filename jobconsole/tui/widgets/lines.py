@@ -8,7 +8,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from jobconsole.core.columns import Span
-from jobconsole.tui.drawing.spans import Line, fit
+from jobconsole.tui.drawing.spans import Line, changed, fit, width_of
 from jobconsole.tui.host import Host, host_of
 from queue_core.text import safe
 
@@ -47,11 +47,11 @@ class LineWidget(Widget):
         if len(before) != len(self._lines):
             self.repaint_all()
             return
-        changed = [y for y, line in enumerate(self._lines) if line != before[y]]
-        for y in changed:
+        places = [y for y, line in enumerate(self._lines) if line != before[y]]
+        for y in places:
             self._strips.pop(y, None)
-        if changed:
-            self.refresh(*(Region(0, y, self.size.width, 1) for y in changed))
+        if places:
+            self.refresh(*(self._part(y, before[y], self._lines[y]) for y in places))
 
     def repaint_all(self) -> None:
         """Draw everything again, for another size or palette."""
@@ -62,10 +62,23 @@ class LineWidget(Widget):
     def on_resize(self) -> None:
         self.repaint_all()
 
+    def watch_has_focus(self, _has_focus: bool) -> None:
+        """Draw again once the focus has come or gone: `on_focus` and `on_blur` are called before that."""
+        super().watch_has_focus(_has_focus)
+        self.repaint()
+
     def _drawn(self) -> list[Line]:
         width, height = self.size
         lines = self.lines(width, height)[:height]
         return lines + [()] * (height - len(lines))
+
+    def _part(self, y: int, before: Line, after: Line) -> Region:
+        """The part of a line that has changed."""
+        width = self.size.width
+        # What is made harmless only when it is drawn may take more cells than it says.
+        whole = any(not text.isprintable() for text, _ in (*before, *after)) or width_of(after) != width
+        cells = range(width) if whole else changed(before, after)
+        return Region(cells.start, y, len(cells), 1)
 
     def _strip(self, y: int) -> Strip:
         width = self.size.width

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from jobconsole.core.columns import BAR, Span, Spans, bar
-from jobconsole.core.humanize import exact
+from jobconsole.core.humanize import exact, plural
 from jobconsole.core.operations import Report
 from jobconsole.tui.drawing.spans import Line, fit
 from jobconsole.tui.widgets.lines import LineWidget
@@ -35,18 +35,26 @@ class Notice(LineWidget):
 
     def lines(self, width: int, height: int) -> list[Line]:
         """Draw the line."""
+        if self.said:
+            return [fit(((" ", "text"), self._said), width)]
         active = self.console.operator.active
-        if active is not None:
-            return [fit(self._progress(active), width)]
-        return [fit(((" ", "text"), self._said), width)] if self.said else []
+        if self.screen.has_class("-operating"):
+            # What is under way stands right above.
+            active = tuple(report for report in active if report.operation is None)
+        return [fit(self._progress(active[0], len(active) - 1), width)] if active else []
 
-    def _progress(self, report: Report) -> Spans:
-        total = max(1, len(report.plan.ids))
-        counts = f" {exact(report.done)}/{exact(len(report.plan.ids))}"
-        skipped = f", {exact(report.skipped)} skipped" if report.skipped else ""
-        return (
-            (f" {report.plan.verb} ", "strong"),
-            *bar(round(100 * report.done / total), BAR * 2, self.console.glyphs),
-            (counts + skipped, "text"),
-            (f"  {report.plan.label}", "muted"),
-        )
+    def _progress(self, report: Report, others: int) -> Spans:
+        operation, glyphs = report.operation, self.console.glyphs
+        more = f"  and {plural(others, 'other')}" if others else ""
+        label = f"  {safe(report.plan.label)}{more}"
+        if operation is None:
+            total = len(report.plan.ids)
+            counts = f" being written: {exact(report.written)} of {exact(total)}"
+            percent = round(100 * report.written / max(1, total))
+            return ((f" {report.plan.verb} ", "strong"), *bar(percent, BAR, glyphs), (counts, "text"), (label, "muted"))
+        skipped = f", {exact(operation.skipped)} skipped" if operation.skipped else ""
+        counts = f" {exact(operation.done)}/{exact(operation.total)}{skipped}"
+        percent = round(100 * operation.done / max(1, operation.total))
+        name = f" #{operation.number} {report.plan.verb} "
+        waits = "  waits for its canary" if operation.held else ""
+        return ((name, "strong"), *bar(percent, BAR, glyphs), (counts, "text"), (waits, "warn"), (label, "muted"))

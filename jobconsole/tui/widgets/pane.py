@@ -37,6 +37,11 @@ class Pane(LineWidget):
         return True
 
     @property
+    def in_trash(self) -> bool:
+        """Whether what it shows is in the trash."""
+        return False
+
+    @property
     def boxed(self) -> bool:
         """Whether there is a frame all around."""
         return not self.has_class("-open")

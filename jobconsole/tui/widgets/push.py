@@ -26,6 +26,8 @@ class Push(LineWidget, can_focus=True):
     def __init__(self, words: str, *, id: str) -> None:
         super().__init__(id=id)
         self._words = words
+        # it does nothing yet
+        self.off = False
 
     def put(self, words: str) -> None:
         """Show other words."""
@@ -34,6 +36,9 @@ class Push(LineWidget, can_focus=True):
 
     def lines(self, width: int, height: int) -> list[Line]:
         """The words."""
+        if self.off:
+            words = f" {self.console.glyphs.cursor if self.has_focus else ' '} ({self._words})"
+            return [fit(((words, "faint/off"),), width, fill="text/off")]
         if self.has_focus:
             return [fit(((f" {self.console.glyphs.cursor} {self._words}", "on-accent"),), width, fill="on-accent")]
         return [fit(((f"   {self._words}", "text/off"),), width, fill="text/off")]

@@ -15,7 +15,9 @@ from jobconsole.tui.widgets.table import Table
 class QueueTable(Table[QueueLine]):
     """One line for each queue, by name."""
 
-    NEVER: ClassVar[dict[str, str]] = dict.fromkeys(("retry", "delete", "cancel"), "choose a job, not a queue")
+    NEVER: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("retry", "delete", "edit", "move", "cancel"), "choose a job, not a queue"
+    )
 
     empty = "no queues yet"
     cursor_always = False

@@ -25,6 +25,8 @@ class RunningTable(Table[RunningJob]):
     NEVER: ClassVar[dict[str, str]] = {
         "retry": "a running job cannot be retried; X cancels it",
         "delete": "a running job cannot be deleted; X cancels it",
+        "edit": "a running job cannot be edited; X cancels it",
+        "move": "a running job cannot be moved; X cancels it",
     }
 
     empty = "nothing runs longer than a moment"

@@ -105,6 +105,7 @@ class SignatureTable(MarkTable[SignatureInfo]):
             keys=tuple(info.signature for info in chosen),
             facts=self._facts(chosen),
             signatures=tuple(info.signature for info in chosen),
+            types=tuple(dict.fromkeys(name for info in chosen for name, _ in info.types)),
         )
 
     def _facts(self, chosen: list[SignatureInfo]) -> tuple[tuple[str, str], ...]:
@@ -126,7 +127,9 @@ class SignatureTable(MarkTable[SignatureInfo]):
 
     def refuses(self, action: str) -> str:
         """Why an action makes no sense on this row."""
-        if action in {"retry", "delete", "export"}:
+        if action == "edit" and (self.selection.everything or len(self.selection.marks) > 1):
+            return "E edits one job at a time; Backspace takes the marks away"
+        if action in {"retry", "delete", "edit", "move", "export"}:
             return "" if self.selection.marks or self.selection.row else self.nothing()
         return ""
 

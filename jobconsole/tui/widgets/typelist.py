@@ -14,7 +14,9 @@ from jobconsole.tui.widgets.table import Table
 class TypeTable(Table[TypeLine]):
     """One line for each type that ended attempts, those that fail most first."""
 
-    NEVER: ClassVar[dict[str, str]] = dict.fromkeys(("retry", "delete", "cancel", "open"), "choose a job, not a type")
+    NEVER: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("retry", "delete", "edit", "move", "cancel", "open"), "choose a job, not a type"
+    )
 
     empty = "no attempt has ended yet"
     cursor_always = False

@@ -14,7 +14,9 @@ from queue_core.inspection import WorkerInfo
 class WorkerTable(Table[WorkerInfo]):
     """One line for each worker process that announced itself."""
 
-    NEVER: ClassVar[dict[str, str]] = dict.fromkeys(("retry", "delete", "cancel", "open"), "choose a job, not a worker")
+    NEVER: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("retry", "delete", "edit", "move", "cancel", "open"), "choose a job, not a worker"
+    )
 
     empty = "no worker has announced itself: start one with jobconsole worker run module:jobs"
     cursor_always = False

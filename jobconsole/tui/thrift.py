@@ -1,0 +1,101 @@
+"""Fewer bytes for the same picture: of two styles in a row, the terminal is told only what differs.
+
+Textual ends each piece of text with a reset and names all of the next one's colours anew; over SSH that is most of what
+a picture costs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+from textual.driver import Driver
+
+_STYLE = re.compile(r"(\x1b\[[0-9;]*m)")
+_MOVES = re.compile(r"(?:\x1b\[\d+;\d+H)*")
+_RESET = "\x1b[0m"
+_BOLD = "1"
+_UNSEEN = frozenset({"38", _BOLD})
+"""What a blank does not show: the colour of its text and its weight."""
+_LINES = frozenset({"4", "7", "9"})
+"""Underlined, reversed, struck through: then it shows that colour after all."""
+
+
+def thrifty(driver: type[Driver]) -> type[Driver]:
+    """Return a driver that writes what the given one would, in fewer bytes."""
+
+    class Thrifty(driver):  # type: ignore[valid-type, misc]
+        def write(self, data: str) -> None:
+            super().write(shortened(data))
+
+    return Thrifty
+
+
+def shortened(data: str) -> str:
+    """Return what draws the same as `data`, whatever style was set before, and leaves the same style behind."""
+    kept: list[str] = []
+    # the style that is set, as it is named after a reset: "" for none; None: not known
+    now: str | None = None
+    resetting = False
+    pieces = _STYLE.split(data)
+    for place, piece in enumerate(pieces):
+        if place % 2 == 0:
+            # What only moves the cursor draws nothing, in whatever style.
+            if resetting and not _MOVES.fullmatch(piece):
+                kept.append(_RESET)
+                now, resetting = "", False
+            kept.append(piece)
+        elif piece in {_RESET, "\x1b[m"}:
+            resetting = True
+        elif resetting:
+            resetting = False
+            if not (now and _blank(pieces[place + 1]) and _same_for_blanks(now, piece)):
+                kept.append(_RESET + piece if now is None else _step(now, piece))
+                now = piece
+        else:
+            kept.append(piece)
+            now = piece if now == "" else None
+    return "".join([*kept, _RESET]) if resetting else "".join(kept)
+
+
+def _blank(text: str) -> bool:
+    return bool(text) and not text.strip(" ")
+
+
+@lru_cache(maxsize=4096)
+def _same_for_blanks(before: str, after: str) -> bool:
+    """Return whether blanks look the same in two styles, both as they are named after a reset."""
+    old, new = _parts(before), _parts(after)
+    lined = _LINES & (old.keys() | new.keys())
+    return not lined and all(kind in _UNSEEN for kind, _ in old.items() ^ new.items())
+
+
+@lru_cache(maxsize=4096)
+def _step(before: str, after: str) -> str:
+    """Return what turns one style into another, both as they are named after a reset."""
+    old, new = _parts(before), _parts(after)
+    gone = old.keys() - new.keys()
+    if gone - {_BOLD}:
+        return _RESET + after
+    told = ["22"] if gone else []
+    told += [code for kind, code in new.items() if old.get(kind) != code]
+    return f"\x1b[{';'.join(told)}m" if told else ""
+
+
+def _parts(style: str) -> dict[str, str]:
+    """Return the codes of a style by what they are about: both colours, and each attribute for itself."""
+    codes = iter(style[2:-1].split(";")) if style else iter(())
+    return dict(_part(code, codes) for code in codes)
+
+
+def _part(code: str, codes: Iterator[str]) -> tuple[str, str]:
+    if code in {"38", "48"}:
+        kind = next(codes, "")
+        rest = [next(codes, "") for _ in range(3 if kind == "2" else 1)]
+        return code, ";".join((code, kind, *rest))
+    if code.isdecimal() and (30 <= int(code) <= 37 or 90 <= int(code) <= 97):
+        return "38", code
+    if code.isdecimal() and (40 <= int(code) <= 47 or 100 <= int(code) <= 107):
+        return "48", code
+    return code, code

@@ -1,0 +1,189 @@
+"""Fields of a sheet: one line each, changed with the arrows or by typing, never by moving through them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+from textual import events
+from textual.message import Message
+
+from jobconsole.tui.drawing.spans import Line, fit, width_of
+from jobconsole.tui.widgets.lines import LineWidget
+
+V = TypeVar("V")
+
+LABEL = 11
+"""Cells of a label, with the cursor before it."""
+LONGEST = 400
+"""Characters that can be typed."""
+
+
+class Field(LineWidget, can_focus=True):
+    """The label, and the keys that every field has."""
+
+    class Changed(Message):
+        """Something else was chosen or typed."""
+
+    class Left(Message):
+        """Enter was pressed: the field is as it should be."""
+
+    def __init__(self, label: str, hint: str, *, id: str) -> None:
+        super().__init__(id=id)
+        self.label = label
+        self.hint = hint
+        self.typed = ""
+        # a person has changed it
+        self.touched = False
+
+    @property
+    def problem(self) -> str:
+        """Why what was typed cannot be; "" when it can."""
+        return ""
+
+    def accepts(self, character: str) -> bool:
+        """Whether this is a character of what can be typed here."""
+        return True
+
+    def step(self, step: int) -> None:
+        """Choose the next value."""
+
+    def span(self) -> Line:
+        """What stands behind the label."""
+        raise NotImplementedError
+
+    def lines(self, width: int, height: int) -> list[Line]:
+        """Label and value."""
+        cursor = self.console.glyphs.cursor if self.has_focus else " "
+        label = (f"{cursor} {self.label:<{LABEL - 2}}", "accent" if self.has_focus else "muted")
+        return [fit((label, *self.span()), width)]
+
+    def on_key(self, event: events.Key) -> None:
+        """Type, step, or let the sheet have the key."""
+        character = event.character or ""
+        if event.key == "enter":
+            self.post_message(self.Left())
+        elif event.key == "backspace":
+            self._type(self.typed[:-1])
+        elif event.is_printable and len(character) == 1 and self.accepts(character):
+            self._type((self.typed + character)[:LONGEST])
+        elif event.key in {"left", "right", "h", "l"}:
+            self.step(1 if event.key in {"right", "l"} else -1)
+        else:
+            return
+        event.stop()
+        event.prevent_default()
+
+    def on_paste(self, event: events.Paste) -> None:
+        event.stop()
+        text = event.text.splitlines()[0] if event.text else ""
+        self._type((self.typed + "".join(one for one in text if one.isprintable() and self.accepts(one)))[:LONGEST])
+
+    def _type(self, text: str) -> None:
+        self.typed = text
+        self.changed()
+
+    def changed(self) -> None:
+        """Draw it again and say so."""
+        self.touched = True
+        self.repaint()
+        self.post_message(self.Changed())
+
+    def on_focus(self) -> None:
+        self.repaint()
+        self.post_message(self.Changed())
+
+    def on_blur(self) -> None:
+        self.repaint()
+
+    def on_click(self) -> None:
+        self.focus()
+
+
+class ChoiceField(Field, Generic[V]):
+    """Some values to step through; another one can be typed."""
+
+    def __init__(
+        self, label: str, hint: str, choices: Sequence[tuple[str, V]], *, id: str, parse: Callable[[str], V],
+        letters: str = "0123456789",
+    ) -> None:  # fmt: skip
+        """`letters`: what a value is typed with, its first one a digit; "" for any character."""
+        super().__init__(label, hint, id=id)
+        self._choices = list(choices)
+        self._chosen = 0
+        self._parse = parse
+        self._letters = letters
+
+    @property
+    def value(self) -> V:
+        """What was typed, or chosen.
+
+        Raises:
+            ValueError: what was typed cannot be; `problem` says why.
+        """
+        return self._parse(self.typed) if self.typed else self._choices[self._chosen][1]
+
+    @property
+    def problem(self) -> str:
+        """Why what was typed cannot be; "" when it can."""
+        try:
+            self.value  # noqa: B018 - the look is what may fail
+        except ValueError as error:
+            return str(error)
+        return ""
+
+    def put(self, value: V) -> None:
+        """Choose a value as its default, unless a person has changed the field."""
+        if self.touched:
+            return
+        places = [place for place, (_, one) in enumerate(self._choices) if one == value]
+        if places:
+            self._chosen = places[0]
+            self.repaint()
+
+    def accepts(self, character: str) -> bool:
+        """Digits first; letters of units behind them."""
+        if not self._letters:
+            return True
+        return character in self._letters and (character.isdigit() or character == "-" or bool(self.typed))
+
+    def step(self, step: int) -> None:
+        """Choose the next of the values."""
+        if not self.typed:
+            self._chosen = max(0, min(len(self._choices) - 1, self._chosen + step))
+        self.typed = ""
+        self.changed()
+
+    def span(self) -> Line:
+        """All values, the chosen one between brackets; what is typed instead of them."""
+        if self.typed:
+            return ((f"[{self.typed}{'_' if self.has_focus else ''}]", "bad" if self.problem else "strong"),)
+        spans = [self._word(place) for place in range(len(self._choices))]
+        first = 0
+        while width_of(spans[first : self._chosen + 1]) > self.size.width - LABEL:
+            first += 1
+        return tuple(spans[first:])
+
+    def _word(self, place: int) -> tuple[str, str]:
+        word, here = self._choices[place][0], place == self._chosen
+        return (f"[{word}]" if here else f" {word} ", "strong" if here else "muted")
+
+
+class TextField(Field):
+    """A line to type."""
+
+    def __init__(self, label: str, hint: str, *, id: str, empty: str = "none", digits: bool = False) -> None:
+        super().__init__(label, hint, id=id)
+        self._empty = empty
+        self._digits = digits
+
+    def accepts(self, character: str) -> bool:
+        """Everything, or digits and what stands between them."""
+        return not self._digits or character in "0123456789,"
+
+    def span(self) -> Line:
+        """The end of the text."""
+        if not self.typed and not self.has_focus:
+            return ((f" {self._empty}", "faint"),)
+        room = max(8, self.size.width - LABEL - 3)
+        return ((f" {self.typed[-room:]}{'_' if self.has_focus else ''}", "strong"),)

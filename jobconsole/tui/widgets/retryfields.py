@@ -1,0 +1,144 @@
+"""How a retry goes on: the fields of its sheet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+
+from jobconsole.core.humanize import duration, plural, rate
+from jobconsole.core.operations import Plan
+from jobconsole.tui.host import host_of
+from jobconsole.tui.widgets.fields import ChoiceField, Field
+from queue_core.errors import InvalidArgument
+from queue_core.operations import Pace, Way
+from queue_core.priorities import parse_priority
+from queue_core.units import parse_duration
+from queue_core.validation import check_delay, check_name
+
+CANARIES = (("none", 0), ("1", 1), ("10", 10), ("100", 100))
+RATES = (("at once", None), ("1000/s", 1000.0), ("200/s", 200.0), ("50/s", 50.0), ("10/s", 10.0), ("1/s", 1.0))
+STOPS = (("5%", 5.0), ("10%", 10.0), ("20%", 20.0), ("50%", 50.0), ("never", None))
+DELAYS = (("now", 0.0), ("1m", 60.0), ("10m", 600.0), ("1h", 3600.0))
+SPREADS = (("none", 0.0), ("1m", 60.0), ("10m", 600.0), ("1h", 3600.0))
+PRIORITIES = (("as it was", None), ("urgent", 20), ("high", 10), ("normal", 5), ("low", 0))
+
+AT_ONCE = "They start again at once, with all their retries."
+SKIPPED = "Jobs that change meanwhile are skipped."
+ONE_LINE = 70
+"""Characters of what will happen up to which there is room for that, too."""
+HINTS = {
+    "canary": "so many are retried first, and the others only when these have ended well; type another number",
+    "rate": "how many a second become ready, so that live jobs are not pushed aside; type another number",
+    "stop": "when more than this many percent of the retried died again, it stops and waits for you; type another",
+    "delay": "when they are due once they are retried; type 90s, 15m, 2h",
+    "spread": "their due times are spread at random over this time; type 90s, 15m, 2h",
+    "queue": "another queue that takes them; arrows or type its name",
+    "priority": "another priority; arrows or type a number from -128 to 127",
+}
+
+
+class RetryFields(Vertical):
+    """All fields but the reason."""
+
+    def compose(self) -> ComposeResult:
+        """One line each."""
+        queues = self._queues()
+        whole, time = "0123456789", "0123456789.smhdw"
+        yield ChoiceField("canary", HINTS["canary"], CANARIES, id="canary", parse=_canary, letters=whole)
+        yield ChoiceField("rate", HINTS["rate"], RATES, id="rate", parse=_rate, letters=whole + ".")
+        yield ChoiceField("stop if", HINTS["stop"], STOPS, id="stop", parse=_percent, letters=whole + ".")
+        yield ChoiceField("delay", HINTS["delay"], DELAYS, id="delay", parse=_delay, letters=time)
+        yield ChoiceField("spread", HINTS["spread"], SPREADS, id="spread", parse=_delay, letters=time)
+        yield ChoiceField("queue", HINTS["queue"], queues, id="queue", parse=_queue, letters="")
+        yield ChoiceField(
+            "priority", HINTS["priority"], PRIORITIES, id="priority", parse=parse_priority, letters=whole + "-"
+        )
+
+    @property
+    def problem(self) -> str:
+        """Why what was typed somewhere cannot be; "" when all can."""
+        return next((f"{field.label}: {field.problem}" for field in self._fields() if field.problem), "")
+
+    def put(self, pace: Pace) -> None:
+        """Show a pace as the default."""
+        for name, value in zip(("canary", "rate", "stop"), pace, strict=True):
+            self._field(name).put(value)
+
+    def pace(self) -> Pace:
+        """Return how carefully it goes on.
+
+        Raises:
+            ValueError: what was typed cannot be.
+        """
+        return Pace(self._field("canary").value, self._field("rate").value, self._field("stop").value)
+
+    def way(self) -> Way:
+        """Return how the jobs go on.
+
+        Raises:
+            ValueError: what was typed cannot be.
+        """
+        return Way(*(self._field(name).value for name in ("delay", "spread", "queue", "priority")))
+
+    def summary(self, plan: Plan | None) -> str:
+        """Say what will happen."""
+        if self.problem:
+            return self.problem
+        pace, number = self.pace(), len(plan.ids) if plan else 0
+        careful = 0 < pace.canary < number or (plan is None and pace.canary > 0)
+        parts = [f"{plural(pace.canary, 'job')} first, the others when they ended well"] if careful else []
+        if pace.rate:
+            takes = f", takes {duration(number / pace.rate)}" if number > pace.rate else ""
+            parts.append(f"{rate(pace.rate)}{takes}")
+        if pace.stop_percent is not None and (careful or number > 1):
+            parts.append(f"stops when more than {pace.stop_percent:g}% died again")
+        said = f"{'; '.join(parts)}." if parts else AT_ONCE
+        return f"{said} {SKIPPED}" if len(said) < ONE_LINE else said
+
+    def _fields(self) -> Iterator[Field]:
+        return iter(self.query(Field).results(Field))
+
+    def _field(self, name: str) -> ChoiceField[Any]:
+        return self.query_one(f"#{name}", ChoiceField)
+
+    def _queues(self) -> list[tuple[str, str | None]]:
+        snapshot = host_of(self).model.snapshot
+        return [("as it was", None), *((queue.label, queue.name) for queue in (snapshot.queues if snapshot else ()))]
+
+
+def _canary(text: str) -> int:
+    return int(text)
+
+
+def _rate(text: str) -> float | None:
+    number = _number(text)
+    if not number:
+        raise InvalidArgument("a rate is more than 0 jobs a second")
+    return number
+
+
+def _percent(text: str) -> float | None:
+    number = _number(text)
+    if number > 100:
+        raise InvalidArgument("a threshold is 0 to 100 percent")
+    return number
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidArgument(f"'{text}' is no number") from None
+
+
+def _delay(text: str) -> float:
+    seconds = parse_duration(text)
+    check_delay(seconds)
+    return seconds
+
+
+def _queue(text: str) -> str | None:
+    return check_name(text, "the queue's name")

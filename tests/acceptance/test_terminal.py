@@ -1,0 +1,102 @@
+"""The console as a program in a real terminal, over servers with dead jobs: two keys retry what is under the cursor."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from queue_core import JobQueue
+from queue_core.states import Status
+from tests.acceptance.terminal import PseudoTerminal, Terminal, Tmux, plain_environment
+from tests.conformance.world import World
+from tests.tui.plans import timetable
+from tests.tui.scenes import night
+
+Open = Callable[[tuple[int, int]], Terminal]
+SIZES = pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=["80x24", "200x50"])
+
+
+async def _nothing(seconds: float) -> None:
+    raise NotImplementedError("the real store has its own clock")
+
+
+@pytest.fixture
+def buried(postgres_url: str, redis_url: str, redis_prefix: str) -> dict[str, list[str]]:
+    """The dead jobs of a night by their type, beside schedules."""
+
+    async def make() -> dict[str, list[str]]:
+        async with JobQueue(postgres=postgres_url, redis=redis_url, prefix=redis_prefix) as jobs:
+            await jobs.store.lead("upkeep", "leader", 60.0)
+            world = World(jobs.store, jobs.inspector, _nothing)
+            found = await night(world)
+            await timetable(jobs, world)
+            await world.close()
+            return found
+
+    return asyncio.run(make())
+
+
+@pytest.fixture(params=["pty", "tmux"])
+def opened(
+    request: pytest.FixtureRequest, tmp_path: Path, postgres_url: str, redis_url: str, redis_prefix: str
+) -> Iterator[Open]:
+    """Open the console in a terminal of a size."""
+    if request.param == "tmux" and not Tmux.is_there():
+        pytest.skip("tmux is not installed; the same runs in a pseudo-terminal")
+    environment = plain_environment(
+        JOBCONSOLE_JOBS__POSTGRES__URL=postgres_url,
+        JOBCONSOLE_JOBS__REDIS__URL=redis_url,
+        JOBCONSOLE_JOBS__REDIS__PREFIX=redis_prefix,
+        XDG_STATE_HOME=str(tmp_path),
+        LC_ALL="C.UTF-8",
+    )
+    started: list[Terminal] = []
+
+    def start(size: tuple[int, int]) -> Terminal:
+        command = [sys.executable, "-m", "jobconsole"]
+        terminal: Terminal = (
+            PseudoTerminal(command, size, environment)
+            if request.param == "pty"
+            else Tmux(command, size, environment, tmp_path)
+        )
+        started.append(terminal)
+        return terminal
+
+    yield start
+    for terminal in started:
+        terminal.close()
+
+
+def states(postgres_url: str, redis_url: str, redis_prefix: str, ids: list[str]) -> list[Status]:
+    """Return the states of jobs."""
+
+    async def read() -> list[Status]:
+        async with JobQueue(postgres=postgres_url, redis=redis_url, prefix=redis_prefix) as jobs:
+            return [(await jobs.inspector.get(one)).status for one in ids]
+
+    return asyncio.run(read())
+
+
+@SIZES
+def test_two_keys_retry(
+    opened: Open, buried: dict[str, list[str]], postgres_url: str, redis_url: str, redis_prefix: str,
+    size: tuple[int, int],
+) -> None:  # fmt: skip
+    terminal = opened(size)
+    terminal.wait_for("TimeoutError")
+    terminal.wait_for("mail.py")
+    terminal.press("R")
+    terminal.wait_for("Retry 5 jobs")
+    terminal.press("\r")
+    terminal.wait_for("retried 5 jobs")
+    terminal.press("5")
+    terminal.wait_for("nightly")
+    terminal.press("q")
+    assert terminal.end() == 0
+    address = (postgres_url, redis_url, redis_prefix)
+    assert set(states(*address, buried["send_email"])) == {Status.QUEUED}
+    assert set(states(*address, buried["resize_image"] + buried["sync_crm"])) == {Status.DEAD}
