@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import getpass
 import socket
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar, get_args
@@ -186,20 +187,15 @@ class Operations:
         Raises:
             OperationNotFound: there is no such operation.
         """
-        found: list[str] = []
-        async for job_id, _ in self._changed(number):
-            found.append(job_id)
-            if len(found) >= most:
-                break
-        return found
+        return [job_id async for job_id, _ in self._changed(number, most)]
 
-    async def _changed(self, number: int) -> AsyncIterator[tuple[str, str]]:
+    async def _changed(self, number: int, most: int = sys.maxsize) -> AsyncIterator[tuple[str, str]]:
         """Yield the id of each changed job and the queue that it was in when it was frozen."""
         after = 0
-        while members := await self._store.changed(number, after, ADDED):
+        while members := await self._store.changed(number, after, min(ADDED, most)):
             for member in members:
                 yield member.id, member.queue
-            after = members[-1].place
+            after, most = members[-1].place, most - len(members)
 
 
 def _checked(asked: NewOperation) -> NewOperation:

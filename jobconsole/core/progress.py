@@ -68,6 +68,10 @@ class OperationLine:
             return None
         return (one.total - one.done) / self.rate
 
+    def concerns(self, signature: str) -> bool:
+        """Whether it is about an error signature."""
+        return signature in self.operation.asked.signatures
+
     @property
     def waits(self) -> bool:
         """Whether it stands still until somebody decides."""

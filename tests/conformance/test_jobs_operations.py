@@ -169,6 +169,8 @@ async def test_a_delete_is_taken_back_exactly(jobs: JobQueue) -> None:
     await jobs.control.delete(ids[:1])
     number = (await jobs.operations.submit(asked("delete"), ids)).number
     assert (await jobs.operations.carry_out(number)).processed == 3
+    assert await jobs.operations.changed_ids(number) == ids[1:]
+    assert await jobs.operations.changed_ids(number, 2) == ids[1:3]
     (back,) = await jobs.operations.undo(number, AUTHOR)
     assert (await jobs.operations.carry_out(back.number)).processed == 3
     assert [(await jobs.get(job_id)).trashed_at is None for job_id in ids] == [False, True, True, True]

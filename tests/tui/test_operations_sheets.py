@@ -223,7 +223,7 @@ class TestTrash:
     async def test_they_are_brought_back(self, sit: Sit, jobs: JobQueue, buried: Buried) -> None:
         async with sit(WIDE) as seat:
             await self.at_trash(seat, jobs, buried)
-            assert "B bring back" in seat.text()
+            await seat.until("B bring back")
             await seat.press("space", "space", "B")
             await seat.until("Bring back 2 jobs")
             await seat.press("enter")

@@ -32,6 +32,9 @@ IDLE_SECONDS = 20.0
 class TriageView(QueueActions):
     """Signatures, then the jobs of one, then one job; beside them queues, running jobs, throughput."""
 
+    # operations on the signature that is shown, with their states as they were last seen
+    _retrying: frozenset[tuple[int, str]] = frozenset()
+
     PLACE = "triage"
     STAGES: ClassVar[dict[str, str]] = {
         "signatures": "home",
@@ -84,6 +87,19 @@ class TriageView(QueueActions):
         strip = self.query_one(OperationStrip)
         self.set_class(strip.needed, "-operating")
         strip.repaint()
+        self._follow_retries()
+
+    def _follow_retries(self) -> None:
+        """Say anew what became of the retries of the signature that is shown."""
+        detail = self.query_one(Detail)
+        group = detail.subject.group
+        lines = [line for line in self.console.model.underway.lines if group and line.concerns(group.signature)]
+        states = frozenset((line.number, str(line.operation.state)) for line in lines)
+        if group is not None and states != self._retrying:
+            detail.read()
+        elif states:
+            detail.refresh_if_changed()
+        self._retrying = states
 
     def flush(self) -> None:
         """Running jobs follow the events."""

@@ -16,7 +16,7 @@ from queue_core.filters import Filter
 
 SHOWN = 1_000
 """Events that one can go back through."""
-CELLS = 4_000
+CELLS = 3_500
 """Cells of the list that are sent to the terminal in a second, over the seconds: nobody can read more, and a flood of
 events stays below 10 KB/s."""
 SAVED_SECONDS = 2.0
@@ -90,7 +90,7 @@ class EventTable(Table[EventLine]):
 
     def do_top(self) -> None:
         """To the newest event, and follow."""
-        super().do_top()
+        self.selection.move_to(0)
         self.held, self._seen, self._cells = None, -1, 0.0
         self.flush()
 
