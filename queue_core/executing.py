@@ -62,13 +62,18 @@ class Executor:
 
     async def run(self, may: Callable[[], bool]) -> None:
         """Carry out operations for ever, as long as `may` says so."""
+        waits = False
         while True:
             wait = LOOK
             if may():
                 try:
                     wait = await self.run_once()
+                    waits = False
                 except StoreUnavailable as error:
-                    logger.warning("operations wait for the store: %s", error)
+                    # Once for each absence: the sweeps of the same process go on telling.
+                    if not waits:
+                        logger.warning("operations wait for the store: %s", error)
+                    waits = True
                 except Exception:
                     logger.exception("operations failed and are tried again")
             await asyncio.sleep(wait)

@@ -1,12 +1,33 @@
 """What an import loads, seen in an interpreter that has loaded nothing else."""
 
+import os
+import pty
 import subprocess
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
+import queue_core
 from tests.architecture.sources import ROOT
+
+# Runs the console, and notes what is loaded where it would connect; it never does, so what it draws needs no more.
+DRAWN_ALONE = """
+import asyncio, sys
+from pathlib import Path
+from jobconsole.core.connection import Connection
+
+async def check(connection):
+    note = Path(sys.argv[1])
+    note.with_suffix(".new").write_text(" ".join(sys.modules))
+    note.with_suffix(".new").rename(note)
+    await asyncio.sleep(3600)
+
+Connection.check = check
+from jobconsole.cli.root import main
+main(["--postgres-url", "postgresql://nobody@127.0.0.1/none", "--redis-url", "redis://127.0.0.1/0"])
+"""
 
 
 def loaded_by(module: str) -> set[str]:
@@ -47,3 +68,47 @@ def test_the_console_core_draws_nothing() -> None:
     modules = [f"jobconsole.core.{path.stem}" for path in (ROOT / "jobconsole" / "core").glob("[a-z]*.py")]
     for module in modules:
         assert loaded_by(module) & {"textual", "prometheus_client"} == set(), module
+
+
+def test_the_first_picture_needs_no_driver(tmp_path: Path) -> None:
+    noted = tmp_path / "modules"
+    master, slave = pty.openpty()
+    console = subprocess.Popen(
+        [sys.executable, "-c", DRAWN_ALONE, str(noted)],
+        cwd=ROOT, stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"},
+    )  # fmt: skip
+    os.close(slave)
+    try:
+        drawn = b""
+        while b"Dead letters" not in drawn:
+            # Were the console to end first, this would raise an OSError.
+            drawn += os.read(master, 65_536)
+        while not noted.exists():
+            os.read(master, 65_536)
+    finally:
+        console.kill()
+        console.wait()
+        os.close(master)
+    modules = noted.read_text().split()
+    views = {name for name in modules if name.endswith(".screens.triage") or name.endswith(".screens.live")}
+    assert views == {"jobconsole.tui.screens.triage"}, "the other views come when somebody goes there"
+    loaded = {name.partition(".")[0] for name in modules}
+    assert "textual" in loaded
+    assert loaded & {"psycopg", "redis", "hiredis", "sqlite3", "uvloop", "prometheus_client", "jsonschema"} == set()
+
+
+def test_the_package_itself_loads_nothing() -> None:
+    assert loaded_by("queue_core") & {"pydantic", "asyncio", "cronsim"} == set()
+
+
+@pytest.mark.parametrize("name", queue_core.__all__)
+def test_what_the_package_offers_is_there(name: str) -> None:
+    assert getattr(queue_core, name).__name__ == name
+    assert name in dir(queue_core)
+
+
+def test_the_package_offers_what_it_says() -> None:
+    assert sorted(queue_core._HOMES) == queue_core.__all__
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        _ = queue_core.Nothing
