@@ -24,6 +24,7 @@ from jobconsole.core.context import Surroundings
 from jobconsole.core.links import Link
 from jobconsole.tui.background import spawn
 from jobconsole.tui.bindings import ACTIONS, BY_ID, bindings, refusal
+from jobconsole.tui.hangup import end_with_terminal
 from jobconsole.tui.modes import FIRST, MODES
 from jobconsole.tui.screens.commands import Commands
 from jobconsole.tui.screens.help import HelpScreen, keys_of
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 
 NOTHING_TO_UNDO = "nothing to undo yet; a retry that has ended cannot be undone"
+
+_STDIN = 0
 
 
 class ConsoleApp(Travel, inherit_bindings=False):
@@ -213,6 +216,7 @@ def run_console(
     logging.getLogger().addHandler(logging.NullHandler())
     app = ConsoleApp(Connection(lambda: _queue(settings)), read_only=read_only, context=context)
     app.link = link
+    end_with_terminal(_STDIN)
     code = app.run()
     return app.return_code or code or 0
 

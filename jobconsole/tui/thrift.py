@@ -15,7 +15,7 @@ from textual.driver import Driver
 _STYLE = re.compile(r"(\x1b\[[0-9;]*m)")
 _MOVES = re.compile(r"(?:\x1b\[\d+;\d+H)*")
 _RESET = "\x1b[0m"
-_BOLD = "1"
+_BOLD, _DIM = "1", "2"
 _UNSEEN = frozenset({"38", _BOLD})
 """What a blank does not show: the colour of its text and its weight."""
 _LINES = frozenset({"4", "7", "9"})
@@ -76,7 +76,8 @@ def _step(before: str, after: str) -> str:
     """Return what turns one style into another, both as they are named after a reset."""
     old, new = _parts(before), _parts(after)
     gone = old.keys() - new.keys()
-    if gone - {_BOLD}:
+    # What takes bold away takes dim away, too.
+    if gone - {_BOLD} or (gone and _DIM in new):
         return _RESET + after
     told = ["22"] if gone else []
     told += [code for kind, code in new.items() if old.get(kind) != code]

@@ -71,9 +71,16 @@ class PseudoTerminal:
             pass
         return self._process.wait(PATIENCE)
 
+    def hang_up(self) -> int:
+        """Take the terminal away, which is not its controlling one, and return how the program ends."""
+        os.close(self._ours)
+        self._ours = -1
+        return self._process.wait(PATIENCE)
+
     def close(self) -> None:
         """Leave nothing behind."""
-        os.close(self._ours)
+        if self._ours >= 0:
+            os.close(self._ours)
         self._process.kill()
         self._process.wait()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -100,3 +101,17 @@ def test_two_keys_retry(
     address = (postgres_url, redis_url, redis_prefix)
     assert set(states(*address, buried["send_email"])) == {Status.QUEUED}
     assert set(states(*address, buried["resize_image"] + buried["sync_crm"])) == {Status.DEAD}
+
+
+def test_it_ends_with_its_terminal(tmp_path: Path) -> None:
+    """Also where the system sends no signal: a lost connection must not leave a process that burns a core."""
+    command = [sys.executable, "-m", "jobconsole"]
+    environment = plain_environment(
+        JOBCONSOLE_JOBS__POSTGRES__URL=f"postgresql://app@/app?host={tmp_path}", XDG_STATE_HOME=str(tmp_path)
+    )
+    terminal = PseudoTerminal(command, (80, 24), environment)
+    try:
+        terminal.wait_for("Triage")
+        assert terminal.hang_up() == -signal.SIGHUP
+    finally:
+        terminal.close()
