@@ -12,4 +12,6 @@ UPDATE operations
        state = CASE WHEN done + %(count)s::int = total THEN 'done' ELSE state END,
        finished_at = CASE WHEN done + %(count)s::int = total THEN clock_timestamp() END, updated_at = clock_timestamp()
  WHERE number = %(number)s
-RETURNING CASE WHEN rate IS NULL THEN 0 ELSE greatest(0, extract(epoch FROM next_at - clock_timestamp())) END::float8
+-- Not from -infinity, from which PostgreSQL before 17 subtracts nothing.
+RETURNING CASE WHEN rate IS NULL THEN 0
+               ELSE greatest(0, extract(epoch FROM greatest(next_at, updated_at) - clock_timestamp())) END::float8
