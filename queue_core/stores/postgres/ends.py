@@ -21,8 +21,8 @@ from queue_core.stores.postgres.plan import Plan
 from queue_core.stores.postgres.settling import Key, answer, by_statement, once, parameters, reclaim_parameters
 from queue_core.stores.postgres.sql import plain_array
 
-LEFT_SECONDS = 0.1
-"""How soon due jobs are looked at again whose ordering key somebody has locked."""
+LOCKED_SECONDS = 0.1
+"""How soon ordering keys are looked at again that somebody has locked."""
 
 
 class Lanes(NamedTuple):
@@ -40,8 +40,8 @@ class Ends:
     def __init__(self, lanes: Lanes, rules: Rules) -> None:
         self._settles, self._sweeps, self._keyed = lanes
         self._rules = rules
-        # whether the last round of due jobs left some, since others had their gates locked
-        self._left = False
+        # whether due jobs came to wait for ordering keys that somebody had locked in the last round
+        self._locked = False
 
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
         """End attempts whose token still holds; refuse the others without changing anything."""
@@ -105,15 +105,17 @@ class Ends:
         ready = [Ready(job_id, queue, rank) for job_id, queue, rank, key in rows if key is None]
         named = [row for row in rows if row[3] is not None]
         if not named:
-            self._left = False
+            self._locked = False
             return ready
-        opened, self._left = await self._keyed.carry_out(lambda: promote_gated(named, self._rules))
+        opened, self._locked = await self._keyed.carry_out(lambda: promote_gated(named, self._rules))
         return sorted(ready + opened, key=lambda one: one.rank)
 
     async def next_due(self) -> float | None:
         """Return the seconds until the next scheduled or retrying job is due, or None."""
         seconds: float | None = (await self._sweeps.run("sweep/next_due"))[0][0]
-        return max(seconds, LEFT_SECONDS) if seconds is not None and self._left else seconds
+        if not self._locked:
+            return seconds
+        return LOCKED_SECONDS if seconds is None or seconds <= 0 else min(seconds, LOCKED_SECONDS)
 
     async def reclaim(self, limit: int) -> list[Reclaimed]:
         """Move jobs whose lease expired to queued with one crash more, or bury them as poison at the third."""

@@ -137,13 +137,14 @@ def read_committed(what: str) -> Plan[None]:
 def reclaim_gated(named: Sequence[tuple[Any, ...]], rules: Rules) -> Plan[list[Reclaimed]]:
     """Take jobs back that let go of their ordering keys, which `sweep/reclaim` has named.
 
-    A gate that somebody has locked is left to a later round.
+    A gate that somebody has locked is opened in a later round: were its jobs left, they would stand before all others.
     """
-    gates, _ = yield from lock_free_gates((row[1], row[-1]) for row in named)
-    params = reclaim_parameters(len(named), rules, [row[0] for row in named], gates)
-    rows = yield "sweep/reclaim", params
+    free, locked = yield from lock_free_gates((row[1], row[-1]) for row in named)
+    gates = Gates(free.rows + locked.rows)
+    rows = yield "sweep/reclaim", reclaim_parameters(len(named), rules, [row[0] for row in named], gates)
+    yield from note_gates(locked)
     through: dict[Gate, list[Ready]] = {}
-    for one in (yield from open_gates(gates, rules)):
+    for one in (yield from open_gates(free, rules)):
         through.setdefault(one.gate, []).append(one.ready)
     return [
         Reclaimed(*row[:-1])._replace(opened=tuple(through.pop((row[1], row[-1]), ())))
@@ -155,15 +156,15 @@ def reclaim_gated(named: Sequence[tuple[Any, ...]], rules: Rules) -> Plan[list[R
 def promote_gated(named: Rows, rules: Rules) -> Plan[tuple[list[Ready], bool]]:
     """Let due jobs arrive at the gates of their ordering keys, and open those that were noted, as `sweep/promote` says.
 
-    A gate that somebody has locked is left to a later round. Returns who became ready, and whether due jobs were left.
+    A gate that somebody has locked is noted for a later round: were its jobs left, they would stand before all others.
+    Returns who became ready, and whether any gate was locked.
     """
-    wanted = {(queue, key) for _, queue, _, key in named}
-    yield "gates/make", gate_arrays(wanted)
-    gates, _ = yield from lock_free_gates(wanted)
-    locked = {(queue, key) for queue, _, key in gates.rows}
-    every = [row for row in named if row[0] is not None]
-    due = [job_id for job_id, queue, _, key in every if (queue, key) in locked]
+    yield "gates/make", gate_arrays((queue, key) for _, queue, _, key in named)
+    free, locked = yield from lock_free_gates((queue, key) for _, queue, _, key in named)
+    due = {row[0]: (row[1], row[3]) for row in named if row[0] is not None}
     if due:
-        yield "sweep/promote_keyed", {"ids": plain_array(due), "gates": gates.accepted()}
-    yield "gates/noted", {"gates": gates.accepted()}
-    return [one.ready for one in (yield from open_gates(gates, rules))], len(due) < len(every)
+        yield "sweep/promote_keyed", {"ids": plain_array(due), "gates": Gates(free.rows + locked.rows).accepted()}
+    arrived = set(due.values())
+    yield from note_gates(Gates([row for row in locked.rows if (row[0], row[2]) in arrived]))
+    yield "gates/noted", {"gates": free.accepted()}
+    return [one.ready for one in (yield from open_gates(free, rules))], bool(locked.rows)
