@@ -8,12 +8,13 @@ from typing import Any
 import hiredis
 import redis
 from redis.asyncio import Connection, Redis, SSLConnection, UnixDomainSocketConnection
-from redis.asyncio.connection import AbstractConnection, BlockingConnectionPool, ConnectionPool
+from redis.asyncio.connection import AbstractConnection, BlockingConnectionPool, ConnectionPool, parse_url
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.retry import Retry as BlockingRetry
 
 from queue_core.errors import ConfigurationError
+from queue_core.redis.keys import Keys
 from queue_core.settings import RedisSettings
 
 CONNECTIONS = 64
@@ -89,6 +90,11 @@ def make_thread_client(settings: RedisSettings) -> redis.Redis:
     return redis.Redis.from_url(
         _url(settings), retry=BlockingRetry(NoBackoff(), 0), socket_timeout=settings.timeout, **_options(settings)
     )
+
+
+def keys_of(settings: RedisSettings) -> Keys:
+    """Return the keys under the prefix of the settings, and the channels of their database."""
+    return Keys(settings.prefix, int(parse_url(_url(settings)).get("db", 0)))
 
 
 def _url(settings: RedisSettings) -> str:

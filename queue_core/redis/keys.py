@@ -12,6 +12,8 @@ P is `<prefix>{<queue>}:`. Delivery, in both modes that use Redis (the ready set
 | `<prefix>events` | channel | lifecycle events (queue_core.events) |
 | `P job:<id>:done` | channel | says that a job has finished |
 
+Channels do not belong to a database of the server as keys do: in database n > 0 their names end in `@n`.
+
 The store of mode `redis`; all its times are microseconds since the epoch by the server's clock, below 2^53. Where a job
 has gone to another queue, its key keeps only a field `moved`, for a day:
 
@@ -71,11 +73,12 @@ from collections.abc import Iterable
 
 
 class Keys:
-    """The keys under one prefix, which ends in a colon or is empty."""
+    """The keys under one prefix, which ends in a colon or is empty, and the channels of one database."""
 
-    def __init__(self, prefix: str) -> None:
+    def __init__(self, prefix: str, database: int = 0) -> None:
         self._prefix = prefix
-        self.events = f"{prefix}events"
+        self._channel_end = f"@{database}" if database else ""
+        self.events = f"{prefix}events{self._channel_end}"
         self.queues = f"{prefix}queues"
         self.workers = f"{prefix}workers"
         self.leaders = f"{prefix}leaders"
@@ -106,9 +109,14 @@ class Keys:
         """Return the keys of the operations that have changed jobs."""
         return [f"{self._prefix}changes:{job_id}" for job_id in ids]
 
-    def done_prefix(self, queue: str) -> str:
-        """Return what stands before the id in a queue's done channels."""
-        return self.of(queue, "job:")
+    def done_parts(self, queue: str) -> tuple[str, str]:
+        """Return what stands before and after the id in a queue's done channels."""
+        return self.of(queue, "job:"), f":done{self._channel_end}"
+
+    def done(self, queue: str, job_id: str) -> str:
+        """Return the channel that says that a job has finished."""
+        before, after = self.done_parts(queue)
+        return f"{before}{job_id}{after}"
 
     def queue_of(self, key: str, name: str) -> str:
         """Return the queue of a key that `of` made."""

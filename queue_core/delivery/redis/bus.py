@@ -13,8 +13,7 @@ from queue_core.delivery.redis.reaching import within
 from queue_core.delivery.redis.watching import Watching
 from queue_core.dispatch import DispatchUnavailable
 from queue_core.events import Event, EventBatch, by_queue, decode_message, encode_events
-from queue_core.redis.client import make_client
-from queue_core.redis.keys import Keys
+from queue_core.redis.client import keys_of, make_client
 from queue_core.redis.scripts import Call, Scripts
 from queue_core.settings import RedisSettings
 
@@ -32,7 +31,7 @@ class RedisEventBus:
     def __init__(self, settings: RedisSettings, circuit: Circuit) -> None:
         self._timeout = settings.timeout
         self._circuit = circuit
-        self._keys = Keys(settings.prefix)
+        self._keys = keys_of(settings)
         self._client = make_client(settings)
         self._listening = make_client(settings, held=True)
         self._scripts = Scripts(self._client, "queue_core.delivery.redis")
@@ -59,7 +58,7 @@ class RedisEventBus:
         finished = [event.id for event in events if event.event in _FINAL]
         args = [
             self._keys.events,
-            self._keys.done_prefix(queue),
+            *self._keys.done_parts(queue),
             json.dumps(queue),
             at,
             encode_events(events),

@@ -12,9 +12,8 @@ from queue_core.delivery.circuit import Circuit
 from queue_core.delivery.redis.reaching import within
 from queue_core.dispatch import Due, Taken
 from queue_core.job import Ready
-from queue_core.redis.client import make_client
+from queue_core.redis.client import keys_of, make_client
 from queue_core.redis.facts import server_facts
-from queue_core.redis.keys import Keys
 from queue_core.redis.scripts import Call, Scripts
 from queue_core.settings import RedisSettings
 
@@ -50,7 +49,7 @@ class RedisDispatcher:
         self._ready = ready
         self._sets = [ready] if hints is None else [ready, hints]
         self._hints = hints
-        self._keys = Keys(settings.prefix)
+        self._keys = keys_of(settings)
         self._client = make_client(settings)
         # Blocking pops wait on their own connections, which never hold up a short command.
         self._blocking = make_client(settings, held=True)

@@ -55,7 +55,7 @@ class Watching:
     @asynccontextmanager
     async def watch(self, queue: str, job_id: str) -> AsyncIterator[Callable[[float], Awaitable[bool]]]:
         """Listen for the end of a job: once inside the context, nothing said from then on is missed."""
-        name = f"{self._keys.done_prefix(queue)}{job_id}:done"
+        name = self._keys.done(queue, job_id)
         told = asyncio.Event()
         channel = self._channels.setdefault(name, _Channel())
         channel.listeners.append(told)
@@ -77,7 +77,7 @@ class Watching:
                 await self._unsubscribe(name, second)
 
     def _second(self, job_id: str) -> str:
-        return f"{self._keys.done_prefix('')}{job_id}:done"
+        return self._keys.done("", job_id)
 
     async def _subscribe(self, name: str, second: str, channel: _Channel) -> None:
         async with self._sending:

@@ -8,8 +8,7 @@ from typing import Any
 import redis
 from redis.exceptions import NoScriptError, RedisError
 
-from queue_core.redis.client import make_thread_client
-from queue_core.redis.keys import Keys
+from queue_core.redis.client import keys_of, make_thread_client
 from queue_core.redis.scripts import Call, digest, source
 from queue_core.settings import RedisSettings
 from queue_core.store import Beat, BeatReply, WorkerBeat
@@ -25,7 +24,7 @@ class RedisHeart:
 
     def __init__(self, settings: RedisSettings) -> None:
         self._settings = settings
-        self._keys = Keys(settings.prefix)
+        self._keys = keys_of(settings)
         self._client: redis.Redis | None = None
         # the queues of jobs that were held some time
         self._homes: dict[str, str] = {}

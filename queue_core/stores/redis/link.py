@@ -11,8 +11,7 @@ from redis.asyncio.client import Pipeline
 from redis.exceptions import ReadOnlyError, RedisError
 
 from queue_core.errors import StoreUnavailable
-from queue_core.redis.client import make_client
-from queue_core.redis.keys import Keys
+from queue_core.redis.client import keys_of, make_client
 from queue_core.redis.scripts import Call, Scripts
 from queue_core.settings import RedisSettings
 from queue_core.states import Status
@@ -68,7 +67,7 @@ class Link:
     """One client with its scripts. Every call is bounded in time; scripts may be sent again without harm."""
 
     def __init__(self, settings: RedisSettings) -> None:
-        self.keys = Keys(settings.prefix)
+        self.keys = keys_of(settings)
         self._timeout = settings.timeout
         self._client = make_client(settings)
         self._scripts = Scripts(self._client, PACKAGE)
