@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -162,6 +163,8 @@ class AfterSettle:
         self._buffer: deque[SettledJob] = deque()
         self._task: asyncio.Task[None] | None = None
         self._behind = False
+        # not that of the job whose end happens to be noted first
+        self._context = contextvars.copy_context()
 
     def note(self, outcome: Outcome, answer: Settled) -> None:
         """Take the end of an attempt that the store accepted."""
@@ -180,7 +183,7 @@ class AfterSettle:
         )
         if self._task is None or self._task.done():
             self._behind = False
-            self._task = asyncio.create_task(self._run())
+            self._task = asyncio.create_task(self._run(), context=self._context.copy())
 
     async def _run(self) -> None:
         while self._buffer:

@@ -154,7 +154,8 @@ class InProcess:
         attempt = Attempt(claim, self.clock.monotonic(), self._journal)
         around = Surroundings(limits, WORKER, self._threads, self._jobs.hooks, self._store, timed=False)
         try:
-            return await execute(attempt, definition, around)
+            # A task of its own, as in a worker: the context variables that a job sets are not those of the next one.
+            return await asyncio.create_task(execute(attempt, definition, around))
         except asyncio.CancelledError as error:
             current = asyncio.current_task()
             if current is not None and current.cancelling():

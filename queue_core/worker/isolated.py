@@ -56,7 +56,8 @@ async def run(jobs: JobQueue, worker: str, source: TextIO, output: TextIO) -> No
             _say(output, {"begun": claim.id})
             attempt = ReportingAttempt(claim, output)
             attempt.started = time.perf_counter()
-            outcome = await execute(attempt, jobs.tasks.get(claim.type), around)
+            # A task of its own: the context variables that a job sets are not those of the next one.
+            outcome = await asyncio.create_task(execute(attempt, jobs.tasks.get(claim.type), around))
             attempt.lines.flush()
             _say(output, {"outcome": outcome, "settled": attempt.settled, "perhaps": attempt.perhaps})
     await jobs.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 import sys
 import time
@@ -85,6 +86,8 @@ class Runner:
         self._changed = asyncio.Event()
         # jobs that may still be accepted
         self.left = sys.maxsize
+        # what the context variables hold for every job; a worker sets it when it starts
+        self.context = contextvars.copy_context()
         # attempts whose thread was given up
         self._given_up: list[Attempt] = []
 
@@ -166,7 +169,7 @@ class Runner:
         self._running.add(attempt)
         attempt.started = time.perf_counter()
         # Before the announcer is woken: the handler comes first, then the news of it.
-        attempt.task = _spawn(self._run(attempt))
+        attempt.task = _spawn(self._run(attempt), self.context.copy())
         extra = describe(claim, worker=self._worker)
         self._announcer.tell(Event(EventName.CLAIMED, claim.queue, claim.id, claim.type, claim.token, extra))
 
@@ -283,9 +286,12 @@ class Runner:
             await self._pool.close()
 
 
-def _spawn(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    """Return a task; where Python can, it runs at once up to its first wait, which saves a round through the loop."""
+def _spawn(coroutine: Coroutine[Any, Any, None], context: contextvars.Context) -> asyncio.Task[None]:
+    """Return a task; where Python can, it runs at once up to its first wait, which saves a round through the loop.
+
+    It has a context of its own: jobs are started from wherever another one has ended, and its variables are not theirs.
+    """
     loop = asyncio.get_running_loop()
     if _EAGER:
-        return asyncio.Task(coroutine, loop=loop, eager_start=True)  # type: ignore[call-arg,unused-ignore]
-    return loop.create_task(coroutine)
+        return asyncio.Task(coroutine, loop=loop, eager_start=True, context=context)  # type: ignore[call-arg,unused-ignore]
+    return loop.create_task(coroutine, context=context)

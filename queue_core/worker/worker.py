@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import logging
 import os
 import signal
@@ -129,6 +130,7 @@ class Worker:
         await self._jobs.schedules.announce()
         if self._types is not None:
             await self._jobs.store.announce(self._jobs.tasks.schemas())
+        self._runner.context = contextvars.copy_context()
         with self._signals():
             await self._work()
 

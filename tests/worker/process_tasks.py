@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextvars import ContextVar
 from datetime import datetime
 from pathlib import Path
 
@@ -15,11 +16,19 @@ from queue_core import JobContext, JobQueue, Retry, SoftTimeLimitExceeded
 
 jobs = JobQueue(memory=True)
 ONCE = Retry(max_retries=1, delay=0.01)
+tenant: ContextVar[str] = ContextVar("tenant", default="")
 
 
 @jobs.task(process=True)
 def pid(at: datetime | None = None) -> list[int]:
     return [os.getpid(), os.getppid(), at.year if at else 0]
+
+
+@jobs.task(process=True)
+async def change_tenant(new: str) -> str:
+    before = tenant.get()
+    tenant.set(new)
+    return before
 
 
 @jobs.task(process=True)

@@ -57,6 +57,11 @@ async def test_children_stay_warm(jobs: JobQueue) -> None:
         os.kill(first[0], 0)
 
 
+async def test_context_variables_stay_in_their_job(jobs: JobQueue) -> None:
+    async with working(jobs, target=TARGET):
+        assert [await result(jobs, "change_tenant", new=new) for new in "abc"] == [""] * 3
+
+
 async def test_context_progress_and_errors(jobs: JobQueue) -> None:
     async with working(jobs, target=TARGET):
         assert await result(jobs, "steps") == "steps 1"

@@ -1,6 +1,7 @@
 """`jobs.testing()`: everything in process, by a clock that the test moves."""
 
 import asyncio
+from contextvars import ContextVar
 
 import pytest
 
@@ -34,6 +35,22 @@ async def test_due_jobs_run_when_the_test_says_so() -> None:
             await double.enqueue("x")  # type: ignore[arg-type]
     assert jobs.settings.mode == "postgres"
     assert "postgres" in type(jobs.store).__module__
+
+
+async def test_context_variables_stay_in_their_job() -> None:
+    jobs = JobQueue(memory=True)
+    tenant: ContextVar[str] = ContextVar("tenant", default="")
+    seen: list[str] = []
+
+    @jobs.task
+    async def change(name: str) -> None:
+        seen.append(tenant.get())
+        tenant.set(name)
+
+    async with jobs.testing() as t:
+        await change.enqueue_many([{"name": name} for name in "abc"])
+        assert await t.run_due() == 3
+    assert seen == [""] * 3
 
 
 async def test_retries_take_their_time() -> None:
