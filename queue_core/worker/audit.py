@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 
 from queue_core.dispatch import Dispatcher, DispatchUnavailable
+from queue_core.job import Ready
 from queue_core.store import JobStore
 
 HEAD = 500
@@ -13,7 +15,12 @@ HEAD = 500
 SETTLE_SECONDS = 0.1
 """A job that a worker has taken and is just claiming looks lost for a moment, so what is lacking is looked at twice."""
 PAGE = 5000
-"""Jobs offered at a time in a rebuild."""
+"""Jobs offered at a time in a rebuild, and where nearly all of a head is lacking."""
+NEARLY = 0.9
+"""Part of a full head, or of a page, that lacks where many offers were lost: after a pause, a large commit in
+another program, a type announced late, a restored database. By heads alone 500 of those a second would come back."""
+MOST = 50_000
+"""Jobs looked at by pages in one round, over all queues: about a second. The next round goes on there."""
 
 logger = logging.getLogger("queue_core.audit")
 
@@ -24,10 +31,14 @@ class Audit:
     def __init__(self, store: JobStore, dispatcher: Dispatcher) -> None:
         self._store = store
         self._dispatcher = dispatcher
+        # the rank up to which a queue was paged through whose head was lacking
+        self._reached: dict[str, int] = {}
+        # jobs that this round may still page through
+        self._left = MOST
 
     async def run_once(self) -> int:
         """Look at every queue once and return how many jobs were offered again."""
-        offered = 0
+        offered, self._left = 0, MOST
         try:
             for queue, paused in (await self._store.queues()).items():
                 if not await self._dispatcher.intact(queue):
@@ -42,20 +53,44 @@ class Audit:
         """Offer the first ready jobs that the dispatcher lacks."""
         lacking = await self._dispatcher.lacking(queue, await self._store.head(queue, HEAD))
         if not lacking:
-            return 0
+            return await self._page_on(queue)
         await asyncio.sleep(SETTLE_SECONDS)
         suspects = {job.id for job in lacking}
         still = [job for job in await self._store.head(queue, HEAD) if job.id in suspects]
         lacking = await self._dispatcher.lacking(queue, still)
         await self._dispatcher.offer(lacking)
-        return len(lacking)
+        return len(lacking) + await self._page_on(queue, lacking)
 
     async def offer_head(self, queue: str) -> None:
         """Offer the first ready jobs that the dispatcher lacks without a second look, for they have just come."""
         try:
-            await self._dispatcher.offer(await self._dispatcher.lacking(queue, await self._store.head(queue, HEAD)))
+            lacking = await self._dispatcher.lacking(queue, await self._store.head(queue, HEAD))
+            await self._dispatcher.offer(lacking)
+            await self._page_on(queue, lacking)
         except DispatchUnavailable:
             return  # workers look into the store themselves
+
+    async def _page_on(self, queue: str, lacking: Sequence[Ready] = ()) -> int:
+        """Offer what is lacking behind a head that was, or where the last round stopped; return how much.
+
+        Types that no live worker announced are left out: they would come back at once.
+        """
+        rank = self._reached.pop(queue, None)
+        if len(lacking) >= NEARLY * HEAD:
+            rank = lacking[-1].rank
+        offered = 0
+        while rank is not None and self._left > 0:
+            page = await self._store.ready_after(queue, rank, PAGE)
+            self._left -= PAGE
+            lacking = await self._dispatcher.lacking(queue, page)
+            if lacking:
+                ready = await self._store.claimable(queue, [job.id for job in lacking])
+                await self._dispatcher.offer(ready)
+                offered += len(ready)
+            rank = page[-1].rank if len(page) == PAGE and len(lacking) >= NEARLY * PAGE else None
+        if rank is not None:
+            self._reached[queue] = rank
+        return offered
 
     async def rebuild(self, queue: str) -> int:
         """Offer the whole backlog of a queue by rank, then declare the ready set whole."""
@@ -65,6 +100,7 @@ class Audit:
             offered += len(page)
             rank = page[-1].rank
         await self._dispatcher.mark(queue)
+        self._reached.pop(queue, None)
         if offered:
             logger.info("rebuilt the ready set of queue '%s': %d jobs offered", queue, offered)
         return offered

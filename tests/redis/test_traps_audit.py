@@ -61,6 +61,7 @@ async def test_trap_4_what_lies_deeper_surfaces_as_the_head_moves(
 ) -> None:
     """One round looks at a bounded number of rows, whatever the backlog."""
     monkeypatch.setattr(auditing, "HEAD", 10)
+    monkeypatch.setattr(auditing, "MOST", 0)
     ids = await never_offered(jobs, 35)
     rounds = []
     for _ in range(5):
@@ -71,6 +72,41 @@ async def test_trap_4_what_lies_deeper_surfaces_as_the_head_moves(
         await client.delete(f"{redis_prefix}{{default}}:pending")
     assert rounds == [10, 10, 10, 5, 0]
     assert len(ids) == sum(rounds)
+
+
+async def test_trap_4_where_all_of_the_head_lacks_so_does_what_is_behind_it(
+    jobs: JobQueue, audit: Audit, client: Redis, redis_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a pause, or a large commit of a caller's own: by pages and in order, a bounded number a round."""
+    monkeypatch.setattr(auditing, "HEAD", 10)
+    monkeypatch.setattr(auditing, "PAGE", 20)
+    monkeypatch.setattr(auditing, "MOST", 60)
+    ids = [*await never_offered(jobs, 40), *await never_offered(jobs, 85)]
+    assert [await audit.run_once() for _ in range(4)] == [70, 55, 0, 0]
+    assert await pending(client, redis_prefix) == ids
+
+
+async def test_trap_4_pages_leave_out_what_nobody_can_run_and_end_where_little_lacks(
+    jobs: JobQueue, audit: Audit, client: Redis, redis_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auditing, "HEAD", 10)
+    monkeypatch.setattr(auditing, "PAGE", 10)
+    ids = await never_offered(jobs, 15)
+    await never_offered(jobs, 5, "unknown")
+    known = await never_offered(jobs, 20)
+    assert jobs.dispatcher is not None
+    await jobs.dispatcher.offer([job for job in await jobs.store.head("default", 100) if job.id in known])
+    await never_offered(jobs, 30)
+    assert await audit.run_once() == 15
+    assert await pending(client, redis_prefix) == ids + known
+
+
+async def test_trap_4_a_large_commit_is_offered_as_a_whole(
+    jobs: JobQueue, audit: Audit, client: Redis, redis_prefix: str
+) -> None:
+    ids = await never_offered(jobs, 7_000)
+    await audit.offer_head("default")
+    assert await pending(client, redis_prefix) == ids
 
 
 async def test_trap_4_what_nobody_can_run_now_is_left_alone(
