@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+import os
+import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
+from hypothesis.database import DirectoryBasedExampleDatabase
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
@@ -37,16 +42,21 @@ SOME = st.lists(st.integers(0, 10_000), min_size=1, max_size=4)
 """Which of the jobs or claims, modulo their number."""
 
 
-def bounds(examples: int) -> settings:
-    """Return how many sequences are tried, and how long they are; always the same ones."""
+SEED = int(os.environ.get("CONSERVATION_SEED", "1"))
+"""Decides which sequences are tried."""
+EXAMPLES_FOLDER = Path(__file__).parents[2] / ".hypothesis" / "conservation"
+"""Failing sequences, which the next run tries first: the second run of a test that failed begins with them."""
+
+
+def bounds(examples: int, mode: str) -> settings:
+    """Return how many sequences are tried, and how long they are; the seed and what failed before say which."""
     return settings(
         max_examples=examples,
         stateful_step_count=60,
         deadline=None,
-        derandomize=True,
-        database=None,
+        database=DirectoryBasedExampleDatabase(EXAMPLES_FOLDER / mode),
         # The failing sequence is printed as it was found: making it shorter would take minutes on a server.
-        phases=[Phase.generate],
+        phases=[Phase.reuse, Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
 
@@ -68,18 +78,26 @@ class Operations(RuleBasedStateMachine):
     def __init__(self, opened: Callable[[], Awaitable[World]], done: Callable[[], None]) -> None:
         super().__init__()
         self._done = done
+        # The calls of this sequence. A fault that does not come again has no other trace.
+        self._calls: list[str] = []
         self._runner = asyncio.Runner()
         self._world: World = self._run(opened())
         self._model = Model()
         self._claims: list[Claim] = []
 
     def _run(self, work: Awaitable[T]) -> T:
+        if inspect.iscoroutine(work):
+            given = {name: value for name, value in inspect.getcoroutinelocals(work).items() if name != "self"}
+            self._calls.append(f"{work.__qualname__} {given}")
+
         async def awaited() -> T:
             return await work
 
         return self._runner.run(awaited())
 
     def teardown(self) -> None:
+        if (error := sys.exc_info()[1]) is not None:
+            error.add_note(f"seed {SEED}, {len(self._calls)} calls:\n" + "\n".join(self._calls))
         totals = self._run(self._world.inspector.tallies())
         where = self._run(self._world.inspector.conservation())
         self._run(self._world.close())
@@ -311,4 +329,4 @@ def test_the_store_agrees_with_the_model(mode: str, request: pytest.FixtureReque
     def machine() -> Operations:
         return Operations(opener(address), lambda: None if address is None else empty(address))
 
-    run_state_machine_as_test(machine, settings=bounds(EXAMPLES.get(mode, FEWER)))
+    run_state_machine_as_test(seed(SEED)(machine), settings=bounds(EXAMPLES.get(mode, FEWER), mode))
