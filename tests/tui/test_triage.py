@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from textual import events
 
 from jobconsole.tui.screens import triage
 from queue_core import JobQueue
@@ -248,8 +249,10 @@ async def test_a_filter_that_makes_no_sense_is_explained_and_the_list_stays(sit:
     async with sit() as seat:
         await seat.ready()
         await seat.until("3 signatures")
-        await seat.press("slash", *"colour:red")
-        await seat.until("colour")
+        await seat.press("slash")
+        # At once, as a paste: what is typed letter by letter is a word to look for until its colon.
+        seat.app.post_message(events.Paste("colour:red"))
+        await seat.until("no field 'colo")
         assert "3 signatures" in seat.text()
         await seat.press("escape")
         await seat.until(lambda: not seat.view.filter_line.is_open)
