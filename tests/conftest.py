@@ -2,17 +2,20 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
 from jobconsole.embedded.servers import EmbeddedServers
+from tests.parts import mark_parts
 from tests.servers import (
     SessionServers,
     chosen_source,
     fresh_database,
     fresh_prefix,
+    name_servers,
     prepare_template,
     session_servers,
 )
@@ -28,6 +31,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="PostgreSQL and Redis of the wheels (the default), or those installed on this machine; "
         "TEST_POSTGRES_URL and TEST_REDIS_URL name running ones instead",
     )
+    parser.addoption(
+        "--postgres-bin", type=Path, metavar="FOLDER", help="start the PostgreSQL whose programs are there"
+    )
+    parser.addoption("--redis-bin", type=Path, metavar="FILE", help="start this Redis-protocol server")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    name_servers(config)
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Say which servers a run is about, where that was asked for."""
+    named = {option: config.getoption(option) for option in ("--postgres-bin", "--redis-bin")}
+    return [f"{option.removeprefix('--')}: {value}" for option, value in named.items() if value is not None]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    mark_parts(items)
 
 
 @pytest.fixture(scope="session")

@@ -5,13 +5,14 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 import redis
 
 from jobconsole.embedded import databases
-from jobconsole.embedded.binaries import Source
+from jobconsole.embedded.binaries import POSTGRES_VARIABLE, REDIS_VARIABLE, Source
 from jobconsole.embedded.servers import EmbeddedServers
 from queue_core.stores.postgres.migrate import migrate
 
@@ -34,6 +35,14 @@ def chosen_source(config: pytest.Config) -> Source:
     return cast("Source", config.getoption("--servers"))
 
 
+def name_servers(config: pytest.Config) -> None:
+    """Make `--postgres-bin` and `--redis-bin` known to whatever starts servers, processes of tests included."""
+    for option, variable in (("--postgres-bin", POSTGRES_VARIABLE), ("--redis-bin", REDIS_VARIABLE)):
+        named: Path | None = config.getoption(option)
+        if named is not None:
+            os.environ[variable] = str(named)
+
+
 @contextmanager
 def session_servers(prefer: Source) -> Iterator[SessionServers]:
     """Start what the environment does not name."""
@@ -44,7 +53,7 @@ def session_servers(prefer: Source) -> Iterator[SessionServers]:
         return
     with EmbeddedServers.start(prefer=prefer) as embedded:
         found = {embedded.postgres.source, embedded.redis.source}
-        if prefer == "system" and found != {"system"}:
+        if prefer == "system" and "wheel" in found:
             pytest.exit("--servers=system: PostgreSQL 15 and Redis 7, or later ones, have to be installed", 4)
         yield SessionServers(postgres_url or embedded.postgres_url, redis_url or embedded.redis_url, embedded, prefer)
 

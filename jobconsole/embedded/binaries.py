@@ -13,10 +13,13 @@ from typing import Literal, NamedTuple
 
 from jobconsole.embedded.errors import EmbeddedError
 
-Source = Literal["wheel", "system"]
+Source = Literal["wheel", "system", "given"]
 
 # Chooses where to look first when the caller does not say.
 PREFER_VARIABLE = "EMBEDDED_SERVERS"
+# The folder with PostgreSQL's programs, and the Redis-protocol server: nothing else is looked at then.
+POSTGRES_VARIABLE = "EMBEDDED_POSTGRES_BIN"
+REDIS_VARIABLE = "EMBEDDED_REDIS_BIN"
 # The oldest releases whose features the statements and scripts may use.
 SMALLEST_POSTGRES = 15
 SMALLEST_REDIS = 7
@@ -61,12 +64,30 @@ def preference(prefer: str | None) -> Source:
 
 def find_postgres(prefer: Source) -> Program:
     """Answer the PostgreSQL to start."""
+    folder = os.environ.get(POSTGRES_VARIABLE)
+    if folder:
+        path = Path(folder).resolve() / "postgres"
+        return _given(POSTGRES_VARIABLE, path, (path, path.with_name("initdb")), SMALLEST_POSTGRES)
     return _first(prefer, wheel_postgres, system_postgres, INSTALL_POSTGRES)
 
 
 def find_redis(prefer: Source) -> Program:
     """Answer the Redis-protocol server to start."""
+    named = os.environ.get(REDIS_VARIABLE)
+    if named:
+        # Not resolved: see `_redis_candidates`.
+        path = Path(named).absolute()
+        return _given(REDIS_VARIABLE, path, (path,), SMALLEST_REDIS)
     return _first(prefer, wheel_redis, system_redis, INSTALL_REDIS)
+
+
+def _given(variable: str, path: Path, programs: Iterable[Path], smallest: int) -> Program:
+    """Answer the program that a variable of the environment names."""
+    if not _runnable(programs):
+        raise EmbeddedError(f"{variable}: there is no server to start at {path}.")
+    if _major_version(path) < smallest:
+        raise EmbeddedError(f"{variable}: {path} is older than version {smallest}.")
+    return Program(path, "given", (path,) if variable == REDIS_VARIABLE else ())
 
 
 def _first(

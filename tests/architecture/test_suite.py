@@ -1,0 +1,105 @@
+"""What `.ci/run` says behind the tests: which needed a second run, and which servers could not be had."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parents[2] / ".ci"
+
+
+@pytest.fixture
+def suite(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
+    """The program behind `.ci/run`, at home in an empty folder."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    for name in ("suite", "releases"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    module = importlib.import_module("suite")
+    monkeypatch.setattr(module, "ROOT", tmp_path)
+    return module
+
+
+def answers(monkeypatch: pytest.MonkeyPatch, suite: ModuleType, *codes: int) -> list[list[str]]:
+    """Let runs of pytest end with these codes, each that fails with one failed test; return their commands."""
+    commands: list[list[str]] = []
+
+    def run(_self: Any, command: list[str]) -> int:
+        cache = Path(command[command.index("-o") + 1].removeprefix("cache_dir=")) / "v" / "cache"
+        cache.mkdir(parents=True, exist_ok=True)
+        (cache / "lastfailed").write_text(json.dumps({"tests/test_a.py::test_b": True}))
+        commands.append(command)
+        return codes[len(commands) - 1]
+
+    monkeypatch.setattr(suite.Suite, "_within_time", run)
+    return commands
+
+
+def test_what_needed_a_second_run_is_named_last(
+    suite: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = answers(monkeypatch, suite, 1, 0), "--last-failed"
+    assert suite.main(60.0, ["tests/x"]) == 0
+    assert second not in first[0]
+    assert second in first[1]
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == "Needed a second run: tests/test_a.py::test_b (the wheels)"
+
+
+def test_what_fails_twice_has_failed(suite: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(answers(monkeypatch, suite, 1, 1)) == 0
+    assert suite.main(60.0, []) == 1
+
+
+@pytest.mark.parametrize(("required", "code"), [(True, 1), (False, 0)])
+def test_a_server_that_cannot_be_had_is_named_last(
+    suite: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    required: bool,
+    code: int,
+) -> None:
+    def find(release: int, _folder: Path) -> Any:
+        raise suite.Missing(f"PostgreSQL {release}: not installed")
+
+    monkeypatch.setattr(suite, "find_postgres", find)
+    monkeypatch.setattr(suite, "is_required", lambda release: required and release == 16)
+    commands = answers(monkeypatch, suite, 0)
+    assert suite.main(60.0, []) == code
+    assert len(commands) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-3:] == [f"  PostgreSQL {release}: not installed" for release in (15, 16, 17)]
+
+
+def test_each_release_runs_its_servers_parts(suite: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suite, "find_postgres", lambda release, _: suite_found(release))
+    monkeypatch.setattr(suite, "find_redis", lambda release, _: suite_found(release))
+    commands = answers(monkeypatch, suite, 0, 0, 0, 0)
+    assert suite.main(60.0, []) == 0
+    marks = [command[command.index("-m", 3) + 1 :] for command in commands[1:]]
+    assert marks == [
+        ["on_postgres or on_redis", "--postgres-bin=/pg15", "--redis-bin=/pg7"],
+        ["on_postgres", "--postgres-bin=/pg16"],
+        ["on_postgres", "--postgres-bin=/pg17"],
+    ]
+
+
+def suite_found(release: int) -> Any:
+    """Return a server that was found."""
+    from releases import Found
+
+    return Found(Path(f"/pg{release}"), f"{release}.1")
+
+
+def test_no_time_is_left(suite: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit of the whole run holds for each pass."""
+    started = time.monotonic()
+    assert suite.main(0.0, []) == 2
+    assert time.monotonic() - started < 30
