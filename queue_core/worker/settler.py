@@ -1,4 +1,7 @@
-"""Ends attempts: outcomes gather while the last batch is being stored, then go in one statement a kind."""
+"""Ends attempts: outcomes gather while the last batch is being stored, then go in one statement a kind.
+
+An outcome is kept until the store has taken or refused it: only an error in its own values drops it.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,10 @@ import asyncio
 import logging
 from collections import deque
 
+from queue_core.batching import LARGEST
 from queue_core.dispatch import Dispatcher
 from queue_core.endings import dispatch, events_of
-from queue_core.errors import StaleLease, StoreUnavailable
+from queue_core.errors import InvalidJob, StaleLease, StoreUnavailable
 from queue_core.job import Outcome, Settled
 from queue_core.middleware import AfterSettle, Hooks
 from queue_core.store import JobStore
@@ -20,6 +24,8 @@ BATCH = 1000
 """Outcomes stored at a time: some 15 ms of the store."""
 PAUSE_FIRST, PAUSE_MOST = 0.1, 2.0
 """Seconds between two tries while the store is away, doubling."""
+IN_THE_DATA = (InvalidJob, UnicodeError, OverflowError)
+"""Errors that the same outcomes meet again: one of them holds a value that the store cannot keep."""
 
 logger = logging.getLogger("queue_core.worker")
 
@@ -49,6 +55,9 @@ class Settler:
         self._closing = False
         # outcomes on their way to the store
         self._sending = 0
+        # how many are stored at a time: half as many after each failure, twice as many after each success
+        self._most = BATCH
+        self._pause = PAUSE_FIRST
         # attempts whose lease was over when they ended
         self.refused = 0
         self.settled = 0
@@ -74,7 +83,7 @@ class Settler:
                 written, self._written = self._written, []
                 await dispatch(self._dispatcher, written)
             while self._outcomes:
-                batch = [self._outcomes.popleft() for _ in range(min(BATCH, len(self._outcomes)))]
+                batch = self._next()
                 self._sending = len(batch)
                 await self._store_batch(batch)
                 self._sending = 0
@@ -92,43 +101,73 @@ class Settler:
         await self._after.close()
         return True
 
+    def _next(self) -> list[Outcome]:
+        """Take the next outcomes, by number and by size."""
+        batch: list[Outcome] = []
+        size = 0
+        while self._outcomes and len(batch) < self._most:
+            size += _size(self._outcomes[0])
+            if batch and size > LARGEST:
+                break
+            batch.append(self._outcomes.popleft())
+        return batch
+
     async def _store_batch(self, batch: list[Outcome]) -> None:
         try:
             answers = await self._settle(batch)
-        except Exception:
-            # Something in one of them cannot be stored: it must not take the others with it, nor stay for ever.
+        except IN_THE_DATA:
             if len(batch) > 1:
-                for outcome in batch:
-                    await self._store_batch([outcome])
+                self._put_back(batch)
                 return
             logger.exception("the outcome of job %s cannot be stored; its lease is left to end", batch[0].id)
             self._forget(batch[0])
-            return
-        await self._stored(batch, answers)
+        except Exception as error:  # noqa: BLE001  whatever it is, it says nothing about the outcomes
+            self._put_back(batch)
+            await self._wait_for_store(error)
+        else:
+            self._most = min(BATCH, 2 * self._most)
+            self._pause = PAUSE_FIRST
+            await self._stored(batch, answers)
+
+    def _put_back(self, batch: list[Outcome]) -> None:
+        """Keep outcomes for another try, half as many at a time, which may fit into the time or hold no bad value."""
+        self._most = max(1, len(batch) // 2)
+        self._sending = 0
+        if len(batch) == 1:
+            self._outcomes.append(batch[0])  # the others need not wait for it
+        else:
+            self._outcomes.extendleft(reversed(batch))
+
+    async def _wait_for_store(self, error: Exception) -> None:
+        unexpected = not isinstance(error, StoreUnavailable)
+        logger.warning("settle waits for the store: %s", error, exc_info=unexpected)
+        await asyncio.sleep(self._pause)
+        self._pause = min(PAUSE_MOST, self._pause * 2)
 
     async def _settle(self, batch: list[Outcome]) -> list[Settled]:
-        pause = PAUSE_FIRST
-        while True:
-            try:
-                if self.journal.busy:
-                    await self.journal.write_first(filter(None, [self._held.get(outcome.id) for outcome in batch]))
-                return await self._store.settle(batch)
-            except StoreUnavailable as error:
-                # The fence makes trying again safe: what was stored before is found, what is over is refused.
-                logger.warning("settle waits for the store: %s", error)
-                await asyncio.sleep(pause)
-                pause = min(PAUSE_MOST, pause * 2)
+        """Store outcomes. The fence makes trying again safe: what was stored is found, what is over is refused."""
+        if self.journal.busy:
+            await self.journal.write_first(filter(None, [self._held.get(outcome.id) for outcome in batch]))
+        return await self._store.settle(batch)
 
     async def _stored(self, batch: list[Outcome], answers: list[Settled]) -> None:
         for outcome, answer in zip(batch, answers, strict=True):
             perhaps = self._forget(outcome)
             if not answer.accepted and perhaps is not None:
-                # The lease is over, so that this writes nothing: it only asks whether it has been written.
-                (written,) = await self._settle([perhaps])
-                self._ended(perhaps, written)
+                self._ended(perhaps, await self._written_before(perhaps))
                 continue
             self._ended(outcome, answer)
         await dispatch(self._dispatcher, zip(batch, answers, strict=True))
+
+    async def _written_before(self, perhaps: Outcome) -> Settled:
+        """Ask whether an outcome has been written; its lease is over, so that this writes nothing."""
+        while True:
+            try:
+                return (await self._settle([perhaps]))[0]
+            except IN_THE_DATA:
+                return Settled(perhaps.id, False)
+            except Exception as error:  # noqa: BLE001  as above
+                await self._wait_for_store(error)
 
     def _ended(self, outcome: Outcome, answer: Settled) -> None:
         """Say how an attempt ended."""
@@ -148,3 +187,9 @@ class Settler:
             return None
         del self._held[outcome.id]
         return attempt.perhaps
+
+
+def _size(outcome: Outcome) -> int:
+    """Return about how many characters of it travel to the store."""
+    failure = outcome.failure
+    return len(outcome.result or "") + (0 if failure is None else len(failure.traceback) + len(failure.message))

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import pytest
 
 from queue_core import JobQueue
-from queue_core.errors import InvalidJob
+from queue_core.batching import LARGEST
+from queue_core.errors import InvalidJob, SchemaError, StoreUnavailable
 from queue_core.job import Outcome, Settled
 from tests.conformance.working import working
 from tests.waiting import PATIENCE, eventually
@@ -90,6 +91,107 @@ async def test_what_cannot_be_stored_takes_nobody_with_it(
         assert await eventually(lambda: handles[1].id not in worker._held)
         assert await eventually(lambda: f"took job {handles[1].id} back" in caplog.text)
     assert f"the outcome of job {handles[1].id} cannot be stored" in caplog.text
+
+
+@pytest.mark.parametrize("error", [RuntimeError("a lock_timeout of the role"), SchemaError("a right was taken away")])
+async def test_an_error_that_is_not_in_the_data_drops_no_outcome(
+    jobs: JobQueue, store: BreakingStore, error: Exception
+) -> None:
+    """It is kept and stored when the error is over: no handler runs twice."""
+    ran: list[int] = []
+
+    @jobs.task
+    async def work(n: int) -> int:
+        store.failing.setdefault("settle", error)
+        ran.append(n)
+        return n
+
+    handles = await jobs.enqueue_many("work", [{"n": n} for n in range(20)])
+    async with working(jobs, concurrency=20) as worker:
+        assert await eventually(lambda: len(ran) == 20 and store.calls["settle"] >= 3)
+        assert len(worker._held) == 20
+        del store.failing["settle"]
+        assert [await handle.result(PATIENCE) for handle in handles] == list(range(20))
+    assert (sorted(ran), worker.refused) == (list(range(20)), 0)
+
+
+async def test_an_outcome_that_meets_an_error_again_and_again_holds_up_no_other(
+    jobs: JobQueue, store: BreakingStore
+) -> None:
+    settle = store._store.settle
+    mended = False
+
+    async def choosy(outcomes: Sequence[Outcome]) -> list[Settled]:
+        if not mended and any(outcome.result == "7" for outcome in outcomes):
+            raise RuntimeError("a trigger says no")
+        answers: list[Settled] = await settle(outcomes)
+        return answers
+
+    store._store.settle = choosy
+
+    @jobs.task
+    async def work(n: int) -> int:
+        return n
+
+    handles = await jobs.enqueue_many("work", [{"n": n} for n in range(20)])
+    async with working(jobs, concurrency=20) as worker:
+        for n, handle in enumerate(handles):
+            if n != 7:
+                assert await handle.result(PATIENCE) == n
+        assert set(worker._held) == {handles[7].id}
+        mended = True
+        assert await handles[7].result(PATIENCE) == 7
+
+
+async def test_a_settle_that_times_out_is_tried_again_in_halves(jobs: JobQueue, store: BreakingStore) -> None:
+    settle = store._store.settle
+    tried: list[int] = []
+
+    async def slow(outcomes: Sequence[Outcome]) -> list[Settled]:
+        tried.append(len(outcomes))
+        if len(outcomes) > 3:
+            raise StoreUnavailable("memory", "no answer within 1 s")
+        answers: list[Settled] = await settle(outcomes)
+        return answers
+
+    store._store.settle = slow
+    store.before["settle"] = asyncio.Event()
+
+    @jobs.task
+    async def work() -> str:
+        return "done"
+
+    handles = await jobs.enqueue_many("work", [{}] * 12)
+    async with working(jobs, concurrency=12) as worker:
+        assert await eventually(lambda: worker._runner.busy == 0 and store.calls["settle"] == 1)
+        store.before.pop("settle").set()
+        assert [await handle.result(PATIENCE) for handle in handles] == ["done"] * 12
+    assert max(tried) > 3
+
+
+async def test_a_batch_of_outcomes_is_cut_by_its_size(jobs: JobQueue, store: BreakingStore) -> None:
+    settle = store._store.settle
+    sizes: list[int] = []
+
+    async def weighing(outcomes: Sequence[Outcome]) -> list[Settled]:
+        sizes.append(sum(len(outcome.result or "") for outcome in outcomes))
+        answers: list[Settled] = await settle(outcomes)
+        return answers
+
+    store._store.settle = weighing
+    store.before["settle"] = asyncio.Event()
+
+    @jobs.task
+    async def work() -> str:
+        return "x" * 1_000_000
+
+    await jobs.enqueue_many("work", [{}] * 50)
+    async with working(jobs, concurrency=50) as worker:
+        assert await eventually(lambda: worker._runner.busy == 0 and store.calls["settle"] == 1)
+        store.before.pop("settle").set()
+        assert await eventually(lambda: not worker._held)
+    assert max(sizes) <= LARGEST
+    assert len(sizes) <= 10
 
 
 async def test_outcomes_that_gather_are_stored_together(jobs: JobQueue, store: BreakingStore) -> None:

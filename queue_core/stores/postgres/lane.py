@@ -85,9 +85,14 @@ def translate(error: BaseException) -> QueueCoreError:
     text = str(error).strip().splitlines()
     if isinstance(error, pg.SyntaxErrorOrAccessRuleViolation):
         return SchemaError(f"the database's schema does not fit this version: {text[0]}")
-    if isinstance(error, psycopg.DataError | psycopg.IntegrityError):
+    if isinstance(error, psycopg.DataError | psycopg.IntegrityError) and not _lacks_a_day(error):
         return InvalidJob(f"the database refused a value: {text[0] if text else type(error).__name__}")
     return StoreUnavailable("postgres", text[0] if text else f"no answer in time ({type(error).__name__})")
+
+
+def _lacks_a_day(error: psycopg.Error) -> bool:
+    """Tell whether the history has no room for today yet; its own constraints have names."""
+    return isinstance(error, pg.CheckViolation) and error.diag.constraint_name is None
 
 
 def cut(connection: Connection, late: asyncio.Event) -> None:
@@ -101,8 +106,11 @@ def cut(connection: Connection, late: asyncio.Event) -> None:
             same.shutdown(socket.SHUT_RDWR)
 
 
-class LockHeld(Exception):
-    """A lock was not to be had within a statement's patience; nothing was written."""
+class LockHeld(StoreUnavailable):
+    """A lock was not to be had within a statement's patience, or the role's `lock_timeout`; nothing was written."""
+
+    def __init__(self) -> None:
+        super().__init__("postgres", "others hold a lock on the same rows")
 
 
 class Lane:

@@ -1,0 +1,79 @@
+"""Settles that PostgreSQL refuses for reasons that are not in the outcomes: these are kept, no handler runs twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from queue_core import JobQueue
+from tests.conformance.working import PATIENCE, working
+from tests.waiting import eventually
+
+
+@pytest.fixture
+async def jobs(postgres_url: str) -> AsyncIterator[JobQueue]:
+    """A queue object in PostgreSQL."""
+    async with JobQueue(postgres=postgres_url) as jobs:
+        yield jobs
+
+
+async def test_a_lock_timeout_of_the_role_drops_no_outcome(
+    jobs: JobQueue, postgres_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    ran: list[int] = []
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    @jobs.task
+    async def work(n: int) -> int:
+        ran.append(n)
+        begun.set()
+        await go_on.wait()
+        return n
+
+    with psycopg.connect(postgres_url, autocommit=True) as hand:
+        name = sql.Identifier(hand.info.dbname)
+        hand.execute(sql.SQL("ALTER DATABASE {} SET lock_timeout = '50ms'").format(name))
+        handles = await jobs.enqueue_many("work", [{"n": n} for n in range(3)])
+        async with working(jobs):
+            await asyncio.wait_for(begun.wait(), PATIENCE)
+            with hand.transaction():
+                hand.execute("SELECT FROM jobs WHERE id = %s FOR UPDATE", (handles[1].id,))
+                go_on.set()
+                assert [await handles[n].result(PATIENCE) for n in (0, 2)] == [0, 2], "the others are stored"
+                assert await eventually(lambda: caplog.text.count("settle waits for the store") >= 3)
+            assert await handles[1].result(PATIENCE) == 1
+    assert sorted(ran) == [0, 1, 2]
+
+
+async def test_a_day_without_room_in_the_history_drops_no_outcome(
+    jobs: JobQueue, postgres_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    ran: list[int] = []
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    @jobs.task
+    async def work() -> str:
+        ran.append(1)
+        begun.set()
+        await go_on.wait()
+        return "done"
+
+    handle = await jobs.enqueue("work")
+    async with working(jobs):
+        await asyncio.wait_for(begun.wait(), PATIENCE)
+        with psycopg.connect(postgres_url, autocommit=True) as hand:
+            days = hand.execute(
+                "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'job_history'::regclass"
+            )
+            for (day,) in days.fetchall():
+                hand.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(*day.split("."))))
+        go_on.set()
+        assert await eventually(lambda: caplog.text.count("settle waits for the store") >= 2)
+        async with JobQueue(postgres=postgres_url) as other:
+            await other.store.upkeep()
+        assert await handle.result(PATIENCE) == "done"
+    assert ran == [1]
