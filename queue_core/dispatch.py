@@ -55,12 +55,12 @@ class Dispatcher(Protocol):
         """Drop candidates that are no longer ready."""
         ...
 
-    async def lacking(self, queue: str, head: Sequence[Ready]) -> list[Ready]:
-        """Return those of the store's first ready jobs that the ready set does not hold."""
+    async def lacking(self, heads: Sequence[Ready]) -> list[Ready]:
+        """Return those of the store's first ready jobs, of any number of queues, that the ready sets do not hold."""
         ...
 
-    async def intact(self, queue: str) -> bool:
-        """Return False when the ready set may have lost jobs: emptied, restored or failed over since `mark`."""
+    async def doubtful(self, queues: Sequence[str]) -> list[str]:
+        """Return those whose ready sets may have lost jobs since `mark`: emptied, restored or failed over."""
         ...
 
     async def mark(self, queue: str) -> None:

@@ -205,6 +205,14 @@ class JobStore(Protocol):
         """Return the first claimable jobs of a queue by rank whose type a live worker of this queue has announced."""
         ...
 
+    async def heads(self, queues: Sequence[str], limit: int) -> list[Ready]:
+        """Return what `head` returns of each of these queues, those of a queue together and in order."""
+        ...
+
+    async def ready_queues(self) -> list[str]:
+        """Return the queues that are not paused and may have ready jobs, for the audit."""
+        ...
+
     async def claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
         """Return those of these jobs that are claimable now and whose type a live worker of this queue announced."""
         ...

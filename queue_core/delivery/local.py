@@ -43,13 +43,13 @@ class LocalDispatcher:
     async def forget(self, queue: str, ids: Sequence[str]) -> None:
         """Do nothing: no ids are held."""
 
-    async def lacking(self, queue: str, head: Sequence[Ready]) -> list[Ready]:
-        """Return the first of the ready jobs: whoever is idle should look."""
-        return list(head[:1])
+    async def lacking(self, heads: Sequence[Ready]) -> list[Ready]:
+        """Return the first ready job of each queue: whoever is idle should look."""
+        return list({job.queue: job for job in reversed(heads)}.values())
 
-    async def intact(self, queue: str) -> bool:
-        """Return True: what is in this process does not go before it."""
-        return True
+    async def doubtful(self, queues: Sequence[str]) -> list[str]:
+        """Return nothing: what is in this process does not go before it."""
+        return []
 
     async def mark(self, queue: str) -> None:
         """Do nothing: it was never in doubt."""

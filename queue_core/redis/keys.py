@@ -7,6 +7,7 @@ P is `<prefix>{<queue>}:`. Delivery, in both modes that use Redis (the ready set
 | `P pending` or `P offered` | ZSET id → rank | candidates for workers, the best rank first |
 | `P scheduled` | ZSET id → due ms | hints for the promoter, in mode `postgres+redis` |
 | `P gen` | string | run id of the server, a random part; missing or foreign = rebuild |
+| `<prefix>gen` | string | the same for the server; missing or another one = look at all `P gen` |
 | `P eseq` | string | number of the last message of events |
 | `P waiters` | ZSET id → ms | finished jobs that somebody waits for; expires |
 | `<prefix>events` | channel | lifecycle events (queue_core.events) |
@@ -79,6 +80,7 @@ class Keys:
         self._prefix = prefix
         self._channel_end = f"@{database}" if database else ""
         self.events = f"{prefix}events{self._channel_end}"
+        self.generation = f"{prefix}gen"
         self.queues = f"{prefix}queues"
         self.workers = f"{prefix}workers"
         self.leaders = f"{prefix}leaders"

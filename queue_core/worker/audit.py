@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Sequence
 
 from queue_core.dispatch import Dispatcher, DispatchUnavailable
@@ -12,6 +13,10 @@ from queue_core.store import JobStore
 
 HEAD = 500
 """Ready jobs looked at per queue and round; whatever is lost deeper surfaces as the head moves."""
+QUEUES, PEEK = 500, 20
+"""Queues whose heads are read together, and so many jobs of each: most have fewer."""
+DEEP_QUEUES = 10
+"""Queues of which so many jobs are ready that their whole heads are read, in one statement."""
 SETTLE_SECONDS = 0.1
 """A job that a worker has taken and is just claiming looks lost for a moment, so what is lacking is looked at twice."""
 PAGE = 5000
@@ -37,34 +42,51 @@ class Audit:
         self._left = MOST
 
     async def run_once(self) -> int:
-        """Look at every queue once and return how many jobs were offered again."""
+        """Look at every queue that may have ready jobs once and return how many jobs were offered again."""
         offered, self._left = 0, MOST
         try:
-            for queue, paused in (await self._store.queues()).items():
-                if not await self._dispatcher.intact(queue):
-                    offered += await self.rebuild(queue)
-                elif not paused:
-                    offered += await self.check_head(queue)
+            queues = await self._store.ready_queues()
+            doubtful = set(await self._dispatcher.doubtful(queues))
+            for queue in doubtful:
+                offered += await self.rebuild(queue)
+            offered += await self._check([queue for queue in queues if queue not in doubtful])
         except DispatchUnavailable as error:
             logger.debug("audit waits for the dispatcher: %s", error)
         return offered
 
-    async def check_head(self, queue: str) -> int:
-        """Offer the first ready jobs that the dispatcher lacks."""
-        lacking = await self._dispatcher.lacking(queue, await self._store.head(queue, HEAD))
+    async def _check(self, queues: Sequence[str]) -> int:
+        """Check the heads of queues, many together; those whose heads are deep in a few statements more."""
+        offered, peek = 0, min(PEEK, HEAD)
+        deep = set(self._reached).intersection(queues)
+        for start in range(0, len(queues), QUEUES):
+            heads = await self._store.heads(queues[start : start + QUEUES], peek)
+            deep |= {queue for queue, count in Counter(job.queue for job in heads).items() if count >= peek}
+            offered += len(await self._check_heads([job for job in heads if job.queue not in deep], peek))
+        rest = sorted(deep)
+        for start in range(0, len(rest), DEEP_QUEUES):
+            part = rest[start : start + DEEP_QUEUES]
+            lacking = await self._check_heads(await self._store.heads(part, HEAD), HEAD)
+            offered += len(lacking)
+            for queue in part:
+                offered += await self._page_on(queue, [job for job in lacking if job.queue == queue])
+        return offered
+
+    async def _check_heads(self, heads: Sequence[Ready], limit: int) -> list[Ready]:
+        """Offer those of the first ready jobs that the dispatcher lacks, and return them."""
+        lacking = await self._dispatcher.lacking(heads) if heads else []
         if not lacking:
-            return await self._page_on(queue)
+            return []
         await asyncio.sleep(SETTLE_SECONDS)
         suspects = {job.id for job in lacking}
-        still = [job for job in await self._store.head(queue, HEAD) if job.id in suspects]
-        lacking = await self._dispatcher.lacking(queue, still)
+        again = await self._store.heads(sorted({job.queue for job in lacking}), limit)
+        lacking = await self._dispatcher.lacking([job for job in again if job.id in suspects])
         await self._dispatcher.offer(lacking)
-        return len(lacking) + await self._page_on(queue, lacking)
+        return lacking
 
     async def offer_head(self, queue: str) -> None:
         """Offer the first ready jobs that the dispatcher lacks without a second look, for they have just come."""
         try:
-            lacking = await self._dispatcher.lacking(queue, await self._store.head(queue, HEAD))
+            lacking = await self._dispatcher.lacking(await self._store.head(queue, HEAD))
             await self._dispatcher.offer(lacking)
             await self._page_on(queue, lacking)
         except DispatchUnavailable:
@@ -82,7 +104,7 @@ class Audit:
         while rank is not None and self._left > 0:
             page = await self._store.ready_after(queue, rank, PAGE)
             self._left -= PAGE
-            lacking = await self._dispatcher.lacking(queue, page)
+            lacking = await self._dispatcher.lacking(page)
             if lacking:
                 ready = await self._store.claimable(queue, [job.id for job in lacking])
                 await self._dispatcher.offer(ready)

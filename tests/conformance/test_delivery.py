@@ -88,7 +88,7 @@ async def test_offering_nothing(dispatcher: Dispatcher) -> None:
     await dispatcher.offer([])
     await dispatcher.schedule([])
     await dispatcher.forget("a", [])
-    assert await dispatcher.lacking("a", []) == []
+    assert await dispatcher.lacking([]) == []
 
 
 async def test_cancelling_a_wait_leaves_the_rest_working(dispatcher: Dispatcher) -> None:
@@ -110,7 +110,7 @@ async def test_the_audit_makes_good_what_was_lost(dispatcher: Dispatcher) -> Non
     """Jobs of the store that were never offered: what is lacking, offered again, wakes somebody."""
     jobs = [ready(sequence=number) for number in range(1, 4)]
     waiting = asyncio.create_task(dispatcher.take(["a"], 10, PATIENCE))
-    lacking = await dispatcher.lacking("a", jobs)
+    lacking = await dispatcher.lacking(jobs)
     assert lacking
     assert set(lacking) <= set(jobs)
     await dispatcher.offer(lacking)
@@ -121,9 +121,9 @@ async def test_the_audit_makes_good_what_was_lost(dispatcher: Dispatcher) -> Non
 
 async def test_it_is_whole_after_it_was_declared_so(dispatcher: Dispatcher) -> None:
     await dispatcher.mark("a")
-    assert await dispatcher.intact("a")
+    assert await dispatcher.doubtful(["a"]) == []
     await dispatcher.schedule([Due(new_job().id, "a", time.time() + 60)])
-    assert await dispatcher.intact("a")
+    assert await dispatcher.doubtful(["a"]) == []
 
 
 async def test_many_offers_at_once(dispatcher: Dispatcher) -> None:

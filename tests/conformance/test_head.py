@@ -108,6 +108,32 @@ async def test_queues_apart(world: World) -> None:
     assert await head(world, queue="other") == [other]
 
 
+async def test_heads_of_many_queues(world: World) -> None:
+    """What the audit reads of many queues together is what it would read of each."""
+    queues = [QUEUE, "other", "third"]
+    await world.beat(queues=(QUEUE, "other", "paused"))
+    await world.beat(worker="worker-2", queues=("third",), types=("more",))
+    for queue in (*queues, "paused"):
+        for type_ in (TYPE, "more"):
+            await world.insert(queue=queue, type=type_)
+            await world.insert(queue=queue, type=type_, priority=9)
+    await world.inspector.pause("paused")
+    for limit in (1, 100):
+        found = await world.store.heads([*queues, "paused", "nowhere"], limit)
+        for queue in queues:
+            assert [ready for ready in found if ready.queue == queue] == await world.store.head(queue, limit)
+        assert {ready.queue for ready in found} == set(queues)
+    assert await world.store.heads([], 100) == []
+
+
+async def test_queues_that_may_have_ready_jobs(world: World) -> None:
+    assert await world.store.ready_queues() == []
+    await world.insert()
+    await world.insert(queue="paused")
+    await world.inspector.pause("paused")
+    assert await world.store.ready_queues() == [QUEUE]
+
+
 async def test_which_of_these_are_claimable(world: World) -> None:
     """What a worker gives back of its candidates, for others to take."""
     await world.beat()

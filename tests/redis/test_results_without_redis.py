@@ -72,7 +72,7 @@ async def finish_probe(jobs: JobQueue) -> bool:
     await jobs.bus.publish([])
     assert jobs.dispatcher is not None
     try:
-        await jobs.dispatcher.intact("default")
+        await jobs.dispatcher.doubtful(["default"])
     except Exception:
         return False
     return True

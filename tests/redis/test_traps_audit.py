@@ -135,10 +135,10 @@ async def test_trap_4_a_job_that_is_just_being_claimed_is_not_lost(
     looks = 0
     lacking = jobs.dispatcher.lacking  # type: ignore[union-attr]
 
-    async def claims_between(queue, head):  # type: ignore[no-untyped-def]
+    async def claims_between(heads):  # type: ignore[no-untyped-def]
         nonlocal looks
         looks += 1
-        found = await lacking(queue, head)
+        found = await lacking(heads)
         if looks == 1:
             assert [job.id for job in found] == [job_id]
             await jobs.store.claim(ClaimRequest("default", "worker-1", ("known",), 1, 60.0, [job_id]))

@@ -69,9 +69,9 @@ async def queued(jobs: JobQueue) -> int:
 
 async def claims_in_three_audits(jobs: JobQueue, counted: CountingStore) -> int:
     """Return how often the store is asked for a claim while the audit looks three times."""
-    await counted.until("queues", 1)
+    await counted.until("ready_queues", 1)
     before = counted.calls["claim"]
-    await counted.until("queues", 3)
+    await counted.until("ready_queues", 3)
     return counted.calls["claim"] - before
 
 
@@ -116,9 +116,9 @@ async def test_trap_9_a_type_of_other_workers_is_given_back_at_a_measured_pace(
     await jobs.enqueue_many("others", [{}] * 20)
     loop = asyncio.get_running_loop()
     async with working(jobs):
-        await counted.until("queues", 1)
+        await counted.until("ready_queues", 1)
         started, before = loop.time(), counted.calls["claim"]
-        await counted.until("queues", 3)
+        await counted.until("ready_queues", 3)
         # Two claims a round: of what was nominated, and of what else there is for this worker.
         assert counted.calls["claim"] - before <= 2 * 12 * (loop.time() - started) + 5
         assert await (await jobs.enqueue("known")).result(PATIENCE) == "done"

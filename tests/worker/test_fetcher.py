@@ -46,7 +46,7 @@ class Nominating:
             del self._offered[job_id]
         return Taken(queues[0], ids)
 
-    async def lacking(self, queue: str, head: Sequence[Any]) -> list[Any]:
+    async def lacking(self, heads: Sequence[Any]) -> list[Any]:
         return []  # an audit that finds nothing: what is forgotten stays forgotten
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
-import secrets
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 from queue_core.delivery.circuit import Circuit
 from queue_core.delivery.redis.reaching import within
+from queue_core.delivery.redis.wholeness import Wholeness
 from queue_core.dispatch import Due, Taken
 from queue_core.job import Ready
 from queue_core.redis.client import keys_of, make_client
@@ -20,13 +19,7 @@ from queue_core.settings import RedisSettings
 CHUNK = 1000
 """Ids handed to one script: some 0.5 ms of Redis, and below Lua's limit on unpacked arguments."""
 
-STALE = 3600.0
-"""Seconds after its time at which a hint is not taken for one any more."""
-_OTHER_KEYS = {"eseq": "string", "waiters": "zset"}
-
 _T = TypeVar("_T")
-
-logger = logging.getLogger("queue_core.delivery")
 
 
 def _chunks(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
@@ -54,6 +47,7 @@ class RedisDispatcher:
         # Blocking pops wait on their own connections, which never hold up a short command.
         self._blocking = make_client(settings, held=True)
         self._scripts = Scripts(self._client, "queue_core.delivery.redis")
+        self._wholeness = Wholeness(self._client, self._keys, ready, hints)
 
     async def offer(self, ready: Sequence[Ready]) -> None:
         """Make these jobs known and wake as many waiting workers; offering again is harmless."""
@@ -103,60 +97,31 @@ class RedisDispatcher:
                     pipeline.zrem(self._keys.of(queue, name), *chunk)
                 await pipeline.execute()
 
-    async def lacking(self, queue: str, head: Sequence[Ready]) -> list[Ready]:
-        """Return those of the store's first ready jobs that the ready set does not hold."""
+    async def lacking(self, heads: Sequence[Ready]) -> list[Ready]:
+        """Return those of the store's first ready jobs that the ready sets do not hold."""
+        groups: dict[str, list[Ready]] = {}
+        for job in heads:
+            groups.setdefault(job.queue, []).append(job)
+        parts = [(queue, chunk) for queue, jobs in groups.items() for chunk in _chunks(jobs)]
         missing: list[Ready] = []
         async with within(self._timeout, self._circuit):
-            for chunk in _chunks(head):
-                scores = await self._client.zmscore(self._keys.of(queue, self._ready), [job.id for job in chunk])
-                missing += [job for job, score in zip(chunk, scores, strict=True) if score is None]
+            for some in _chunks(parts):
+                commands = self._client.pipeline(transaction=False)
+                for queue, chunk in some:
+                    commands.zmscore(self._keys.of(queue, self._ready), [job.id for job in chunk])
+                for (_, chunk), scores in zip(some, await commands.execute(), strict=True):
+                    missing += [job for job, score in zip(chunk, scores, strict=True) if score is None]
         return missing
 
-    async def intact(self, queue: str) -> bool:
-        """Return False when the ready set may have lost jobs: emptied, restored or failed over since `mark`.
-
-        The marker begins with the run id of the server that it was written on: after a restart or a failover the id is
-        another one, after FLUSHALL the marker is gone.
-        """
+    async def doubtful(self, queues: Sequence[str]) -> list[str]:
+        """Return those of the queues whose ready sets may have lost jobs: emptied, restored or failed over."""
         async with within(self._timeout, self._circuit):
-            marker, whole = await self._tidied(queue)
-            return whole and isinstance(marker, str) and marker.partition(":")[0] == await self._run_id()
-
-    async def _tidied(self, queue: str) -> tuple[Any, bool]:
-        """Return the marker, and whether the ready set is one; remove what would stop delivery, or stay for ever."""
-        names = [*self._sets, *_OTHER_KEYS]
-        keys = [self._keys.of(queue, name) for name in names]
-        pipeline = self._client.pipeline(transaction=False)
-        pipeline.get(self._keys.of(queue, "gen"))
-        for key in keys:
-            pipeline.type(key)
-        if self._hints is not None:
-            # Left behind by jobs that were cancelled; the clock of this machine may be wrong by less than that.
-            pipeline.zremrangebyscore(self._keys.of(queue, self._hints), "-inf", int((time.time() - STALE) * 1000))
-        pipeline.get(self._keys.of(queue, "eseq"))
-        answers = await pipeline.execute(raise_on_error=False)
-        marker, types, number = answers[0], answers[1 : len(keys) + 1], answers[-1]
-        strangers = [
-            key
-            for key, name, type_ in zip(keys, names, types, strict=True)
-            if type_ not in {_OTHER_KEYS.get(name, "zset"), "none"}
-        ]
-        if isinstance(number, str) and not number.isdigit():
-            strangers.append(self._keys.of(queue, "eseq"))
-        if strangers:
-            logger.warning("removed what somebody else wrote into Redis: %s", ", ".join(strangers))
-            await self._client.delete(*strangers)
-        return marker, keys[0] not in strangers
+            return await self._wholeness.doubtful(queues)
 
     async def mark(self, queue: str) -> None:
         """Declare the ready set whole, after a rebuild."""
         async with within(self._timeout, self._circuit):
-            marker = f"{await self._run_id()}:{secrets.token_hex(4)}"
-            await self._client.set(self._keys.of(queue, "gen"), marker)
-
-    async def _run_id(self) -> str:
-        information = await self._client.info("server")
-        return str(information["run_id"])
+            await self._wholeness.mark(queue)
 
     async def ping(self) -> float:
         """Return the seconds that one round trip takes."""

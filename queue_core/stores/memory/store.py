@@ -142,6 +142,15 @@ class MemoryStore:
             rows = (self.state.jobs[job_id] for _, job_id in found.ready)
             return [row.ready() for row in islice((row for row in rows if announced.has(queue, row.given.type)), limit)]
 
+    async def heads(self, queues: Sequence[str], limit: int) -> list[Ready]:
+        """Return what `head` returns of each of these queues."""
+        return [ready for queue in queues for ready in await self.head(queue, limit)]
+
+    async def ready_queues(self) -> list[str]:
+        """Return the queues that are not paused and have ready jobs."""
+        with self.state.lock:
+            return [name for name, queue in self.state.queues.items() if queue.ready and not queue.paused]
+
     async def claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
         """Return those of these jobs that are claimable now and whose type a live worker of this queue announced."""
         with self.state.lock:

@@ -139,6 +139,15 @@ class PostgresStore:
         rows = await self._sweeps.run("sweep/head", {"queue_id": number, "limit": limit})
         return [Ready(job_id, queue, rank) for job_id, rank in rows]
 
+    async def heads(self, queues: Sequence[str], limit: int) -> list[Ready]:
+        """Return what `head` returns of each of these queues, in one statement."""
+        rows = await self._sweeps.run("sweep/heads", {"queues": list(queues), "limit": limit})
+        return [Ready(job_id, queue, rank) for job_id, queue, rank in rows]
+
+    async def ready_queues(self) -> list[str]:
+        """Return the queues that are not paused and have ready or running jobs."""
+        return [queue for (queue,) in await self._sweeps.run("sweep/ready_queues")]
+
     async def claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
         """Return those of these jobs that are claimable now and whose type a live worker of this queue announced."""
         return await self._claiming.claimable(queue, ids)

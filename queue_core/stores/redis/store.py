@@ -143,6 +143,14 @@ class RedisStore:
         """Return the first claimable jobs of a queue by rank whose type a live worker of this queue has announced."""
         return await self._claiming.head(queue, limit)
 
+    async def heads(self, queues: Sequence[str], limit: int) -> list[Ready]:
+        """Return what `head` returns of each of these queues."""
+        return [ready for queue in queues for ready in await self.head(queue, limit)]
+
+    async def ready_queues(self) -> list[str]:
+        """Return the queues that are not paused."""
+        return [name for name, paused in (await self.queues()).items() if not paused]
+
     async def claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
         """Return those of these jobs that are claimable now and whose type a live worker of this queue announced."""
         return await self._claiming.claimable(queue, ids)

@@ -39,13 +39,13 @@ class SqliteDispatcher:
     async def forget(self, queue: str, ids: Sequence[str]) -> None:
         """Do nothing: no ids are held."""
 
-    async def lacking(self, queue: str, head: Sequence[Ready]) -> list[Ready]:
-        """Return the first of the ready jobs: whoever is idle should look."""
-        return list(head[:1])
+    async def lacking(self, heads: Sequence[Ready]) -> list[Ready]:
+        """Return the first ready job of each queue: whoever is idle should look."""
+        return list({job.queue: job for job in reversed(heads)}.values())
 
-    async def intact(self, queue: str) -> bool:
-        """Return True: there is nothing to lose."""
-        return True
+    async def doubtful(self, queues: Sequence[str]) -> list[str]:
+        """Return nothing: there is nothing to lose."""
+        return []
 
     async def mark(self, queue: str) -> None:
         """Do nothing: it was never in doubt."""

@@ -56,6 +56,8 @@ def statements(job: NewJob) -> dict[str, dict[str, Any]]:
         "claim/by_rank": claim_parameters(1),
         "claim/claimable": {"queue_id": 1, "ids": plain_array([job.id])},
         "sweep/head": {"queue_id": 1, "limit": 100},
+        "sweep/heads": {"queues": "{default}", "limit": 100},
+        "sweep/ready_queues": {},
         "sweep/ready_after": {"queue_id": 1, "rank": -1, "limit": 100},
         "sweep/promote": {"limit": 100},
         "sweep/next_due": {},

@@ -1,0 +1,78 @@
+"""A thousand queues: what a round of the audit costs follows from the queues that have ready jobs, not from all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from queue_core.identifiers import new_id
+from queue_core.job import NewJob
+from queue_core.queue import JobQueue
+from queue_core.stores.postgres.lane import Lane
+from queue_core.worker import audit as auditing
+from queue_core.worker.audit import Audit
+from tests.redis.conftest import announce
+
+QUEUES = [f"queue-{number}" for number in range(1000)]
+
+
+@pytest.fixture
+async def jobs(postgres_url: str, redis_url: str, redis_prefix: str) -> AsyncIterator[JobQueue]:
+    """A thousand queues, and a live worker of all of them."""
+    async with JobQueue(postgres=postgres_url, redis=redis_url, prefix=redis_prefix) as jobs:
+        await jobs.store.lead("sweep", "test", 0)
+        await jobs.store.insert([NewJob(new_id(), queue, "later", "{}", delay=3600.0) for queue in QUEUES])
+        announce(jobs.store, "task", queues=QUEUES)
+        yield jobs
+
+
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each statement was sent."""
+    sent: Counter[str] = Counter()
+    run = Lane.run
+
+    async def counted(self: Lane, query: str, params: Any = None) -> Any:
+        sent[query] += 1
+        return await run(self, query, params)
+
+    monkeypatch.setattr(Lane, "run", counted)
+    return sent
+
+
+def audit_of(jobs: JobQueue) -> Audit:
+    assert jobs.dispatcher is not None
+    return Audit(jobs.store, jobs.dispatcher)
+
+
+async def test_an_audit_of_idle_queues_is_one_statement(jobs: JobQueue, statements: Counter[str]) -> None:
+    assert await audit_of(jobs).run_once() == 0
+    assert statements == {"sweep/ready_queues": 1}
+
+
+async def test_an_audit_reads_the_heads_of_many_queues_together(jobs: JobQueue, statements: Counter[str]) -> None:
+    """A thousand queues with a job each that Redis never heard of: all are offered, in a few statements."""
+    await jobs.store.insert([NewJob(new_id(), queue, "task", "{}") for queue in QUEUES])
+    assert jobs.dispatcher is not None
+    for queue in QUEUES:
+        await jobs.dispatcher.mark(queue)
+    statements.clear()
+    audit = audit_of(jobs)
+    assert await audit.run_once() == 1000
+    assert statements.total() <= 1 + 2 * len(QUEUES) / auditing.QUEUES
+    assert await audit.run_once() == 0
+
+
+async def test_deep_heads_are_read_a_few_queues_at_a_time(jobs: JobQueue, statements: Counter[str]) -> None:
+    deep, shallow = QUEUES[:15], QUEUES[15:30]
+    counts = {**dict.fromkeys(deep, auditing.PEEK + 5), **dict.fromkeys(shallow, 1)}
+    await jobs.store.insert([NewJob(new_id(), queue, "task", "{}") for queue, n in counts.items() for _ in range(n)])
+    assert jobs.dispatcher is not None
+    for queue in counts:
+        await jobs.dispatcher.mark(queue)
+    statements.clear()
+    assert await audit_of(jobs).run_once() == sum(counts.values())
+    assert statements["sweep/heads"] == 2 + 2 * 2
