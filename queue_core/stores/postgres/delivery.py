@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -47,12 +48,17 @@ class PostgresDispatcher:
         await self._tell(at_once)
 
     async def _tell_late(self) -> None:
-        await asyncio.sleep(GATHER)
-        late, self._late = self._late, set()
-        try:
-            await self._tell(sorted(late))
-        except DispatchUnavailable:
-            return  # the audit tells of them again
+        # Counted from the last notification: counted from the offer, one that comes late makes the next one late, too.
+        while self._late:
+            now = time.monotonic()
+            due = {queue: self._told.get(queue, now) + GATHER for queue in self._late}
+            if (first := min(due.values())) > now:
+                await asyncio.sleep(first - now)
+                continue
+            ready = sorted(queue for queue in self._late if due[queue] <= now)
+            self._late.difference_update(ready)
+            with contextlib.suppress(DispatchUnavailable):  # the audit tells of them again
+                await self._tell(ready)
 
     async def _tell(self, queues: Sequence[str]) -> None:
         if not queues:

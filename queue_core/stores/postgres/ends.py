@@ -20,6 +20,7 @@ from queue_core.stores.postgres.lane import Lane, LockHeld
 from queue_core.stores.postgres.plan import Plan
 from queue_core.stores.postgres.settling import Key, answer, by_statement, once, parameters, reclaim_parameters
 from queue_core.stores.postgres.sql import plain_array
+from queue_core.stores.postgres.walking import Walk
 
 LOCKED_SECONDS = 0.1
 """How soon ordering keys are looked at again that somebody has locked."""
@@ -40,6 +41,7 @@ class Ends:
     def __init__(self, lanes: Lanes, rules: Rules) -> None:
         self._settles, self._sweeps, self._keyed = lanes
         self._rules = rules
+        self._leases = Walk(self._sweeps, "leases")
         # whether due jobs came to wait for ordering keys that somebody had locked in the last round
         self._locked = False
 
@@ -119,7 +121,9 @@ class Ends:
 
     async def reclaim(self, limit: int) -> list[Reclaimed]:
         """Move jobs whose lease expired to queued with one crash more, or bury them as poison at the third."""
-        rows = await self._sweeps.run("sweep/reclaim", reclaim_parameters(limit, self._rules))
+        rows = await self._leases.run(
+            "sweep/reclaim", reclaim_parameters(limit, self._rules), lambda rows: len(rows) >= limit
+        )
         taken = [Reclaimed(*row[:-1]) for row in rows if row[3] is not None]
         named = [row for row in rows if row[3] is None]
         if named:

@@ -15,6 +15,7 @@ from queue_core.stores.postgres.arrivals import NO_ARRIVALS, Arrivals, each_arri
 from queue_core.stores.postgres.gates import NO_GATES, Gates, blocking
 from queue_core.stores.postgres.limiting import limited
 from queue_core.stores.postgres.sql import plain_array, text_array
+from queue_core.stores.postgres.walking import NOWHERE, WHOLE
 
 BOUNDS_US = plain_array(round(bound * 1_000_000) for bound in HISTOGRAM_BOUNDS)
 """The histogram's bounds in microseconds. `width_bucket` counts from 0 for values below the first, so a bucket's
@@ -120,7 +121,10 @@ def answer(row: tuple[Any, ...]) -> tuple[Key, Settled]:
 def reclaim_parameters(
     limit: int, rules: Rules = NO_RULES, ids: Sequence[str] | None = None, gates: Gates = NO_GATES
 ) -> dict[str, Any]:
-    """Return the parameters of `sweep/reclaim`, which ends the attempts of lost workers, of all or of these jobs."""
+    """Return the parameters of `sweep/reclaim`, which ends the attempts of lost workers, of all or of these jobs.
+
+    Where of all, the caller may name the part of the table that is scanned.
+    """
     poison, title = sign(EXCEPTION, POISON)
     crash, _ = sign(EXCEPTION, CRASHED)
     return {
@@ -136,4 +140,5 @@ def reclaim_parameters(
         "crash_said": CRASHED,
         "crash_signature": crash,
         "exception": EXCEPTION,
+        **(WHOLE if ids is None else NOWHERE),
     }

@@ -16,6 +16,7 @@ from queue_core.stores.postgres.lane import Lane
 from queue_core.stores.postgres.plan import Plan, Rows
 from queue_core.stores.postgres.sql import plain_array
 from queue_core.stores.postgres.uniqueness import KeyKeeper
+from queue_core.stores.postgres.walking import Walk
 
 FOLD_LIMIT = 20_000
 """Appended tallies folded at a time: some 40 ms of work."""
@@ -27,6 +28,10 @@ SERIES_SECONDS = 2 * 86400.0
 """How long minutes are kept."""
 
 
+def _unfinished(folded: Rows) -> bool:
+    return bool(folded[0][0] >= FOLD_LIMIT)
+
+
 class Upkeep:
     """One bounded round at a time, on the connection of the sweeps."""
 
@@ -35,6 +40,8 @@ class Upkeep:
         # for what locks gates
         self._keyed = keyed
         self._retention = retention
+        self._deltas = Walk(lane, "tally_deltas")
+        self._leases = Walk(lane, "leases")
         self._pruned_at = float("-inf")
         self._forgetting = Forgetting(lane)
         self._rules = rules
@@ -43,7 +50,8 @@ class Upkeep:
     async def run(self) -> None:
         """Fold what has gathered; once a minute prune."""
         for _ in range(FOLD_ROUNDS):
-            if (await self._lane.run("upkeep/fold", {"limit": FOLD_LIMIT}))[0][0] < FOLD_LIMIT:
+            ((folded,),) = await self._deltas.run("upkeep/fold", {"limit": FOLD_LIMIT}, _unfinished)
+            if folded < FOLD_LIMIT:
                 break
         if time.monotonic() - self._pruned_at >= PRUNE_SECONDS:
             await self.prune()
@@ -71,7 +79,7 @@ class Upkeep:
         await self._trim_ticks()
         await self._trim_operations()
         await self._lane.run("upkeep/trim_series", {"seconds": SERIES_SECONDS})
-        await self._lane.run("sweep/orphans")
+        await self._leases.run("sweep/orphans", {})
         await self._forgetting.run(gone > 0)
 
     async def _expire_holding(self) -> int:

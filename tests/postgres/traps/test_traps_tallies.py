@@ -5,6 +5,7 @@ from __future__ import annotations
 from queue_core.job import Claim
 from queue_core.store import ClaimRequest
 from queue_core.stores.postgres.store import PostgresStore
+from queue_core.stores.postgres.walking import WHOLE
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome
 from tests.postgres.traps.conftest import NewHand
 from tests.postgres.traps.hands import insert_parameters, new_job, reclaim_parameters, settle_parameters
@@ -40,7 +41,7 @@ async def test_trap_8_enqueue_reclaim_and_fold_never_wait(store: PostgresStore, 
         for statement, params in (
             ("insert/jobs", insert_parameters([new_job()], 1)),
             ("sweep/reclaim", reclaim_parameters()),
-            ("upkeep/fold", {"limit": 100}),
+            ("upkeep/fold", {"limit": 100, **WHOLE}),
         ):
             late = second.later(statement, params)
             assert not second.waits_or_ends(late, watching), statement

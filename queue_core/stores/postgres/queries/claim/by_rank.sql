@@ -8,7 +8,7 @@ WITH soft AS MATERIALIZED (
      WHERE j.queue_id = %(queue_id)s
        AND j.rank IS NOT NULL
        AND (%(types)s::text[] IS NULL OR j.type = ANY (%(types)s::text[]))
-       AND NOT EXISTS (SELECT FROM leases l WHERE l.id = j.id)
+       AND (SELECT true FROM leases l WHERE l.id = j.id) IS NULL
        AND EXISTS (SELECT FROM queues q WHERE q.id = %(queue_id)s AND q.paused_at IS NULL)
      ORDER BY j.rank
      LIMIT %(limit)s

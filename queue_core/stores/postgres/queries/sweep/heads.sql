@@ -12,7 +12,7 @@ SELECT h.id::text, q.name, h.rank
         WHERE j.queue_id = q.id
           AND j.rank IS NOT NULL
           AND (j.type = ANY (k.types) OR '' = ANY (k.types))
-          AND NOT EXISTS (SELECT FROM leases l WHERE l.id = j.id)
+          AND (SELECT true FROM leases l WHERE l.id = j.id) IS NULL
         ORDER BY j.rank
         LIMIT %(limit)s) h
  WHERE q.name = ANY (%(queues)s::text[])

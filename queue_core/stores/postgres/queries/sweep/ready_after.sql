@@ -2,6 +2,6 @@
 SELECT j.id::text, j.rank
   FROM jobs j
  WHERE j.queue_id = %(queue_id)s AND j.rank > %(rank)s
-   AND NOT EXISTS (SELECT FROM leases l WHERE l.id = j.id)
+   AND (SELECT true FROM leases l WHERE l.id = j.id) IS NULL
  ORDER BY j.rank
  LIMIT %(limit)s

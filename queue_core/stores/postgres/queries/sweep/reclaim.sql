@@ -4,7 +4,10 @@
 -- gate is locked.
 WITH expired AS MATERIALIZED (
     SELECT id, token, worker, started_at, progress, message, cancel, begun FROM leases
-     WHERE expires_at < now() AND (%(ids)s::uuid[] IS NULL OR id = ANY (%(ids)s::uuid[]))
+     WHERE expires_at < now() AND ctid BETWEEN %(first_place)s::tid AND %(last_place)s::tid
+    UNION ALL
+    SELECT id, token, worker, started_at, progress, message, cancel, begun FROM leases
+     WHERE expires_at < now() AND id = ANY (%(ids)s::uuid[])
      LIMIT %(limit)s
 ), locked AS MATERIALIZED (
     SELECT j.*, e.token, e.worker, e.started_at, e.progress, e.message, e.cancel, e.begun,

@@ -1,7 +1,8 @@
 -- Fold appended tallies into the totals, the minutes and the minutes of each signature.
 WITH taken AS MATERIALIZED (
     DELETE FROM tally_deltas
-     WHERE ctid = ANY (ARRAY(SELECT ctid FROM tally_deltas LIMIT %(limit)s))
+     WHERE ctid = ANY (ARRAY(SELECT ctid FROM tally_deltas
+                        WHERE ctid BETWEEN %(first_place)s::tid AND %(last_place)s::tid LIMIT %(limit)s))
     RETURNING *
 ), totals AS (
     INSERT INTO tallies AS t (queue_id, type, outcome, wait_bucket, run_bucket, n, wait_us, run_us)

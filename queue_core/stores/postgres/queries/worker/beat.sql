@@ -1,4 +1,5 @@
--- Prolong the leases that still hold, record their progress, renew the worker's entry and fetch its order.
+-- Prolong the leases that still hold, record their progress, renew the worker's entry and fetch its order. No joins with
+-- leases: they would read all of them where statistics know of none, and those of ended jobs as well that an open snapshot keeps.
 WITH soft AS MATERIALIZED (
     SELECT set_config('synchronous_commit', 'off', true)
 ), input AS MATERIALIZED (
@@ -8,17 +9,19 @@ WITH soft AS MATERIALIZED (
 ), held AS MATERIALIZED (
     -- A row that a settle has locked is about to go: waiting for it here could only deadlock.
     SELECT l.id, i.progress, i.message, i.begun
-      FROM leases l JOIN input i ON i.id = l.id AND i.token = l.token
-       FOR NO KEY UPDATE OF l SKIP LOCKED
+      FROM input i
+     CROSS JOIN LATERAL (SELECT id FROM leases WHERE id = i.id AND token = i.token FOR NO KEY UPDATE SKIP LOCKED) l
+), news AS MATERIALIZED (
+    SELECT array_agg(id ORDER BY id) AS ids, array_agg(progress ORDER BY id) AS progress,
+           array_agg(message ORDER BY id) AS message, array_agg(begun ORDER BY id) AS begun
+      FROM held
 ), renewed AS (
     UPDATE leases l
-       SET expires_at = now() + make_interval(secs => %(lease)s),
-           progress = greatest(l.progress, least(100, coalesce(h.progress, 0))),
-           message = CASE WHEN h.progress IS NULL THEN l.message ELSE h.message END,
-           begun = l.begun OR h.begun
-      FROM held h
-     WHERE l.id = h.id
-    RETURNING l.id
+       SET (expires_at, progress, message, begun) = (
+           SELECT now() + make_interval(secs => %(lease)s), greatest(l.progress, least(100, coalesce(n.progress[p.place], 0))),
+                  CASE WHEN n.progress[p.place] IS NULL THEN l.message ELSE n.message[p.place] END, l.begun OR n.begun[p.place]
+             FROM news n, width_bucket(l.id, n.ids) AS p (place))
+     WHERE l.id = ANY (ARRAY(SELECT id FROM held))
 ), before AS MATERIALIZED (
     SELECT command FROM workers WHERE id = %(worker)s
 ), entry AS (
@@ -33,7 +36,8 @@ WITH soft AS MATERIALIZED (
 )
 -- A lease that is there but was locked is not lost: it is answered like a renewed one.
 SELECT i.id::text, false, ''
-  FROM input i JOIN leases l ON l.id = i.id AND l.token = i.token LEFT JOIN renewed r ON r.id = i.id
+  FROM input i
+ CROSS JOIN LATERAL (SELECT FROM leases l WHERE l.id = i.id AND l.token = i.token OFFSET 0) l
 UNION ALL
 SELECT id::text, true, '' FROM leases WHERE worker = %(worker)s AND cancel
 UNION ALL

@@ -1,0 +1,176 @@
+"""Traps 10 and 12: rows that ended stay for as long as anybody's snapshot is open, and no hot statement reads them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from queue_core.settings import PostgresSettings
+from queue_core.store import ClaimRequest
+from queue_core.stores.postgres import walking
+from queue_core.stores.postgres.lane import Lane, hot_options
+from queue_core.stores.postgres.sql import load, plain_array
+from queue_core.stores.postgres.store import PostgresStore
+from queue_core.stores.postgres.walking import WHOLE, Walk
+from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome, worker_beat
+from tests.postgres.traps.conftest import NewHand
+from tests.postgres.traps.hands import Hand, beat_parameters, new_job, reclaim_parameters, settle_parameters
+from tests.postgres.traps.test_traps_plans import statements
+
+ENDED = 30_000
+FEW = 2_500
+"""Blocks; what a batch of 100 jobs touches is below it, and what is left of the ended ones far above."""
+END_LEASES = f"""
+insert into leases (id, token, queue_id, worker, started_at, expires_at)
+select gen_random_uuid(), n, 1, 'gone', now(), now() + interval '1 hour' from generate_series(1, {ENDED}) n;
+delete from leases;
+analyze leases;
+"""
+SCANNED = {"sweep/reclaim": "leases", "sweep/orphans": "leases", "upkeep/fold": "tally_deltas"}
+"""What is scanned as a whole, or in steps where that takes long."""
+
+
+@pytest.fixture
+def snapshot(new_hand: NewHand) -> Iterator[Hand]:
+    """Somebody whose transaction sees what is there now, for as long as it is open."""
+    hand = new_hand()
+    hand.do("begin isolation level repeatable read")
+    hand.do("select count(*) from jobs")
+    yield hand
+    hand.do("rollback")
+
+
+def generic(connection: psycopg.Connection[Any], name: str, params: dict[str, Any]) -> dict[str, Any]:
+    """Run a hot statement as its prepared generic plan; return the plan; what it does is taken back."""
+    names: list[str] = []
+
+    def numbered(match: re.Match[bytes]) -> bytes:
+        names.append(match[1].decode())
+        return b"$%d" % (names.index(match[1].decode()) + 1)
+
+    text = re.sub(rb"%\((\w+)\)s", numbered, load(name)).replace(b"%%", b"%")
+    values = [params[one] for one in dict.fromkeys(names)]
+    text = re.sub(rb"\$(\d+)", lambda m: b"$%d" % (list(dict.fromkeys(names)).index(names[int(m[1]) - 1]) + 1), text)
+    with connection.transaction(force_rollback=True), connection.cursor() as cursor:
+        cursor.execute(b"prepare statement as " + text)
+        given = psycopg.sql.SQL(", ").join(psycopg.sql.Literal(value) for value in values)
+        call = psycopg.sql.SQL("({})").format(given) if values else psycopg.sql.SQL("")
+        cursor.execute(psycopg.sql.SQL("explain (analyze, buffers, format json) execute statement {}").format(call))
+        ((plans,),) = cursor.fetchall()
+        cursor.execute("deallocate statement")
+    plan: dict[str, Any] = plans[0]["Plan"]
+    return plan
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for below in plan.get("Plans", ()):
+        yield from nodes(below)
+
+
+def unbounded(name: str, plan: dict[str, Any]) -> list[str]:
+    """Return what is wrong with a plan: tables read without a condition for an index, and too many blocks."""
+    found = [
+        f"{node['Node Type']} on {node['Relation Name']}"
+        for node in nodes(plan)
+        if node.get("Relation Name") in ("jobs", "leases", "tally_deltas")
+        and "Scan" in node["Node Type"]
+        and "Index Cond" not in node
+        and not (node["Node Type"] in ("Tid Range Scan", "Tid Scan", "Seq Scan") and name in SCANNED)
+        and not (name == "sweep/next_due" and node["Actual Rows"] <= 1)
+        and node["Actual Loops"]
+    ]
+    blocks = plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
+    return found + ([f"{blocks} blocks"] if blocks > FEW else [])
+
+
+async def hot_statements(store: PostgresStore, hand: Hand) -> dict[str, dict[str, Any]]:
+    """Return every statement that runs all the time, over 100 ready and 20 running jobs."""
+    heart = store.heart()
+    heart.beat(worker_beat())
+    heart.close()
+    running = [new_job() for _ in range(20)]
+    ready = [new_job() for _ in range(100)]
+    await store.insert([*running, *ready])
+    ids = [job.id for job in running]
+    claims = await store.claim(ClaimRequest(QUEUE, WORKER, (TYPE,), 20, LEASE, ids))
+    assert len(claims) == 20
+    found = statements(ready[0]) | {
+        "claim/claimable": {"queue_id": 1, "ids": plain_array(job.id for job in ready)},
+        "sweep/heads": {"queues": [QUEUE], "limit": 100},
+        "inspect/heads": {"queue_ids": "{1}", "priorities": "{5}", "limit": 100},
+        "worker/beat": beat_parameters(claims),
+        "gates/of_unfinished": {"ids": plain_array(ids)},
+        "sweep/orphans": WHOLE,
+        "upkeep/fold": {"limit": 100, **WHOLE},
+    }
+    for kind in ("completed", "retrying", "dead"):
+        name, params = settle_parameters([outcome(claim, kind) for claim in claims])
+        found[name] = params
+    del found["upkeep/forget_logs"]
+    return found
+
+
+async def test_trap_12_no_hot_statement_reads_leases_that_ended(
+    store: PostgresStore, new_hand: NewHand, snapshot: Hand, postgres_url: str
+) -> None:
+    """Though statistics know of no lease at all, so that reading all of them looks as cheap as a look at one."""
+    hand = new_hand()
+    hand.do(END_LEASES)
+    found = {}
+    with psycopg.connect(**hot_options(PostgresSettings(url=postgres_url))) as connection:
+        for name, params in (await hot_statements(store, hand)).items():
+            if wrong := unbounded(name, generic(connection, name, params)):
+                found[name] = wrong
+    assert found == {}
+
+
+async def test_trap_12_can_fail(
+    store: PostgresStore, new_hand: NewHand, snapshot: Hand, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an anti-join, the look at leases reads all there ever were since the snapshot."""
+    hand = new_hand()
+    hand.do(END_LEASES)
+    statement = load("sweep/ready_after")
+    joined = statement.replace(
+        b"(SELECT true FROM leases l WHERE l.id = j.id) IS NULL",
+        b"NOT EXISTS (SELECT FROM leases l WHERE l.id = j.id)",
+    )
+    assert joined != statement
+    await hot_statements(store, hand)
+    monkeypatch.setattr("tests.postgres.traps.test_traps_snapshot.load", lambda name: joined)
+    with psycopg.connect(**hot_options(PostgresSettings(url=postgres_url))) as connection:
+        plan = generic(connection, "sweep/ready_after", {"queue_id": 1, "rank": -1, "limit": 100})
+    assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] > FEW
+
+
+async def test_trap_12_a_long_scan_goes_on_in_steps_and_misses_nothing(
+    store: PostgresStore, new_hand: NewHand, snapshot: Hand, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while new leases come behind it; and once the ended ones are vacuumed away it is whole again."""
+    monkeypatch.setattr(walking, "LONG", 0.0)
+    monkeypatch.setattr(walking, "BLOCKS", 64)
+    hand = new_hand()
+    hand.do(END_LEASES)
+    jobs = [new_job() for _ in range(20)]
+    await store.insert(jobs)
+    await store.claim(ClaimRequest(QUEUE, WORKER, (TYPE,), 20, LEASE, [job.id for job in jobs]))
+    hand.do("update leases set expires_at = now() - interval '1 second'")
+    lane = Lane(PostgresSettings(url=postgres_url))
+    walk = Walk(lane, "leases")
+    steps: list[int] = []
+    while sum(steps) < 20:
+        rows = await walk.run("sweep/reclaim", reclaim_parameters() | {"limit": 5}, lambda rows: len(rows) == 5)
+        steps.append(len(rows))
+    assert len(steps) < 30
+    assert walk._long
+    snapshot.do("rollback")
+    hand.do("vacuum (truncate) leases")
+    snapshot.do("begin")
+    await walk.run("sweep/reclaim", reclaim_parameters())
+    assert await lane.run("sweep/blocks", {"table": "leases"}) <= [(64,)]
+    await lane.close()
