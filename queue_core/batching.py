@@ -4,62 +4,145 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 LARGEST = 8 << 20
 """Characters of payloads, results or tracebacks that one statement carries, save for a single item that has more: some
 50 ms of this process and 0.3 s of PostgreSQL. 300 results of 1 MB in one were never stored within a time limit."""
+MARGIN = 0.1
+"""Seconds for which a group on its way is waited for beyond its time, so that the flush's own error comes first."""
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
+def parts_of(items: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]:
+    """Yield the items in parts that one statement carries, by their sizes."""
+    part: list[T] = []
+    total = 0
+    for item in items:
+        one = size(item)
+        if part and total + one > LARGEST:
+            yield part
+            part, total = [], 0
+        part.append(item)
+        total += one
+    if part:
+        yield part
+
+
+class _Group(Generic[T, R]):
+    """The items of one caller, and when it handed them in (seconds of the loop's clock)."""
+
+    __slots__ = ("answers", "at", "items", "size")
+
+    def __init__(self, items: Sequence[T], size: int, loop: asyncio.AbstractEventLoop) -> None:
+        self.items = items
+        self.size = size
+        self.at = loop.time()
+        self.answers: asyncio.Future[Sequence[R]] = loop.create_future()
+
+    def fail(self, error: BaseException) -> None:
+        """Let the caller have an error."""
+        if not self.answers.done():
+            self.answers.set_exception(error)
+
+
 class Batcher(Generic[T, R]):
     """Gathers groups of items from many callers into one call; each caller gets the answers to its own items.
 
-    A group is never torn apart. The call that fails, fails for the callers whose items were in it.
+    A group is never torn apart. The call that fails, fails for the callers whose items were in it. A batch ends at
+    `limit` items or `LARGEST` characters, as `size` counts them.
     """
 
-    def __init__(self, flush: Callable[[list[T]], Awaitable[Sequence[R]]], limit: int) -> None:
+    def __init__(
+        self, flush: Callable[[list[T]], Awaitable[Sequence[R]]], limit: int, size: Callable[[T], int] = lambda item: 0
+    ) -> None:
         self._flush = flush
         self._limit = limit
-        self._waiting: deque[tuple[Sequence[T], asyncio.Future[Sequence[R]]]] = deque()
+        self._size = size
+        self._waiting: deque[_Group[T, R]] = deque()
+        self._sent: list[_Group[T, R]] = []
         self._task: asyncio.Task[None] | None = None
+        # seconds that a caller waits while nothing moves, and what it gets then; None: for ever
+        self._patience: float | None = None
+        self._late: Callable[[], Exception] = TimeoutError
+        # when the last flush ended well, by the loop's clock
+        self._moved = float("-inf")
+        self._watch: asyncio.TimerHandle | None = None
+
+    def limit_waits(self, seconds: float, late: Callable[[], Exception]) -> None:
+        """Let callers wait for so long from their call, or from the last flush that ended well since.
+
+        What has not been sent by then never will be. For what is on its way the error means that its end is not known.
+        """
+        self._patience, self._late = seconds, late
 
     async def put(self, items: Sequence[T]) -> Sequence[R]:
         """Hand in a group and wait for its answers, in order. Cancelling the wait does not take the items back."""
-        future: asyncio.Future[Sequence[R]] = asyncio.get_running_loop().create_future()
-        self._waiting.append((items, future))
+        group: _Group[T, R] = _Group(items, sum(map(self._size, items)), asyncio.get_running_loop())
+        self._waiting.append(group)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
-        return await future
+        return await group.answers
 
     async def _run(self) -> None:
         while self._waiting:
-            groups = self._next()
+            groups = self._sent = self._next()
+            self._watch_from(groups[0])
             try:
-                answers = await self._flush([item for items, _ in groups for item in items])
+                answers = await self._flush([item for group in groups for item in group.items])
             except BaseException as error:  # every caller gets it, cancellation of the flush included
-                for _, future in groups:
-                    if not future.done():
-                        future.set_exception(_for_a_future(error))
+                for group in groups:
+                    group.fail(_for_a_future(error))
                 if not isinstance(error, Exception):
                     raise
                 continue
+            finally:
+                self._sent = []
+                if self._watch is not None:
+                    self._watch.cancel()
+            self._moved = asyncio.get_running_loop().time()
             start = 0
-            for items, future in groups:
-                if not future.done():
-                    future.set_result(answers[start : start + len(items)])
-                start += len(items)
+            for group in groups:
+                if not group.answers.done():
+                    group.answers.set_result(answers[start : start + len(group.items)])
+                start += len(group.items)
 
-    def _next(self) -> list[tuple[Sequence[T], asyncio.Future[Sequence[R]]]]:
-        groups, size = [self._waiting.popleft()], 0
-        size = len(groups[0][0])
-        while self._waiting and size + len(self._waiting[0][0]) <= self._limit:
+    def _next(self) -> list[_Group[T, R]]:
+        groups = [self._waiting.popleft()]
+        number, size = len(groups[0].items), groups[0].size
+        while self._waiting:
+            number, size = number + len(self._waiting[0].items), size + self._waiting[0].size
+            if number > self._limit or size > LARGEST:
+                break
             groups.append(self._waiting.popleft())
-            size += len(groups[-1][0])
         return groups
+
+    def _watch_from(self, first: _Group[T, R]) -> None:
+        if self._patience is not None:
+            self._watch = asyncio.get_running_loop().call_at(self._due(first) + MARGIN, self._expire)
+
+    def _due(self, group: _Group[T, R]) -> float:
+        """Return when a group has waited for long enough; long lists take longer."""
+        assert self._patience is not None
+        times = 1 + len(group.items) // (10 * self._limit) + group.size // LARGEST
+        return max(group.at, self._moved) + self._patience * times
+
+    def _expire(self) -> None:
+        """Let callers go whose time is over, and look again when that of the next one is."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        late = [group for group in self._waiting if self._due(group) <= now]
+        self._waiting = deque(group for group in self._waiting if self._due(group) > now)
+        late += [group for group in self._sent if self._due(group) + MARGIN <= now]
+        for group in late:
+            group.fail(self._late())
+        left = [self._due(group) for group in self._waiting]
+        left += [self._due(group) + MARGIN for group in self._sent if not group.answers.done()]
+        if left:
+            self._watch = loop.call_at(min(left), self._expire)
 
     async def drain(self) -> None:
         """Wait until everything handed in so far is flushed."""

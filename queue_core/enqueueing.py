@@ -1,37 +1,28 @@
-"""The way of a job into the store: checked, written in natural batches, then offered and announced."""
+"""The way of a job into the store: checked, and written in natural batches."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
 from queue_core.batching import Batcher
 from queue_core.codec import encode_payload
-from queue_core.dispatch import DispatchUnavailable, Due
 from queue_core.errors import InvalidJob, QueueFull, StoreUnavailable
-from queue_core.events import Event, EventName
 from queue_core.identifiers import new_id
-from queue_core.job import Inserted, NewJob, Ready
+from queue_core.job import Inserted, NewJob
 from queue_core.opening import Parts
 from queue_core.priorities import Priority, parse_priority
 from queue_core.rules import rules_of
 from queue_core.settings import JobsSettings
-from queue_core.states import Status
 from queue_core.store import TransactionalStore
 from queue_core.tasks import EnqueueOptions
+from queue_core.telling import Telling
 from queue_core.validation import check_delay, check_key, check_max_retries, check_name, check_run_at, check_tags
 
 BATCH = 1000
 """Jobs of different callers that one statement gathers at most; a single caller's list is never torn apart."""
-LIST = 50
-"""Jobs that are written together, from which on telling of them takes longer than a few rounds of the event loop."""
-ROUNDS = 12
-"""Of the event loop, from the answer to a caller until the next insert of that caller is on its way; some 0.1 ms."""
-
-logger = logging.getLogger("queue_core")
 
 
 class Enqueueing:
@@ -40,10 +31,18 @@ class Enqueueing:
     def __init__(self, parts: Parts, settings: JobsSettings) -> None:
         self._parts = parts
         self._settings = settings
-        self._batcher: Batcher[NewJob, Inserted] = Batcher(self._flush, BATCH)
+        self._batcher: Batcher[NewJob, Inserted] = Batcher(self._flush, BATCH, _size)
         # Lists of queues with limits: one that is refused must not take the others with it.
-        self._limited: Batcher[Sequence[NewJob], Sequence[Inserted] | QueueFull] = Batcher(self._flush_limited, BATCH)
-        self._telling: set[asyncio.Task[None]] = set()
+        self._limited: Batcher[Sequence[NewJob], Sequence[Inserted] | QueueFull] = Batcher(
+            self._flush_limited, BATCH, lambda jobs: sum(map(_size, jobs))
+        )
+        self._seconds = settings.store_timeout
+        for batcher in (self._batcher, self._limited):
+            batcher.limit_waits(self._seconds, self._no_answer)
+        self._telling = Telling(lambda: self._parts)
+
+    def _no_answer(self) -> StoreUnavailable:
+        return StoreUnavailable(self._parts.store.name, f"no answer within {self._seconds:g} s")
 
     def build(self, type_: str, payloads: Sequence[Mapping[str, Any]], options: EnqueueOptions) -> list[NewJob]:
         """Return the jobs of a call.
@@ -75,7 +74,7 @@ class Enqueueing:
         return rules_of(self._settings.queues, queue).key_of(given)
 
     async def put(self, jobs: Sequence[NewJob], connection: Any = None) -> Sequence[Inserted]:
-        """Write jobs, all or none; when this returns they are durable and, while Redis answers, on their way to it.
+        """Write jobs, all or none; when this returns they are durable, and are offered meanwhile.
 
         On a caller's own connection they become durable when its transaction commits, and workers hear of them then.
 
@@ -110,82 +109,29 @@ class Enqueueing:
 
     async def _flush(self, jobs: list[NewJob]) -> list[Inserted]:
         inserted = await self._insert(jobs)
-        # Durable is what the caller waits for; the news travels meanwhile. One batch's news at a time: a slow server
-        # slows producers down instead of filling their memory.
-        await self._told()
-        telling = asyncio.create_task(self._tell(jobs, inserted))
-        self._telling.add(telling)
-        telling.add_done_callback(self._telling.discard)
+        # Durable is what the caller waits for; the news travels meanwhile.
+        await self._telling.add(jobs, inserted)
         return inserted
 
-    async def _tell(self, jobs: Sequence[NewJob], inserted: Sequence[Inserted]) -> None:
-        try:
-            if len(jobs) < LIST:
-                # A worker waits for the offer, nobody for the event.
-                await self._offer(inserted)
-                await self._parts.bus.publish(created(jobs, inserted))
-                return
-            # The caller may be about to hand in the next list. What is to be told of this one is put into words
-            # while the server inserts that; if none comes, the rounds are over at once.
-            for _ in range(ROUNDS):
-                await asyncio.sleep(0)
-            await asyncio.gather(self._offer(inserted), self._parts.bus.publish(created(jobs, inserted)))
-        except Exception:
-            # Nobody waits for this any more: the rows are committed, and the audit offers them.
-            logger.exception("enqueued jobs were not offered")
-
-    async def _told(self) -> None:
-        if self._telling:
-            await asyncio.wait(list(self._telling))
-
     async def _insert(self, jobs: list[NewJob]) -> list[Inserted]:
-        store = self._parts.store
+        store, loop = self._parts.store, asyncio.get_running_loop()
+        ends = loop.time() + self._seconds
         try:
             return await store.insert(jobs)
         except StoreUnavailable:
-            # The reply may have been lost after the commit. The ids are ours alone, so whatever the store knows of them
-            # now was written then (and may have run since); the rest is written again.
-            known = {final.id for final in await store.finals([job.id for job in jobs])}
-            again = {one.id: one for one in await store.insert([job for job in jobs if job.id not in known])}
-            return [again.get(job.id) or Inserted(job.id, job.queue, None, None, True) for job in jobs]
-
-    async def _offer(self, inserted: Sequence[Inserted]) -> None:
-        dispatcher = self._parts.dispatcher
-        if dispatcher is None:
-            return
-        ready = [Ready(one.id, one.queue, one.rank) for one in inserted if one.rank is not None]
-        due = [Due(one.id, one.queue, one.due) for one in inserted if one.due is not None]
-        try:
-            if ready:
-                await dispatcher.offer(ready)
-            if due:
-                await dispatcher.schedule(due)
-        except DispatchUnavailable:
-            return  # the rows are committed; the audit offers them
+            if loop.time() >= ends:
+                raise  # the callers' time is over, too
+        # The reply may have been lost after the commit. The ids are ours alone, so whatever the store knows of them
+        # now was written then (and may have run since); the rest is written again.
+        known = {final.id for final in await store.finals([job.id for job in jobs])}
+        again = {one.id: one for one in await store.insert([job for job in jobs if job.id not in known])}
+        return [again.get(job.id) or Inserted(job.id, job.queue, None, None, True) for job in jobs]
 
     async def drain(self) -> None:
         """Wait until everything handed in is written and offered."""
         await self._batcher.drain()
         await self._limited.drain()
-        await self._told()
-
-
-def created(jobs: Sequence[NewJob], inserted: Sequence[Inserted]) -> list[Event]:
-    """Return what subscribers are told of new jobs."""
-    return [
-        Event(
-            EventName.CREATED,
-            job.queue,
-            job.id,
-            job.type,
-            0,
-            {"priority": job.priority, "status": Status.QUEUED}
-            if one.due is None
-            else {"priority": job.priority, "status": Status.SCHEDULED, "due": one.due},
-        )
-        for job, one in zip(jobs, inserted, strict=True)
-        if one.created
-    ]
+        await self._telling.drain()
 
 
 def _unique_key(type_: str, options: EnqueueOptions) -> tuple[str | None, float | None]:
@@ -195,3 +141,7 @@ def _unique_key(type_: str, options: EnqueueOptions) -> tuple[str | None, float 
         return None, None
     key = f"{type_}:{check_key(options.unique, 'unique')}"
     return key, None if options.unique_for is None else check_delay(options.unique_for, "unique_for")
+
+
+def _size(job: NewJob) -> int:
+    return len(job.payload)

@@ -148,6 +148,12 @@ class JobsSettings(Model):
             return "postgres+redis"
         return self.queue_backend
 
+    @property
+    def store_timeout(self) -> float:
+        """Seconds that a call waits for the store of this mode."""
+        chosen = {"sqlite": self.sqlite.timeout, "redis": self.redis.timeout}
+        return chosen.get(self.mode, self.postgres.timeout)
+
     def masked(self) -> dict[str, Any]:
         """Return the settings as plain values with passwords masked."""
         return self.model_dump(mode="json")

@@ -8,7 +8,6 @@ import time
 from collections.abc import Sequence
 
 from queue_core.dispatch import Dispatcher, DispatchUnavailable
-from queue_core.enqueueing import created
 from queue_core.errors import StoreUnavailable
 from queue_core.events import Event, EventName
 from queue_core.executing import Executor
@@ -17,6 +16,7 @@ from queue_core.losses import failure_of_loss, summary
 from queue_core.middleware import Hooks
 from queue_core.schedules import ScheduleStore
 from queue_core.store import JobStore, TransactionalStore
+from queue_core.telling import created
 from queue_core.worker.announcer import Announcer
 from queue_core.worker.audit import Audit
 from queue_core.worker.scheduler import Scheduler

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
+from queue_core.batching import parts_of
 from queue_core.job import Inserted, NewJob
 from queue_core.rules import Rules, rules_of
 from queue_core.stores.postgres.arrivals import count_arrivals, each_arrival
@@ -24,6 +26,20 @@ def is_plain(jobs: Sequence[NewJob], rules: Rules) -> bool:
         if job.ordering_key is not None or job.unique_key is not None:
             return False
     return not any(one.limits or one.aging for one in [rules_of(rules, name) for name in {job.queue for job in jobs}])
+
+
+def parts_for(jobs: Sequence[NewJob]) -> list[list[NewJob]]:
+    """Return the jobs as the statements that write them: several where their payloads are large."""
+    return list(parts_of(jobs, lambda job: len(job.payload)))
+
+
+def insert_parts(parts: Sequence[Sequence[NewJob]], numbers: Numbers) -> Plan[list[Inserted]]:
+    """Write jobs without keys, a statement for each part, in one transaction."""
+    written: list[Inserted] = []
+    for part in parts:
+        rows = yield "insert/jobs", insert_parameters(part, numbers)
+        written += inserted(part, rows)
+    return written
 
 
 def insert_parameters(jobs: Sequence[NewJob], numbers: Numbers) -> dict[str, Any]:
@@ -87,14 +103,17 @@ def _write(jobs: Sequence[NewJob], numbers: Numbers, rules: Rules) -> Plan[list[
         [(job.queue, job.ordering_key) for job in jobs if job.ordering_key is not None and not job.delay > 0]
     )
     arrivals = yield from count_arrivals((job.queue for job in jobs), rules)
-    params = insert_parameters(jobs, numbers) | {
-        "ordering_key": text_array([job.ordering_key for job in jobs]),
-        "unique_key": text_array([job.unique_key for job in jobs]),
-        "unique_seconds": plain_array([job.unique_seconds for job in jobs]),
-        "aging_us": plain_array([rules_of(rules, job.queue).aging_us for job in jobs]),
-        "arrival_us": plain_array(each_arrival((job.queue for job in jobs), arrivals)),
-    }
-    rows = yield "insert/ruled", params
+    arrived = iter(list(each_arrival((job.queue for job in jobs), arrivals)))
+    rows: list[tuple[Any, ...]] = []
+    for part in parts_for(jobs):
+        params = insert_parameters(part, numbers) | {
+            "ordering_key": text_array([job.ordering_key for job in part]),
+            "unique_key": text_array([job.unique_key for job in part]),
+            "unique_seconds": plain_array([job.unique_seconds for job in part]),
+            "aging_us": plain_array([rules_of(rules, job.queue).aging_us for job in part]),
+            "arrival_us": plain_array(islice(arrived, len(part))),
+        }
+        rows += yield "insert/ruled", params
     opened = yield from open_gates(gates, rules)
     ranks = {one.ready.id: one.ready.rank for one in opened}
     return inserted(jobs, [(job_id, ranks.get(job_id, rank), due) for job_id, rank, due in rows])

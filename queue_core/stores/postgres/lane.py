@@ -137,8 +137,8 @@ class Lane:
         """Run several query files in one transaction and return the rows of each; one step is its own transaction."""
         return await self._again(lambda connection: self._run(connection, steps))
 
-    async def carry_out(self, begin: Callable[[], Plan[T]]) -> T:
-        """Carry out a plan in one transaction; it is begun anew when others got in its way.
+    async def carry_out(self, begin: Callable[[], Plan[T]], times: int = 1) -> T:
+        """Carry out a plan in one transaction, within so many time limits; it is begun again if others get in its way.
 
         Raises:
             StoreUnavailable: no connection or no answer in time; the plan may or may not have been committed.
@@ -149,38 +149,53 @@ class Lane:
             async with connection.transaction():
                 return await carry_out(begin(), partial(self._step, connection))
 
-        return await self._again(work)
+        return await self._again(work, times)
 
-    async def _again(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        async with self._lock:
-            for attempt in range(1, ATTEMPTS + 1):
-                late = asyncio.Event()
-                try:
-                    return await self._run_in_time(work, late)
-                except RETRIED as error:
-                    if attempt == ATTEMPTS:
-                        raise translate(error) from error
-                except pg.LockNotAvailable as error:
-                    raise LockHeld from error
-                except BROKEN as error:
-                    await self._drop()
-                    raise (self._no_answer() if late.is_set() else translate(error)) from error
-                except psycopg.DatabaseError as error:
+    async def _again(self, work: Callable[[Connection], Awaitable[T]], times: int = 1) -> T:
+        # The time limit is the caller's: waiting for the lane counts, and so do all attempts.
+        ends = asyncio.get_running_loop().time() + self._settings.timeout * times
+        await self._take_turn(ends)
+        try:
+            return await self._tried(work, ends)
+        finally:
+            self._lock.release()
+
+    async def _tried(self, work: Callable[[Connection], Awaitable[T]], ends: float) -> T:
+        for attempt in range(1, ATTEMPTS + 1):
+            late = asyncio.Event()
+            try:
+                return await self._run_in_time(work, late, ends)
+            except RETRIED as error:
+                if attempt == ATTEMPTS:
                     raise translate(error) from error
-                except asyncio.CancelledError:
-                    await self._drop()
-                    raise
+            except pg.LockNotAvailable as error:
+                raise LockHeld from error
+            except BROKEN as error:
+                await self._drop()
+                raise (self._no_answer() if late.is_set() else translate(error)) from error
+            except psycopg.DatabaseError as error:
+                raise translate(error) from error
+            except asyncio.CancelledError:
+                await self._drop()
+                raise
         raise AssertionError("the last attempt returns or raises")
+
+    async def _take_turn(self, ends: float) -> None:
+        try:
+            async with asyncio.timeout_at(ends):
+                await self._lock.acquire()
+        except TimeoutError:
+            raise self._no_answer() from None
 
     def _no_answer(self) -> StoreUnavailable:
         return StoreUnavailable("postgres", f"no answer within {self._settings.timeout:g} s")
 
-    async def _run_in_time(self, work: Callable[[Connection], Awaitable[T]], late: asyncio.Event) -> T:
-        loop = asyncio.get_running_loop()
-        ends = loop.time() + self._settings.timeout
-        async with asyncio.timeout_at(ends):
-            connection = await self._connect()
-        watch = loop.call_at(ends, cut, connection, late)
+    async def _run_in_time(self, work: Callable[[Connection], Awaitable[T]], late: asyncio.Event, ends: float) -> T:
+        connection = self._connection
+        if connection is None or connection.closed:
+            async with asyncio.timeout_at(ends):
+                connection = await self._connect()
+        watch = asyncio.get_running_loop().call_at(ends, cut, connection, late)
         try:
             if self._settings.prepare and time.monotonic() - self._planned_at >= PLANS_SECONDS:
                 await connection.execute(load("lane/forget_plans"), prepare=False)
@@ -201,9 +216,8 @@ class Lane:
         return await cursor.fetchall() if cursor.description else []
 
     async def _connect(self) -> Connection:
-        if self._connection is None or self._connection.closed:
-            self._connection = await psycopg.AsyncConnection.connect(**hot_options(self._settings))
-            await self._connection.set_isolation_level(psycopg.IsolationLevel.READ_COMMITTED)
+        self._connection = await psycopg.AsyncConnection.connect(**hot_options(self._settings))
+        await self._connection.set_isolation_level(psycopg.IsolationLevel.READ_COMMITTED)
         return self._connection
 
     async def _drop(self) -> None:

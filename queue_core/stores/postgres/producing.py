@@ -11,7 +11,14 @@ from queue_core.job import Final, Inserted, NewJob
 from queue_core.rules import Rules
 from queue_core.stores.postgres.callers import driver_connection, run_on
 from queue_core.stores.postgres.gates import gate_arrays
-from queue_core.stores.postgres.inserting import insert_parameters, insert_ruled, inserted, is_plain
+from queue_core.stores.postgres.inserting import (
+    insert_parameters,
+    insert_parts,
+    insert_ruled,
+    inserted,
+    is_plain,
+    parts_for,
+)
 from queue_core.stores.postgres.keyed import read_committed
 from queue_core.stores.postgres.lane import Lane
 from queue_core.stores.postgres.numbers import Numbers
@@ -23,8 +30,9 @@ from queue_core.stores.postgres.sql import plain_array, text_array
 class Producing:
     """See queue_core.store.JobStore for what each method does."""
 
-    def __init__(self, lane: Lane, numbers: Numbers, rules: Rules) -> None:
+    def __init__(self, lane: Lane, looks: Lane, numbers: Numbers, rules: Rules) -> None:
         self._lane = lane
+        self._looks = looks
         self._numbers = numbers
         self._rules = rules
 
@@ -33,9 +41,12 @@ class Producing:
         if not jobs:
             return []
         numbers = await self._numbers.create({job.queue for job in jobs}, self._lane)
-        if is_plain(jobs, self._rules):
-            return inserted(jobs, await self._lane.run("insert/jobs", insert_parameters(jobs, numbers)))
-        return await self._lane.carry_out(lambda: insert_ruled(jobs, numbers, self._rules))
+        parts = parts_for(jobs)
+        if not is_plain(jobs, self._rules):
+            return await self._lane.carry_out(lambda: insert_ruled(jobs, numbers, self._rules), len(parts))
+        if len(parts) > 1:
+            return await self._lane.carry_out(lambda: insert_parts(parts, numbers), len(parts))
+        return inserted(jobs, await self._lane.run("insert/jobs", insert_parameters(jobs, numbers)))
 
     async def insert_on(self, connection: Any, jobs: Sequence[NewJob]) -> list[Inserted]:
         """Write the jobs in the transaction of a caller's connection; nobody sees them before it commits.
@@ -48,7 +59,7 @@ class Producing:
         numbers = await self._numbers.create({job.queue for job in jobs}, self._lane)
         run = partial(run_on, await driver_connection(connection))
         if is_plain(jobs, self._rules):
-            written = inserted(jobs, await run("insert/jobs", insert_parameters(jobs, numbers)))
+            written = await carry_out(insert_parts(parts_for(jobs), numbers), run)
         else:
             try:
                 await carry_out(read_committed("a job under the rules of a queue"), run)
@@ -64,5 +75,5 @@ class Producing:
 
     async def finals(self, ids: Sequence[str], seconds: float) -> list[Final]:
         """Return what is known about these jobs, unknown ids left out; results for so many seconds after the end."""
-        rows = await self._lane.run("worker/finals", {"ids": plain_array(known_ids(ids)), "seconds": seconds})
+        rows = await self._looks.run("worker/finals", {"ids": plain_array(known_ids(ids)), "seconds": seconds})
         return [final_of(row) for row in rows]

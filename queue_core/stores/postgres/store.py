@@ -37,6 +37,8 @@ class PostgresStore:
         self._claims = Lane(settings)
         self._settles = Lane(settings)
         self._sweeps = Lane(settings)
+        # connects when somebody asks what became of a job: an enqueue does not wait for those who do
+        self._looks = Lane(settings)
         # connects when a job writes a line
         self._logs = Lane(settings)
         # connects when a job has an ordering key
@@ -48,7 +50,7 @@ class PostgresStore:
         self._commits = Commits(settings)
         self._transactions = Transactions(settings)
         self._numbers = Numbers()
-        self._producing = Producing(self._inserts, self._numbers, rules)
+        self._producing = Producing(self._inserts, self._looks, self._numbers, rules)
         self._claiming = Claiming(self._claims, self._numbers, rules)
         self._ends = Ends(Lanes(self._settles, self._sweeps, self._keyed), rules)
 
@@ -64,7 +66,7 @@ class PostgresStore:
         """Disconnect; doing it twice is safe."""
         await self._commits.close()
         await self._transactions.close()
-        for lane in (self._inserts, self._claims, self._settles, self._sweeps, self._logs, self._keyed):
+        for lane in (self._inserts, self._looks, self._claims, self._settles, self._sweeps, self._logs, self._keyed):
             await lane.close()
 
     # -- producers
