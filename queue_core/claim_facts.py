@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from queue_core.job import Claim
+from queue_core.job import Claim, attempt_of
 
 
 class ClaimFacts:
@@ -40,8 +40,8 @@ class ClaimFacts:
 
     @property
     def attempt(self) -> int:
-        """1 for the first attempt; crashes count, releases do not."""
-        return self._claim.retry_count + self._claim.crashes + 1
+        """1 for the first attempt; crashes and losses count, releases do not."""
+        return attempt_of(self._claim)
 
     @property
     def max_retries(self) -> int:

@@ -23,7 +23,8 @@ def events_of(outcome: Outcome, answer: Settled) -> list[Event]:
     if outcome.kind == "retrying":
         again = {"error": said["error"], "due": answer.due}
         return [failed, Event(EventName.RETRYING, queue, job_id, type_, token, again)]
-    return [failed, Event(EventName.DEAD, queue, job_id, type_, token, said)]
+    name = EventName.RELEASED if outcome.kind == "released" else EventName.DEAD
+    return [failed, Event(name, queue, job_id, type_, token, said)]
 
 
 def _said(failure: Failure) -> dict[str, str]:

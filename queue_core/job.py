@@ -13,7 +13,9 @@ from typing import Any, Literal, NamedTuple
 
 from queue_core.states import Status
 
-FailureKind = Literal["error", "timeout", "crashed", "poison", "invalid_payload"]
+FailureKind = Literal["error", "timeout", "crashed", "poison", "lost", "invalid_payload"]
+MOST_LOSSES = 20
+"""Losses that bury a job: nobody saw that it was to blame, but it must not go on for ever."""
 OutcomeKind = Literal["completed", "retrying", "dead", "released", "cancelled"]
 
 
@@ -76,12 +78,19 @@ class Claim(NamedTuple):
     rank: int
     retry_count: int
     max_retries: int
-    # how many workers died while they held this job
+    # how often a worker saw the process die in which this job ran alone
     crashes: int
     # seconds since the epoch
     created_at: float
     tags: tuple[str, ...]
     ordering_key: str | None = None
+    # how many workers were lost while they ran this job, since it was enqueued or retried by an operator
+    losses: int = 0
+
+
+def attempt_of(claim: Claim) -> int:
+    """Return the number of the attempt that this claim begins: 1 for the first."""
+    return claim.retry_count + claim.crashes + claim.losses + 1
 
 
 class Failure(NamedTuple):
@@ -145,8 +154,9 @@ class Reclaimed(NamedTuple):
     type: str
     token: int
     worker: str
-    crashes: int
-    # None: buried as poison, or cancelled
+    # with this one
+    losses: int
+    # None: buried as lost, or cancelled
     rank: int | None
     # True: instead of becoming ready it was cancelled, as somebody had asked for while it ran
     cancelled: bool = False
@@ -206,6 +216,7 @@ class Job:
     error: str | None
     retry_count: int
     max_retries: int
+    # how often a worker saw the process die in which it ran alone: each time it was buried as poison
     crashes: int
     # 0 to 100
     progress: int
@@ -224,6 +235,8 @@ class Job:
     cancel_requested: bool = False
     ordering_key: str | None = None
     unique_key: str | None = None
+    # how many workers were lost while they ran it, since it was enqueued or retried by an operator
+    losses: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,23 +5,26 @@ from __future__ import annotations
 from queue_core.job import Failure
 from queue_core.signature import sign
 
-POISON_CRASHES = 3
-"""A job whose workers were lost this often is buried as poison instead of taking another worker with it."""
+SUSPECT_LOSSES = 2
+"""Losses from which on a job runs alone in a process of its own, so that its worker sees whether it is to blame."""
 
 EXCEPTION = "WorkerLost"
-CRASHED = "a worker was lost while it ran this job"
-POISON = f"{POISON_CRASHES} workers were lost while they ran this job"
+LOST_ONCE = "a worker was lost while it ran this job"
 
 
-def failure_of_loss(worker: str, crashes: int) -> Failure:
-    """Return why the attempt ended, given the worker's name and the job's crash count with this one in it.
+def lost_too_often(bound: int) -> str:
+    """Return why a job is buried whose workers were lost this often."""
+    return f"{bound} workers were lost while they ran this job"
+
+
+def failure_of_loss(worker: str, losses: int, bound: int) -> Failure:
+    """Return why the attempt ended, given the worker's name, the job's losses with this one, and how many bury it.
 
     The worker's name stands in the message only: all losses are one group, whoever was lost.
     """
-    poison = crashes >= POISON_CRASHES
-    what = POISON if poison else CRASHED
+    what = lost_too_often(bound) if losses >= bound else LOST_ONCE
     signature, title = sign(EXCEPTION, what)
-    return Failure("poison" if poison else "crashed", EXCEPTION, f"{what} (last: {worker})", "", signature, title)
+    return Failure("lost", EXCEPTION, f"{what} (last: {worker})", "", signature, title)
 
 
 def summary(failure: Failure) -> str:

@@ -102,6 +102,8 @@ class Defaults(Model):
     timeout: Duration = 300.0
     lease: Duration = 300.0
     heartbeat: Duration = 60.0
+    # losses of its workers after which a job is buried although nobody saw that it was to blame
+    max_losses: int = Field(default=20, ge=1, le=1000)
 
 
 class RetentionSettings(Model):

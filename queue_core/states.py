@@ -3,7 +3,7 @@
     scheduled ──due──▶ queued ──claim──▶ running ──complete──▶ completed
         ▲                ▲  ▲               │
         └── enqueue ─────┘  │  ◀──release── ┤
-            with a delay    │  ◀──reclaim── ┤ (lease expired: crash count + 1)
+            with a delay    │  ◀──reclaim── ┤ (lease expired: losses + 1)
                             │               ├──retry──▶ retrying ──due──▶ queued
                             │               ├──bury───▶ dead
                             └──── retry ────────────────┘

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from queue_core.job import Claim, Final, Inserted, LogLine, NewJob, Outcome, Ready, Reclaimed, Settled
+from queue_core.job import MOST_LOSSES, Claim, Final, Inserted, LogLine, NewJob, Outcome, Ready, Reclaimed, Settled
 
 
 class ClaimRequest(NamedTuple):
@@ -168,7 +168,8 @@ class JobStore(Protocol):
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
         """End attempts whose token still holds; refuse the others without changing anything.
 
-        A token holds until the attempt was ended or the job reclaimed, also after the lease expired. The same outcome
+        A token holds until the attempt was ended or the job reclaimed, also after the lease expired. A released attempt
+        with a failure of kind `lost` counts as a loss, a dead one of kind `poison` as a crash. The same outcome
         again is accepted again and changes nothing: the first answer may have got lost. A job that somebody asked to
         cancel is not retried nor released but cancelled.
         """
@@ -193,8 +194,8 @@ class JobStore(Protocol):
         """Return the seconds until the next scheduled or retrying job is due, 0 or less when it is, or None."""
         ...
 
-    async def reclaim(self, limit: int) -> list[Reclaimed]:
-        """Move jobs whose lease expired to queued with one crash more, or bury them as poison at the third.
+    async def reclaim(self, limit: int, bound: int = MOST_LOSSES) -> list[Reclaimed]:
+        """Move jobs whose lease expired to queued with one loss more, or bury them as lost where that makes `bound`.
 
         One that had not begun is queued as if it had been released; one that somebody asked to cancel is cancelled
         instead of queued.

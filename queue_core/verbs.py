@@ -130,7 +130,9 @@ class Verbs(ABC):
         if self._manual is None:
             from queue_core.worker.manual import ManualClaims
 
-            self._manual = ManualClaims(parts, self.hooks, self.operations.executor())
+            self._manual = ManualClaims(
+                parts, self.hooks, self.operations.executor(), self.settings.defaults.max_losses
+            )
         return await self._manual.claim(queue, names, patience, lambda type_: self._terms(type_, length))
 
     def _terms(self, type_: str, lease: float) -> Terms:

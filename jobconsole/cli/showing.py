@@ -109,6 +109,7 @@ def _facts(job: Job) -> list[tuple[str, object]]:
         ("ordering key", job.ordering_key),
         ("unique key", job.unique_key),
         ("retries", f"{job.retry_count} of {job.max_retries}"),
+        ("losses", job.losses or None),
         ("crashes", job.crashes or None),
         ("progress", f"{job.progress}% {job.progress_message}".strip() if job.progress else None),
         ("created", moment(job.created_at)),

@@ -174,7 +174,7 @@ def _why(job: JobLine, moment: Moment) -> Spans:
 
 
 def _error(job: JobLine, moment: Moment) -> Spans:
-    prefix: Spans = ((f"{job.kind} ", "warn"),) if job.kind in {"timeout", "crashed", "poison"} else ()
+    prefix: Spans = ((f"{job.kind} ", "warn"),) if job.kind in {"timeout", "crashed", "poison", "lost"} else ()
     name, colon, rest = job.error.partition(": ")
     return (*prefix, (name, "text"), (colon + rest, "muted"))
 

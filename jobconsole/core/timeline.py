@@ -87,8 +87,8 @@ def _failed(attempt: Attempt) -> str:
 def _lately(job: Job, life: Sequence[Attempt], explained: bool) -> list[Happening]:
     """What the record itself says beside its last life: how it ended, or what it waits for."""
     found: list[Happening] = []
-    # A failed attempt counts as a retry, a crashed one does not; only an operator sets the count back.
-    counted = any(attempt.kind not in {"crashed", "poison"} for attempt in life)
+    # A failed attempt counts as a retry, a crashed or lost one does not; only an operator sets the count back.
+    counted = any(attempt.kind not in {"crashed", "poison", "lost"} for attempt in life)
     if counted and not explained and job.retry_count == 0 and job.status not in {Status.DEAD, Status.CANCELLED}:
         found.append(Happening(None, "operator", RETRIED))
     if job.status in {Status.SCHEDULED, Status.RETRYING, Status.QUEUED}:

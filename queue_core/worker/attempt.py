@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Literal, Protocol
 
-from queue_core.job import Claim, Outcome, Settled
+from queue_core.job import Claim, Outcome, Settled, attempt_of
 
 StopReason = Literal["timeout", "cancel", "lost", "release"]
 
@@ -142,4 +142,4 @@ class Attempt:
 
 def describe(claim: Claim, **extra: Any) -> dict[str, Any]:
     """Return what a `claimed` event says."""
-    return {"priority": claim.priority, "attempt": claim.retry_count + claim.crashes + 1, **extra}
+    return {"priority": claim.priority, "attempt": attempt_of(claim), **extra}

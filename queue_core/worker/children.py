@@ -28,6 +28,7 @@ class ChildLost(Exception):
     def __init__(self, code: int, begun: bool) -> None:
         how = f"was killed by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
         super().__init__(how)
+        self.code = code
         self.how = how
         self.begun = begun
 

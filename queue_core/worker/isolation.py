@@ -1,19 +1,32 @@
 """Runs a job alone in a process of its own, so that what it does to its process is proven to be its own doing.
 
-For jobs whose workers were lost twice.
+For jobs whose workers were lost twice, or which were buried as poison before.
 """
 
 from __future__ import annotations
 
+import asyncio
+import signal
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from queue_core.job import Failure, Outcome
+from queue_core.job import Claim, Failure, Outcome
+from queue_core.losses import SUSPECT_LOSSES
 from queue_core.signature import sign
 from queue_core.worker import outcomes
 from queue_core.worker.attempt import Attempt
 from queue_core.worker.children import Child, ChildLost
 
 EXCEPTION = "ProcessDied"
+WITNESS = 1.0
+"""Seconds that a worker outlives a child before it blames the job: who ends a service ends its processes one by one."""
+OF_THE_SERVICE = frozenset({-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP, -signal.SIGQUIT})
+"""Ends by the signals that are sent to all processes of a service when it is to stop."""
+
+
+def is_suspect(claim: Claim) -> bool:
+    """Tell whether a job runs alone."""
+    return claim.crashes > 0 or claim.losses >= SUSPECT_LOSSES
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +36,16 @@ class Isolation:
     # package.module:name of the queue object
     target: str
     worker: str
+    # losses that bury a job
+    max_losses: int
+    # whether the worker is about to end
+    draining: Callable[[], bool]
 
     async def execute(self, attempt: Attempt) -> Outcome:
-        """Run the attempt's handler in a child and return the outcome to store; a dead child buries the job as poison.
+        """Run the attempt's handler in a child and return the outcome to store.
+
+        A child that died while the worker lives on buries the job as poison. One that never had the job, or that ended
+        by a signal of its service or with its worker, says nothing about the job: that is a loss like any other.
 
         Raises:
             CancelledError: the attempt was stopped; the child is killed.
@@ -34,14 +54,20 @@ class Isolation:
         try:
             return await child.run(attempt)
         except ChildLost as lost:
-            return self._buried(attempt, lost.how)
+            await asyncio.sleep(WITNESS)
+            to_blame = lost.begun and lost.code not in OF_THE_SERVICE and not self.draining()
+            return self._poison(attempt, lost.how) if to_blame else self._lost(attempt, lost)
         finally:
             await child.kill()
 
-    def _buried(self, attempt: Attempt, how: str) -> Outcome:
-        message = (
-            f"the process that ran this job alone {how}; before that, {attempt.claim.crashes} workers died with it"
-        )
-        signature, title = sign(EXCEPTION, f"the process that ran this job alone {how}")
-        failure = Failure("poison", EXCEPTION, message, "", signature, title)
+    def _poison(self, attempt: Attempt, how: str) -> Outcome:
+        what = f"the process that ran this job alone {how}"
+        message = f"{what}; before that, {attempt.claim.losses} workers were lost while they ran it"
+        failure = Failure("poison", EXCEPTION, message, "", *sign(EXCEPTION, what))
         return outcomes.buried(attempt.claim, attempt.run_us(), failure)
+
+    def _lost(self, attempt: Attempt, lost: ChildLost) -> Outcome:
+        why = "which says nothing about the job" if lost.begun else "before it had the job"
+        what = f"the process that was to run this job alone {lost.how}, {why}"
+        failure = Failure("lost", EXCEPTION, what, "", *sign(EXCEPTION, what))
+        return outcomes.lost(attempt.claim, attempt.run_us(), failure, self.max_losses)

@@ -17,7 +17,7 @@ from queue_core.endings import dispatch, events_of
 from queue_core.errors import QueueCoreError, StaleLease
 from queue_core.events import Event, EventName
 from queue_core.executing import Executor
-from queue_core.job import Claim, Outcome, Settled
+from queue_core.job import Claim, Outcome, Settled, attempt_of
 from queue_core.middleware import Hooks
 from queue_core.opening import Parts
 from queue_core.store import Beat, ClaimRequest, Heart, WorkerBeat
@@ -25,7 +25,7 @@ from queue_core.worker import outcomes
 from queue_core.worker.announcer import Announcer
 from queue_core.worker.asked import version
 from queue_core.worker.claimed import ClaimedJob, Terms
-from queue_core.worker.sweeper import LEADERSHIP, Sweeper
+from queue_core.worker.sweeper import LEADERSHIP, Duty, Sweeper
 
 POLL_FIRST, POLL_MOST = 0.02, 0.5
 """Seconds between two looks for a job to claim, growing while there is none."""
@@ -38,12 +38,18 @@ logger = logging.getLogger("queue_core.manual")
 class ManualClaims:
     """One consumer, known to the store under a worker's id. Its duties run from its first claim until it is closed."""
 
-    def __init__(self, parts: Parts, hooks: Hooks, executor: Executor) -> None:
+    def __init__(self, parts: Parts, hooks: Hooks, executor: Executor, max_losses: int) -> None:
         self._parts = parts
         self.id = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
         self._announcer = Announcer(parts.bus)
         self._sweeper = Sweeper(
-            parts.store, parts.dispatcher, parts.schedules, executor, hooks, self._announcer, self.id, LEADERSHIP
+            parts.store,
+            parts.dispatcher,
+            parts.schedules,
+            executor,
+            hooks,
+            self._announcer,
+            Duty(self.id, LEADERSHIP, max_losses),
         )
         self._starting = asyncio.Lock()
         self._announcing: asyncio.Task[None] | None = None
@@ -82,7 +88,7 @@ class ManualClaims:
     async def _given(self, claim: Claim, terms: Terms) -> ClaimedJob | None:
         """Return what the program gets; None: nobody can read this payload, and the job is buried."""
         await self._forget(claim)
-        extra = {"priority": claim.priority, "attempt": claim.retry_count + claim.crashes + 1, "worker": self.id}
+        extra = {"priority": claim.priority, "attempt": attempt_of(claim), "worker": self.id}
         self._announcer.tell(Event(EventName.CLAIMED, claim.queue, claim.id, claim.type, claim.token, extra))
         try:
             return ClaimedJob(self, claim, decode_payload(claim.payload), terms)

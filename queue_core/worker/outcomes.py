@@ -81,6 +81,13 @@ def crashed(claim: Claim, run_us: int, failure: Failure, policy: Policy) -> Outc
     return _outcome(claim, "retrying", run_us, failure, delay)
 
 
+def lost(claim: Claim, run_us: int, failure: Failure, bound: int) -> Outcome:
+    """Return the outcome of an attempt whose process ended, for which nobody knows the job to be to blame."""
+    if claim.losses + 1 >= bound:
+        return buried(claim, run_us, failure)
+    return _outcome(claim, "released", run_us, failure)
+
+
 def buried(claim: Claim, run_us: int, failure: Failure) -> Outcome:
     """Return the outcome of a job that goes into the dead-letter queue now."""
     return _outcome(claim, "dead", run_us, failure)

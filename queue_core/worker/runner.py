@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from queue_core.events import Event, EventName
-from queue_core.job import Claim, Outcome
+from queue_core.job import MOST_LOSSES, Claim, Outcome
 from queue_core.middleware import Hooks
 from queue_core.settings import Limits
 from queue_core.store import JobStore
@@ -23,7 +23,7 @@ from queue_core.worker import outcomes
 from queue_core.worker.announcer import Announcer
 from queue_core.worker.attempt import Attempt, describe
 from queue_core.worker.execution import Surroundings, execute
-from queue_core.worker.isolation import Isolation
+from queue_core.worker.isolation import Isolation, is_suspect
 from queue_core.worker.pool import ProcessPool
 from queue_core.worker.raw import Handlers
 from queue_core.worker.settler import Settler
@@ -33,8 +33,6 @@ AHEAD_SECONDS = 0.1
 AHEAD_MOST = 1000
 PATIENCE_SECONDS = 1.0
 """After so long, jobs that wait although nothing ends any more are given back to workers that have free slots."""
-SUSPECT_CRASHES = 2
-"""A job whose workers were lost this often runs alone in a process of its own: the third crash is proven its own."""
 TICK = 0.05
 """Seconds between two looks at the time limits."""
 logger = logging.getLogger("queue_core.worker")
@@ -55,6 +53,8 @@ class RunPlan:
     store: JobStore
     # package.module:name of the queue object; None: a suspect job cannot be run alone
     target: str | None = None
+    # losses that bury a job
+    max_losses: int = MOST_LOSSES
 
 
 class Runner:
@@ -65,7 +65,11 @@ class Runner:
         self._limits = plan.limits
         self.concurrency = concurrency = plan.concurrency
         self._worker = plan.worker
-        self._isolation = None if plan.target is None else Isolation(plan.target, plan.worker)
+        self._isolation = (
+            None
+            if plan.target is None
+            else Isolation(plan.target, plan.worker, plan.max_losses, lambda: self._draining)
+        )
         self._pool = None if plan.target is None else ProcessPool(plan.target, plan.worker, concurrency)
         self._settler = settler
         self._announcer = announcer
@@ -197,7 +201,7 @@ class Runner:
         if definition.timeout and not definition.process:
             attempt.deadline = time.monotonic() + definition.timeout
         try:
-            if self._isolation is not None and not definition.process and attempt.claim.crashes >= SUSPECT_CRASHES:
+            if self._isolation is not None and not definition.process and is_suspect(attempt.claim):
                 return await self._isolation.execute(attempt)
             if definition.process and self._pool is not None:
                 return await self._pool.execute(attempt, definition, self._limits)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from queue_core.dispatch import Dispatcher, DispatchUnavailable
 from queue_core.errors import StoreUnavailable
@@ -36,6 +37,17 @@ PROMOTE_LIMIT = 2000
 logger = logging.getLogger("queue_core.worker")
 
 
+class Duty(NamedTuple):
+    """Who sweeps, and how."""
+
+    # the worker's id
+    worker: str
+    # seconds
+    lease: float
+    # losses that bury a job
+    max_losses: int
+
+
 class Sweeper:
     """Every worker has one; one of them at a time leads."""
 
@@ -47,17 +59,16 @@ class Sweeper:
         executor: Executor,
         hooks: Hooks,
         announcer: Announcer,
-        worker: str,
-        lease: float,
+        duty: Duty,
     ) -> None:
         self._store = store
         self._scheduler = Scheduler(schedules, hooks)
         self._executor = executor
         self._dispatcher = dispatcher
         self._announcer = announcer
-        self._worker = worker
+        self._duty = duty
         # A job of a lost leader waits for its lease to end and for the next leader: the shorter counts.
-        self._leadership = min(LEADERSHIP, max(2 * TICK, lease))
+        self._leadership = min(LEADERSHIP, max(2 * TICK, duty.lease))
         self._audit = None if dispatcher is None else Audit(store, dispatcher)
         self._slow_at = float("-inf")
         self._leads = False
@@ -118,7 +129,7 @@ class Sweeper:
         return True
 
     async def _round(self) -> bool:
-        if not await self._store.lead("sweep", self._worker, self._leadership):
+        if not await self._store.lead("sweep", self._duty.worker, self._leadership):
             self._leads = False
             return False
         self._leads = True
@@ -145,7 +156,7 @@ class Sweeper:
         """Take back every job whose lease expired and return their number."""
         total = 0
         while True:
-            lost = await self._store.reclaim(RECLAIM_LIMIT)
+            lost = await self._store.reclaim(RECLAIM_LIMIT, self._duty.max_losses)
             total += len(lost)
             for job in lost:
                 self._tell(job)
@@ -187,8 +198,8 @@ class Sweeper:
             return  # the audit offers them when the dispatcher is back
 
     def _tell(self, job: Reclaimed) -> None:
-        failure = failure_of_loss(job.worker, job.crashes)
-        logger.warning("took job %s back from lost worker %s (crash %d)", job.id, job.worker, job.crashes)
+        failure = failure_of_loss(job.worker, job.losses, self._duty.max_losses)
+        logger.warning("took job %s back from lost worker %s (loss %d)", job.id, job.worker, job.losses)
         said = {
             "error": summary(failure),
             "signature": failure.signature,

@@ -26,7 +26,7 @@ from queue_core.worker.heartbeat import Heartbeat
 from queue_core.worker.raw import RawHandler, handlers_of
 from queue_core.worker.runner import Runner, RunPlan
 from queue_core.worker.settler import Settler
-from queue_core.worker.sweeper import Sweeper
+from queue_core.worker.sweeper import Duty, Sweeper
 from queue_core.worker.watchdog import Watchdog
 
 RESTART_SECONDS = 1.0
@@ -71,7 +71,8 @@ class Worker:
         self._settler = Settler(jobs.store, jobs.dispatcher, self._announcer, self._held, jobs.hooks)
         handlers, target = handlers_of(jobs, handler, queues, target)
         slots = check_slots(concurrency)
-        plan = RunPlan(handlers, jobs.hooks, jobs.settings.limits, slots, self.id, jobs.store, target)
+        most = jobs.settings.defaults.max_losses
+        plan = RunPlan(handlers, jobs.hooks, jobs.settings.limits, slots, self.id, jobs.store, target, most)
         self._runner = Runner(plan, self._settler, self._announcer, self._held)
         request = ClaimRequest("", self.id, self._types, 0, self._times.lease)
         self._fetcher = Fetcher(jobs.store, jobs.dispatcher, self._runner, self._queues, request, jobs.settings.queues)
@@ -85,8 +86,7 @@ class Worker:
             executor,
             jobs.hooks,
             self._announcer,
-            self.id,
-            self._times.lease,
+            Duty(self.id, self._times.lease, most),
         )
 
     def stop(self) -> None:

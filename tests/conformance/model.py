@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from queue_core.inspection import Conservation
 from queue_core.job import Job
 
-POISON = 3
+BOUND = 3
 
 
 @dataclass
@@ -22,7 +22,7 @@ class Modelled:
     order: int
     status: str
     retries: int = 0
-    crashes: int = 0
+    losses: int = 0
     token: int = 0
     overdue: bool = False
     cancel: bool = False
@@ -33,13 +33,13 @@ class Modelled:
 
     def seen(self) -> tuple[str, str, int, int, int, bool, bool]:
         """Return what must agree with the store."""
-        return self.status, self.queue, self.retries, self.crashes, self.token, self.cancel, self.trashed
+        return self.status, self.queue, self.retries, self.losses, self.token, self.cancel, self.trashed
 
 
 def seen(job: Job) -> tuple[str, str, int, int, int, bool, bool]:
     """Return what must agree with the model."""
     trashed = job.trashed_at is not None
-    return str(job.status), job.queue, job.retry_count, job.crashes, job.token, job.cancel_requested, trashed
+    return str(job.status), job.queue, job.retry_count, job.losses, job.token, job.cancel_requested, trashed
 
 
 @dataclass
@@ -116,8 +116,8 @@ class Model:
     def reclaim(self) -> set[str]:
         lost = [job for job in self.jobs.values() if job.overdue and job.status == "running"]
         for job in lost:
-            job.crashes += 1
-            job.status = "dead" if job.crashes >= POISON else "cancelled" if job.cancel else "queued"
+            job.losses += 1
+            job.status = "dead" if job.losses >= BOUND else "cancelled" if job.cancel else "queued"
             job.overdue = job.cancel = False
             self.totals["crashed"] += 1
             self.totals[job.status] += job.status != "queued"
@@ -129,7 +129,7 @@ class Model:
         changed = [job for job in self._known(ids) if job.status in {"dead", "completed"}]
         for job in changed:
             self.arrivals += 1
-            job.status, job.retries, job.trashed, job.order = "queued", 0, False, self.arrivals
+            job.status, job.retries, job.losses, job.trashed, job.order = "queued", 0, 0, False, self.arrivals
         self.let_through()
         self.totals["retried_by_operator"] += len(changed)
         return {job.id for job in changed}

@@ -16,10 +16,10 @@ async def test_only_those_that_began_are_blamed(world: World) -> None:
     first, second = await claim_two(world, begin=1)
     await world.advance(LEASE + 1)
     lost = {job.id: job for job in await world.store.reclaim(10)}
-    assert (lost[first].crashes, lost[first].begun) == (1, True)
-    assert (lost[second].crashes, lost[second].begun) == (0, False)
+    assert (lost[first].losses, lost[first].begun) == (1, True)
+    assert (lost[second].losses, lost[second].begun) == (0, False)
     job = await world.job(second)
-    assert (job.status, job.crashes, job.error) == ("queued", 0, None)
+    assert (job.status, job.losses, job.error) == ("queued", 0, None)
     assert await world.inspector.attempts(second) == []
     assert lost[second].rank is not None
     outcomes = {tally.outcome: tally.count for tally in await world.inspector.tallies()}
@@ -29,7 +29,7 @@ async def test_only_those_that_began_are_blamed(world: World) -> None:
 async def test_all_begin_unless_it_is_said(world: World) -> None:
     await claim_two(world, begin=None)
     await world.advance(LEASE + 1)
-    assert [job.crashes for job in await world.store.reclaim(10)] == [1, 1]
+    assert [job.losses for job in await world.store.reclaim(10)] == [1, 1]
 
 
 async def test_a_heartbeat_tells_that_a_job_has_begun(world: World) -> None:
@@ -39,16 +39,16 @@ async def test_a_heartbeat_tells_that_a_job_has_begun(world: World) -> None:
     # Once begun it stays so, whatever a later heartbeat says.
     await world.beat(held(claims[0])._replace(begun=False), worker="worker-1", lease=LEASE)
     await world.advance(LEASE + 1)
-    lost = {job.id: job.crashes for job in await world.store.reclaim(10)}
+    lost = {job.id: job.losses for job in await world.store.reclaim(10)}
     assert lost == {ids[0]: 1, ids[1]: 0}
 
 
-async def test_never_begun_is_never_poison(world: World) -> None:
+async def test_never_begun_is_never_lost(world: World) -> None:
     job_id = await world.insert()
     for _ in range(5):
         await world.store.claim(ClaimRequest(QUEUE, "worker-1", (TYPE,), 10, LEASE, begin=0))
         await world.advance(LEASE + 1)
-        assert [job.id for job in await world.store.reclaim(10)] == [job_id]
+        assert [job.id for job in await world.store.reclaim(10, 3)] == [job_id]
     assert (await world.job(job_id)).status == "queued"
     assert (await world.inspector.conservation()).unfinished == 1
 
@@ -58,7 +58,7 @@ async def test_one_that_somebody_cancelled_meanwhile_is_cancelled(world: World) 
     await world.inspector.cancel([second])
     await world.advance(LEASE + 1)
     lost = {job.id: job for job in await world.store.reclaim(10)}
-    assert (lost[second].cancelled, lost[second].rank, lost[second].crashes) == (True, None, 0)
+    assert (lost[second].cancelled, lost[second].rank, lost[second].losses) == (True, None, 0)
     assert (await world.job(second)).status == "cancelled"
 
 

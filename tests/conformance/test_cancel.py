@@ -85,7 +85,7 @@ async def test_nor_after_the_loss_of_its_worker(world: World) -> None:
     (reclaimed,) = await world.store.reclaim(10)
     assert (reclaimed.id, reclaimed.cancelled, reclaimed.rank) == (claim.id, True, None)
     job = await world.job(claim.id)
-    assert (job.status, job.crashes) == ("cancelled", 1)
+    assert (job.status, job.losses) == ("cancelled", 1)
     assert await world.claim() == []
 
 

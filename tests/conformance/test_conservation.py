@@ -224,7 +224,7 @@ class Operations(RuleBasedStateMachine):
 
     @rule()
     def reclaim(self) -> None:
-        assert {lost.id for lost in self._run(self._world.store.reclaim(1000))} == self._model.reclaim()
+        assert {lost.id for lost in self._run(self._world.store.reclaim(1000, 3))} == self._model.reclaim()
 
     @rule()
     def upkeep(self) -> None:

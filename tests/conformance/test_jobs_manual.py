@@ -140,7 +140,7 @@ async def test_a_lease_that_is_over(jobs: JobQueue) -> None:
         await stale.fail("late")
     await again.complete("second")
     assert await handle.result(PATIENCE) == "second"
-    assert (await jobs.get(handle.id)).crashes == 1
+    assert (await jobs.get(handle.id)).losses == 1
 
 
 async def test_delayed_jobs_come_without_a_worker(jobs: JobQueue) -> None:

@@ -277,7 +277,7 @@ async def test_what_a_lost_worker_left_is_run_again(jobs: JobQueue) -> None:
     assert attempt == 2
     assert token > lost.token
     found = await jobs.inspector.get(job.id)
-    assert (found.crashes, found.retry_count, found.status) == (1, 0, "completed")
+    assert (found.losses, found.retry_count, found.status) == (1, 0, "completed")
 
 
 async def test_the_events_of_a_life(jobs: JobQueue) -> None:

@@ -98,7 +98,7 @@ async def test_a_lost_worker_s_job_keeps_its_place(world: World) -> None:
     first, second = await keyed(world, 2)
     await only(world)
     await world.advance(LEASE + 5)
-    (lost,) = await world.store.reclaim(10)
+    (lost,) = await world.store.reclaim(10, 3)
     assert (lost.id, lost.opened) == (first, ())
     claim = await only(world)
     assert claim.id == first
@@ -106,12 +106,12 @@ async def test_a_lost_worker_s_job_keeps_its_place(world: World) -> None:
     assert (await only(world)).id == second
 
 
-async def test_a_poisonous_job_lets_the_next_through(world: World) -> None:
+async def test_a_lost_job_lets_the_next_through(world: World) -> None:
     first, second = await keyed(world, 2)
     for _ in range(3):
         assert (await only(world)).id == first
         await world.advance(LEASE + 5)
-        (lost,) = await world.store.reclaim(10)
+        (lost,) = await world.store.reclaim(10, 3)
     assert (lost.rank, ids(lost.opened)) == (None, [second])
     assert (await only(world)).id == second
 
@@ -285,13 +285,13 @@ async def test_a_blocking_dead_job_that_is_retried_later_keeps_blocking(ruled: R
     assert ids((await world.settle(claim, "completed")).opened) == [second]
 
 
-async def test_a_poisonous_job_blocks_its_key_where_the_rules_say_so(ruled: Ruled) -> None:
+async def test_a_lost_job_blocks_its_key_where_the_rules_say_so(ruled: Ruled) -> None:
     world = await ruled(dead_blocks_key=True)
     first, second = await keyed(world, 2)
     for _ in range(3):
         await only(world)
         await world.advance(LEASE + 5)
-        (lost,) = await world.store.reclaim(10)
+        (lost,) = await world.store.reclaim(10, 3)
     assert (lost.id, lost.opened) == (first, ())
     assert await world.claim_ids() == []
     assert ids((await world.inspector.delete([first])).ready) == [second]

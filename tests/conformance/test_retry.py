@@ -38,15 +38,16 @@ async def test_other_states_are_skipped(world: World, state: str) -> None:
     assert await world.job(job_id) == before
 
 
-async def test_retries_and_crashes_are_counted_apart(world: World) -> None:
-    job_id = await world.crashed(1)
+async def test_retries_and_losses_are_counted_apart(world: World) -> None:
+    job_id = await world.lost(1)
     await world.settle(await world.claim_job(job_id), "retrying", delay=0.0)
     await world.store.promote(10)
     await world.settle(await world.claim_job(job_id), "dead")
-    assert (await world.job(job_id)).retry_count == 1
+    job = await world.job(job_id)
+    assert (job.retry_count, job.losses) == (1, 1)
     await world.inspector.retry([job_id])
     claim = await world.claim_job(job_id)
-    assert (claim.retry_count, claim.crashes) == (0, 1)
+    assert (claim.retry_count, claim.losses) == (0, 0)
 
 
 async def test_the_failed_attempts_stay(world: World) -> None:

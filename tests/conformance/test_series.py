@@ -58,8 +58,8 @@ async def test_of_one_queue(world: World) -> None:
     assert total(await world.inspector.series(5, "nowhere")) == (0, 0, 0, 0)
 
 
-async def test_poison_is_a_death(world: World) -> None:
-    await world.crashed(3)
+async def test_a_lost_job_is_a_death(world: World) -> None:
+    await world.lost(3)
     assert total(await world.inspector.series(10)) == (1, 0, 0, 1)
 
 

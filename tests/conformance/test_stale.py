@@ -13,7 +13,7 @@ Event = Callable[[World, str], Awaitable[None]]
 
 async def reclaimed(world: World, job_id: str) -> None:
     await world.advance(LEASE + 1)
-    assert [one.id for one in await world.store.reclaim(10)] == [job_id]
+    assert [one.id for one in await world.store.reclaim(10, 3)] == [job_id]
 
 
 async def claimed_again(world: World, job_id: str) -> None:
@@ -46,7 +46,7 @@ async def cancelled_after_the_loss(world: World, job_id: str) -> None:
     await world.inspector.cancel([job_id])
 
 
-async def buried_as_poison(world: World, job_id: str) -> None:
+async def buried_as_lost(world: World, job_id: str) -> None:
     await reclaimed(world, job_id)
     for _ in range(2):
         await world.claim_job(job_id, worker="worker-2")
@@ -61,7 +61,7 @@ LATE: list[Event] = [
     buried_by_another,
     released_by_another,
     cancelled_after_the_loss,
-    buried_as_poison,
+    buried_as_lost,
 ]
 
 
@@ -87,7 +87,7 @@ async def test_a_worker_that_wakes_up_too_late_is_refused(world: World, event: E
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_also_when_its_own_loss_was_the_third(world: World, kind: str) -> None:
-    claim = await world.claim_job(await world.crashed(2), worker="asleep")
+    claim = await world.claim_job(await world.lost(2), worker="asleep")
     await reclaimed(world, claim.id)
     before, totals = await world.job(claim.id), await world.inspector.conservation()
     assert before.status == "dead"

@@ -58,10 +58,10 @@ async def test_a_time_limit_counts_beside_its_end(world: World, kind: str) -> No
     assert found == {"enqueued": 1, "timed_out": 1, "retried" if kind == "retrying" else "dead": 1}
 
 
-async def test_crashes_and_poison(world: World) -> None:
-    await world.crashed(1)
+async def test_losses_and_their_bound(world: World) -> None:
+    await world.lost(1)
     assert await counts(world) == {"enqueued": 1, "crashed": 1}
-    await world.crashed(3, type="other")
+    await world.lost(3, type="other")
     assert await counts(world, type_="other") == {"enqueued": 1, "crashed": 3, "dead": 1}
 
 

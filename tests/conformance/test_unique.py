@@ -46,8 +46,8 @@ async def test_a_cancelled_waiting_job_lets_go(world: World) -> None:
     assert (await put(world)).created
 
 
-async def test_a_buried_poison_lets_go(world: World) -> None:
-    await world.crashed(3, unique_key=KEY)
+async def test_a_lost_job_lets_go(world: World) -> None:
+    await world.lost(3, unique_key=KEY)
     assert (await put(world)).created
 
 

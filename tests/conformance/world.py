@@ -105,13 +105,13 @@ class World:
         assert settled.accepted
         return claim
 
-    async def crashed(self, times: int, **given: Any) -> str:
+    async def lost(self, times: int, **given: Any) -> str:
         """Return the id of a job whose worker was lost this often; the third time buries it."""
         job_id = await self.insert(**given)
         for number in range(times):
             await self.claim_job(job_id, worker=f"lost-{number + 1}", **_of(given))
             await self.advance(LEASE + 1)
-            (reclaimed,) = await self.store.reclaim(10)
+            (reclaimed,) = await self.store.reclaim(10, 3)
             assert reclaimed.id == job_id
         return job_id
 

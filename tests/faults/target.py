@@ -85,8 +85,8 @@ class HitStore:
             pen.write("refused", outcome.id, outcome.token)
         return answer
 
-    async def reclaim(self, limit: int) -> list[Reclaimed]:
-        reclaimed: list[Reclaimed] = await self._store.reclaim(limit)
+    async def reclaim(self, limit: int, bound: int) -> list[Reclaimed]:
+        reclaimed: list[Reclaimed] = await self._store.reclaim(limit, bound)
         for job in reclaimed:
             if job.rank is not None:
                 pen.write("back", job.id, job.token, "reclaimed")

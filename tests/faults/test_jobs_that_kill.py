@@ -1,4 +1,4 @@
-"""Jobs that take their process with them: buried as poison at the third time, and nobody beside them is blamed."""
+"""Jobs that take their process with them: buried as poison once a worker saw it, and nobody beside them is blamed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.faults.plant import Plant, now
 from tests.waiting import eventually
 
 
-async def test_three_crashes_are_poison_and_neighbours_are_fine(plant: Plant) -> None:
+async def test_the_third_time_alone_is_poison_and_neighbours_are_fine(plant: Plant) -> None:
     """A service replaces the dead; neighbours that ran in the same processes complete."""
     plant.crew.start(1)
     await plant.enqueue(3, "waits_for", gate="open")
@@ -25,7 +25,7 @@ async def test_three_crashes_are_poison_and_neighbours_are_fine(plant: Plant) ->
     plant.open_gate("open")
     await plant.until_quiet(dead=1)
     job = await plant.jobs.inspector.get(poison)
-    assert (job.failure_kind, job.crashes) == ("poison", 3)
+    assert (job.failure_kind, job.losses, job.crashes) == ("poison", 2, 1)
     assert len(await plant.jobs.inspector.attempts(poison)) == 3
     assert {(await plant.jobs.inspector.get(one)).status for one in behind} == {Status.COMPLETED}
     found = await plant.findings("poison", since)
@@ -51,5 +51,22 @@ async def test_the_process_of_a_suspect_ends_with_its_worker(plant: Plant) -> No
     assert await eventually(lambda: not plant.crew.exists(alone)), "the child outlives its worker"
     plant.open_gate("never")
     plant.crew.start(1)
-    await plant.until_quiet(dead=1)
+    await plant.until_quiet()
+    job = await plant.jobs.inspector.get(job_id)
+    assert (job.status, job.losses, job.crashes) == (Status.COMPLETED, 3, 0)
     assert (await plant.findings("suspect's worker killed")).problems == []
+
+
+async def test_sleeping_jobs_outlive_any_number_of_kills(plant: Plant) -> None:
+    """Whoever kills the workers, jobs that only wait are to blame for nothing."""
+    jobs = await plant.enqueue(4, "waits_for", gate="open")
+    for number in range(5):
+        (worker,) = plant.crew.start(1)
+        await plant.until_started(4 * (number + 1))
+        plant.crew.kill(worker)
+    plant.crew.start(1)
+    plant.open_gate("open")
+    await plant.until_quiet()
+    found = [await plant.jobs.inspector.get(job_id) for job_id in jobs]
+    assert {(job.status, job.losses, job.crashes) for job in found} == {(Status.COMPLETED, 5, 0)}
+    assert (await plant.findings("sleepers, workers killed")).problems == []

@@ -24,6 +24,21 @@ def pid(at: datetime | None = None) -> list[int]:
     return [os.getpid(), os.getppid(), at.year if at else 0]
 
 
+@jobs.task(timeout=0)
+def alone(folder: str, how: str) -> int:
+    """Note the process, and end it so, or wait to be ended."""
+    Path(folder, "alone.new").write_text(str(os.getpid()))
+    Path(folder, "alone.new").rename(Path(folder, "alone"))
+    if how == "segfault":
+        ctypes.string_at(0)
+    if how == "exit":
+        os._exit(3)
+    if how == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(600)
+    return os.getpid()
+
+
 @jobs.task(process=True)
 async def change_tenant(new: str) -> str:
     before = tenant.get()

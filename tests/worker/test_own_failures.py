@@ -32,6 +32,6 @@ async def test_a_job_whose_attempt_the_worker_fumbled_runs_again(monkeypatch: py
         handle = await double.enqueue(21)
         assert await handle.result(60) == 42
         assert fumbled.is_set()
-        assert (await jobs.inspector.get(handle.id)).crashes == 1
+        assert (await jobs.inspector.get(handle.id)).losses == 1
         worker.stop()
         await running

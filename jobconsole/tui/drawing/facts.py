@@ -32,9 +32,9 @@ def job_lines(job: Job, moment: Moment, width: int) -> list[Line]:
     lines += _labelled("id", job.id, width)
     lines += _labelled("queue", f"{safe(job.queue, NAME)}, priority {job.priority}", width)
     tries = f"{job.retry_count} of {job.max_retries} retries used"
-    lines += _labelled(
-        "tries", tries + (f", {humanize.plural(job.crashes, 'crash', 'crashes')}" if job.crashes else ""), width
-    )
+    tries += f", {humanize.plural(job.losses, 'loss', 'losses')}" if job.losses else ""
+    tries += f", {humanize.plural(job.crashes, 'crash', 'crashes')}" if job.crashes else ""
+    lines += _labelled("tries", tries, width)
     lines += _labelled("times", _times(job, moment), width)
     if job.worker:
         lines += _labelled("worker", safe(job.worker, NAME), width)

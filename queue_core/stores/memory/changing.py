@@ -21,7 +21,7 @@ def retry(state: MemoryState, row: JobRow, way: Way = AS_IT_WAS) -> bool:
         return False
     now = state.clock.now()
     state.totals.note(row, "retried_by_operator", now)
-    row.retry_count = 0
+    row.retry_count = row.losses = 0
     if _elsewhere(row, way):
         state.transfer(row, way)
     put_off = way.delay > 0 or way.spread > 0

@@ -55,6 +55,7 @@ class JobRow:
     holds: bool = False
     retry_count: int = 0
     crashes: int = 0
+    losses: int = 0
     # the last lease token that was given out; nothing ever lowers it
     token: int = 0
     # token -> how the worker ended that attempt
@@ -89,6 +90,11 @@ class JobRow:
         return self.given.ordering_key
 
     @property
+    def ended(self) -> int:
+        """Attempts that have failed, crashed or been lost."""
+        return self.retry_count + self.crashes + self.losses
+
+    @property
     def blocked(self) -> bool:
         """Whether it waits for its ordering key before it can be ready."""
         return self.key is not None and not self.holds
@@ -113,6 +119,7 @@ class JobRow:
             self.created_at,
             self.given.tags,
             self.key,
+            self.losses,
         )
 
     def final(self, since: float) -> Final:
@@ -155,6 +162,7 @@ class JobRow:
             cancel_requested=self.lease is not None and self.lease.cancel,
             ordering_key=self.key,
             unique_key=self.given.unique_key,
+            losses=self.losses,
         )
 
 

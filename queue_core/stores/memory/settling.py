@@ -43,7 +43,10 @@ def _cancel(state: MemoryState, row: JobRow, lease: Lease, outcome: Outcome) -> 
 
 def _cancel_instead(state: MemoryState, row: JobRow, lease: Lease, outcome: Outcome) -> Settled:
     """The wish to cancel came too late for this attempt; it must not come too early for another one."""
-    _note(state, row, lease, outcome.failure, row.retry_count + row.crashes + 1)
+    if outcome.kind == "released":
+        _note_loss(state, row, lease, outcome)
+    else:
+        _note(state, row, lease, outcome.failure, row.ended + 1)
     return _cancel(state, row, lease, outcome._replace(kind="cancelled"))._replace(cancelled=True)
 
 
@@ -51,7 +54,7 @@ def _retry(state: MemoryState, row: JobRow, lease: Lease, outcome: Outcome) -> S
     now = state.clock.now()
     state.totals.note(row, "retried", now, run_us=outcome.run_us)
     row.retry_count += 1
-    _note(state, row, lease, outcome.failure, row.retry_count + row.crashes)
+    _note(state, row, lease, outcome.failure, row.ended)
     state.wait(row, Status.RETRYING, now + outcome.delay)
     return Settled(row.id, True, due=row.run_at)
 
@@ -59,16 +62,18 @@ def _retry(state: MemoryState, row: JobRow, lease: Lease, outcome: Outcome) -> S
 def _bury(state: MemoryState, row: JobRow, lease: Lease, outcome: Outcome) -> Settled:
     failure, now = outcome.failure, state.clock.now()
     _measure(state, row, lease, outcome)
-    _note(state, row, lease, failure, row.retry_count + row.crashes + 1)
+    _note(state, row, lease, failure, row.ended + 1)
     if failure is not None:
         row.crashes += failure.kind == "poison"
+        row.losses += failure.kind == "lost"
         state.totals.death(row, failure.signature, now)
     state.finish(row, Status.DEAD)
     return Settled(row.id, True)
 
 
-def _release(state: MemoryState, row: JobRow, _lease: Lease, outcome: Outcome) -> Settled:
+def _release(state: MemoryState, row: JobRow, lease: Lease, outcome: Outcome) -> Settled:
     now = state.clock.now()
+    _note_loss(state, row, lease, outcome)
     state.totals.note(row, "released", now, run_us=outcome.run_us)
     if not outcome.anew:
         state.ready(row)
@@ -89,16 +94,16 @@ _ENDINGS: dict[str, Callable[[MemoryState, JobRow, Lease, Outcome], Settled]] = 
 }
 
 
-def reclaim(state: MemoryState, row: JobRow, lease: Lease) -> Reclaimed:
+def reclaim(state: MemoryState, row: JobRow, lease: Lease, bound: int) -> Reclaimed:
     """Take a job back from a worker that was lost."""
     now = state.clock.now()
     if not lease.begun:
         return _release_unbegun(state, row, lease)
-    row.crashes += 1
-    failure = failure_of_loss(lease.worker, row.crashes)
+    row.losses += 1
+    failure = failure_of_loss(lease.worker, row.losses, bound)
     state.totals.note(row, "crashed", now)
-    _note(state, row, lease, failure, row.retry_count + row.crashes)
-    if failure.kind == "poison":
+    _note(state, row, lease, failure, row.ended)
+    if row.losses >= bound:
         state.totals.note(row, "dead", now)
         state.totals.death(row, failure.signature, now)
         state.finish(row, Status.DEAD)
@@ -110,12 +115,12 @@ def reclaim(state: MemoryState, row: JobRow, lease: Lease) -> Reclaimed:
         state.ready(row)
     rank = row.rank if row.status is Status.QUEUED else None
     cancelled = row.status is Status.CANCELLED
-    return Reclaimed(row.id, row.queue, row.given.type, lease.token, lease.worker, row.crashes, rank, cancelled)
+    return Reclaimed(row.id, row.queue, row.given.type, lease.token, lease.worker, row.losses, rank, cancelled)
 
 
 def _release_unbegun(state: MemoryState, row: JobRow, lease: Lease) -> Reclaimed:
     """Give a job back that was only waiting in its worker for a slot."""
-    job = Reclaimed(row.id, row.queue, row.given.type, lease.token, lease.worker, row.crashes, row.rank, begun=False)
+    job = Reclaimed(row.id, row.queue, row.given.type, lease.token, lease.worker, row.losses, row.rank, begun=False)
     if lease.cancel:
         state.totals.note(row, "cancelled", state.clock.now())
         state.finish(row, Status.CANCELLED)
@@ -124,6 +129,12 @@ def _release_unbegun(state: MemoryState, row: JobRow, lease: Lease) -> Reclaimed
     state.totals.note(row, "released", state.clock.now())
     state.ready(row)
     return job._replace(rank=row.rank)
+
+
+def _note_loss(state: MemoryState, row: JobRow, lease: Lease, outcome: Outcome) -> None:
+    if outcome.failure is not None:
+        row.losses += outcome.failure.kind == "lost"
+        _note(state, row, lease, outcome.failure, row.ended)
 
 
 def _measure(state: MemoryState, row: JobRow, lease: Lease, outcome: Outcome) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from queue_core.clock import Clock, SystemClock
 from queue_core.errors import InvalidJob
-from queue_core.job import Claim, Final, Inserted, LogLine, NewJob, Outcome, Ready, Reclaimed, Settled
+from queue_core.job import MOST_LOSSES, Claim, Final, Inserted, LogLine, NewJob, Outcome, Ready, Reclaimed, Settled
 from queue_core.priorities import parse_priority
 from queue_core.rules import Rules, rules_of
 from queue_core.settings import RetentionSettings
@@ -121,7 +121,7 @@ class MemoryStore:
         with self.state.lock:
             return max(0.0, self.state.due[0][0] - self.state.clock.now()) if self.state.due else None
 
-    async def reclaim(self, limit: int) -> list[Reclaimed]:
+    async def reclaim(self, limit: int, bound: int = MOST_LOSSES) -> list[Reclaimed]:
         """Take jobs back whose lease expired."""
         with self.state.lock:
             now = self.state.clock.now()
@@ -129,7 +129,8 @@ class MemoryStore:
                 (row, row.lease) for row in self.state.running.values() if row.lease and row.lease.expires_at < now
             ]
             return [
-                reclaim(self.state, row, lease)._replace(opened=self.state.opened()) for row, lease in expired[:limit]
+                reclaim(self.state, row, lease, bound)._replace(opened=self.state.opened())
+                for row, lease in expired[:limit]
             ]
 
     async def head(self, queue: str, limit: int) -> list[Ready]:

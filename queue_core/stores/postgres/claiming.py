@@ -60,8 +60,9 @@ class Claiming:
                 at,
                 tuple(tags or ()),
                 key,
+                losses,
             )
-            for job_id, token, type_, payload, priority, rank, retries, limit, crashes, at, tags, key in rows
+            for job_id, token, type_, payload, priority, rank, retries, limit, crashes, at, tags, key, losses in rows
         ]
 
     async def claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from queue_core.job import Outcome, Ready, Reclaimed, Settled
+from queue_core.job import MOST_LOSSES, Outcome, Ready, Reclaimed, Settled
 from queue_core.rules import Rules
 from queue_core.stores.postgres.keyed import (
     complete,
@@ -119,13 +119,13 @@ class Ends:
             return seconds
         return LOCKED_SECONDS if seconds is None or seconds <= 0 else min(seconds, LOCKED_SECONDS)
 
-    async def reclaim(self, limit: int) -> list[Reclaimed]:
-        """Move jobs whose lease expired to queued with one crash more, or bury them as poison at the third."""
+    async def reclaim(self, limit: int, bound: int = MOST_LOSSES) -> list[Reclaimed]:
+        """Move jobs whose lease expired to queued with one loss more, or bury them as lost where that makes `bound`."""
         rows = await self._leases.run(
-            "sweep/reclaim", reclaim_parameters(limit, self._rules), lambda rows: len(rows) >= limit
+            "sweep/reclaim", reclaim_parameters(limit, self._rules, bound=bound), lambda rows: len(rows) >= limit
         )
         taken = [Reclaimed(*row[:-1]) for row in rows if row[3] is not None]
         named = [row for row in rows if row[3] is None]
         if named:
-            taken += await self._keyed.carry_out(lambda: reclaim_gated(named, self._rules))
+            taken += await self._keyed.carry_out(lambda: reclaim_gated(named, self._rules, bound))
         return taken

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from queue_core.errors import TransactionError
-from queue_core.job import Outcome, Ready, Reclaimed, Settled
+from queue_core.job import MOST_LOSSES, Outcome, Ready, Reclaimed, Settled
 from queue_core.rules import Rules, rules_of
 from queue_core.stores.postgres.arrivals import count_arrivals
 from queue_core.stores.postgres.gates import (
@@ -134,14 +134,14 @@ def read_committed(what: str) -> Plan[None]:
         raise TransactionError(f"{what} needs a transaction with isolation level READ COMMITTED, not {level.upper()}")
 
 
-def reclaim_gated(named: Sequence[tuple[Any, ...]], rules: Rules) -> Plan[list[Reclaimed]]:
+def reclaim_gated(named: Sequence[tuple[Any, ...]], rules: Rules, bound: int = MOST_LOSSES) -> Plan[list[Reclaimed]]:
     """Take jobs back that let go of their ordering keys, which `sweep/reclaim` has named.
 
     A gate that somebody has locked is opened in a later round: were its jobs left, they would stand before all others.
     """
     free, locked = yield from lock_free_gates((row[1], row[-1]) for row in named)
     gates = Gates(free.rows + locked.rows)
-    rows = yield "sweep/reclaim", reclaim_parameters(len(named), rules, [row[0] for row in named], gates)
+    rows = yield "sweep/reclaim", reclaim_parameters(len(named), rules, [row[0] for row in named], gates, bound)
     yield from note_gates(locked)
     through: dict[Gate, list[Ready]] = {}
     for one in (yield from open_gates(free, rules)):

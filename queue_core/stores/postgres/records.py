@@ -51,6 +51,7 @@ def job_of(row: Mapping[str, Any]) -> Job:
         cancel_requested=row["cancel"],
         ordering_key=row["ordering_key"],
         unique_key=row["unique_key"],
+        losses=row["losses"],
     )
 
 

@@ -7,8 +7,8 @@ from types import MappingProxyType
 from typing import Any
 
 from queue_core.inspection import HISTOGRAM_BOUNDS
-from queue_core.job import Failure, Outcome, Settled
-from queue_core.losses import CRASHED, EXCEPTION, POISON, POISON_CRASHES, summary
+from queue_core.job import MOST_LOSSES, Failure, Outcome, Settled
+from queue_core.losses import EXCEPTION, LOST_ONCE, lost_too_often, summary
 from queue_core.rules import Rules, rules_of
 from queue_core.signature import sign
 from queue_core.stores.postgres.arrivals import NO_ARRIVALS, Arrivals, each_arrival
@@ -119,26 +119,31 @@ def answer(row: tuple[Any, ...]) -> tuple[Key, Settled]:
 
 
 def reclaim_parameters(
-    limit: int, rules: Rules = NO_RULES, ids: Sequence[str] | None = None, gates: Gates = NO_GATES
+    limit: int,
+    rules: Rules = NO_RULES,
+    ids: Sequence[str] | None = None,
+    gates: Gates = NO_GATES,
+    bound: int = MOST_LOSSES,
 ) -> dict[str, Any]:
     """Return the parameters of `sweep/reclaim`, which ends the attempts of lost workers, of all or of these jobs.
 
     Where of all, the caller may name the part of the table that is scanned.
     """
-    poison, title = sign(EXCEPTION, POISON)
-    crash, _ = sign(EXCEPTION, CRASHED)
+    often = lost_too_often(bound)
+    lost, title = sign(EXCEPTION, often)
+    loss, _ = sign(EXCEPTION, LOST_ONCE)
     return {
         "limit": limit,
         "ids": None if ids is None else plain_array(ids),
         "gates": gates.accepted(),
         "blocking": blocking(rules),
         "limited": limited(rules),
-        "poison": POISON_CRASHES,
-        "poison_said": POISON,
-        "poison_signature": poison,
-        "poison_title": title,
-        "crash_said": CRASHED,
-        "crash_signature": crash,
+        "bound": bound,
+        "lost_said": often,
+        "lost_signature": lost,
+        "lost_title": title,
+        "loss_said": LOST_ONCE,
+        "loss_signature": loss,
         "exception": EXCEPTION,
         **(WHOLE if ids is None else NOWHERE),
     }

@@ -185,7 +185,7 @@ class Claiming:
 
 
 def _claim(queue: str, job_id: str, row: Sequence[Any]) -> Claim:
-    token, type_, payload, priority, rank, retries, most, crashes, created_at, tags, key = row
+    token, type_, payload, priority, rank, retries, most, crashes, created_at, tags, key, losses = row
     return Claim(
         job_id,
         int(token),
@@ -200,4 +200,5 @@ def _claim(queue: str, job_id: str, row: Sequence[Any]) -> Claim:
         whole(created_at) / 1e6,
         tags_of(tags),
         None if key is None else str(key),
+        whole(losses),
     )

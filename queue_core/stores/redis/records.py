@@ -16,7 +16,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 LIGHT = (
     "status", "type", "priority", "created_at", "updated_at", "run_at", "started_at", "completed_at", "error",
-    "retry_count", "max_retries", "crashes", "progress", "progress_message", "tags", "token", "worker",
+    "retry_count", "max_retries", "crashes", "losses", "progress", "progress_message", "tags", "token", "worker",
     "lease_expires_at", "failure_kind", "signature", "trashed_at", "cancel_requested",
     "ordering_key", "unique_key",
 )  # fmt: skip
@@ -67,6 +67,7 @@ def job_of(queue: str, job_id: str, found: Mapping[str, str | None], traceback: 
         cancel_requested=found.get("cancel_requested") is not None,
         ordering_key=found.get("ordering_key"),
         unique_key=found.get("unique_key"),
+        losses=_number(found, "losses"),
     )
 
 

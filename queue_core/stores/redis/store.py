@@ -7,7 +7,7 @@ from typing import Any
 
 from queue_core.batching import Batcher
 from queue_core.errors import SchemaNewer
-from queue_core.job import Claim, Final, Inserted, LogLine, NewJob, Outcome, Ready, Reclaimed, Settled
+from queue_core.job import MOST_LOSSES, Claim, Final, Inserted, LogLine, NewJob, Outcome, Ready, Reclaimed, Settled
 from queue_core.rules import Rules
 from queue_core.settings import RedisSettings, RetentionSettings
 from queue_core.states import Status
@@ -135,9 +135,9 @@ class RedisStore:
         """Return the seconds until the next scheduled or retrying job is due, 0 or less when it is, or None."""
         return await self._sweeping.next_due()
 
-    async def reclaim(self, limit: int) -> list[Reclaimed]:
-        """Move jobs whose lease expired to queued with one crash more, or bury them as poison at the third."""
-        return await self._sweeping.reclaim(limit)
+    async def reclaim(self, limit: int, bound: int = MOST_LOSSES) -> list[Reclaimed]:
+        """Move jobs whose lease expired to queued with one loss more, or bury them as lost where that makes `bound`."""
+        return await self._sweeping.reclaim(limit, bound)
 
     async def head(self, queue: str, limit: int) -> list[Ready]:
         """Return the first claimable jobs of a queue by rank whose type a live worker of this queue has announced."""

@@ -30,8 +30,9 @@ class _Lost(NamedTuple):
     type: str
     token: str
     worker: str
-    # with this one
-    crashes: int
+    # with this one, and how many bury it
+    losses: int
+    bound: int
     # None: it had not begun, so that this is no crash of its own
     failure: Failure | None
 
@@ -65,15 +66,15 @@ class Sweeping:
         scores = [score for first in firsts for _, score in first]
         return (min(scores) - now) / 1e6 if scores else None
 
-    async def reclaim(self, limit: int) -> list[Reclaimed]:
+    async def reclaim(self, limit: int, bound: int) -> list[Reclaimed]:
         """Take jobs back whose lease expired."""
         expired: dict[str, list[str]] = {}
         for _, queue, job_id in await self._until_now(("running",), limit):
             expired.setdefault(queue, []).append(job_id)
-        known = await self._link.read(expired, ["status", "type", "token", "worker", "crashes", "ahead"])
+        known = await self._link.read(expired, ["status", "type", "token", "worker", "losses", "ahead"])
         lost: dict[str, list[_Lost]] = {}
         for queue, ids in expired.items():
-            lost[queue] = [_lost(queue, job_id, known.get((queue, job_id), [None] * 6)) for job_id in ids]
+            lost[queue] = [_lost(queue, job_id, known.get((queue, job_id), [None] * 6), bound) for job_id in ids]
         return [
             _reclaimed(job, answer)
             for _, jobs, answers in await self._run("reclaim", _RECLAIM, lost, ("attempts:",))
@@ -117,19 +118,19 @@ class Sweeping:
         rules = rules_of(self._rules, queue)
         if verb == "promote":
             return Call(verb, keys, [rules.open_keys, *jobs])
-        args = [rules.open_keys, dead_holds(rules)]
+        args = [rules.open_keys, dead_holds(rules), jobs[0].bound]
         return Call(verb, keys, [*args, *(part for job in jobs for part in _arguments(job))])
 
 
-def _lost(queue: str, job_id: str, row: Sequence[Any]) -> _Lost:
+def _lost(queue: str, job_id: str, row: Sequence[Any], bound: int) -> _Lost:
     _, type_, token, worker, before, ahead = row
-    crashes = int(before or 0) + (ahead is None)
-    failure = failure_of_loss(worker or "", crashes) if ahead is None else None
-    return _Lost(job_id, queue, type_ or "", token or "", worker or "", crashes, failure)
+    losses = int(before or 0) + (ahead is None)
+    failure = failure_of_loss(worker or "", losses, bound) if ahead is None else None
+    return _Lost(job_id, queue, type_ or "", token or "", worker or "", losses, bound, failure)
 
 
 def _arguments(job: _Lost) -> tuple[Any, ...]:
-    return job.id, job.token, job.crashes, *failure_arguments(job.failure)
+    return job.id, job.token, job.losses, *failure_arguments(job.failure)
 
 
 def _reclaimed(job: _Lost, answer: Any) -> Reclaimed:
@@ -141,7 +142,7 @@ def _reclaimed(job: _Lost, answer: Any) -> Reclaimed:
         job.type,
         int(job.token),
         job.worker,
-        job.crashes,
+        job.losses,
         rank,
         cancelled=answer == "c",
         begun=job.failure is not None,

@@ -34,6 +34,13 @@ class Held(NamedTuple):
     key: str | None
     # whether its queue counts its jobs
     counted: int
+    # workers that were lost while they ran it
+    losses: int
+
+    @property
+    def failed(self) -> int:
+        """Attempts that have failed, crashed or been lost."""
+        return self.retry_count + self.crashes + self.losses
 
     @property
     def rank(self) -> int:

@@ -100,9 +100,22 @@ def best_ranks(
 
 
 def _claim(row: Row, token: int, queue: str) -> Claim:
-    _, job_id, type_, payload, priority, rank, retries, most, crashes, created_at, tags, _, _, key = row
+    _, job_id, type_, payload, priority, rank, retries, most, crashes, created_at, tags, _, _, key, losses = row
     return Claim(
-        job_id, token, queue, type_, payload, priority, rank, retries, most, crashes, created_at, tags_of(tags), key
+        job_id,
+        token,
+        queue,
+        type_,
+        payload,
+        priority,
+        rank,
+        retries,
+        most,
+        crashes,
+        created_at,
+        tags_of(tags),
+        key,
+        losses,
     )
 
 

@@ -49,6 +49,7 @@ def job_of(row: Row) -> Job:
         cancel_requested=bool(row["cancel"]),
         ordering_key=row["ordering_key"],
         unique_key=row["unique_key"],
+        losses=row["losses"],
     )
 
 

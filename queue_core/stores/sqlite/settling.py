@@ -93,19 +93,21 @@ class Settling:
         self._measure(job, outcome, "cancelled")
         failure = outcome.failure if outcome.kind in {"retrying", "released"} else None
         opened = () if job.key is None else self._let_go(job, job.key)
-        self._write(job, "settle/cancel", (self._now, outcome.kind, *said(failure), job.crashes, job.number))
+        self._write(
+            job, "settle/cancel", (self._now, outcome.kind, *said(failure), job.losses + _lost(failure), job.number)
+        )
         return Settled(job.id, True, opened=opened)
 
     def _cancel_instead(self, job: Held, outcome: Outcome) -> Settled:
         """The wish to cancel came too late for this attempt; it must not come too early for another one."""
         if outcome.failure is not None:
-            self._failures.note(job, outcome.failure, job.retry_count + job.crashes + 1, self._now)
+            self._failures.note(job, outcome.failure, job.failed + 1, self._now)
         return self._cancel(job, outcome)._replace(cancelled=True)
 
     def _retry(self, job: Held, outcome: Outcome) -> Settled:
         self._tallying.note(job.queue_id, job.type, "retried", run_us=outcome.run_us)
         if outcome.failure is not None:
-            self._failures.note(job, outcome.failure, job.retry_count + job.crashes + 1, self._now)
+            self._failures.note(job, outcome.failure, job.failed + 1, self._now)
         due = self._now + outcome.delay
         self._write(job, "settle/retry", (self._now, due, *said(outcome.failure), job.number))
         return Settled(job.id, True, due=due)
@@ -114,19 +116,24 @@ class Settling:
         self._measure(job, outcome, "dead")
         failure = outcome.failure
         if failure is not None:
-            self._failures.note(job, failure, job.retry_count + job.crashes + 1, self._now)
+            self._failures.note(job, failure, job.failed + 1, self._now)
             self._tallying.death(job.queue_id, failure.signature)
         crashes = job.crashes + (failure is not None and failure.kind == "poison")
         blocks = job.key is not None and rules_of(self._rules, job.queue).dead_blocks_key
         opened = () if blocks or job.key is None else self._let_go(job, job.key)
-        self._write(job, "settle/bury", (self._now, "dead", *said(failure), crashes, job.number))
+        self._write(
+            job, "settle/bury", (self._now, "dead", *said(failure), crashes, job.losses + _lost(failure), job.number)
+        )
         return Settled(job.id, True, opened=opened)
 
     def _release(self, job: Held, outcome: Outcome) -> Settled:
         self._tallying.note(job.queue_id, job.type, "released", run_us=outcome.run_us)
         if outcome.anew:
             return self._reschedule(job, outcome)
-        self._write(job, "settle/release", (self._now, job.rank, job.number))
+        failure = outcome.failure
+        if failure is not None:
+            self._failures.note(job, failure, job.failed + 1, self._now)
+        self._write(job, "settle/release", (self._now, job.rank, job.number, _lost(failure), *said(failure)))
         self._arrived[job.queue_id] += 1
         return Settled(job.id, True, rank=job.rank)
 
@@ -174,6 +181,10 @@ _ENDINGS: dict[str, Callable[[Settling, Held, Outcome], Settled]] = {
 def said(failure: Failure | None) -> tuple[str | None, str | None, str | None]:
     """Return what a job's row tells of its last failure: one line, signature and kind; Nones leave what was there."""
     return (None, None, None) if failure is None else (summary(failure), failure.signature, failure.kind)
+
+
+def _lost(failure: Failure | None) -> bool:
+    return failure is not None and failure.kind == "lost"
 
 
 def finals(transaction: Transaction, ids: Sequence[str], kept: float | None) -> list[Final]:

@@ -27,14 +27,14 @@ Text = Callable[[str], bytes]
 """Gives the text of a query by its name."""
 
 JOBS = """
-insert into jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, max_retries, crashes, ordering_key,
+insert into jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, max_retries, losses, ordering_key,
                   holds)
 select id, 1, case when holds and status = 'queued' then 122::bigint << 45 | seq end, seq, 5, status::job_status,
-       now() - interval '1 minute', 'task', '{}', 3, crashes, %(key)s, holds
-  from (select id, nextval('job_seq') as seq, status, crashes, holds
-          from (values (%(lost)s::uuid, 'queued', 2, true), (%(running)s::uuid, 'queued', 0, true),
+       now() - interval '1 minute', 'task', '{}', 3, losses, %(key)s, holds
+  from (select id, nextval('job_seq') as seq, status, losses, holds
+          from (values (%(lost)s::uuid, 'queued', 19, true), (%(running)s::uuid, 'queued', 0, true),
                        (%(first)s::uuid, 'queued', 0, false), (%(second)s::uuid, 'queued', 0, false),
-                       (%(due)s::uuid, 'scheduled', 0, false)) as v (id, status, crashes, holds)) n
+                       (%(due)s::uuid, 'scheduled', 0, false)) as v (id, status, losses, holds)) n
 """
 LEASES = """
 insert into leases (id, token, queue_id, worker, started_at, expires_at)

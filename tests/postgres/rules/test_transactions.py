@@ -111,7 +111,7 @@ async def test_due_and_lost_jobs_of_a_key_that_a_caller_has_locked_hold_up_no_ot
     await store.insert([lost])
     assert len(await claim(store)) == 1
     hand = new_hand()
-    hand.do("update jobs set crashes = 2")
+    hand.do("update jobs set losses = 19")
     plain, keyed = new_job(delay=0.001), new_job(delay=0.001, ordering_key=KEY)
     await store.insert([plain, keyed])
     hand.do("update leases set expires_at = now() - interval '1 second'")
@@ -139,7 +139,7 @@ async def test_any_number_of_jobs_behind_a_locked_key_hold_up_no_others(
     await store.insert([*behind, *lost])
     assert len(await store.claim(ClaimRequest("other", WORKER, (TYPE,), 10, LEASE))) == 10
     hand = new_hand()
-    hand.do("update jobs set crashes = 2, run_at = run_at - interval '1 hour'")
+    hand.do("update jobs set losses = 19, run_at = run_at - interval '1 hour'")
     hand.do("update leases set expires_at = now() - interval '1 second'")
     others = [new_job(), new_job(ordering_key="another")]
     await store.insert([one._replace(delay=0.001) for one in others])

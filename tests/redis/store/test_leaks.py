@@ -29,7 +29,7 @@ async def names(client: Redis, prefix: str) -> set[str]:
 
 async def turn(world: World) -> None:
     """Bring jobs into all states, end what can be ended, and let all retentions pass."""
-    await world.crashed(3)
+    await world.lost(3)
     for state in STATES:
         for _ in range(3):
             await world.job_in(state)
@@ -63,7 +63,7 @@ async def test_nothing_is_left_of_jobs(world: World, client: Redis, redis_prefix
 
 async def test_every_key_is_documented(world: World, client: Redis, redis_prefix: str) -> None:
     documented = {name for line in str(documentation.__doc__).splitlines() for name in _NAME.findall(line)}
-    await world.crashed(1)
+    await world.lost(1)
     for state in STATES:
         await world.job_in(state)
     await world.beat()

@@ -19,8 +19,8 @@ for i = 1, (#KEYS - 14) / 2 do
   local key, attempts, a = KEYS[13 + 2 * i], KEYS[14 + 2 * i], 20 + 10 * (i - 1)
   local id, token, kind, failure, signature = ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 6], ARGV[a + 9]
   local job = redis.call('HMGET', key, 'status', 'token', 'ended', 'cancel_requested', 'type', 'retry_count', 'crashes',
-    'run_at', 'started_at', 'worker', 'ordering_key')
-  local type, crashes, started_at = job[5], number(job[7]), job[9]
+    'run_at', 'started_at', 'worker', 'ordering_key', 'losses')
+  local type, started_at = job[5], job[9]
   answers[i] = fence(job[1], job[2], job[3], token, kind)
   if answers[i] == 1 then
     if ARGV[a + 8] == 'timeout' then
@@ -30,10 +30,7 @@ for i = 1, (#KEYS - 14) / 2 do
     count_run(kind, type, ARGV[a + 4], ARGV[a + 5])
     count_wait(kind, type, started_at, job[8])
     if failure ~= '' then
-      fail(key, attempts, KEYS[9], KEYS[10], number(job[6]) + crashes + 1, token, started_at, job[10], a + 5)
-    end
-    if ARGV[a + 8] == 'poison' then
-      redis.call('HSET', key, 'crashes', crashes + 1)
+      fail(key, attempts, KEYS[9], KEYS[10], number(job[6]) + number(job[7]) + number(job[12]) + 1, token, started_at, job[10], a + 5)
     end
     redis.call('HSET', key, 'status', 'dead', 'updated_at', stamp, 'completed_at', stamp, 'ended', ending(job[3], token, kind))
     redis.call('HDEL', key, 'lease_expires_at', 'claim', 'ahead', 'cancel_requested')

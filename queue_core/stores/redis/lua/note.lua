@@ -1,8 +1,8 @@
--- Shared: keep a failed attempt, and the title of its error with the time when it was first seen.
+-- Shared: keep a failed attempt, and the title of its error with the time when it was first seen; count losses and crashes.
 -- What failed stands in ARGV behind `a`: the failure as JSON, its line, its kind, its signature, its title.
 -- An attempt: number, token, started_at, finished_at, the failure as JSON; after the line's end the worker, as it is.
-local function fail(key, attempts, signatures, seen, number, token, started_at, worker, a)
-  local head = number .. ' ' .. token .. ' ' .. (started_at or '0') .. ' ' .. stamp .. ' '
+local function fail(key, attempts, signatures, seen, nth, token, started_at, worker, a)
+  local head = nth .. ' ' .. token .. ' ' .. (started_at or '0') .. ' ' .. stamp .. ' '
   local failure, line, kind, signature, title = ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 4], ARGV[a + 5]
   redis.call('RPUSH', attempts, head .. failure .. '\n' .. (worker or ''))
   redis.call('LTRIM', attempts, -50, -1)
@@ -12,4 +12,8 @@ local function fail(key, attempts, signatures, seen, number, token, started_at, 
     redis.call('HDEL', signatures, redis.call('ZPOPMIN', seen)[1])
   end
   redis.call('HSET', key, 'error', line, 'failure_kind', kind, 'signature', signature)
+  local counted = kind == 'lost' and 'losses' or kind == 'poison' and 'crashes'
+  if counted then
+    redis.call('HSET', key, counted, number(redis.call('HGET', key, counted)) + 1)
+  end
 end

@@ -21,7 +21,7 @@ for i = 1, (#KEYS - 18) / 2 do
   local key, attempts, a = KEYS[17 + 2 * i], KEYS[18 + 2 * i], 20 + 13 * (i - 1)
   local id, token, kind, delay = ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 6]
   local job = redis.call('HMGET', key, 'status', 'token', 'ended', 'cancel_requested', 'type', 'rank', 'retry_count',
-    'crashes', 'run_at', 'started_at', 'worker', 'priority', 'ordering_key')
+    'crashes', 'run_at', 'started_at', 'worker', 'priority', 'ordering_key', 'losses')
   local type, rank, run_at, started_at = job[5], digits(number(job[6])), job[9], job[10]
   local retries, order, outcome, opened = number(job[7]), job[13], kind == 'retrying' and 'retried' or kind, nil
   local held = fence(job[1], job[2], job[3], token, kind)
@@ -30,8 +30,8 @@ for i = 1, (#KEYS - 18) / 2 do
     if ARGV[a + 11] == 'timeout' then
       count('timed_out', type)
     end
-    if ARGV[a + 9] ~= '' then -- crashes and retries are counted apart; an attempt's number counts both
-      fail(key, attempts, KEYS[10], KEYS[11], retries + number(job[8]) + 1, token, started_at, job[11], a + 8)
+    if ARGV[a + 9] ~= '' then -- crashes, losses and retries are counted apart; an attempt's number counts them all
+      fail(key, attempts, KEYS[10], KEYS[11], retries + number(job[8]) + number(job[14]) + 1, token, started_at, job[11], a + 8)
     end
     redis.call('ZREM', KEYS[1], id)
     redis.call('HDEL', key, 'lease_expires_at', 'claim', 'ahead', 'cancel_requested', 'progress', 'progress_message')

@@ -21,9 +21,9 @@ WITH input AS MATERIALIZED (
 ), gone AS (
     DELETE FROM jobs WHERE id = ANY (ARRAY(SELECT id FROM waiting)) RETURNING *
 ), kept AS (
-    INSERT INTO job_history (id, queue_id, seq, priority, status, run_at, type, payload, tags, retry_count, crashes,
+    INSERT INTO job_history (id, queue_id, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, losses,
                              max_retries, last_token, error, created_at, ordering_key, unique_key, unique_seconds)
-    SELECT id, queue_id, seq, priority, 'cancelled', run_at, type, payload, tags, retry_count, crashes, max_retries,
+    SELECT id, queue_id, seq, priority, 'cancelled', run_at, type, payload, tags, retry_count, crashes, losses, max_retries,
            last_token, error, created_at, ordering_key, unique_key, unique_seconds
       FROM gone
 ), counted AS (

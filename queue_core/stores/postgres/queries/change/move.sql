@@ -32,11 +32,11 @@ WITH input AS MATERIALIZED (
                    FROM unnest(%(aging)s::text[], %(first_us)s::bigint[], %(aging_us)s::bigint[]) AS i (queue, first_us, aging_us)
                    JOIN queues q ON q.name = i.queue) a ON a.id = n.to_queue
 ), written AS (
-    INSERT INTO jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, max_retries,
-                      last_token, error, created_at, updated_at, ordering_key, holds, unique_key, unique_seconds, place)
+    INSERT INTO jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, losses,
+                      max_retries, last_token, error, created_at, updated_at, ordering_key, holds, unique_key, unique_seconds, place)
     SELECT id, to_queue,
            CASE WHEN status = 'queued' AND key IS NULL THEN coalesce(to_place, (127 - to_priority)::bigint << 45 | new_seq) END,
-           new_seq, to_priority, status, run_at, type, payload, tags, retry_count, crashes, max_retries, last_token, error,
+           new_seq, to_priority, status, run_at, type, payload, tags, retry_count, crashes, losses, max_retries, last_token, error,
            created_at, updated_at, key, false, unique_key, unique_seconds, to_place
       FROM placed
     RETURNING id, queue_id, rank, priority

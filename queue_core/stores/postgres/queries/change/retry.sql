@@ -1,6 +1,6 @@
 -- Move dead and completed jobs to queued, or to scheduled where they are put off. What is unfinished, or was run again since its
 -- token was noted, stays as it is. Their order is that of arrival anew; the token and the crash count are kept, for nothing ever
--- resets them. Who has an ordering key waits for it, until gates/open, unless it went on holding it when it died and stays
+-- resets them; losses are counted anew. Who has an ordering key waits for it, until gates/open, unless it went on holding it when it died and stays
 -- where it is. `source` and `key`: the queue of a job that rules have to do with, and its ordering key from here on.
 WITH input AS MATERIALIZED (
     SELECT i.*

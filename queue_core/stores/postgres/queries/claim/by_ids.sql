@@ -3,7 +3,7 @@ WITH soft AS MATERIALIZED (
     SELECT set_config('synchronous_commit', 'off', true)
 ), candidate AS MATERIALIZED (
     SELECT j.id, j.type, j.payload, j.priority, j.rank, j.retry_count, j.max_retries, j.crashes, j.created_at, j.tags,
-           j.ordering_key
+           j.ordering_key, j.losses
       FROM jobs j
      WHERE j.id = ANY (%(ids)s::uuid[])
        AND j.queue_id = %(queue_id)s
@@ -28,7 +28,7 @@ WITH soft AS MATERIALIZED (
 )
 -- IS TRUE keeps the planner from making a join of it, which for a wrong guess of the rows compares each with each.
 SELECT n.id::text, n.token, n.type, n.payload, n.priority, n.rank, n.retry_count, n.max_retries, n.crashes,
-       extract(epoch FROM n.created_at)::float8, n.tags, n.ordering_key
+       extract(epoch FROM n.created_at)::float8, n.tags, n.ordering_key, n.losses
   FROM numbered n
  WHERE (n.id IN (SELECT id FROM leased)) IS TRUE
  ORDER BY n.rank

@@ -22,17 +22,17 @@ WITH input AS MATERIALIZED (
 ), freed AS (
     DELETE FROM leases WHERE id = ANY (ARRAY(SELECT id FROM gone))
 ), buried AS (
-    INSERT INTO jobs_dead (id, queue_id, seq, priority, run_at, type, payload, tags, retry_count, crashes, max_retries,
+    INSERT INTO jobs_dead (id, queue_id, seq, priority, run_at, type, payload, tags, retry_count, crashes, losses, max_retries,
                            last_token, error, signature, kind, progress, message, worker, created_at, started_at,
                            ordering_key, holds, unique_key, unique_seconds)
     SELECT id, queue_id, seq, priority, run_at, type, payload, tags, retry_count, crashes + (kind = 'poison')::int,
-           max_retries, token, summary, signature, kind, progress, message, worker, created_at, started_at,
+           losses + (kind = 'lost')::int, max_retries, token, summary, signature, kind, progress, message, worker, created_at, started_at,
            ordering_key, holds AND queue_id = ANY (ARRAY(SELECT id FROM queues WHERE name = ANY (%(blocking)s::text[]))),
            unique_key, unique_seconds
       FROM gone
 ), noted AS (
     INSERT INTO job_attempts (job_id, token, number, kind, exception, message, traceback, signature, outcome, worker, started_at)
-    SELECT id, token, retry_count + crashes + 1, kind, exception, said, traceback, signature, 'dead',
+    SELECT id, token, retry_count + crashes + losses + 1, kind, exception, said, traceback, signature, 'dead',
            worker, started_at
       FROM gone
 ), named AS (

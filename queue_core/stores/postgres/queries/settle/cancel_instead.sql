@@ -24,15 +24,16 @@ WITH input AS MATERIALIZED (
 ), freed AS (
     DELETE FROM leases WHERE id = ANY (ARRAY(SELECT id FROM gone))
 ), kept AS (
-    INSERT INTO job_history (id, queue_id, seq, priority, status, run_at, type, payload, tags, retry_count, crashes,
+    INSERT INTO job_history (id, queue_id, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, losses,
                              max_retries, last_token, error, worker, created_at, started_at, ordering_key, unique_key,
                              unique_seconds)
-    SELECT id, queue_id, seq, priority, 'cancelled', run_at, type, payload, tags, retry_count, crashes, max_retries, token,
+    SELECT id, queue_id, seq, priority, 'cancelled', run_at, type, payload, tags, retry_count, crashes,
+           losses + (kind IS NOT NULL AND kind = 'lost')::int, max_retries, token,
            coalesce(summary, error), worker, created_at, started_at, ordering_key, unique_key, unique_seconds
       FROM gone
 ), noted AS (
     INSERT INTO job_attempts (job_id, token, number, kind, exception, message, traceback, signature, outcome, worker, started_at)
-    SELECT id, token, retry_count + crashes + 1, kind, exception, message, traceback, signature,
+    SELECT id, token, retry_count + crashes + losses + 1, kind, exception, message, traceback, signature,
            CASE WHEN retry THEN 'retrying' ELSE 'released' END, worker, started_at
       FROM gone WHERE kind IS NOT NULL
 ), named AS (

@@ -25,10 +25,10 @@ WITH input AS MATERIALIZED (
 ), freed AS (
     DELETE FROM leases WHERE id = ANY (ARRAY(SELECT id FROM gone))
 ), kept AS (
-    INSERT INTO job_history (id, queue_id, seq, priority, status, run_at, type, payload, tags, retry_count, crashes,
+    INSERT INTO job_history (id, queue_id, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, losses,
                              max_retries, last_token, error, result, worker, created_at, started_at, ordering_key,
                              unique_key, unique_seconds)
-    SELECT id, queue_id, seq, priority, outcome::job_status, run_at, type, payload, tags, retry_count, crashes,
+    SELECT id, queue_id, seq, priority, outcome::job_status, run_at, type, payload, tags, retry_count, crashes, losses,
            max_retries, token, error, result, worker, created_at, started_at, ordering_key, unique_key, unique_seconds
       FROM gone
 ), measured AS (

@@ -26,7 +26,8 @@ WITH input AS MATERIALIZED (
      WHERE id = ANY (ARRAY(SELECT id FROM held)) AND last_token = ANY (ARRAY(SELECT DISTINCT last_token FROM held))
     RETURNING id
 ), changed AS MATERIALIZED (
-    SELECT id, queue_id, type, priority, payload, tags, crashes, max_retries, created_at, token, retry, run_us, kind, exception,
+    SELECT id, queue_id, type, priority, payload, tags, crashes, losses + (kind IS NOT NULL AND kind = 'lost')::int AS losses,
+           max_retries, created_at, token, retry, run_us, kind, exception,
            message, traceback, signature, title, worker, started_at,
            coalesce(new_seq, seq) AS seq,
            CASE WHEN retry THEN 'retrying'::job_status WHEN due > now() THEN 'scheduled' ELSE 'queued' END AS status,
@@ -43,16 +44,16 @@ WITH input AS MATERIALIZED (
       FROM held
      WHERE (id IN (SELECT id FROM deleted)) IS TRUE
 ), back AS (
-    INSERT INTO jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, retry_count, crashes,
+    INSERT INTO jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, losses,
                       max_retries, last_token, error, created_at, ordering_key, holds, unique_key, unique_seconds, place)
-    SELECT id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, max_retries, token,
+    SELECT id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, losses, max_retries, token,
            error, created_at, ordering_key, holds, unique_key, unique_seconds, place
       FROM changed
 ), freed AS (
     DELETE FROM leases WHERE id = ANY (ARRAY(SELECT id FROM changed))
 ), noted AS (
     INSERT INTO job_attempts (job_id, token, number, kind, exception, message, traceback, signature, outcome, worker, started_at)
-    SELECT id, token, retry_count + crashes, kind, exception, message, traceback, signature,
+    SELECT id, token, retry_count + crashes + losses, kind, exception, message, traceback, signature,
            CASE WHEN retry THEN 'retrying' ELSE 'released' END, worker, started_at
       FROM changed WHERE kind IS NOT NULL
 ), named AS (
