@@ -17,6 +17,8 @@
     ├── StaleLease                the claim behind this write is over
     ├── TransactionError          a handler's transaction cannot be given, or cannot be committed
     ├── StoreUnavailable          the durable store did not answer in time
+    │   ├── StoreRefused          it answered, and would not carry out a statement
+    │   └── OutcomeUnknown        it is not known whether what was asked for was begun
     ├── SchemaError
     │   ├── SchemaMissing
     │   └── SchemaNewer
@@ -164,10 +166,34 @@ class TransactionError(QueueCoreError):
 class StoreUnavailable(QueueCoreError):
     """The durable store did not answer in time. Nothing was half-written."""
 
+    happened = "cannot be reached"
+
     def __init__(self, backend: str, reason: str) -> None:
-        super().__init__(f"{backend} cannot be reached: {reason}")
+        super().__init__(f"{backend} {self.happened}: {reason}")
         self.backend = backend
         self.reason = reason
+
+
+class StoreRefused(StoreUnavailable):
+    """The durable store answered, and would not carry out a statement, which has changed nothing.
+
+    `passing`: others were in its way, so that it may work the next time. A worker tries again in any case, as with a
+    store that is away.
+    """
+
+    happened = "refused a statement"
+
+    def __init__(self, backend: str, reason: str, passing: bool = False) -> None:
+        super().__init__(backend, reason)
+        self.passing = passing
+
+
+class OutcomeUnknown(StoreUnavailable):
+    """The durable store went away while an operation was begun; it may run."""
+
+    def __init__(self, backend: str, reason: str, number: int) -> None:
+        super().__init__(backend, f"{reason}; it is not known whether operation #{number} was begun")
+        self.number = number
 
 
 class SchemaError(QueueCoreError):

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from queue_core.control import Control
-from queue_core.errors import OperationNotFound, StoreUnavailable
+from queue_core.errors import OperationNotFound, StoreRefused, StoreUnavailable
 from queue_core.operations import Operation, OperationStore, Outcomes
 
 CHUNK = 500
@@ -24,6 +24,8 @@ LATELY = 1000
 """Retried jobs whose outcome decides whether an operation is stopped: the last ones."""
 ENOUGH = 20
 """Outcomes that have to be known before an operation is stopped behind its canary."""
+ABANDON_LOOK = 60.0
+"""Seconds between two looks for operations whose authors are gone."""
 MOST = 100
 """Operations that are carried out beside each other."""
 
@@ -59,6 +61,8 @@ class Executor:
         self._look_at: dict[int, float] = {}
         # operation -> members to be taken one by one, since a step of many has failed
         self._single: dict[int, int] = {}
+        # seconds of time.monotonic
+        self._abandon_at = float("-inf")
 
     async def run(self, may: Callable[[], bool]) -> None:
         """Carry out operations for ever, as long as `may` says so."""
@@ -81,10 +85,15 @@ class Executor:
     async def run_once(self) -> float:
         """Take a step of each operation that runs; return the seconds until it wants to be called again.
 
+        Once in a while, those that nobody will begin any more are cancelled.
+
         Raises:
             StoreUnavailable: what was not done is still to be done.
         """
         wait = LOOK
+        if time.monotonic() >= self._abandon_at:
+            await self._store.abandon()
+            self._abandon_at = time.monotonic() + ABANDON_LOOK
         for operation in await self._store.find(MOST, unfinished=True):
             if operation.state == "running":
                 try:
@@ -131,9 +140,11 @@ class Executor:
             self._single[number] = single - 1
         try:
             step = await self._store.step(number, 1 if single else most)
-        except (StoreUnavailable, OperationNotFound):
+        except OperationNotFound:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever a step fails on, the others must not wait behind it
+        except Exception as error:  # whatever a step fails on, the others must not wait behind it
+            if _wait_for(error):
+                raise
             if not single:
                 logger.warning("a step of operation #%d failed, its jobs are taken one by one: %s", number, error)
                 self._single[number] = most
@@ -145,6 +156,13 @@ class Executor:
             self._look_at.pop(number, None)
             self._single.pop(number, None)
         return CANARY_LOOK if step.operation.held else step.wait
+
+
+def _wait_for(error: Exception) -> bool:
+    """Tell whether a step can work later as it is; else something in one of its members makes it fail."""
+    if isinstance(error, StoreRefused):
+        return error.passing
+    return isinstance(error, StoreUnavailable)
 
 
 def _reason(operation: Operation, outcomes: Outcomes) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import getpass
+import logging
 import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -16,7 +17,7 @@ from dataclasses import replace
 from typing import TypeVar, get_args
 
 from queue_core.control import Control
-from queue_core.errors import InvalidArgument, QueueCoreError
+from queue_core.errors import InvalidArgument, OutcomeUnknown, QueueCoreError, StoreRefused, StoreUnavailable
 from queue_core.executing import Executor
 from queue_core.operations import (
     Author,
@@ -39,6 +40,10 @@ LONGEST_TEXT = 500
 """Characters of a label, a reason or a note."""
 LOOKED_AT = 1000
 """Retried jobs whose outcome is asked for."""
+NOT_WRITTEN = "its jobs could not be written down, and none was changed"
+"""The note of an operation that was not begun."""
+
+logger = logging.getLogger("queue_core.operations")
 
 
 def this_author() -> Author:
@@ -66,11 +71,46 @@ class Operations:
         """
         ids = check_ids(ids)
         operation = await self._store.create(_checked(asked))
-        for start in range(0, len(ids), ADDED):
-            operation = await self._store.add(operation.number, ids[start : start + ADDED])
-            progress(operation.total)
-        await self._store.move(operation.number, "running")
-        return await self._store.get(operation.number)
+        try:
+            for start in range(0, len(ids), ADDED):
+                operation = await self._store.add(operation.number, ids[start : start + ADDED])
+                progress(operation.total)
+        except BaseException:
+            await self._give_up(operation.number)
+            raise
+        return await self._begin(operation)
+
+    async def _give_up(self, number: int) -> None:
+        """End an operation that was not begun; what cannot be ended now, executors abandon later."""
+        with contextlib.suppress(QueueCoreError):
+            await self._store.move(number, "cancelled", NOT_WRITTEN)
+
+    async def _begin(self, operation: Operation) -> Operation:
+        """Let an operation run, and return it. From the commit on it runs, so no failure is reported after that."""
+        number = operation.number
+        try:
+            await self._store.move(number, "running")
+        except StoreRefused:
+            await self._give_up(number)
+            raise
+        except StoreUnavailable as error:
+            return await self._begun_after_all(number, error)
+        with contextlib.suppress(StoreUnavailable):
+            return await self._store.get(number)
+        canary = operation.asked.pace.canary
+        barrier = canary if 0 < canary < operation.total else operation.total
+        return replace(operation, state="running", barrier=barrier, started_at=operation.updated_at)
+
+    async def _begun_after_all(self, number: int, error: StoreUnavailable) -> Operation:
+        """Find out whether an operation was begun by a call whose answer was lost."""
+        try:
+            found = await self._store.get(number)
+        except StoreUnavailable:
+            raise OutcomeUnknown(error.backend, error.reason, number) from error
+        if found.state == "preparing":
+            await self._give_up(number)
+            raise error
+        return found
 
     async def carry_out(self, number: int, progress: Callable[[Operation], None] = lambda operation: None) -> Operation:
         """Take the steps of an operation until it has ended, is paused or was stopped, and return it.
@@ -95,21 +135,26 @@ class Operations:
     async def noted(self, asked: NewOperation, act: Callable[[], Awaitable[T]], ids: Sequence[str] = ()) -> T:
         """Do something at once and keep a note of it; its failure is noted, too, and raised.
 
-        The note is begun before, so that nothing is done that leaves no trace. `ids`: the jobs that it is about.
+        The note is begun before, so that nothing is done that leaves no trace; when its end cannot be written, that is
+        logged, for what was asked for is done. `ids`: the jobs that it is about.
 
         Raises:
             InvalidArgument: a value in it cannot be; nothing was done.
         """
         number = (await self._store.create(_shortened(asked))).number
-        if ids:
-            await self._store.add(number, check_ids(ids))
         try:
+            if ids:
+                await self._store.add(number, check_ids(ids))
             result = await act()
         except Exception as error:
             with contextlib.suppress(QueueCoreError):
                 await self._store.move(number, "failed", _text(str(error) or type(error).__name__))
             raise
-        await self._store.move(number, "done", _text(result) if isinstance(result, str) else "")
+        try:
+            await self._store.move(number, "done", _text(result) if isinstance(result, str) else "")
+        except StoreUnavailable as error:
+            # It is done, whatever becomes of the note.
+            logger.warning("operation #%d (%s) is done, but that could not be noted: %s", number, asked.verb, error)
         return result
 
     async def pause(self, number: int) -> bool:

@@ -34,8 +34,8 @@ MOVES: dict[OperationState, frozenset[OperationState]] = {
 ENDED: frozenset[OperationState] = frozenset({"done", "cancelled", "failed"})
 """The states that nothing leads out of."""
 
-ABANDONED = 600.0
-"""Seconds after its last change at which upkeep cancels an operation that is still preparing: its author is gone."""
+ABANDONED = 300.0
+"""Seconds after its last change at which an operation that is still preparing is cancelled: its author is gone."""
 
 NEVER_STARTED = "who asked for it went away before it was begun, or before its end was noted"
 """The note of such an operation."""
@@ -218,6 +218,10 @@ class OperationStore(Protocol):
 
     async def release(self, number: int) -> bool:
         """Let a running operation go on behind its canary; False when it had no barrier left, or does not run."""
+        ...
+
+    async def abandon(self) -> None:
+        """Cancel operations that are still preparing `ABANDONED` seconds after their last change."""
         ...
 
     async def outcomes(self, number: int, last: int) -> Outcomes:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from jobconsole.cli.failures import FAILED, Unreachable, fail, note, progress
+from jobconsole.cli.failures import FAILED, CommandError, Unreachable, fail, note, progress
 from jobconsole.cli.opwords import state_of_progress
 from jobconsole.core.humanize import plural
-from queue_core.errors import QueueCoreError
+from queue_core.errors import OutcomeUnknown, QueueCoreError, StoreRefused
 
 if TYPE_CHECKING:
     from jobconsole.core.operations import Plan, Report
@@ -24,7 +24,7 @@ async def submitted(jobs: JobQueue, plan: Plan) -> Report:
     """Write a plan as an operation, which runs from then on; on Ctrl+C it does not start, or is cancelled.
 
     Raises:
-        Unreachable: the store went away, and nothing was changed.
+        CommandError: the store went away or refused it. Nothing was changed, or the message says that this is unknown.
     """
     from jobconsole.core.operations import submit
     from queue_core.operating import this_author
@@ -50,8 +50,16 @@ async def submitted(jobs: JobQueue, plan: Plan) -> Report:
     finally:
         progress("")
     if report.problem:
-        raise Unreachable(f"{report.problem}; nothing was changed ('jobconsole op list' shows what was begun)")
+        raise _not_begun(report)
     return report
+
+
+def _not_begun(report: Report) -> CommandError:
+    error = report.error
+    if isinstance(error, OutcomeUnknown):
+        return Unreachable(f"{error}; 'jobconsole op show {error.number}' tells, and if it was, workers carry it out")
+    said = f"{report.problem}; nothing was changed ('jobconsole op list' shows what was begun)"
+    return CommandError(said) if isinstance(error, StoreRefused) else Unreachable(said)
 
 
 async def carried_out(jobs: JobQueue, report: Report) -> Report:
@@ -75,15 +83,15 @@ async def changed_one(jobs: JobQueue, verb: str, job_id: str, why: str) -> bool:
     """Retry or delete a job as an operation of its own; return whether it was still dead.
 
     Raises:
-        Unreachable: the store went away.
+        CommandError: the store went away or refused it.
     """
     from jobconsole.core.operations import Plan, apply
     from queue_core.operating import this_author
 
     plan = Plan("retry" if verb == "retry" else "delete", f"job {job_id}", (job_id,), why=why)
     report = await apply(jobs.operations, plan, this_author())
-    if report.problem:
-        raise Unreachable(report.problem)
+    if report.problem and report.processed != 1:
+        raise _not_begun(report) if report.operation is None else Unreachable(report.problem)
     return report.processed == 1
 
 

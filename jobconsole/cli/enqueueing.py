@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -17,7 +18,7 @@ from jobconsole.cli.session import queue_of, settings_of
 from jobconsole.cli.tables import moment
 from jobconsole.core.humanize import duration as length
 from jobconsole.core.humanize import plural
-from queue_core.errors import InvalidJob, ReadOnly
+from queue_core.errors import InvalidJob, ReadOnly, StoreUnavailable
 from queue_core.text import safe
 
 if TYPE_CHECKING:
@@ -148,7 +149,12 @@ def _moment(seconds: float | None) -> datetime | None:
 
 
 async def _warn_of_nobody(jobs: JobQueue, options: argparse.Namespace, queue: str) -> None:
-    if not options.strict and not await _announced(jobs, queue, options.type):
+    if options.strict:
+        return
+    announced = True
+    with suppress(StoreUnavailable):  # what was asked for is done
+        announced = await _announced(jobs, queue, options.type)
+    if not announced:
         nobody = f"no live worker of queue '{queue}' announces the type '{options.type}'"
         warn(f"{nobody}; the job waits until one does")
 

@@ -1,7 +1,7 @@
 """The only writer of standard error, and the owner of the exit codes.
 
 0    done
-1    failed: a check failed, part of the work was not done, or this program has a fault
+1    failed: a check failed, part of the work was not done, a server refused a statement, or this program has a fault
 2    usage: an argument, a configuration, or a job that was refused for its content
 3    a server cannot be reached, or has no (or an older) schema
 4    the job, queue, schedule, worker, type or operation does not exist
@@ -136,7 +136,7 @@ def code(error: BaseException) -> int:
     for kind, number in _codes():
         if isinstance(error, kind):
             return number
-    return UNREACHABLE if _of_a_server(error) else FAILED
+    return UNREACHABLE if _of_a_server(error) and not _refused(error) else FAILED
 
 
 def _codes() -> tuple[tuple[type[BaseException], int], ...]:
@@ -150,10 +150,11 @@ def _codes() -> tuple[tuple[type[BaseException], int], ...]:
         (errors.FilterError, USAGE),
         (errors.UnknownTask, USAGE),
         (errors.NotFound, NOT_FOUND),
+        (errors.StoreRefused, FAILED),
         (errors.StoreUnavailable, UNREACHABLE),
         (DispatchUnavailable, UNREACHABLE),
         (errors.SchemaNewer, REFUSED),
-        (errors.SchemaError, UNREACHABLE),
+        (errors.SchemaMissing, UNREACHABLE),
         (errors.ReadOnly, REFUSED),
         (errors.QueueFull, REFUSED),
     )
@@ -189,6 +190,15 @@ def _of_a_server(error: BaseException) -> bool:
     """Recognise errors of the embedded servers and of the client libraries, without importing them."""
     module = type(error).__module__
     return module.startswith("jobconsole.embedded") or module.partition(".")[0] in {"psycopg", "psycopg_pool", "redis"}
+
+
+def _refused(error: BaseException) -> bool:
+    """Recognise an answer of a server: it was reached, and would not do something."""
+    # The code of an SQL error; those of connections, resources and shutdowns are no answers.
+    state = getattr(error, "sqlstate", None)
+    if state is not None:
+        return not state.startswith(("08", "53", "57", "58"))
+    return type(error).__name__ in {"ResponseError", "NoPermissionError", "DataError"}
 
 
 def _known(error: BaseException) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from jobconsole.cli.failures import DONE
@@ -14,6 +14,7 @@ from queue_core.text import safe
 if TYPE_CHECKING:
     from queue_core.queue import JobQueue
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 
@@ -47,6 +48,29 @@ async def noted(
     from queue_core.operations import NewOperation
 
     return await jobs.operations.noted(NewOperation(verb, label, this_author(), options.why), act)
+
+
+async def in_turn(names: Iterable[K], act: Callable[[K], Awaitable[T]]) -> tuple[dict[K, T], Exception | None]:
+    """Do something to one after the other; return what came of those that it was done to, and what ended it early.
+
+    The caller says what was done before it raises the error: a verb that fails must not hide what it has changed.
+    """
+    done: dict[K, T] = {}
+    for name in names:
+        try:
+            done[name] = await act(name)
+        except Exception as error:  # noqa: BLE001 - the caller raises it
+            return done, error
+    return done, None
+
+
+def tell_switched(output: Output, kind: str, changed: Mapping[str, bool], past: str) -> None:
+    """Say of things that have names whether they were changed, or were so already."""
+    if output.as_json:
+        output.json({kind: [{"name": name, "state": past, "changed": new} for name, new in changed.items()]})
+        return
+    for name, new in changed.items():
+        output.line(f"{past} {safe(name, 200)}" if new else f"{safe(name, 200)} was {past} already")
 
 
 async def switched(

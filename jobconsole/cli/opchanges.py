@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from jobconsole.cli.carrying import carried_out, told_end
 from jobconsole.cli.failures import DONE, FAILED, CommandError, fail
-from jobconsole.cli.noting import rehearse, switched
+from jobconsole.cli.noting import in_turn, rehearse, switched
 from jobconsole.cli.opwords import operation_body, outcome
 from jobconsole.cli.output import Output
 from jobconsole.cli.session import connected
@@ -51,9 +51,14 @@ def _each(options: argparse.Namespace, output: Output, act: Act) -> int:
             await jobs.operations.get(number)
         if options.dry_run:
             return rehearse(output, options.verb, [f"#{number}" for number in numbers])
-        changed = {number: await _one(jobs, options, act, number) for number in numbers}
-        states = {number: (await jobs.operations.get(number)).state for number in numbers}
-        return _told(output, options.verb, changed, states)
+        changed, error = await in_turn(numbers, lambda number: _one(jobs, options, act, number))
+        states: dict[int, str] = {}
+        for number, new in changed.items():
+            states[number] = _TARGETS[options.verb] if new else (await jobs.operations.get(number)).state
+        code = _told(output, options.verb, changed, states)
+        if error is not None:
+            raise error
+        return code
 
     return connected(options, output, run, "" if options.dry_run else f"op {options.verb}")
 

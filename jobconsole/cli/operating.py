@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from jobconsole.cli.parsing import Parser
 from jobconsole.cli.selection import Selection, check_queue, selection_of
 from jobconsole.cli.session import connected
 from jobconsole.core.humanize import plural
+from queue_core.errors import StoreUnavailable
 
 if TYPE_CHECKING:
     from jobconsole.core.operations import Plan, Report, Verb
@@ -150,10 +152,11 @@ async def _detached(jobs: JobQueue, output: Output, report: Report) -> int:
         output.json({"verb": report.plan.verb, "matched": len(report.plan.ids), "operation": number})
     else:
         output.line(str(number))
-    # The operation runs: its number must come out whatever becomes of the question below.
+    # The operation runs: its number must come out, and the verb is done, whatever becomes of the question below.
     output.flush()
-    if all(worker.lost for worker in (await jobs.inspector.overview()).workers):
-        warn(f"no live worker carries operation #{number} out; 'jobconsole op run {number}' does it here")
+    with suppress(StoreUnavailable):
+        if all(worker.lost for worker in (await jobs.inspector.overview()).workers):
+            warn(f"no live worker carries operation #{number} out; 'jobconsole op run {number}' does it here")
     return DONE
 
 
@@ -180,6 +183,9 @@ async def _looked_after(jobs: JobQueue, verb: BulkVerb, chosen: Selection, repor
             job = await jobs.inspector.get(job_id)
         except JobNotFound:
             missing.append(job_id)
+        except StoreUnavailable as error:
+            # The verb is done: only why these were left as they are stays unknown.
+            others.append(f"job {job_id} was left as it is ({error})")
         else:
             status = "in the trash" if job.trashed_at else job.status.value
             others.append(str(WrongState(job_id, status, verb.past)))

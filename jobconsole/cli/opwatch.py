@@ -6,7 +6,7 @@ import argparse
 import asyncio
 from typing import TYPE_CHECKING
 
-from jobconsole.cli.failures import DONE, FAILED, note, progress
+from jobconsole.cli.failures import DONE, FAILED, fail, note, progress
 from jobconsole.cli.noting import rehearse
 from jobconsole.cli.opwords import operation_body, outcome, state_of_progress
 from jobconsole.cli.output import Output
@@ -23,7 +23,7 @@ _MOST = 1000
 
 
 def run_watch(options: argparse.Namespace, output: Output) -> int:
-    """Follow an operation until it has ended or was stopped; a paused one may be resumed any time, so it is waited for.
+    """Follow an operation until it has ended, was stopped, or was given up by who wrote it; paused ones are waited for.
 
     Raises:
         OperationNotFound, StoreUnavailable: it cannot be followed.
@@ -33,7 +33,7 @@ def run_watch(options: argparse.Namespace, output: Output) -> int:
         try:
             while True:
                 operation = await jobs.operations.get(options.number)
-                if operation.ended or operation.state == "stopped":
+                if operation.ended or operation.state == "stopped" or await _abandoned(jobs, operation):
                     break
                 progress(state_of_progress(operation))
                 await asyncio.sleep(_LOOK)
@@ -42,6 +42,20 @@ def run_watch(options: argparse.Namespace, output: Output) -> int:
         return _told(output, [operation])
 
     return connected(options, output, run)
+
+
+async def _abandoned(jobs: JobQueue, operation: Operation) -> bool:
+    """Tell whether an operation will not be begun any more, and say so: who wrote its jobs down has gone."""
+    from queue_core.operations import ABANDONED, NEVER_STARTED
+
+    if operation.state != "preparing":
+        return False
+    now = (await jobs.inspector.overview()).now
+    if (now - operation.updated_at).total_seconds() <= ABANDONED:
+        return False
+    number = operation.number
+    fail(f"operation #{number} was never begun: {NEVER_STARTED}; 'jobconsole op cancel {number}' ends it")
+    return True
 
 
 def run_run(options: argparse.Namespace, output: Output) -> int:

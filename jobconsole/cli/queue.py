@@ -8,13 +8,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from jobconsole.cli.failures import DONE
-from jobconsole.cli.noting import add_change, rehearse, switched
+from jobconsole.cli.noting import add_change, in_turn, rehearse, switched, tell_switched
 from jobconsole.cli.output import Output
 from jobconsole.cli.parsing import Parser, add_verbs
 from jobconsole.cli.selection import check_queue
 from jobconsole.cli.session import connected
 from jobconsole.cli.tables import queue_body, show_queues
-from queue_core.text import safe
 
 if TYPE_CHECKING:
     from queue_core.queue import JobQueue
@@ -74,12 +73,11 @@ async def _each(
         await check_queue(jobs, name)
     if options.dry_run:
         return rehearse(output, options.verb, list(dict.fromkeys(options.names)))
-    changed: dict[str, bool] = {}
-    for name in dict.fromkeys(options.names):
-        changed[name] = await switched(jobs, options, f"queue {name}", partial(verb, name), past)
-    if output.as_json:
-        output.json({"queues": [{"name": name, "state": past, "changed": new} for name, new in changed.items()]})
-        return DONE
-    for name, new in changed.items():
-        output.line(f"{past} {safe(name, 200)}" if new else f"{safe(name, 200)} was {past} already")
+    names = dict.fromkeys(options.names)
+    changed, error = await in_turn(
+        names, lambda name: switched(jobs, options, f"queue {name}", partial(verb, name), past)
+    )
+    tell_switched(output, "queues", changed, past)
+    if error is not None:
+        raise error
     return DONE

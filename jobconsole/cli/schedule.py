@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from jobconsole.cli.asking import check_terminal, confirm
 from jobconsole.cli.failures import DONE
-from jobconsole.cli.noting import add_change, noted, rehearse, switched
+from jobconsole.cli.noting import add_change, in_turn, noted, rehearse, switched, tell_switched
 from jobconsole.cli.output import Column, Output
 from jobconsole.cli.parsing import Parser, add_verbs
 from jobconsole.cli.session import connected
 from jobconsole.cli.tables import moment
 from jobconsole.core.humanize import plural
 from jobconsole.core.timetable import state_of
-from queue_core.text import safe
 
 if TYPE_CHECKING:
     from queue_core.handle import JobHandle
@@ -126,13 +125,13 @@ def run_remove(options: argparse.Namespace, output: Output) -> int:
             return rehearse(output, "remove", names)
         if asks:
             confirm(f"remove {plural(len(names), 'schedule')}")
-        for name in names:
-            await noted(jobs, options, "remove", f"schedule {name}", partial(jobs.schedules.remove, name))
-        if output.as_json:
-            output.json({"schedules": [{"name": name, "state": "removed", "changed": True} for name in names]})
-            return DONE
-        for name in names:
-            output.line(f"removed {safe(name, 200)}")
+        gone, error = await in_turn(
+            names,
+            lambda name: noted(jobs, options, "remove", f"schedule {name}", partial(jobs.schedules.remove, name)),
+        )
+        tell_switched(output, "schedules", dict.fromkeys(gone, True), "removed")
+        if error is not None:
+            raise error
         return DONE
 
     return connected(options, output, run, "" if options.dry_run else "schedule remove")
@@ -144,14 +143,12 @@ async def _each(
     names = await _checked(jobs, options)
     if options.dry_run:
         return rehearse(output, options.verb, names)
-    changed: dict[str, bool] = {}
-    for name in names:
-        changed[name] = await switched(jobs, options, f"schedule {name}", partial(verb, name), past)
-    if output.as_json:
-        output.json({"schedules": [{"name": name, "state": past, "changed": new} for name, new in changed.items()]})
-        return DONE
-    for name, new in changed.items():
-        output.line(f"{past} {safe(name, 200)}" if new else f"{safe(name, 200)} was {past} already")
+    changed, error = await in_turn(
+        names, lambda name: switched(jobs, options, f"schedule {name}", partial(verb, name), past)
+    )
+    tell_switched(output, "schedules", changed, past)
+    if error is not None:
+        raise error
     return DONE
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from jobconsole.cli import running
 from jobconsole.cli.asking import check_terminal, confirm
 from jobconsole.cli.failures import DONE, Missing
-from jobconsole.cli.noting import add_change, noted, rehearse
+from jobconsole.cli.noting import add_change, in_turn, noted, rehearse
 from jobconsole.cli.output import Output
 from jobconsole.cli.parsing import Parser, add_verbs
 from jobconsole.cli.session import connected
@@ -80,12 +80,16 @@ def _order(options: argparse.Namespace, output: Output, order: Order) -> int:
             return rehearse(output, order, ids)
         if asks:
             confirm(f"stop {plural(len(ids), 'worker')}")
-        for worker in ids:
-            await noted(jobs, options, order, f"worker {worker}", partial(jobs.control.command, worker, order))
+        ordered, error = await in_turn(
+            ids,
+            lambda one: noted(jobs, options, order, f"worker {one}", partial(jobs.control.command, one, order)),
+        )
         if output.as_json:
-            output.json({"order": order, "workers": ids})
-        else:
-            output.line(f"{order}: {plural(len(ids), 'worker')} will hear of it with the next heartbeat")
+            output.json({"order": order, "workers": list(ordered)})
+        elif ordered:
+            output.line(f"{order}: {plural(len(ordered), 'worker')} will hear of it with the next heartbeat")
+        if error is not None:
+            raise error
         return DONE
 
     return connected(options, output, run, "" if options.dry_run else f"worker {order}")

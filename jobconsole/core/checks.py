@@ -205,6 +205,15 @@ def _pooler(facts: Facts) -> Check:
     return Check("pooler", "warn", "something stands between here and PostgreSQL", advice)
 
 
+def _operators(facts: Facts) -> Check:
+    if not facts["refused"]:
+        return Check("operators", "ok", "every verb can be carried out")
+    advice = (
+        "give this user the rights of the one that migrates, or look into the server's log; 'retry' and others fail"
+    )
+    return Check("operators", "fail", f"a verb was refused: {facts['refused']}", advice)
+
+
 _POSTGRES: Sequence[Callable[[Facts], Check]] = (
     _postgres_version,
     _schema,
@@ -218,6 +227,7 @@ _POSTGRES: Sequence[Callable[[Facts], Check]] = (
     _tables,
     _connections,
     _pooler,
+    _operators,
 )
 
 # -- SQLite

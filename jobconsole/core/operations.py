@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from queue_core.errors import InvalidArgument, InvalidJob, QueueCoreError
+from queue_core.errors import InvalidArgument, InvalidJob, QueueCoreError, StoreUnavailable
 from queue_core.filters import Filter, Term
 from queue_core.inspection import CHANGES_FROM, Inspector
 from queue_core.operations import AS_IT_WAS, AT_ONCE, Author, MemberVerb, NewOperation, Operation, Pace, Way
@@ -86,8 +87,9 @@ class Report:
     plan: Plan
     # as it was last seen; None: it was not written yet, or could not be
     operation: Operation | None = None
-    # one sentence when it could not be written, or could not be watched to its end
+    # one sentence when it could not be written, or could not be watched to its end; and the error
     problem: str = ""
+    error: QueueCoreError | None = None
     # ids that are written so far
     written: int = 0
     # when it has ended: the ids that were really changed, the first ones of many
@@ -181,7 +183,7 @@ async def submit(
     except (InvalidArgument, InvalidJob):
         raise
     except QueueCoreError as error:
-        return replace(report, problem=str(error))
+        return replace(report, problem=str(error), error=error)
     return Report(plan, operation, written=operation.total)
 
 
@@ -212,6 +214,9 @@ async def carry_on(
     number = report.operation.number
     try:
         report = replace(report, operation=await operations.carry_out(number, tell))
-        return replace(report, changed=tuple(await operations.changed_ids(number, TOLD)))
     except QueueCoreError as error:
-        return replace(report, problem=str(error))
+        return replace(report, problem=str(error), error=error)
+    # What is done is done, though it cannot be said of which jobs.
+    with suppress(StoreUnavailable):
+        report = replace(report, changed=tuple(await operations.changed_ids(number, TOLD)))
+    return report

@@ -185,7 +185,7 @@ class TestInterrupted:
                 return await jobs.operations.get(1)
 
         monkeypatch.setattr(MemoryOperations, "add", slow)
-        assert asyncio.run(run()).state == "preparing"
+        assert asyncio.run(run()).state == "cancelled"
         assert capsys.readouterr().err == "nothing was changed: the operation had not begun\n"
 
     def test_ctrl_c_as_it_begins_cancels_it(

@@ -10,7 +10,6 @@ import pytest
 
 from queue_core.errors import OperationNotFound
 from queue_core.operations import (
-    ABANDONED,
     AT_ONCE,
     MOVES,
     Author,
@@ -399,14 +398,3 @@ async def test_old_ones_are_forgotten(world: World, opener: Opener) -> None:
         await world.operations.get(ended)
     assert await world.operations.of_job(job_id, 10) == []
     assert (await world.operations.get(going_on)).state == "running"
-
-
-async def test_what_nobody_starts_is_cancelled(world: World, opener: Opener) -> None:
-    number = (await world.operations.create(asked())).number
-    await world.advance(ABANDONED / 2)
-    await tidied(opener)
-    assert (await world.operations.get(number)).state == "preparing"
-    await world.advance(ABANDONED)
-    await tidied(opener)
-    operation = await world.operations.get(number)
-    assert (operation.state, operation.note != "") == ("cancelled", True)

@@ -11,6 +11,7 @@ from queue_core.errors import OperationNotFound
 from queue_core.operations import MOVES, MemberJob, NewOperation, Operation, OperationState, Outcomes, Step
 from queue_core.states import FINAL, Status
 from queue_core.stores.memory import changing
+from queue_core.stores.memory.retention import abandon_operations
 from queue_core.stores.memory.rows import JobRow, MemberRow, OperationRow, moment
 from queue_core.stores.memory.state import MemoryState
 from queue_core.stores.memory.store import MemoryStore
@@ -106,6 +107,11 @@ class MemoryOperations:
                 return False
             self._write(row, barrier=row.view.total)
             return True
+
+    async def abandon(self) -> None:
+        """Cancel operations that are still preparing long after their last change."""
+        with self._state.lock:
+            abandon_operations(self._state, self._state.clock.now())
 
     async def outcomes(self, number: int, last: int) -> Outcomes:
         """Return what became of the last members that were changed."""

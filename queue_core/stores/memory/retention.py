@@ -37,7 +37,13 @@ def _prune_operations(state: MemoryState, now: float) -> None:
         age = now - row.view.updated_at.timestamp()
         if row.view.ended and age > keep:
             del state.operations[number]
-        elif row.view.state == "preparing" and age > ABANDONED:
+    abandon_operations(state, now)
+
+
+def abandon_operations(state: MemoryState, now: float) -> None:
+    """Cancel operations that are still preparing long after their last change."""
+    for row in state.operations.values():
+        if row.view.state == "preparing" and now - row.view.updated_at.timestamp() > ABANDONED:
             view = replace(row.view, state="cancelled", note=NEVER_STARTED)
             row.view = replace(view, updated_at=moment(now), finished_at=moment(now))
 

@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from uuid import uuid4
 
 from queue_core.delivery.local import LocalEventBus
-from queue_core.errors import StoreUnavailable
+from queue_core.errors import QueueCoreError
 from queue_core.events import VERSION, Event, EventBatch, by_queue, decode_message
 from queue_core.settings import PostgresSettings
 from queue_core.stores.postgres.lane import Lane
@@ -42,7 +42,7 @@ class PostgresEventBus:
             return
         try:
             await self._lane.run("notify/send", {"channel": "queue_core_events", "messages": text_array(messages)})
-        except StoreUnavailable:
+        except QueueCoreError:
             return  # events are hints; whoever shows state reads the store
 
     def _messages(self, queue: str, events: Sequence[Event]) -> list[str]:

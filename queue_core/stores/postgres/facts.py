@@ -7,16 +7,19 @@ from typing import Any
 
 from psycopg.rows import dict_row
 
+from queue_core.rules import Rules
 from queue_core.stores.postgres.migrate import KNOWN
 from queue_core.stores.postgres.pool import Pool, fetch
+from queue_core.stores.postgres.rehearsal import rehearse
 from queue_core.stores.postgres.sql import load
 
 
 class Facts:
     """See queue_core.inspection.Inspector for what each method does."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, rules: Rules) -> None:
         self._pool = pool
+        self._rules = rules
 
     async def ping(self) -> float:
         """Return the seconds that one round trip takes."""
@@ -32,7 +35,8 @@ class Facts:
         synchronous_commit, read_only; connections and max_connections; oldest_transaction_s and oldest_transaction_pid
         (None: no other transaction is open), prepared_transactions; invalid_indexes; partitions_ahead_days (None: no
         schema); tables (name → live, dead, bytes, vacuumed_s); clock_skew_s (server minus this machine, give or take
-        clock_skew_error_s); pooler (True: something between here and the server keeps sessions of its own).
+        clock_skew_error_s); pooler (True: something between here and the server keeps sessions of its own); refused
+        (why something that operators do is not carried out; "" when all is, or nothing can be written).
         """
         schema = await self._pool.schema()
         async with self._pool.connection(any_schema=True) as connection:
@@ -43,6 +47,7 @@ class Facts:
                 await cursor.execute(load("inspect/facts"))
                 (found,) = await cursor.fetchall()
             pooler = found.pop("backend_pid") != connection.info.backend_pid
+        tried = schema == KNOWN and not found["read_only"]
         return {
             "backend": "postgres",
             **found,
@@ -52,4 +57,5 @@ class Facts:
             "clock_skew_s": now.timestamp() - (asked + answered) / 2,
             "clock_skew_error_s": (answered - asked) / 2,
             "pooler": pooler,
+            "refused": await rehearse(self._pool, self._rules) if tried else "",
         }

@@ -28,7 +28,7 @@ class PostgresHeart:
         """
         try:
             rows = self._execute(beat)
-        except (*BROKEN, psycopg.ProgrammingError) as error:
+        except (*BROKEN, psycopg.DatabaseError) as error:
             self.close()
             raise translate(error) from error
         # The other rows name jobs of this worker that are to be cancelled, whatever the attempt.

@@ -20,6 +20,7 @@ from queue_core.errors import (
     QueueCoreError,
     SchemaError,
     SchemaMissing,
+    StoreRefused,
     StoreUnavailable,
 )
 from queue_core.settings import PostgresSettings
@@ -38,6 +39,9 @@ ATTEMPTS = 3
 RETRIED = (pg.DeadlockDetected, pg.SerializationFailure)
 BROKEN = (psycopg.OperationalError, psycopg.InterfaceError, pg.ReadOnlySqlTransaction, OSError, TimeoutError)
 """Errors after which a connection is not used again; a read-only server is an old primary, so look for the new one."""
+AWAY = ("08", "25006", "25P", "28", "3D", "53", "57", "58")
+"""How the codes of errors begin after which the server cannot be used now: connection, standby, idle for too long,
+login, no such database, resources, shut down or out of time, disk."""
 
 BY_INDEX = "-c enable_seqscan=off -c enable_bitmapscan=off -c jit=off -c plan_cache_mode=force_generic_plan"
 """Every statement here has an index to go by; statistics from when a table was nearly empty say otherwise. Left to
@@ -87,12 +91,27 @@ def translate(error: BaseException) -> QueueCoreError:
         return SchemaError(f"the database's schema does not fit this version: {text[0]}")
     if isinstance(error, psycopg.DataError | psycopg.IntegrityError) and not _lacks_a_day(error):
         return InvalidJob(f"the database refused a value: {text[0] if text else type(error).__name__}")
+    if answered(error):
+        return refused(error)
     return StoreUnavailable("postgres", text[0] if text else f"no answer in time ({type(error).__name__})")
 
 
-def _lacks_a_day(error: psycopg.Error) -> bool:
+def _lacks_a_day(error: BaseException) -> bool:
     """Tell whether the history has no room for today yet; its own constraints have names."""
     return isinstance(error, pg.CheckViolation) and error.diag.constraint_name is None
+
+
+def answered(error: BaseException) -> bool:
+    """Tell whether the server did no more than refuse a statement; else it is away, ends, is full, or a standby."""
+    state = getattr(error, "sqlstate", None)
+    return state is not None and not state.startswith(AWAY)
+
+
+def refused(error: psycopg.Error | BaseException) -> StoreRefused:
+    """Return what is raised for a statement that the server refused."""
+    text = str(error).strip().splitlines()
+    passing = isinstance(error, (*RETRIED, pg.LockNotAvailable)) or _lacks_a_day(error)
+    return StoreRefused("postgres", text[0] if text else type(error).__name__, passing)
 
 
 def cut(connection: Connection, late: asyncio.Event) -> None:

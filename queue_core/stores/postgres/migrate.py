@@ -12,7 +12,14 @@ from typing import Any, NamedTuple
 import psycopg
 from psycopg import errors as pg
 
-from queue_core.errors import ConfigurationError, SchemaError, SchemaMissing, SchemaNewer, StoreUnavailable
+from queue_core.errors import (
+    ConfigurationError,
+    SchemaError,
+    SchemaMissing,
+    SchemaNewer,
+    StoreRefused,
+    StoreUnavailable,
+)
 from queue_core.stores.postgres.sql import load
 
 CONNECT_SECONDS = 10
@@ -104,7 +111,7 @@ def _exclusively(connection: Connection, doing: str, work: Callable[[], bool]) -
                 return work()
         except pg.LockNotAvailable as error:
             if attempt == LOCK_ATTEMPTS:
-                raise StoreUnavailable("postgres", f"{doing}: the tables are locked by others") from error
+                raise StoreRefused("postgres", f"{doing}: the tables are locked by others", passing=True) from error
         except psycopg.OperationalError:
             raise
         except psycopg.Error as error:

@@ -6,7 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from queue_core.errors import OperationNotFound
-from queue_core.operations import MemberJob, NewOperation, Operation, OperationState, Outcomes, Step
+from queue_core.operations import (
+    ABANDONED,
+    NEVER_STARTED,
+    MemberJob,
+    NewOperation,
+    Operation,
+    OperationState,
+    Outcomes,
+    Step,
+)
 from queue_core.rules import Rules
 from queue_core.settings import PostgresSettings
 from queue_core.stores.postgres import stepping
@@ -35,20 +44,7 @@ class PostgresOperations:
 
     async def create(self, asked: NewOperation) -> Operation:
         """Write a new operation, preparing and without members."""
-        texts = {
-            "verb": asked.verb,
-            "label": asked.label,
-            "user": asked.author.user,
-            "host": asked.author.host,
-            "why": asked.why,
-        }
-        params = {name: storable(text) for name, text in texts.items()} | {
-            **asked.way._asdict(),
-            **asked.pace._asdict(),
-            "signatures": text_array([storable(one) for one in asked.signatures]),
-        }
-        ((number,),) = await self._pool.rows("operation/create", params)
-        return await self.get(number)
+        return await self.get(await self._pool.carry_out(lambda: stepping.create(asked)))
 
     async def add(self, number: int, ids: Sequence[str]) -> Operation:
         """Append members to a preparing operation, as their jobs are now."""
@@ -78,6 +74,10 @@ class PostgresOperations:
     async def release(self, number: int) -> bool:
         """Let a running operation go on behind its canary."""
         return await self._carry_out(number, lambda: stepping.release(number))
+
+    async def abandon(self) -> None:
+        """Cancel operations that are still preparing long after their last change."""
+        await self._pool.rows("upkeep/abandon_operations", {"seconds": ABANDONED, "note": NEVER_STARTED})
 
     async def outcomes(self, number: int, last: int) -> Outcomes:
         """Return what became of the last members that were changed."""

@@ -19,9 +19,17 @@ from psycopg import errors as pg
 from psycopg import sql
 from psycopg.rows import dict_row
 
-from queue_core.errors import ConfigurationError, QueueCoreError, StoreUnavailable
+from queue_core.errors import ConfigurationError, QueueCoreError, StoreRefused, StoreUnavailable
 from queue_core.settings import PostgresSettings
-from queue_core.stores.postgres.lane import ATTEMPTS, BROKEN, RETRIED, connection_options, cut, translate
+from queue_core.stores.postgres.lane import (
+    ATTEMPTS,
+    BROKEN,
+    RETRIED,
+    connection_options,
+    cut,
+    refused,
+    translate,
+)
 from queue_core.stores.postgres.migrate import require
 from queue_core.stores.postgres.plan import Plan, carry_out
 from queue_core.stores.postgres.sql import load
@@ -34,7 +42,7 @@ Query = bytes | sql.Composed
 Row = tuple[Any, ...]
 T = TypeVar("T")
 
-# A schema or rights that are not there. Other errors of this kind are mistakes of this package and stay visible.
+# A schema or rights that are not there.
 _NOT_OURS = (pg.UndefinedTable, pg.UndefinedColumn, pg.UndefinedObject, pg.UndefinedFunction, pg.InsufficientPrivilege)
 
 # The driver's warnings would be printed across the console's screen; what they tell comes out as StoreUnavailable.
@@ -98,7 +106,7 @@ class Pool:
                     return await work(connection)
             except _InTheWay as error:
                 if attempt == ATTEMPTS:
-                    raise StoreUnavailable("postgres", "others keep changing the same rows") from error
+                    raise StoreRefused("postgres", "others keep changing the same rows", passing=True) from error
         raise AssertionError("the last attempt returns or raises")
 
     @asynccontextmanager
@@ -133,6 +141,10 @@ class Pool:
             ) from error
         except _NOT_OURS as error:
             raise translate(error) from error
+        except psycopg.DatabaseError as error:
+            if error.sqlstate is None:
+                raise  # the driver's: a mistake of this package
+            raise refused(error) from error
 
     def _no_answer(self) -> StoreUnavailable:
         return StoreUnavailable("postgres", f"no answer within {self._settings.timeout:g} s")

@@ -12,6 +12,7 @@ from queue_core.stores.postgres.changing import Member, plan_of
 from queue_core.stores.postgres.plan import Plan
 from queue_core.stores.postgres.records import utc_or_none
 from queue_core.stores.postgres.sql import plain_array, text_array
+from queue_core.text import storable
 
 
 class Locked(NamedTuple):
@@ -28,6 +29,22 @@ def operation_of(row: tuple[Any, ...]) -> Operation:
     way, pace = Way(delay, spread, queue, priority), Pace(canary, rate, stop)
     asked = NewOperation(verb, label, Author(user, host), why, way, pace, tuple(signatures))
     return Operation(number, asked, *row[14:22], *[utc_or_none(moment) for moment in row[22:26]])
+
+
+def create(asked: NewOperation) -> Plan[int]:
+    """Write a new operation, preparing and without members, and return its number."""
+    user, host = asked.author
+    texts = {"verb": asked.verb, "label": asked.label, "user": user, "host": host, "why": asked.why}
+    rows = yield (
+        "operation/create",
+        {name: storable(text) for name, text in texts.items()}
+        | {
+            **asked.way._asdict(),
+            **asked.pace._asdict(),
+            "signatures": text_array([storable(one) for one in asked.signatures]),
+        },
+    )
+    return int(rows[0][0])
 
 
 def read(number: int) -> Plan[Operation]:

@@ -14,6 +14,19 @@ ROUNDS = 20
 ABANDONED_US = round(ABANDONED * 1e6)
 
 
+async def abandon_operations(link: Link, now: int) -> None:
+    """Cancel operations that are still preparing long after their last change."""
+    preparing = await _older(link, "preparing", now - ABANDONED_US)
+    await link.run_many([move_call(link, number, "cancelled", NEVER_STARTED, ABANDONED_US) for number in preparing])
+
+
+async def _older(link: Link, name: str, until: int) -> list[int]:
+    commands = link.batch()
+    commands.zrangebyscore(link.keys.operations_in(name), "-inf", f"({until}", start=0, num=CHUNK)
+    (numbers,) = await link.send(commands)
+    return [int(number) for number in numbers]
+
+
 class Forgetting:
     """One bounded round at a time."""
 
@@ -24,23 +37,14 @@ class Forgetting:
 
     async def run(self, now: int) -> None:
         """Cancel what nobody starts; forget what ended before all that is kept."""
-        preparing = await self._older("preparing", now - ABANDONED_US)
-        abandoned = (move_call(self._link, number, "cancelled", NEVER_STARTED, ABANDONED_US) for number in preparing)
-        await self._link.run_many(list(abandoned))
+        await abandon_operations(self._link, now)
         if self._kept is None:
             return
         rounds = ROUNDS
-        for number in await self._older("ended", now - self._kept):
+        for number in await _older(self._link, "ended", now - self._kept):
             rounds -= await self._forget(number, rounds)
             if rounds <= 0:
                 break
-
-    async def _older(self, name: str, until: int) -> list[int]:
-        commands = self._link.batch()
-        key = self._link.keys.operations_in(name)
-        commands.zrangebyscore(key, "-inf", f"({until}", start=0, num=CHUNK)
-        (numbers,) = await self._link.send(commands)
-        return [int(number) for number in numbers]
 
     async def _forget(self, number: int, rounds: int) -> int:
         """Forget an operation, or as many of its members; return how many parts of them there were."""

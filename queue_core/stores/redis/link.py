@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from redis.asyncio.client import Pipeline
-from redis.exceptions import ReadOnlyError, RedisError
+from redis.exceptions import (
+    ClusterDownError,
+    MasterDownError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+    TryAgainError,
+)
 
-from queue_core.errors import StoreUnavailable
+from queue_core.errors import StoreRefused, StoreUnavailable
 from queue_core.redis.client import keys_of, make_client
 from queue_core.redis.scripts import Call, Scripts
 from queue_core.settings import RedisSettings
@@ -27,6 +36,13 @@ TOGETHER = 20
 """Scripts in one round trip, which is some 80 ms of Redis."""
 CONNECTIONS = 32
 """Calls of one process on their way at a time."""
+
+CANNOT_NOW = (ReadOnlyError, ClusterDownError, MasterDownError, OutOfMemoryError, TryAgainError)
+"""Answers of a server that cannot be used now, where the driver has a class for them."""
+_CANNOT_NOW = re.compile(
+    r"\b(BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|OOM|READONLY|TRYAGAIN|UNKILLABLE)\b"
+)
+"""Their codes, which a pipeline and a script put words before."""
 
 STATES = frozenset(status.value for status in Status)
 
@@ -59,8 +75,11 @@ def microseconds(time: tuple[Any, Any]) -> int:
 
 
 def unavailable(error: BaseException) -> StoreUnavailable:
-    """Return what callers are told of a failure to reach the server."""
-    return StoreUnavailable("redis", str(error) or type(error).__name__)
+    """Return what is raised when the server cannot be reached or used, or refuses a command."""
+    said = str(error) or type(error).__name__
+    if isinstance(error, ResponseError) and not isinstance(error, CANNOT_NOW) and not _CANNOT_NOW.search(said):
+        return StoreRefused("redis", said)
+    return StoreUnavailable("redis", said)
 
 
 class Link:

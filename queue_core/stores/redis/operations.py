@@ -11,7 +11,8 @@ from queue_core.operations import MemberJob, NewOperation, Operation, OperationS
 from queue_core.rules import Rules
 from queue_core.settings import RedisSettings
 from queue_core.states import FINAL, Status
-from queue_core.stores.redis.link import CHUNK, Link, chunks
+from queue_core.stores.redis.forgetting import abandon_operations
+from queue_core.stores.redis.link import CHUNK, Link, chunks, microseconds
 from queue_core.stores.redis.marks import Members
 from queue_core.stores.redis.operationrows import (
     UNKNOWN,
@@ -100,6 +101,13 @@ class RedisOperations:
         if answer < 0:
             raise OperationNotFound(number)
         return bool(answer)
+
+    async def abandon(self) -> None:
+        """Cancel operations that are still preparing long after their last change."""
+        commands = self._link.batch()
+        commands.time()
+        (time,) = await self._link.send(commands)
+        await abandon_operations(self._link, microseconds(time))
 
     async def outcomes(self, number: int, last: int) -> Outcomes:
         """Return what became of the last members that were changed."""

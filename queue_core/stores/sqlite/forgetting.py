@@ -11,10 +11,16 @@ OPERATIONS = 100
 """Operations forgotten in one transaction."""
 
 
+def abandon_operations(transaction: Transaction) -> None:
+    """Cancel operations that are still preparing long after their last change."""
+    now = transaction.now
+    transaction.run("upkeep/abandoned_operations", {"note": NEVER_STARTED, "now": now, "before": now - ABANDONED})
+
+
 def forget_operations(seconds: float | None, transaction: Transaction) -> bool:
     """Forget a batch of those that ended so many seconds ago; False when there is no other one."""
     now = transaction.now
-    transaction.run("upkeep/abandoned_operations", {"note": NEVER_STARTED, "now": now, "before": now - ABANDONED})
+    abandon_operations(transaction)
     if seconds is None:
         return False
     left = MEMBERS

@@ -9,6 +9,7 @@ from queue_core.operations import MemberJob, NewOperation, Operation, OperationS
 from queue_core.rules import Rules
 from queue_core.stores.sqlite import stepping
 from queue_core.stores.sqlite.file import SqliteFile
+from queue_core.stores.sqlite.forgetting import abandon_operations
 from queue_core.stores.sqlite.link import Row, Transaction
 from queue_core.stores.sqlite.stepping import HIGHEST
 from queue_core.text import storable
@@ -57,6 +58,10 @@ class SqliteOperations:
     async def release(self, number: int) -> bool:
         """Let a running operation go on behind its canary."""
         return await self._file.write(partial(stepping.release, number=number))
+
+    async def abandon(self) -> None:
+        """Cancel operations that are still preparing long after their last change."""
+        await self._file.write(abandon_operations)
 
     async def outcomes(self, number: int, last: int) -> Outcomes:
         """Return what became of the last members that were changed."""

@@ -4,3 +4,4 @@ UPDATE operations SET state = 'cancelled', note = %(note)s, updated_at = clock_t
                             WHERE finished_at IS NULL AND state = 'preparing'
                               AND updated_at < now() - make_interval(secs => %(seconds)s)
                               FOR NO KEY UPDATE SKIP LOCKED))
+RETURNING number
