@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from queue_core.bus import EventBus
 from queue_core.delivery.circuit import Circuit
+from queue_core.delivery.pairing import Pairing
 from queue_core.dispatch import Dispatcher
 from queue_core.errors import ConfigurationError
 from queue_core.inspection import Inspector
@@ -30,6 +31,8 @@ class Parts(NamedTuple):
     operations: OperationStore
     # whether Redis, where a mode goes on without it, is in use
     circuit: Circuit | None = None
+    # whether that Redis is the one that works with the database
+    pairing: Pairing | None = None
 
 
 def open_parts(settings: JobsSettings) -> Parts:
@@ -64,14 +67,16 @@ def _postgres_redis(settings: JobsSettings) -> Parts:
 
     circuit = Circuit("redis")
     store = PostgresStore(settings.postgres, settings.retention, settings.queues)
+    dispatcher = RedisDispatcher(settings.redis, circuit)
     return Parts(
         store,
         PostgresInspector(settings.postgres, settings.queues),
-        RedisDispatcher(settings.redis, circuit),
+        dispatcher,
         RedisEventBus(settings.redis, circuit),
         PostgresSchedules(settings.postgres, store),
         PostgresOperations(settings.postgres, settings.queues),
         circuit,
+        Pairing(store, dispatcher),
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Un
 from queue_core.bus import EventBus
 from queue_core.context import JobContext
 from queue_core.control import Control
+from queue_core.delivery.pairing import Pairing
 from queue_core.dispatch import Dispatcher
 from queue_core.enqueueing import Enqueueing
 from queue_core.errors import QueueFull
@@ -124,6 +125,11 @@ class JobQueue(Verbs):
     def dispatcher(self) -> Dispatcher | None:
         """The fast delivery path; None where the store alone delivers."""
         return self._parts.dispatcher
+
+    @property
+    def pairing(self) -> Pairing | None:
+        """Whether Redis is the one that works with the database, where there are both."""
+        return self._parts.pairing
 
     @property
     def bus(self) -> EventBus:

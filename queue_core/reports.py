@@ -28,7 +28,7 @@ class Health:
     workers: int | None
     # postgres+redis, postgres, redis, sqlite or memory
     mode: str
-    # since when this process goes on without Redis; None: it does not
+    # since when this process goes on without Redis, or with one that is not its database's; None: neither
     degraded_since: datetime | None
     # why it is not healthy, or degraded; else empty
     reason: str
@@ -86,7 +86,18 @@ async def _degraded(parts: Parts) -> tuple[datetime | None, str]:
         parts.circuit.worked()  # a process that only asks for its health would never hear of the return
     if parts.circuit.lost_since is not None:
         return datetime.fromtimestamp(parts.circuit.lost_since, UTC), f"redis: {parts.circuit.reason}"
-    return None, ""
+    return await _unpaired(parts)
+
+
+async def _unpaired(parts: Parts) -> tuple[datetime | None, str]:
+    if parts.pairing is None:
+        return None, ""
+    try:
+        await parts.pairing.look(change=False)
+    except (DispatchUnavailable, QueueCoreError) as error:
+        return datetime.now(UTC), str(error)
+    since = parts.pairing.since
+    return None if since is None else datetime.fromtimestamp(since, UTC), parts.pairing.reason
 
 
 async def stats(inspector: Inspector) -> Stats:

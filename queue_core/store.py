@@ -64,6 +64,14 @@ class WorkerBeat(NamedTuple):
     leases: Sequence[Beat]
 
 
+class Led(NamedTuple):
+    """Who leads a duty."""
+
+    worker: str
+    # until the leadership ends; below 0: it has ended
+    seconds: float
+
+
 class BeatReply(NamedTuple):
     """The store's answer to a heartbeat."""
 

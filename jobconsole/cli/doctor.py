@@ -13,6 +13,7 @@ from jobconsole.cli.session import queue_of, settings_of
 from jobconsole.core.checks import (
     Check,
     check_operations,
+    check_pairing,
     check_postgres,
     check_redis,
     check_redis_store,
@@ -24,6 +25,7 @@ from jobconsole.core.checks import (
 from queue_core.text import safe
 
 if TYPE_CHECKING:
+    from queue_core.delivery.pairing import Pairing
     from queue_core.queue import JobQueue
 
 _OPERATIONS = 1000
@@ -81,9 +83,20 @@ async def _delivery(jobs: JobQueue) -> list[Check]:
     if jobs.dispatcher is None or not jobs.settings.mode.endswith("+redis"):
         return []
     try:
-        return [Check("redis", "ok", "answers"), *check_redis(await jobs.dispatcher.facts())]
+        checks = [Check("redis", "ok", "answers"), *check_redis(await jobs.dispatcher.facts())]
+        return checks if jobs.pairing is None else [*checks, *await _pairing(jobs.pairing)]
     except (DispatchUnavailable, OSError) as error:
         return [unreachable("redis", str(error))]
+
+
+async def _pairing(pairing: Pairing) -> list[Check]:
+    from queue_core.errors import QueueCoreError
+
+    try:
+        await pairing.look(change=False)
+    except QueueCoreError:
+        return []  # the database has its own finding
+    return [check_pairing(pairing.reason)]
 
 
 def _show(output: Output, checks: list[Check]) -> None:

@@ -94,6 +94,14 @@ def check_operations(operations: Sequence[Operation], overview: Overview) -> Che
     return Check("operations", "ok", f"{exact(len(running))} running")
 
 
+def check_pairing(reason: str) -> Check:
+    """Return the finding about whether Redis is the one that works with the database; `reason` why not, or empty."""
+    if not reason:
+        return Check("redis pairing", "ok", "this Redis works with this database")
+    advice = "give every program of the application the same jobs.redis.url and prefix, and each application a database"
+    return Check("redis pairing", "warn", reason, advice)
+
+
 # -- PostgreSQL
 
 

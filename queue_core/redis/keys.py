@@ -8,6 +8,8 @@ P is `<prefix>{<queue>}:`. Delivery, in both modes that use Redis (the ready set
 | `P scheduled` | ZSET id → due ms | hints for the promoter, in mode `postgres+redis` |
 | `P gen` | string | run id of the server, a random part; missing or foreign = rebuild |
 | `<prefix>gen` | string | the same for the server; missing or another one = look at all `P gen` |
+| `<prefix>identity` | string | a random text that the database of mode `postgres+redis` has, too |
+| `<prefix>identity:confirmed` | string | there while a process has seen so lately; expires |
 | `P eseq` | string | number of the last message of events |
 | `P waiters` | ZSET id → ms | finished jobs that somebody waits for; expires |
 | `<prefix>events` | channel | lifecycle events (queue_core.events) |
@@ -81,6 +83,9 @@ class Keys:
         self._channel_end = f"@{database}" if database else ""
         self.events = f"{prefix}events{self._channel_end}"
         self.generation = f"{prefix}gen"
+        self.identity = f"{prefix}identity"
+        self.confirmed = f"{prefix}identity:confirmed"
+        self.place = f"prefix '{prefix}', database {database}"
         self.queues = f"{prefix}queues"
         self.workers = f"{prefix}workers"
         self.leaders = f"{prefix}leaders"

@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 
+from queue_core.delivery.pairing import Pairing
 from queue_core.dispatch import Dispatcher, DispatchUnavailable, Taken
 from queue_core.errors import QueueCoreError, StoreUnavailable
 from queue_core.job import Claim
@@ -62,6 +63,10 @@ class Fetcher:
         self._in_hand: Taken | None = None
         # queues in which the store may have more than was asked for
         self._unfinished: deque[str] = deque()
+        # while it is doubtful, Redis may not hear of all jobs: this worker looks into the store, too, from time to time
+        self.pairing: Pairing | None = None
+        # time.monotonic
+        self._look_at = float("-inf")
         # seconds of time.monotonic at which a claim last worked, for health
         self.worked_at = time.monotonic()
 
@@ -100,6 +105,11 @@ class Fetcher:
         if not queues:
             await asyncio.sleep(self._coolest() - now)
             return
+        if self.pairing is not None and self.pairing.doubtful and now >= self._look_at:
+            self._look_at = now + POLL_MOST * random.uniform(0.5, 1.0)
+            if await self._look(queues, limit):
+                self._look_at = now  # there may be more
+                return
         try:
             taken = await self._take(queues, limit)
         except DispatchUnavailable:

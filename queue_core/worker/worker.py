@@ -76,6 +76,7 @@ class Worker:
         self._runner = Runner(plan, self._settler, self._announcer, self._held)
         request = ClaimRequest("", self.id, self._types, 0, self._times.lease)
         self._fetcher = Fetcher(jobs.store, jobs.dispatcher, self._runner, self._queues, request, jobs.settings.queues)
+        self._fetcher.pairing = jobs.pairing
         # what to do about an event loop that does not answer for the length of a lease; None: it is only logged
         self.on_wedged: Callable[[], None] | None = None
         executor = jobs.operations.executor()
@@ -145,6 +146,7 @@ class Worker:
                 ("sweeper", self._sweeper.run),
                 ("limits", self._runner.watch_limits),
                 ("journal", self._settler.journal.run),
+                *([] if self._jobs.pairing is None else [("pairing", self._jobs.pairing.run)]),
                 ("fetcher", self._fetcher.run),
             )
         ]

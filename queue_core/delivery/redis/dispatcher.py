@@ -123,6 +123,29 @@ class RedisDispatcher:
         async with within(self._timeout, self._circuit):
             await self._wholeness.mark(queue)
 
+    @property
+    def place(self) -> str:
+        """The prefix and the database of the server, for people."""
+        return self._keys.place
+
+    async def identity(self) -> tuple[str | None, bool]:
+        """Return the identity that is kept under the prefix, and whether a database has confirmed it lately."""
+        async with within(self._timeout, self._circuit):
+            commands = self._client.pipeline(transaction=False)
+            commands.get(self._keys.identity)
+            commands.exists(self._keys.confirmed)
+            kept, confirmed = await commands.execute()
+            return kept, bool(confirmed)
+
+    async def identify(self, identity: str, seconds: float) -> str:
+        """Keep an identity where there is none, return the one that is there, and confirm it for some seconds."""
+        async with within(self._timeout, self._circuit):
+            commands = self._client.pipeline(transaction=False)
+            commands.set(self._keys.identity, identity, nx=True)
+            commands.get(self._keys.identity)
+            commands.set(self._keys.confirmed, 1, px=round(seconds * 1000))
+            return str((await commands.execute())[1])
+
     async def ping(self) -> float:
         """Return the seconds that one round trip takes."""
         start = time.perf_counter()

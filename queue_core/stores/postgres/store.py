@@ -9,7 +9,7 @@ from typing import Any
 from queue_core.job import MOST_LOSSES, Claim, Final, Inserted, LogLine, NewJob, Outcome, Ready, Reclaimed, Settled
 from queue_core.rules import Rules
 from queue_core.settings import PostgresSettings, RetentionSettings
-from queue_core.store import ClaimRequest
+from queue_core.store import ClaimRequest, Led
 from queue_core.stores.postgres import logs
 from queue_core.stores.postgres.claiming import Claiming
 from queue_core.stores.postgres.ends import Ends, Lanes
@@ -173,6 +173,11 @@ class PostgresStore:
             return False
         await self._keep_epoch()
         return True
+
+    async def leaders(self, duties: Sequence[str]) -> dict[str, Led]:
+        """Return who leads these duties, or has led them last."""
+        rows = await self._sweeps.run("sweep/leaders", {"duties": list(duties)})
+        return {duty: Led(worker, seconds) for duty, worker, seconds in rows}
 
     async def _keep_epoch(self) -> None:
         """Raise the lease epoch after a crash of the server, which empties its unlogged live copy."""
