@@ -67,10 +67,11 @@ class Ends:
         ]
 
     async def _settle_ruled(self, outcomes: Sequence[Outcome]) -> dict[Key, Settled]:
+        weight = sum(len(outcome.result or "") for outcome in outcomes)
         try:
-            return await self._keyed.carry_out(lambda: settle_soon(outcomes, self._rules))
+            return await self._keyed.carry_out(lambda: settle_soon(outcomes, self._rules), patient=False, weight=weight)
         except LockHeld:
-            return await self._keyed.carry_out(lambda: settle_late(outcomes, self._rules))
+            return await self._keyed.carry_out(lambda: settle_late(outcomes, self._rules), weight=weight)
 
     async def _second_look(self, refused: Sequence[Outcome]) -> dict[Key, Settled]:
         """Find out why outcomes were refused.
@@ -109,7 +110,10 @@ class Ends:
         if not named:
             self._locked = False
             return ready
-        opened, self._locked = await self._keyed.carry_out(lambda: promote_gated(named, self._rules))
+        try:
+            opened, self._locked = await self._keyed.carry_out(lambda: promote_gated(named, self._rules), patient=False)
+        except LockHeld:
+            opened, self._locked = await self._keyed.carry_out(lambda: promote_gated(named, self._rules, make=False))
         return sorted(ready + opened, key=lambda one: one.rank)
 
     async def next_due(self) -> float | None:

@@ -7,11 +7,12 @@ and sees what all those did who had it before, so the last of them leaves no key
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from typing import NamedTuple
 
 from queue_core.job import Ready
 from queue_core.rules import Rules, rules_of
-from queue_core.stores.postgres.lane import Lane
+from queue_core.stores.postgres.lane import Lane, LockHeld
 from queue_core.stores.postgres.plan import Plan, Rows
 from queue_core.stores.postgres.sql import plain_array, text_array
 
@@ -66,8 +67,15 @@ def lock_gates_soon(gates: Iterable[Gate]) -> Plan[Gates]:
     return Gates((yield "gates/lock_soon", gate_arrays(wanted) | {"patience": PATIENCE})) if wanted else NO_GATES
 
 
+def make_gates(gates: Iterable[Gate]) -> Plan[None]:
+    """Make gates that are missing, or fail as `lane.LockHeld` when an open transaction has made one of them."""
+    wanted = set(gates)
+    if wanted:
+        yield "gates/make", gate_arrays(wanted) | {"patience": PATIENCE}
+
+
 def lock_free_gates(gates: Iterable[Gate]) -> Plan[tuple[Gates, Gates]]:
-    """Lock the gates that nobody else has locked; return these, and the others."""
+    """Lock the gates that are there and that nobody else has locked; return these, and the others."""
     rows = yield "gates/lock_free", gate_arrays(gates)
     return Gates([row[:3] for row in rows if row[3]]), Gates([row[:3] for row in rows if not row[3]])
 
@@ -123,13 +131,14 @@ class GateKeeper:
         )
         stalled: Collection[Gate] = [(queue, key) for _, queue, key, is_stalled in looked if is_stalled]
         if stalled:
-            await self._lane.carry_out(lambda: open_up(stalled, rules))
+            with suppress(LockHeld):  # the next round comes in a minute
+                await self._lane.carry_out(lambda: open_up(stalled, rules), patient=False)
         self._place = (looked[-1][0], looked[-1][2]) if len(looked) == LOOKED_AT else FIRST
 
 
 def open_up(gates: Iterable[Gate], rules: Rules) -> Plan[list[Opened]]:
     """Let jobs through those gates that nobody else has locked."""
     wanted = set(gates)
-    yield "gates/make", gate_arrays(wanted)
+    yield from make_gates(wanted)
     locked, _ = yield from lock_free_gates(wanted)
     return (yield from open_gates(locked, rules))

@@ -8,7 +8,8 @@ import psycopg
 
 from queue_core.settings import PostgresSettings
 from queue_core.store import BeatReply, WorkerBeat
-from queue_core.stores.postgres.lane import BROKEN, hot_options, translate
+from queue_core.stores.postgres.bounded import BROKEN
+from queue_core.stores.postgres.lane import hot_options, translate
 from queue_core.stores.postgres.records import EVERY_TYPE
 from queue_core.stores.postgres.sql import load, plain_array, text_array
 

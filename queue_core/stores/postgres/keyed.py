@@ -13,10 +13,10 @@ from queue_core.stores.postgres.gates import (
     Gate,
     Gates,
     Opened,
-    gate_arrays,
     lock_free_gates,
     lock_gates,
     lock_gates_soon,
+    make_gates,
     note_gates,
     open_gates,
 )
@@ -153,13 +153,15 @@ def reclaim_gated(named: Sequence[tuple[Any, ...]], rules: Rules, bound: int = M
     ]
 
 
-def promote_gated(named: Rows, rules: Rules) -> Plan[tuple[list[Ready], bool]]:
+def promote_gated(named: Rows, rules: Rules, make: bool = True) -> Plan[tuple[list[Ready], bool]]:
     """Let due jobs arrive at the gates of their ordering keys, and open those that were noted, as `sweep/promote` says.
 
     A gate that somebody has locked is noted for a later round: were its jobs left, they would stand before all others.
-    Returns who became ready, and whether any gate was locked.
+    Returns who became ready, and whether any gate was locked. With `make`, it fails as `lane.LockHeld` when an open
+    transaction has made one of the gates; without, such a gate counts as locked.
     """
-    yield "gates/make", gate_arrays((queue, key) for _, queue, _, key in named)
+    if make:
+        yield from make_gates((queue, key) for _, queue, _, key in named)
     free, locked = yield from lock_free_gates((queue, key) for _, queue, _, key in named)
     due = {row[0]: (row[1], row[3]) for row in named if row[0] is not None}
     if due:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
+from itertools import count
 from typing import Any, TypeVar
 
 import psycopg
@@ -24,21 +25,16 @@ from queue_core.errors import (
     StoreUnavailable,
 )
 from queue_core.settings import PostgresSettings
+from queue_core.stores.postgres.bounded import HELD, RETRIED, Connection, Try, is_broken
 from queue_core.stores.postgres.plan import Plan, carry_out
 from queue_core.stores.postgres.sql import load
 
 T = TypeVar("T")
 
-Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 Rows = list[tuple[Any, ...]]
 Steps = list[tuple[str, Mapping[str, Any] | None]]
+Work = Callable[[Connection, Try], Awaitable[T]]
 
-ATTEMPTS = 3
-"""Deadlocks and serialization failures are tried again this often; nothing was written by them."""
-
-RETRIED = (pg.DeadlockDetected, pg.SerializationFailure)
-BROKEN = (psycopg.OperationalError, psycopg.InterfaceError, pg.ReadOnlySqlTransaction, OSError, TimeoutError)
-"""Errors after which a connection is not used again; a read-only server is an old primary, so look for the new one."""
 AWAY = ("08", "25006", "25P", "28", "3D", "53", "57", "58")
 """How the codes of errors begin after which the server cannot be used now: connection, standby, idle for too long,
 login, no such database, resources, shut down or out of time, disk."""
@@ -86,6 +82,8 @@ def translate(error: BaseException) -> QueueCoreError:
     """Return the error of this package's tree that a driver's error means."""
     if isinstance(error, pg.UndefinedTable):
         return SchemaMissing(0, 1)
+    if isinstance(error, pg.LockNotAvailable):
+        return LockHeld()
     text = str(error).strip().splitlines()
     if isinstance(error, pg.SyntaxErrorOrAccessRuleViolation):
         return SchemaError(f"the database's schema does not fit this version: {text[0]}")
@@ -114,22 +112,22 @@ def refused(error: psycopg.Error | BaseException) -> StoreRefused:
     return StoreRefused("postgres", text[0] if text else type(error).__name__, passing)
 
 
-def cut(connection: Connection, late: asyncio.Event) -> None:
+def cut(connection: Connection, one: Try) -> None:
     """Shut a connection's socket, so that whoever waits for it gets an error at once.
 
     Cancelling the task instead makes the driver ask the server to cancel the query, and wait for it to do so.
     """
-    late.set()
+    one.overdue()
     if not connection.closed:
         with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as same:
             same.shutdown(socket.SHUT_RDWR)
 
 
-class LockHeld(StoreUnavailable):
-    """A lock was not to be had within a statement's patience, or the role's `lock_timeout`; nothing was written."""
+class LockHeld(StoreRefused):
+    """A lock was not to be had in time; nothing was written."""
 
     def __init__(self) -> None:
-        super().__init__("postgres", "others hold a lock on the same rows")
+        super().__init__("postgres", HELD, passing=True)
 
 
 class Lane:
@@ -149,54 +147,57 @@ class Lane:
             StoreUnavailable: no connection or no answer in time; the statement may or may not have been committed.
             SchemaMissing: a table is not there.
         """
-        rows = await self.transaction([(query, params)])
-        return rows[-1]
+        return await self._again(lambda connection, _: self._step(connection, query, params))
 
     async def transaction(self, steps: Steps) -> list[Rows]:
-        """Run several query files in one transaction and return the rows of each; one step is its own transaction."""
-        return await self._again(lambda connection: self._run(connection, steps))
+        """Run several query files in one transaction and return the rows of each."""
 
-    async def carry_out(self, begin: Callable[[], Plan[T]], times: int = 1) -> T:
+        async def work(connection: Connection, one: Try) -> list[Rows]:
+            async with one.transaction(connection, self._settings.timeout):
+                return [await self._step(connection, *step) for step in steps]
+
+        return await self._again(work)
+
+    async def carry_out(self, begin: Callable[[], Plan[T]], times: int = 1, patient: bool = True, weight: int = 0) -> T:
         """Carry out a plan in one transaction, within so many time limits; it is begun again if others get in its way.
+
+        `weight`: about how many bytes it sends.
 
         Raises:
             StoreUnavailable: no connection or no answer in time; the plan may or may not have been committed.
-            LockHeld: of plans that limit their patience.
+            LockHeld: nothing was written; at once when it is not `patient` and has a patience of its own.
         """
 
-        async def work(connection: Connection) -> T:
-            async with connection.transaction():
+        async def work(connection: Connection, one: Try) -> T:
+            async with one.transaction(connection, self._settings.timeout * times, weight):
                 return await carry_out(begin(), partial(self._step, connection))
 
-        return await self._again(work, times)
+        return await self._again(work, times, patient)
 
-    async def _again(self, work: Callable[[Connection], Awaitable[T]], times: int = 1) -> T:
+    async def _again(self, work: Work[T], times: int = 1, patient: bool = True) -> T:
         # The time limit is the caller's: waiting for the lane counts, and so do all attempts.
-        ends = asyncio.get_running_loop().time() + self._settings.timeout * times
+        seconds = self._settings.timeout * times
+        ends = asyncio.get_running_loop().time() + seconds
         await self._take_turn(ends)
         try:
-            return await self._tried(work, ends)
+            for attempt in count(1):
+                one = Try(ends, seconds)
+                try:
+                    return await self._run_in_time(work, one)
+                except (psycopg.Error, OSError, TimeoutError) as error:
+                    if isinstance(error, pg.LockNotAvailable) and not patient:
+                        raise LockHeld from error
+                    if is_broken(error):
+                        await self._drop()
+                    if not one.again(error, attempt):
+                        late = is_broken(error) and one.late.is_set()
+                        raise (self._no_answer() if late else translate(error)) from error
+                    ends = one.next_ends()
+                except asyncio.CancelledError:
+                    await self._drop()
+                    raise
         finally:
             self._lock.release()
-
-    async def _tried(self, work: Callable[[Connection], Awaitable[T]], ends: float) -> T:
-        for attempt in range(1, ATTEMPTS + 1):
-            late = asyncio.Event()
-            try:
-                return await self._run_in_time(work, late, ends)
-            except RETRIED as error:
-                if attempt == ATTEMPTS:
-                    raise translate(error) from error
-            except pg.LockNotAvailable as error:
-                raise LockHeld from error
-            except BROKEN as error:
-                await self._drop()
-                raise (self._no_answer() if late.is_set() else translate(error)) from error
-            except psycopg.DatabaseError as error:
-                raise translate(error) from error
-            except asyncio.CancelledError:
-                await self._drop()
-                raise
         raise AssertionError("the last attempt returns or raises")
 
     async def _take_turn(self, ends: float) -> None:
@@ -209,25 +210,19 @@ class Lane:
     def _no_answer(self) -> StoreUnavailable:
         return StoreUnavailable("postgres", f"no answer within {self._settings.timeout:g} s")
 
-    async def _run_in_time(self, work: Callable[[Connection], Awaitable[T]], late: asyncio.Event, ends: float) -> T:
+    async def _run_in_time(self, work: Work[T], one: Try) -> T:
         connection = self._connection
         if connection is None or connection.closed:
-            async with asyncio.timeout_at(ends):
+            async with asyncio.timeout_at(one.ends):
                 connection = await self._connect()
-        watch = asyncio.get_running_loop().call_at(ends, cut, connection, late)
+        watch = asyncio.get_running_loop().call_at(one.ends, cut, connection, one)
         try:
             if self._settings.prepare and time.monotonic() - self._planned_at >= PLANS_SECONDS:
                 await connection.execute(load("lane/forget_plans"), prepare=False)
                 self._planned_at = time.monotonic()
-            return await work(connection)
+            return await work(connection, one)
         finally:
             watch.cancel()
-
-    async def _run(self, connection: Connection, steps: Steps) -> list[Rows]:
-        if len(steps) == 1:
-            return [await self._step(connection, *steps[0])]
-        async with connection.transaction():
-            return [await self._step(connection, *step) for step in steps]
 
     @staticmethod
     async def _step(connection: Connection, query: str, params: Mapping[str, Any] | None) -> Rows:

@@ -11,7 +11,8 @@ from typing import Any
 import psycopg
 
 from queue_core.settings import PostgresSettings
-from queue_core.stores.postgres.lane import BROKEN, connection_options
+from queue_core.stores.postgres.bounded import BROKEN
+from queue_core.stores.postgres.lane import connection_options
 from queue_core.stores.postgres.sql import load
 
 PAUSE_FIRST, PAUSE_MOST = 0.1, 5.0

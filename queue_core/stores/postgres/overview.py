@@ -9,7 +9,8 @@ from datetime import datetime
 from queue_core.announced import Announced
 from queue_core.inspection import Overview, QueueInfo, WorkerInfo
 from queue_core.rules import Rules, rules_of
-from queue_core.stores.postgres.pool import Connection, Pool, Row, fetch
+from queue_core.stores.postgres.bounded import Connection
+from queue_core.stores.postgres.pool import Pool, Row, fetch
 from queue_core.stores.postgres.records import EVERY_TYPE, utc
 from queue_core.stores.postgres.sql import plain_array
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import select
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from itertools import count
 from typing import Any, TypeVar
 
 import psycopg
@@ -21,15 +21,8 @@ from psycopg.rows import dict_row
 
 from queue_core.errors import ConfigurationError, QueueCoreError, StoreRefused, StoreUnavailable
 from queue_core.settings import PostgresSettings
-from queue_core.stores.postgres.lane import (
-    ATTEMPTS,
-    BROKEN,
-    RETRIED,
-    connection_options,
-    cut,
-    refused,
-    translate,
-)
+from queue_core.stores.postgres.bounded import ATTEMPTS, BROKEN, HELD, RETRIED, Connection, Try, closed_by_server
+from queue_core.stores.postgres.lane import connection_options, cut, refused, translate
 from queue_core.stores.postgres.migrate import require
 from queue_core.stores.postgres.plan import Plan, carry_out
 from queue_core.stores.postgres.sql import load
@@ -37,7 +30,6 @@ from queue_core.stores.postgres.sql import load
 CONNECTIONS = 4
 """A console asks two or three things at a time, an exporter as many; more would be taken from the workers."""
 
-Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 Query = bytes | sql.Composed
 Row = tuple[Any, ...]
 T = TypeVar("T")
@@ -99,15 +91,27 @@ class Pool:
         return await self.transact(work)
 
     async def transact(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        """Do work in one transaction; again when others got in its way."""
-        for attempt in range(1, ATTEMPTS + 1):
+        """Do work in one transaction; again where it is certain that nothing was done, for locks as long as it may."""
+        ends = self._ends()
+        for attempt in count(1):
+            one = Try(ends, self._settings.timeout)
             try:
-                async with self.connection() as connection, connection.transaction():
+                async with (
+                    self._connected(one) as connection,
+                    one.transaction(connection, self._settings.timeout * 0.9),
+                ):
                     return await work(connection)
             except _InTheWay as error:
-                if attempt == ATTEMPTS:
+                if attempt >= ATTEMPTS:
                     raise StoreRefused("postgres", "others keep changing the same rows", passing=True) from error
+            except StoreUnavailable as error:
+                if error.__cause__ is None or not one.again(error.__cause__, attempt):
+                    raise
+            ends = one.next_ends()
         raise AssertionError("the last attempt returns or raises")
+
+    def _ends(self) -> float:
+        return asyncio.get_running_loop().time() + self._settings.timeout
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Connection]:
@@ -124,20 +128,27 @@ class Pool:
     @asynccontextmanager
     async def connection(self, any_schema: bool = False) -> AsyncIterator[Connection]:
         """Give a connection in autocommit mode for as long as the time limit; errors come out as this package's."""
-        generation, late = self._generation, asyncio.Event()
+        async with self._connected(Try(self._ends(), self._settings.timeout), any_schema) as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def _connected(self, one: Try, any_schema: bool = False) -> AsyncIterator[Connection]:
+        generation = self._generation
         try:
-            async with self._lent(late) as connection:
+            async with self._lent(one) as connection:
                 if not any_schema:
                     await self._check_schema(connection)
                 yield connection
         except (*RETRIED, pg.UniqueViolation) as error:
             raise _InTheWay(str(error)) from error
+        except pg.LockNotAvailable as error:
+            raise StoreRefused("postgres", HELD, passing=True) from error
         except pg.QueryCanceled as error:
             raise self._no_answer() from error
         except BROKEN as error:
             await self._drop(generation)
             raise (
-                self._no_answer() if late.is_set() or isinstance(error, TimeoutError) else translate(error)
+                self._no_answer() if one.late.is_set() or isinstance(error, TimeoutError) else translate(error)
             ) from error
         except _NOT_OURS as error:
             raise translate(error) from error
@@ -150,17 +161,15 @@ class Pool:
         return StoreUnavailable("postgres", f"no answer within {self._settings.timeout:g} s")
 
     @asynccontextmanager
-    async def _lent(self, late: asyncio.Event) -> AsyncIterator[Connection]:
+    async def _lent(self, one: Try) -> AsyncIterator[Connection]:
         """Take a connection, cut it off when the time is over, and put it back when it is still good."""
-        loop = asyncio.get_running_loop()
-        ends = loop.time() + self._settings.timeout
-        async with asyncio.timeout_at(ends):
+        async with asyncio.timeout_at(one.ends):
             await self._slots.acquire()
         generation = self._generation
         try:
-            async with asyncio.timeout_at(ends):
+            async with asyncio.timeout_at(one.ends):
                 connection = await self._take()
-            watch = loop.call_at(ends, cut, connection, late)
+            watch = asyncio.get_running_loop().call_at(one.ends, cut, connection, one)
             try:
                 yield connection
             finally:
@@ -233,18 +242,3 @@ async def _version(connection: Connection) -> int:
         return int((await fetch(connection, "upkeep/version"))[0][0])
     except (pg.UndefinedTable, pg.UndefinedColumn):
         return 0
-
-
-def closed_by_server(connection: Connection) -> bool:
-    """Tell without a round trip whether the server has closed a connection while it was idle."""
-    poll = select.poll()
-    poll.register(connection.fileno(), select.POLLIN)
-    try:
-        # First perhaps a notice, then the server's last words, then the end.
-        for _ in range(4):
-            if not poll.poll(0):
-                return False
-            connection.pgconn.consume_input()
-    except psycopg.OperationalError:
-        return True
-    return False

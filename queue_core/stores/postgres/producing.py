@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -10,7 +11,7 @@ from queue_core.errors import InvalidJob, TransactionError
 from queue_core.job import Final, Inserted, NewJob
 from queue_core.rules import Rules
 from queue_core.stores.postgres.callers import driver_connection, run_on
-from queue_core.stores.postgres.gates import gate_arrays
+from queue_core.stores.postgres.gates import make_gates
 from queue_core.stores.postgres.inserting import (
     insert_parameters,
     insert_parts,
@@ -20,7 +21,7 @@ from queue_core.stores.postgres.inserting import (
     parts_for,
 )
 from queue_core.stores.postgres.keyed import read_committed
-from queue_core.stores.postgres.lane import Lane
+from queue_core.stores.postgres.lane import Lane, LockHeld
 from queue_core.stores.postgres.numbers import Numbers
 from queue_core.stores.postgres.plan import carry_out
 from queue_core.stores.postgres.records import final_of, known_ids
@@ -42,11 +43,14 @@ class Producing:
             return []
         numbers = await self._numbers.create({job.queue for job in jobs}, self._lane)
         parts = parts_for(jobs)
-        if not is_plain(jobs, self._rules):
-            return await self._lane.carry_out(lambda: insert_ruled(jobs, numbers, self._rules), len(parts))
-        if len(parts) > 1:
-            return await self._lane.carry_out(lambda: insert_parts(parts, numbers), len(parts))
-        return inserted(jobs, await self._lane.run("insert/jobs", insert_parameters(jobs, numbers)))
+        plain = is_plain(jobs, self._rules)
+        if plain and len(parts) == 1:
+            return inserted(jobs, await self._lane.run("insert/jobs", insert_parameters(jobs, numbers)))
+        return await self._lane.carry_out(
+            lambda: insert_parts(parts, numbers) if plain else insert_ruled(jobs, numbers, self._rules),
+            len(parts),
+            weight=sum(len(job.payload) for job in jobs),
+        )
 
     async def insert_on(self, connection: Any, jobs: Sequence[NewJob]) -> list[Inserted]:
         """Write the jobs in the transaction of a caller's connection; nobody sees them before it commits.
@@ -55,8 +59,23 @@ class Producing:
         """
         if not jobs:
             return []
-        # Queues are made apart: a number remembered here must not be rolled back with the caller's work.
+        return await self.write_on(connection, jobs, await self.prepare(jobs))
+
+    async def prepare(self, jobs: Sequence[NewJob]) -> Mapping[str, int]:
+        """Make what a transaction needs to write these jobs, before it locks anything; return the numbers of queues.
+
+        Queues are made apart, since a number remembered here must not be rolled back with the caller's work; and gates,
+        so that who does not want to wait for one finds it locked.
+        """
         numbers = await self._numbers.create({job.queue for job in jobs}, self._lane)
+        keyed = {(job.queue, job.ordering_key) for job in jobs if job.ordering_key is not None}
+        if keyed:
+            with suppress(LockHeld):
+                await self._lane.carry_out(lambda: make_gates(keyed), patient=False)
+        return numbers
+
+    async def write_on(self, connection: Any, jobs: Sequence[NewJob], numbers: Mapping[str, int]) -> list[Inserted]:
+        """Write the jobs in somebody's transaction, for which they were prepared."""
         run = partial(run_on, await driver_connection(connection))
         if is_plain(jobs, self._rules):
             written = await carry_out(insert_parts(parts_for(jobs), numbers), run)
@@ -65,10 +84,6 @@ class Producing:
                 await carry_out(read_committed("a job under the rules of a queue"), run)
             except TransactionError as error:
                 raise InvalidJob(str(error)) from None
-            # Gates are made apart, too, so that who does not want to wait for one finds it locked.
-            keyed = {(job.queue, job.ordering_key) for job in jobs if job.ordering_key is not None}
-            if keyed:
-                await self._lane.run("gates/make", gate_arrays(keyed))
             written = await carry_out(insert_ruled(jobs, numbers, self._rules), run)
         await run("insert/tell", {"queues": text_array(sorted({job.queue for job in jobs}))})
         return written

@@ -9,7 +9,8 @@ from queue_core.errors import QueueFull
 from queue_core.job import Inserted
 from queue_core.schedules import Announcement, PassedTick, Planned, Planning, Schedule, Tick
 from queue_core.settings import PostgresSettings
-from queue_core.stores.postgres.pool import Connection, Pool, fetch
+from queue_core.stores.postgres.bounded import Connection
+from queue_core.stores.postgres.pool import Pool, fetch
 from queue_core.stores.postgres.sql import plain_array, text_array
 from queue_core.stores.postgres.store import PostgresStore
 
@@ -65,11 +66,14 @@ class PostgresSchedules:
             "job_id": None if tick.job is None else tick.job.id,
         }
 
+        jobs = [] if tick.job is None else [tick.job]
+        numbers = await self._store.producing.prepare(jobs)
+
         async def run(connection: Connection) -> Inserted | None:
             if not await fetch(connection, "schedule/pass", passing):
                 return None
             await fetch(connection, "schedule/last", passing)
-            return None if tick.job is None else (await self._store.insert_on(connection, [tick.job]))[0]
+            return (await self._store.producing.write_on(connection, jobs, numbers))[0] if jobs else None
 
         return await self._pool.transact(run)
 

@@ -50,7 +50,7 @@ class PostgresStore:
         self._commits = Commits(settings)
         self._transactions = Transactions(settings)
         self._numbers = Numbers()
-        self._producing = Producing(self._inserts, self._looks, self._numbers, rules)
+        self.producing = Producing(self._inserts, self._looks, self._numbers, rules)
         self._claiming = Claiming(self._claims, self._numbers, rules)
         self._ends = Ends(Lanes(self._settles, self._sweeps, self._keyed), rules)
 
@@ -73,11 +73,11 @@ class PostgresStore:
 
     async def insert(self, jobs: Sequence[NewJob]) -> list[Inserted]:
         """Write the jobs, all or none, as queued or scheduled, creating their queues; answer in the same order."""
-        return await self._producing.insert(jobs)
+        return await self.producing.insert(jobs)
 
     async def insert_on(self, connection: Any, jobs: Sequence[NewJob]) -> list[Inserted]:
         """Write the jobs in the transaction of a caller's connection; nobody sees them before it commits."""
-        return await self._producing.insert_on(connection, jobs)
+        return await self.producing.insert_on(connection, jobs)
 
     async def committed(self, seconds: float) -> set[str]:
         """Wait until callers' transactions have committed, or the time is over; return the queues that got jobs."""
@@ -85,7 +85,7 @@ class PostgresStore:
 
     async def finals(self, ids: Sequence[str]) -> list[Final]:
         """Return what is known about these jobs, unknown ids left out."""
-        return await self._producing.finals(ids, self._results)
+        return await self.producing.finals(ids, self._results)
 
     # -- workers
 

@@ -14,10 +14,10 @@ from psycopg.rows import tuple_row
 from queue_core.errors import StoreUnavailable, TransactionError
 from queue_core.job import Settled
 from queue_core.settings import PostgresSettings
+from queue_core.stores.postgres.bounded import BROKEN, RETRIED, Connection, Try, closed_by_server
 from queue_core.stores.postgres.callers import run_on
-from queue_core.stores.postgres.lane import BROKEN, RETRIED, Connection, connection_options, cut, translate
+from queue_core.stores.postgres.lane import connection_options, cut, translate
 from queue_core.stores.postgres.plan import Plan, carry_out
-from queue_core.stores.postgres.pool import closed_by_server
 from queue_core.stores.postgres.sql import load
 
 KEEPALIVES = "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3"
@@ -114,8 +114,8 @@ class Transactions:
     @asynccontextmanager
     async def _in_time(self, connection: Connection) -> AsyncIterator[None]:
         """Bound what is done in the block; a server that does not answer comes out as this package's error."""
-        loop, late = asyncio.get_running_loop(), asyncio.Event()
-        watch = loop.call_later(self._settings.timeout, cut, connection, late)
+        one = Try(asyncio.get_running_loop().time() + self._settings.timeout, self._settings.timeout)
+        watch = asyncio.get_running_loop().call_at(one.ends, cut, connection, one)
         try:
             yield
         except (*RETRIED, pg.QueryCanceled):

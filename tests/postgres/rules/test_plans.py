@@ -50,7 +50,7 @@ def statements(on: Scene) -> dict[str, dict[str, Any]]:
         "gates/lock": {"queue": f"{{{QUEUE}}}", "key": f"{{{on.key}}}"},
         "gates/lock_soon": {"queue": f"{{{QUEUE}}}", "key": f"{{{on.key}}}", "patience": "1s"},
         "gates/lock_free": {"queue": f"{{{QUEUE}}}", "key": f"{{{on.key}}}"},
-        "gates/make": {"queue": f"{{{QUEUE}}}", "key": f"{{{on.key}}}"},
+        "gates/make": {"queue": f"{{{QUEUE}}}", "key": f"{{{on.key}}}", "patience": "1s"},
         "gates/note": {"queue_id": "{1}", "key": f"{{{on.key}}}"},
         "gates/noted": {"gates": f'{{"1 {on.key}"}}'},
         "gates/open": gates,

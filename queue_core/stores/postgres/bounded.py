@@ -1,0 +1,138 @@
+"""Transactions of several round trips whose locks outlive no client: a frozen one holds others up for a second.
+
+The bounds are set in the transaction itself, since behind a pooler no session is ours. A client that was only slow
+finds its session ended and nothing committed, and tries again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import select
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import psycopg
+from psycopg import errors as pg
+from psycopg.pq import TransactionStatus
+
+from queue_core.stores.postgres.sql import load
+
+SILENT_MS = 1000
+"""How long the server waits for the next statement of a transaction. A process that is frozen there, or cut off, holds
+up all others that want the same rows; a live one takes microseconds, and one that did not may try again."""
+BYTES_PER_MS = 2000
+"""For the server, a client is silent while it sends a statement: a slow network gets this time besides."""
+PATIENCE_MS = 1500
+"""How long a statement waits for a lock: longer than a silent client has it, so that whoever waits behind one gets it.
+Of those who gave up waiting, no server process is left behind."""
+UNREAD_MS = 2000
+"""How long the server keeps an answer that nobody takes: while it sends, it heeds no other bound. Unix sockets have
+nothing like it, so answers are short as long as locks are held."""
+
+ATTEMPTS = 3
+"""Deadlocks and serialization failures are tried again this often; nothing was written by them."""
+
+RETRIED = (pg.DeadlockDetected, pg.SerializationFailure)
+BROKEN = (
+    psycopg.OperationalError,
+    psycopg.InterfaceError,
+    pg.ReadOnlySqlTransaction,
+    pg.IdleInTransactionSessionTimeout,
+    OSError,
+    TimeoutError,
+)
+"""Errors after which a connection is not used again; a read-only server is an old primary, so look for the new one."""
+
+HELD = "others hold rows that this needs, and do not let go of them"
+
+Connection = psycopg.AsyncConnection[tuple[Any, ...]]
+
+
+def is_broken(error: BaseException) -> bool:
+    """Tell whether the connection that an error came by is not used again."""
+    return isinstance(error, BROKEN) and not isinstance(error, (pg.LockNotAvailable, *RETRIED))
+
+
+class Try:
+    """One try of a piece of work, and what is known of its fate when its connection is lost."""
+
+    def __init__(self, ends: float, seconds: float) -> None:
+        # of the loop's clock
+        self.ends = ends
+        self.late = asyncio.Event()
+        self._seconds = seconds
+        # in a transaction of several statements
+        self._begun = False
+        self._committing = False
+        # this process, and not the server, has not done anything for long
+        self._slept = False
+
+    def overdue(self) -> None:
+        """Note that the time is over, and whether this process was frozen meanwhile."""
+        self._slept = asyncio.get_running_loop().time() > self.ends + SILENT_MS / 1000
+        self.late.set()
+
+    def again(self, error: BaseException, attempt: int) -> bool:
+        """Tell whether the work is done again after an error: for certain nothing was done, and there is time."""
+        if isinstance(error, pg.LockNotAvailable):
+            return asyncio.get_running_loop().time() + PATIENCE_MS / 1000 <= self.ends
+        if attempt >= ATTEMPTS:
+            return False
+        return isinstance(error, RETRIED) or (is_broken(error) and self._unharmed(error))
+
+    def _unharmed(self, error: BaseException) -> bool:
+        if isinstance(error, pg.IdleInTransactionSessionTimeout):
+            return True
+        return self._begun and not self._committing and (self._slept or not self.late.is_set())
+
+    def next_ends(self) -> float:
+        """Return when the next try has to end: a process that was frozen has all of its time again."""
+        now = asyncio.get_running_loop().time()
+        return now + self._seconds if now > self.ends else self.ends
+
+    @asynccontextmanager
+    async def transaction(self, connection: Connection, seconds: float, weight: int = 0) -> AsyncIterator[None]:
+        """Commit what stands inside, on a connection in autocommit mode; an exception rolls it back.
+
+        Each statement may take so many seconds; `weight`: about how many bytes are sent.
+        """
+        try:
+            await connection.execute(bounds(seconds, weight), prepare=False)
+            self._begun = True
+            yield
+        except BaseException:
+            if connection.info.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
+                with suppress(psycopg.Error):
+                    await connection.execute(load("lane/rollback"), prepare=False)
+            raise
+        if closed_by_server(connection):  # it has waited for too long; a commit sent now would leave that in doubt
+            raise psycopg.OperationalError("the server has ended the session")
+        self._committing = True
+        await connection.execute(load("lane/commit"), prepare=False)
+
+
+def bounds(seconds: float, weight: int = 0) -> bytes:
+    """Return the statements that begin a transaction in which each statement may take so long."""
+    statement = max(1, round(seconds * 1000))
+    return load("lane/begin") % {
+        b"silent": SILENT_MS + weight // BYTES_PER_MS,
+        b"patience": min(PATIENCE_MS, statement),
+        b"statement": statement,
+        b"unread": UNREAD_MS,
+    }
+
+
+def closed_by_server(connection: Connection) -> bool:
+    """Tell without a round trip whether the server has closed a connection while it was idle."""
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    try:
+        # First perhaps a notice, then the server's last words, then the end.
+        for _ in range(4):
+            if not poll.poll(0):
+                return False
+            connection.pgconn.consume_input()
+    except psycopg.OperationalError:
+        return True
+    return False

@@ -1,0 +1,2 @@
+-- Undo a transaction.
+ROLLBACK
