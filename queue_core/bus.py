@@ -24,7 +24,7 @@ class EventBus(Protocol):
         """Listen for the end of a job: once inside the context, nothing said from then on is missed.
 
         Read the store inside the context, then await what it gives: `await wait(seconds)` is True when the job may have
-        finished. A bus that cannot listen now waits out the time and says False.
+        finished. A bus that cannot listen now waits out the time, or a part of it, and says False.
         """
         ...
 

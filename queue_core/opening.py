@@ -9,6 +9,7 @@ from queue_core.delivery.circuit import Circuit
 from queue_core.delivery.pairing import Pairing
 from queue_core.dispatch import Dispatcher
 from queue_core.errors import ConfigurationError
+from queue_core.hearing import Hearing
 from queue_core.inspection import Inspector
 from queue_core.operations import OperationStore
 from queue_core.schedules import ScheduleStore
@@ -33,6 +34,8 @@ class Parts(NamedTuple):
     circuit: Circuit | None = None
     # whether that Redis is the one that works with the database
     pairing: Pairing | None = None
+    # whether notifications arrive, where workers are woken by them
+    hearing: Hearing | None = None
 
 
 def open_parts(settings: JobsSettings) -> Parts:
@@ -84,18 +87,21 @@ def _postgres(settings: JobsSettings) -> Parts:
     from queue_core.stores.postgres.bus import PostgresEventBus
     from queue_core.stores.postgres.delivery import PostgresDispatcher
     from queue_core.stores.postgres.inspector import PostgresInspector
+    from queue_core.stores.postgres.listening import Notifications
     from queue_core.stores.postgres.operations import PostgresOperations
     from queue_core.stores.postgres.schedules import PostgresSchedules
     from queue_core.stores.postgres.store import PostgresStore
 
-    store = PostgresStore(settings.postgres, settings.retention, settings.queues)
+    notifications = Notifications(settings.postgres)
+    store = PostgresStore(settings.postgres, settings.retention, settings.queues, notifications)
     return Parts(
         store,
         PostgresInspector(settings.postgres, settings.queues),
-        PostgresDispatcher(settings.postgres),
-        PostgresEventBus(settings.postgres),
+        PostgresDispatcher(settings.postgres, notifications),
+        PostgresEventBus(settings.postgres, notifications),
         PostgresSchedules(settings.postgres, store),
         PostgresOperations(settings.postgres, settings.queues),
+        hearing=notifications,
     )
 
 

@@ -13,6 +13,8 @@ from queue_core.opening import Parts
 from queue_core.priorities import band
 
 DAY_MINUTES = 24 * 60
+HEARING = 5.0
+"""Seconds that the first question waits to learn whether notifications arrive; where they do it takes some 20 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,8 @@ class Health:
     workers: int | None
     # postgres+redis, postgres, redis, sqlite or memory
     mode: str
-    # since when this process goes on without Redis, or with one that is not its database's; None: neither
+    # since when this process goes on without Redis, or with one that is not its database's, or without the
+    # notifications of PostgreSQL; None: none of them
     degraded_since: datetime | None
     # why it is not healthy, or degraded; else empty
     reason: str
@@ -74,6 +77,9 @@ async def health(parts: Parts, mode: str) -> Health:
 
 
 async def _degraded(parts: Parts) -> tuple[datetime | None, str]:
+    if parts.hearing is not None and not await parts.hearing.known(HEARING) and parts.hearing.lost_since is not None:
+        since = datetime.fromtimestamp(parts.hearing.lost_since, UTC)
+        return since, f"notifications do not arrive: {parts.hearing.reason}"
     if parts.dispatcher is None or parts.circuit is None:
         return None, ""
     try:

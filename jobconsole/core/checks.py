@@ -209,8 +209,18 @@ def _connections(facts: Facts) -> Check:
 def _pooler(facts: Facts) -> Check:
     if not facts["pooler"]:
         return Check("pooler", "ok", "none")
-    advice = "in transaction mode, set jobs.postgres.prepare to false and jobs.postgres.listen_url to a direct address"
-    return Check("pooler", "warn", "something stands between here and PostgreSQL", advice)
+    return Check("pooler", "ok", "something between here and PostgreSQL keeps sessions of its own")
+
+
+def _notifications(facts: Facts) -> Check:
+    seconds = facts["notifications_s"]
+    if seconds is not None:
+        return Check("notifications", "ok", f"arrive within {max(1, round(seconds * 1000))} ms")
+    said = f"do not arrive: {safe(facts['notifications_reason'] or 'none was heard in time', 200)}"
+    advice = (
+        "set jobs.postgres.listen_url to a direct address; until then everything is found by looking, up to 1 s late"
+    )
+    return Check("notifications", "warn", said, advice)
 
 
 def _operators(facts: Facts) -> Check:
@@ -235,6 +245,7 @@ _POSTGRES: Sequence[Callable[[Facts], Check]] = (
     _tables,
     _connections,
     _pooler,
+    _notifications,
     _operators,
 )
 

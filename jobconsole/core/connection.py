@@ -16,6 +16,7 @@ from queue_core.errors import QueueCoreError, StoreUnavailable
 
 if TYPE_CHECKING:
     from queue_core import JobQueue
+    from queue_core.hearing import Hearing
     from queue_core.operating import Operations
     from queue_core.scheduling import Schedules
 
@@ -70,6 +71,13 @@ class Connection:
     def delivery(self) -> Server | None:
         """The server that delivers, where it is another one than the store."""
         return self._servers.get("delivery")
+
+    @property
+    def deaf(self) -> str:
+        """Why no events come, although the store answers: then it is read each second; "" while they come."""
+        # of the event buses, only the one on notifications can be deaf without knowing it from its connection
+        hearing: Hearing | None = None if self._jobs is None else getattr(self._jobs.bus, "hearing", None)
+        return "" if hearing is None or hearing.lost_since is None else hearing.reason
 
     @property
     def usable(self) -> bool:

@@ -185,7 +185,8 @@ class ConsoleApp(Travel, inherit_bindings=False):
             for action in ACTIONS
             if (reason := self.refusal_shown(action.id)) is not None
         ]
-        problem = self.refresher.problem or self.operator.problem
+        deaf = self.connection.deaf and f"read each second, for notifications do not arrive: {self.connection.deaf}"
+        problem = self.refresher.problem or self.operator.problem or deaf
         self.push_screen(HelpScreen(offered, [hint.line for hint in self.hints], problem))
 
     def do_quit(self) -> None:

@@ -30,14 +30,15 @@ class Hints:
         """Say that these queues may have ready jobs; one waiter a queue is woken, the longest waiting first."""
         self._hinted.update(queues)
         for waiter in list(self._waiting):
-            if not waiter.answer.done() and (queue := self._pick(waiter.queues)) is not None:
+            if not waiter.answer.done() and (queue := self.pick(waiter.queues)) is not None:
                 waiter.answer.set_result(Taken(queue, None))
 
     def hint_all(self) -> None:
         """Say that any queue may have ready jobs, after hints may have been lost."""
         self.hint(list(self._known))
 
-    def _pick(self, queues: Sequence[str]) -> str | None:
+    def pick(self, queues: Sequence[str]) -> str | None:
+        """Return the first of these queues that may have ready jobs, now; it does not count as hinted any more."""
         queue = next((one for one in queues if one in self._hinted or one not in self._known), None)
         if queue is not None:
             self._hinted.discard(queue)
@@ -46,7 +47,7 @@ class Hints:
 
     async def take(self, queues: Sequence[str], timeout: float) -> Taken | None:
         """Wait until one of these queues may have ready jobs; None after `timeout` seconds."""
-        if (queue := self._pick(queues)) is not None:
+        if (queue := self.pick(queues)) is not None:
             return Taken(queue, None)
         waiter = _Waiter(queues, asyncio.get_running_loop().create_future())
         self._waiting.append(waiter)

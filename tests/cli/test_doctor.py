@@ -23,7 +23,7 @@ POSTGRES: dict[str, Any] = {
     "full_page_writes": True, "synchronous_commit": "on", "read_only": False, "connections": 5, "max_connections": 100,
     "oldest_transaction_s": None, "oldest_transaction_pid": None, "prepared_transactions": 0, "invalid_indexes": [],
     "partitions_ahead_days": 7, "tables": {}, "clock_skew_s": 0.1, "clock_skew_error_s": 0.0, "pooler": False,
-    "refused": "",
+    "refused": "", "notifications_s": 0.003, "notifications_reason": "",
 }  # fmt: skip
 REDIS: dict[str, Any] = {
     "version": None, "redis_version": "7.0.15", "aof_enabled": 1, "aof_last_write_status": "ok", "maxmemory": 0,
@@ -59,7 +59,7 @@ class TestJudgement:
             ({"partitions_ahead_days": -1}, "history partitions", "fail", "jobconsole migrate"),
             ({"tables": {"jobs": {"live": 10, "dead": 200_000}}}, "tables", "warn", "VACUUM"),
             ({"connections": 95}, "connections", "warn", "max_connections"),
-            ({"pooler": True}, "pooler", "warn", "listen_url"),
+            ({"notifications_s": None, "notifications_reason": "gone"}, "notifications", "warn", "listen_url"),
             ({"refused": "permission denied for table queues"}, "operators", "fail", "rights"),
         ],
     )

@@ -71,6 +71,8 @@ class Header(LineWidget):
             spans += self._server(server, roomy)
         frozen = self.console.frozen
         mode = ("FROZEN", "warn/bar") if frozen else ("LIVE", "good/bar")
+        if self.console.connection.deaf and not frozen:
+            mode = ("POLLED", "warn/bar")
         glyph = self.console.glyphs.pause if frozen else self.console.glyphs.dot
         rate = self.console.model.event_rate()
         events = f"{humanize.short(round(rate)):>6} ev/s  " if roomy else ""

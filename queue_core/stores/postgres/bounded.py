@@ -44,6 +44,9 @@ BROKEN = (
 )
 """Errors after which a connection is not used again; a read-only server is an old primary, so look for the new one."""
 
+FORGOTTEN = (pg.InvalidSqlStatementName, pg.DuplicatePreparedStatement)
+"""Prepared statements that are not in the session, or somebody else's: a pooler in transaction mode swaps sessions."""
+
 HELD = "others hold rows that this needs, and do not let go of them"
 
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
@@ -79,7 +82,7 @@ class Try:
             return asyncio.get_running_loop().time() + PATIENCE_MS / 1000 <= self.ends
         if attempt >= ATTEMPTS:
             return False
-        return isinstance(error, RETRIED) or (is_broken(error) and self._unharmed(error))
+        return isinstance(error, (*RETRIED, *FORGOTTEN)) or (is_broken(error) and self._unharmed(error))
 
     def _unharmed(self, error: BaseException) -> bool:
         if isinstance(error, pg.IdleInTransactionSessionTimeout):

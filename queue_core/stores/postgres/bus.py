@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -12,24 +13,30 @@ from queue_core.delivery.local import LocalEventBus
 from queue_core.errors import QueueCoreError
 from queue_core.events import VERSION, Event, EventBatch, by_queue, decode_message
 from queue_core.settings import PostgresSettings
-from queue_core.stores.postgres.lane import Lane
-from queue_core.stores.postgres.listening import Listener
-from queue_core.stores.postgres.sql import text_array
+from queue_core.stores.postgres.listening import Notifications
 
 LARGEST = 7_500
 """Bytes of one message; the server refuses 8,000."""
 MOST_A_SECOND = 50
 """Messages that one process sends in a second; the rest of that second's events become gaps."""
 
+GAP = 1.0
+"""Seconds between two gaps that subscribers are told of while notifications do not arrive."""
+READY = 1.0
+"""Seconds for which whoever waits for a job's end waits for the connection first; then it looks."""
+LOOK_FIRST, LOOK_MOST = 0.05, 1.0
+"""Seconds between two looks at such a job while notifications do not arrive, growing."""
+
 
 class PostgresEventBus:
     """See queue_core.bus.EventBus for what each method does."""
 
-    def __init__(self, settings: PostgresSettings) -> None:
-        self._timeout = settings.timeout
-        self._lane = Lane(settings)
+    def __init__(self, settings: PostgresSettings, notifications: Notifications | None = None) -> None:
+        self.hearing = self._notifications = notifications or Notifications(settings)
         self._local = LocalEventBus()
-        self._listener = Listener(settings, {"events": self._hear}, self._gap)
+        # made when somebody listens: who does not is sent no events
+        self._listens = False
+        self._gaps: asyncio.Task[None] | None = None
         self._generation = uuid4().hex[:12]
         self._numbers: dict[str, int] = {}
         self._last: dict[tuple[str, str], int] = {}
@@ -41,7 +48,7 @@ class PostgresEventBus:
         if not messages:
             return
         try:
-            await self._lane.run("notify/send", {"channel": "queue_core_events", "messages": text_array(messages)})
+            await self._notifications.send("events", messages)
         except QueueCoreError:
             return  # events are hints; whoever shows state reads the store
 
@@ -81,10 +88,27 @@ class PostgresEventBus:
 
     def _gap(self) -> None:
         self._local.deliver(EventBatch("", "", 0, time.time(), (), gap=True))
+        self._local.tell(self._local.watched)
+
+    def _listen(self) -> None:
+        if not self._listens:
+            self._listens = True
+            self._notifications.on("events", self._hear)
+            self._notifications.on_gap(self._gap)
+        self._notifications.start()
+
+    async def _tell_gaps(self) -> None:
+        """Let subscribers read the store again and again while no events arrive."""
+        while True:
+            await asyncio.sleep(GAP)
+            if self._notifications.lost_since is not None:
+                self._gap()
 
     def subscribe(self) -> AsyncIterator[EventBatch]:
         """Yield batches as they come, for ever; reconnects by itself and reports what it may have missed as a gap."""
-        self._listener.start()
+        self._listen()
+        if self._gaps is None or self._gaps.done():
+            self._gaps = asyncio.create_task(self._tell_gaps())
         return self._local.subscribe()
 
     def watch(self, queue: str, job_id: str) -> AbstractAsyncContextManager[Callable[[float], Awaitable[bool]]]:
@@ -93,12 +117,25 @@ class PostgresEventBus:
 
     @asynccontextmanager
     async def _watch(self, queue: str, job_id: str) -> AsyncIterator[Callable[[float], Awaitable[bool]]]:
-        self._listener.start()
-        await self._listener.wait_until_listening(self._timeout)
-        async with self._local.watch(queue, job_id) as wait:
+        self._listen()
+        if self._notifications.lost_since is None:
+            await self._notifications.wait_until_listening(READY)
+        async with self._local.watch(queue, job_id) as heard:
+            pause = LOOK_FIRST
+
+            async def wait(seconds: float) -> bool:
+                nonlocal pause
+                if self._notifications.arriving:
+                    return await heard(seconds)
+                pause = min(LOOK_MOST, pause * 1.5)
+                return await heard(min(seconds, pause))
+
             yield wait
 
     async def close(self) -> None:
         """Disconnect; doing it twice is safe."""
-        await self._listener.close()
-        await self._lane.close()
+        gaps, self._gaps = self._gaps, None
+        if gaps is not None:
+            gaps.cancel()
+            await asyncio.gather(gaps, return_exceptions=True)
+        await self._notifications.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -13,22 +14,30 @@ from queue_core.dispatch import DispatchUnavailable, Due, Taken
 from queue_core.errors import StoreUnavailable
 from queue_core.job import Ready
 from queue_core.settings import PostgresSettings
-from queue_core.stores.postgres.lane import Lane
-from queue_core.stores.postgres.listening import Listener
-from queue_core.stores.postgres.sql import text_array
+from queue_core.stores.postgres.listening import Notifications
 
 GATHER = 0.02
 """Seconds for which further offers of a queue ride on the notification that was just sent: NOTIFY takes a global lock,
 and a worker that was woken looks until nothing is left."""
+LOOK = 40.0
+"""Seconds between two looks of a process into its queues while notifications arrive, with jitter. Where they do not,
+workers look every 0.05 to 1 s."""
+
+START = 1.0
+"""Seconds that the first looks of a process wait for notifications to arrive."""
 
 
 class PostgresDispatcher:
     """See queue_core.dispatch.Dispatcher for what each method does. It holds no jobs, so there is nothing to lose."""
 
-    def __init__(self, settings: PostgresSettings) -> None:
-        self._lane = Lane(settings)
+    def __init__(self, settings: PostgresSettings, notifications: Notifications | None = None) -> None:
+        self._notifications = notifications or Notifications(settings)
         self._hints = Hints()
-        self._listener = Listener(settings, {"ready": self._hear, "committed": self._hear}, self._hints.hint_all)
+        self._notifications.on("ready", self._hear)
+        self._notifications.on("committed", self._hear)
+        self._notifications.on_gap(self._hints.hint_all)
+        # seconds of time.monotonic at which all queues are looked into, whatever was heard
+        self._look_at = float("-inf")
         # seconds of time.monotonic at which each queue was last notified of
         self._told: dict[str, float] = {}
         self._late: set[str] = set()
@@ -66,7 +75,7 @@ class PostgresDispatcher:
         now = time.monotonic()
         self._told.update(dict.fromkeys(queues, now))
         try:
-            await self._lane.run("notify/send", {"channel": "queue_core_ready", "messages": text_array(queues)})
+            await self._notifications.send("ready", queues)
         except StoreUnavailable as error:
             raise DispatchUnavailable(str(error)) from error
 
@@ -74,9 +83,24 @@ class PostgresDispatcher:
         """Do nothing: the promoter asks the store when the next job is due."""
 
     async def take(self, queues: Sequence[str], limit: int, timeout: float) -> Taken | None:
-        """Wait until one of the queues may have ready jobs; the store is to be asked for them."""
-        self._listener.start()
-        return await self._hints.take(queues, timeout)
+        """Wait until one of the queues may have ready jobs; the store is to be asked for them.
+
+        Raises:
+            DispatchUnavailable: notifications do not arrive.
+        """
+        self._notifications.start()
+        if not self._notifications.arriving and (queue := self._hints.pick(queues)) is not None:
+            return Taken(queue, None)
+        if not self._notifications.arriving and not await self._begun(min(timeout, START)):
+            raise DispatchUnavailable(self._notifications.reason or "it is not known yet whether notifications arrive")
+        now = time.monotonic()
+        if now >= self._look_at:
+            self._look_at = now + LOOK * random.uniform(0.75, 1.25)
+            self._hints.hint_all()
+        return await self._hints.take(queues, min(timeout, self._look_at - now))
+
+    async def _begun(self, seconds: float) -> bool:
+        return self._notifications.lost_since is None and await self._notifications.known(seconds)
 
     async def forget(self, queue: str, ids: Sequence[str]) -> None:
         """Do nothing: no ids are held."""
@@ -94,12 +118,10 @@ class PostgresDispatcher:
 
     async def ping(self) -> float:
         """Return the seconds that one round trip takes."""
-        start = time.perf_counter()
         try:
-            await self._lane.run("notify/probe")
+            return await self._notifications.ping()
         except StoreUnavailable as error:
             raise DispatchUnavailable(str(error)) from error
-        return time.perf_counter() - start
 
     async def facts(self) -> dict[str, Any]:
         """Return nothing: the inspector tells all about the server."""
@@ -109,5 +131,4 @@ class PostgresDispatcher:
         """Disconnect; doing it twice is safe."""
         if self._late_task is not None:
             await asyncio.gather(self._late_task, return_exceptions=True)
-        await self._listener.close()
-        await self._lane.close()
+        await self._notifications.close()

@@ -8,10 +8,14 @@ from typing import Any
 from psycopg.rows import dict_row
 
 from queue_core.rules import Rules
+from queue_core.stores.postgres.listening import Notifications
 from queue_core.stores.postgres.migrate import KNOWN
 from queue_core.stores.postgres.pool import Pool, fetch
 from queue_core.stores.postgres.rehearsal import rehearse
 from queue_core.stores.postgres.sql import load
+
+LONGEST = 6.0
+"""Seconds that `doctor` waits for a notification."""
 
 
 class Facts:
@@ -35,8 +39,9 @@ class Facts:
         synchronous_commit, read_only; connections and max_connections; oldest_transaction_s and oldest_transaction_pid
         (None: no other transaction is open), prepared_transactions; invalid_indexes; partitions_ahead_days (None: no
         schema); tables (name → live, dead, bytes, vacuumed_s); clock_skew_s (server minus this machine, give or take
-        clock_skew_error_s); pooler (True: something between here and the server keeps sessions of its own); refused
-        (why something that operators do is not carried out; "" when all is, or nothing can be written).
+        clock_skew_error_s); notifications_s (until the first one arrived; None: none did within some seconds, and
+        notifications_reason says why); pooler (True: something between here and the server keeps sessions of its own);
+        refused (why something that operators do is not carried out; "" when all is, or nothing can be written).
         """
         schema = await self._pool.schema()
         async with self._pool.connection(any_schema=True) as connection:
@@ -48,6 +53,7 @@ class Facts:
                 (found,) = await cursor.fetchall()
             pooler = found.pop("backend_pid") != connection.info.backend_pid
         tried = schema == KNOWN and not found["read_only"]
+        seconds, reason = await self._notifications()
         return {
             "backend": "postgres",
             **found,
@@ -58,4 +64,16 @@ class Facts:
             "clock_skew_error_s": (answered - asked) / 2,
             "pooler": pooler,
             "refused": await rehearse(self._pool, self._rules) if tried else "",
+            "notifications_s": seconds,
+            "notifications_reason": reason,
         }
+
+    async def _notifications(self) -> tuple[float | None, str]:
+        """Listen and notify; return how long that took, or why nothing arrived."""
+        notifications = Notifications(self._pool.settings)
+        began = time.perf_counter()
+        try:
+            arrive = await notifications.known(LONGEST)
+            return (time.perf_counter() - began if arrive else None), notifications.reason
+        finally:
+            await notifications.close()

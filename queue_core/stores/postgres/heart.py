@@ -8,8 +8,9 @@ import psycopg
 
 from queue_core.settings import PostgresSettings
 from queue_core.store import BeatReply, WorkerBeat
-from queue_core.stores.postgres.bounded import BROKEN
-from queue_core.stores.postgres.lane import hot_options, translate
+from queue_core.stores.postgres.bounded import BROKEN, FORGOTTEN
+from queue_core.stores.postgres.connecting import BlockingConnection, connect_blocking, found_pooler, hot_options
+from queue_core.stores.postgres.lane import translate
 from queue_core.stores.postgres.records import EVERY_TYPE
 from queue_core.stores.postgres.sql import load, plain_array, text_array
 
@@ -19,7 +20,7 @@ class PostgresHeart:
 
     def __init__(self, settings: PostgresSettings) -> None:
         self._settings = settings
-        self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
+        self._connection: BlockingConnection | None = None
 
     def beat(self, beat: WorkerBeat) -> BeatReply:
         """Prolong the leases that still hold and renew the worker's entry.
@@ -30,6 +31,8 @@ class PostgresHeart:
         try:
             rows = self._execute(beat)
         except (*BROKEN, psycopg.DatabaseError) as error:
+            if isinstance(error, FORGOTTEN):
+                found_pooler(self._settings, str(error))
             self.close()
             raise translate(error) from error
         # The other rows name jobs of this worker that are to be cancelled, whatever the attempt.
@@ -46,7 +49,7 @@ class PostgresHeart:
             limit = max(1000, int(min(self._settings.timeout, beat.lease / 3) * 1000))
             options = hot_options(self._settings, limit)
             options["tcp_user_timeout"] = limit
-            self._connection = psycopg.connect(**options)
+            self._connection = connect_blocking(self._settings, options)
         cursor = self._connection.execute(
             load("worker/beat"),
             {

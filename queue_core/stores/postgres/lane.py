@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from functools import partial
 from itertools import count
 from typing import Any, TypeVar
@@ -16,7 +13,6 @@ import psycopg
 from psycopg import errors as pg
 
 from queue_core.errors import (
-    ConfigurationError,
     InvalidJob,
     QueueCoreError,
     SchemaError,
@@ -25,7 +21,8 @@ from queue_core.errors import (
     StoreUnavailable,
 )
 from queue_core.settings import PostgresSettings
-from queue_core.stores.postgres.bounded import HELD, RETRIED, Connection, Try, is_broken
+from queue_core.stores.postgres.bounded import FORGOTTEN, HELD, RETRIED, Connection, Try, is_broken
+from queue_core.stores.postgres.connecting import connect, cut, found_pooler, hot_options, prepares
 from queue_core.stores.postgres.plan import Plan, carry_out
 from queue_core.stores.postgres.sql import load
 
@@ -39,43 +36,9 @@ AWAY = ("08", "25006", "25P", "28", "3D", "53", "57", "58")
 """How the codes of errors begin after which the server cannot be used now: connection, standby, idle for too long,
 login, no such database, resources, shut down or out of time, disk."""
 
-BY_INDEX = "-c enable_seqscan=off -c enable_bitmapscan=off -c jit=off -c plan_cache_mode=force_generic_plan"
-"""Every statement here has an index to go by; statistics from when a table was nearly empty say otherwise. Left to
-itself the server plans every second claim of a single job anew, which takes longer than the claim."""
 PLANS_SECONDS = 1.0
 """How long plans of prepared statements are kept. One made for a nearly empty table reads it as a whole, and the server
 keeps it until the next ANALYZE: after a burst of 300,000 jobs a claim took 13 s instead of 10 ms."""
-
-
-def connection_options(settings: PostgresSettings) -> dict[str, Any]:
-    """Return the keyword arguments of `psycopg.connect` that every connection here is opened with.
-
-    Raises:
-        ConfigurationError: no URL is set.
-    """
-    if settings.url is None:
-        raise ConfigurationError("jobs.postgres.url is not set")
-    return {
-        "conninfo": settings.url.get_secret_value(),
-        "autocommit": True,
-        "prepare_threshold": 2 if settings.prepare else None,
-        "connect_timeout": max(2, int(settings.timeout)),
-        "target_session_attrs": "read-write",
-        "keepalives_idle": 10,
-        "keepalives_interval": 5,
-        "keepalives_count": 3,
-        "application_name": "queue_core",
-    }
-
-
-def hot_options(settings: PostgresSettings, statement_ms: int | None = None) -> dict[str, Any]:
-    """Return the options of a connection for prepared statements, which the server ends after some milliseconds."""
-    options = connection_options(settings)
-    if settings.prepare:
-        # A pooler in transaction mode, for which this is off, would refuse the connection.
-        limit = "" if statement_ms is None else f" -c statement_timeout={statement_ms}"
-        options["options"] = BY_INDEX + limit
-    return options
 
 
 def translate(error: BaseException) -> QueueCoreError:
@@ -110,17 +73,6 @@ def refused(error: psycopg.Error | BaseException) -> StoreRefused:
     text = str(error).strip().splitlines()
     passing = isinstance(error, (*RETRIED, pg.LockNotAvailable)) or _lacks_a_day(error)
     return StoreRefused("postgres", text[0] if text else type(error).__name__, passing)
-
-
-def cut(connection: Connection, one: Try) -> None:
-    """Shut a connection's socket, so that whoever waits for it gets an error at once.
-
-    Cancelling the task instead makes the driver ask the server to cancel the query, and wait for it to do so.
-    """
-    one.overdue()
-    if not connection.closed:
-        with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as same:
-            same.shutdown(socket.SHUT_RDWR)
 
 
 class LockHeld(StoreRefused):
@@ -187,7 +139,9 @@ class Lane:
                 except (psycopg.Error, OSError, TimeoutError) as error:
                     if isinstance(error, pg.LockNotAvailable) and not patient:
                         raise LockHeld from error
-                    if is_broken(error):
+                    if isinstance(error, FORGOTTEN):
+                        found_pooler(self._settings, str(error))
+                    if is_broken(error) or isinstance(error, FORGOTTEN):
                         await self._drop()
                     if not one.again(error, attempt):
                         late = is_broken(error) and one.late.is_set()
@@ -217,7 +171,7 @@ class Lane:
                 connection = await self._connect()
         watch = asyncio.get_running_loop().call_at(one.ends, cut, connection, one)
         try:
-            if self._settings.prepare and time.monotonic() - self._planned_at >= PLANS_SECONDS:
+            if prepares(self._settings) and time.monotonic() - self._planned_at >= PLANS_SECONDS:
                 await connection.execute(load("lane/forget_plans"), prepare=False)
                 self._planned_at = time.monotonic()
             return await work(connection, one)
@@ -230,7 +184,7 @@ class Lane:
         return await cursor.fetchall() if cursor.description else []
 
     async def _connect(self) -> Connection:
-        self._connection = await psycopg.AsyncConnection.connect(**hot_options(self._settings))
+        self._connection = await connect(self._settings, hot_options(self._settings))
         await self._connection.set_isolation_level(psycopg.IsolationLevel.READ_COMMITTED)
         return self._connection
 

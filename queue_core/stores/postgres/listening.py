@@ -1,45 +1,83 @@
-"""One LISTEN connection a process, shared by whoever wants to be told, that comes back by itself."""
+"""One LISTEN connection a process, shared by everyone who waits for notifications, that comes back by itself."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
-from typing import Any
+import random
+import time
+from collections.abc import Callable, Sequence
 
 import psycopg
 
+from queue_core.errors import QueueCoreError, StoreUnavailable
 from queue_core.settings import PostgresSettings
-from queue_core.stores.postgres.bounded import BROKEN
-from queue_core.stores.postgres.lane import connection_options
-from queue_core.stores.postgres.sql import load
+from queue_core.stores.postgres.bounded import BROKEN, Connection, Try
+from queue_core.stores.postgres.connecting import connect, connection_options, cut
+from queue_core.stores.postgres.lane import Lane
+from queue_core.stores.postgres.sql import load, text_array
 
-PAUSE_FIRST, PAUSE_MOST = 0.1, 5.0
-"""Seconds between two tries to connect again, doubling."""
-PROBE = 30.0
-"""Seconds of silence after which a statement shows whether the connection is still there."""
+PAUSE_FIRST, PAUSE_MOST = 0.1, 10.0
+"""Seconds between two tries to connect again, doubling, with jitter."""
+SILENCE = 5.0
+"""Seconds without a notification after which this process sends one to all, itself included, as a probe. Every process
+that listens hears it, so a fleet sends few."""
+PATIENCE = 3.0
+"""Seconds within which a probe has to be heard. On a loaded server it takes some milliseconds."""
+CONNECT = 5.0
+"""Seconds for one try to connect: a way that swallows everything must not pass for one that is merely new."""
+PREFIX = "queue_core_"
 
 logger = logging.getLogger("queue_core.delivery")
 
 
-class Listener:
+class Deaf(Exception):
+    """A notification was sent and not heard."""
+
+
+class Notifications:
     """Calls back for each notification, and for each time after which some may have been missed.
 
-    Through a pooler in transaction mode LISTEN cannot work: `listen_url` is then the direct address. Where there is
-    none, the audit and the workers' own looks replace the notifications.
+    Through a pooler in transaction mode LISTEN is accepted and nothing ever arrives; a connection that hangs looks
+    like one on which nothing happens. So only a notification that was heard proves that they arrive: in a silence
+    this process sends one, from another connection. `listen_url` is the direct address behind a pooler.
     """
 
-    def __init__(
-        self, settings: PostgresSettings, channels: dict[str, Callable[[str], None]], on_gap: Callable[[], None]
-    ):
-        self._settings = (
+    def __init__(self, settings: PostgresSettings) -> None:
+        self._settings = settings
+        self._direct = (
             settings if settings.listen_url is None else settings.model_copy(update={"url": settings.listen_url})
         )
-        self._channels = channels
-        self._on_gap = on_gap
+        self._lane = Lane(settings)
+        # channel -> what is called with each payload
+        self._calls: dict[str, list[Callable[[str], None]]] = {"probe": []}
+        self._gaps: list[Callable[[], None]] = []
+        self._listened: set[str] = set()
         self._task: asyncio.Task[None] | None = None
         self._listening = asyncio.Event()
+        self._known = asyncio.Event()
+        # a channel was added, something was heard, or the connection broke
+        self._stirred = asyncio.Event()
+        self._broken = ""
+        # seconds of time.monotonic
+        self._heard_at = self._probed_at = float("-inf")
+        self._arriving = False
+        self.reason = ""
+        self.lost_since: float | None = None
+
+    # -- who wants to hear
+
+    def on(self, channel: str, call: Callable[[str], None]) -> None:
+        """Call with the payload of each notification of a channel, once started."""
+        if channel not in self._calls:
+            self._listening.clear()
+            self._stirred.set()
+        self._calls.setdefault(channel, []).append(call)
+
+    def on_gap(self, call: Callable[[], None]) -> None:
+        """Call each time after which notifications may have been missed."""
+        self._gaps.append(call)
 
     def start(self) -> None:
         """Start listening; doing it twice is safe."""
@@ -47,40 +85,42 @@ class Listener:
             self._task = asyncio.create_task(self._run())
 
     async def wait_until_listening(self, seconds: float) -> None:
-        """Wait until notifications arrive, at most so long."""
+        """Start, and wait until what is sent from now on would be heard, at most so long."""
+        self.start()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._listening.wait()
 
-    async def _run(self) -> None:
-        pause = PAUSE_FIRST
-        while True:
-            try:
-                options: dict[str, Any] = {**connection_options(self._settings), "prepare_threshold": None}
-                async with await psycopg.AsyncConnection.connect(**options) as connection:
-                    await self._listen(connection)
-                    pause = PAUSE_FIRST
-                    await self._hear(connection)
-            except BROKEN as error:
-                logger.info("notifications lost, connecting again: %s", error)
-            finally:
-                self._listening.clear()
-            await asyncio.sleep(pause)
-            pause = min(PAUSE_MOST, pause * 2)
+    async def known(self, seconds: float) -> bool:
+        """Listen, wait until it is known whether notifications arrive, at most so long; return whether they do."""
+        self.start()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._known.wait()
+        return self._arriving
 
-    async def _listen(self, connection: psycopg.AsyncConnection[Any]) -> None:
-        for channel in self._channels:
-            await connection.execute(load(f"notify/listen_{channel}"))
-        self._listening.set()
-        self._on_gap()
+    @property
+    def arriving(self) -> bool:
+        """Whether a notification was heard lately; False until the first one."""
+        return self._arriving
 
-    async def _hear(self, connection: psycopg.AsyncConnection[Any]) -> None:
-        while True:
-            async for notification in connection.notifies(timeout=PROBE):
-                call = self._channels.get(notification.channel.removeprefix("queue_core_"))
-                if call is not None:
-                    call(notification.payload)
-            await connection.execute(load("notify/probe"))
+    async def send(self, channel: str, messages: Sequence[str]) -> None:
+        """Notify a channel of several messages; equal ones arrive once.
+
+        Raises:
+            StoreUnavailable: the store did not answer in time.
+        """
+        await self._lane.run("notify/send", {"channel": PREFIX + channel, "messages": text_array(messages)})
+
+    async def ping(self) -> float:
+        """Return the seconds that one round trip takes.
+
+        Raises:
+            StoreUnavailable: the store did not answer in time.
+        """
+        start = time.perf_counter()
+        await self._lane.run("notify/probe")
+        return time.perf_counter() - start
 
     async def close(self) -> None:
         """Stop listening; doing it twice is safe."""
@@ -88,15 +128,148 @@ class Listener:
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+        self._arriving = False
+        await self._lane.close()
+
+    # -- the connection
+
+    async def _run(self) -> None:
+        pause, failures = PAUSE_FIRST, 0
+        while True:
+            heard_before = self._heard_at
+            try:
+                await self._session()
+            except Deaf as error:
+                self._lost(str(error), certain=True)
+            except (*BROKEN, psycopg.Error, QueueCoreError) as error:
+                failures = 1 if self._heard_at > heard_before else failures + 1
+                # A connection that comes back at once is no news.
+                self._lost(_sentence(error), certain=failures > 1 or self._heard_at == float("-inf"))
+            if self._heard_at > heard_before:
+                pause = PAUSE_FIRST
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+            pause = min(PAUSE_MOST, pause * 2)
+
+    async def _session(self) -> None:
+        """Listen on one connection until it breaks, or until it turns out that nothing arrives on it."""
+        async with asyncio.timeout(min(CONNECT, self._settings.timeout)):
+            connection = await connect(self._direct, connection_options(self._direct) | {"prepare_threshold": None})
+        loop, descriptor = asyncio.get_running_loop(), connection.fileno()
+        self._listened, self._broken = set(), ""
+        try:
+            connection.add_notify_handler(lambda one: self._hear(one.channel, one.payload))
+            await self._listen(connection)
+            for call in self._gaps:
+                call()
+            while not self._broken:
+                if set(self._calls) - self._listened:
+                    loop.remove_reader(descriptor)
+                    await self._listen(connection)
+                loop.add_reader(descriptor, self._read, connection)
+                # What came together with the answer to a statement stirs no reader, and proves nothing: a pooler
+                # hands on what comes during a statement, and nothing that comes later.
+                self._read(connection, proof=False)
+                await self._wait_or_probe()
+            raise psycopg.OperationalError(self._broken)
+        finally:
+            self._listening.clear()
+            loop.remove_reader(descriptor)
+            await connection.close()
+
+    async def _listen(self, connection: Connection) -> None:
+        """Be told of every channel that is wanted and was not listened to yet."""
+        loop = asyncio.get_running_loop()
+        one = Try(loop.time() + self._settings.timeout, self._settings.timeout)
+        watch = loop.call_at(one.ends, cut, connection, one)
+        try:
+            for channel in sorted(set(self._calls) - self._listened):
+                await connection.execute(load(f"notify/listen_{channel}"))
+                self._listened.add(channel)
+            self._listening.set()
+        finally:
+            watch.cancel()
+
+    def _read(self, connection: Connection, proof: bool = True) -> None:
+        """Take what the server has sent while nothing is asked on this connection."""
+        try:
+            connection.pgconn.consume_input()
+            while (one := connection.pgconn.notifies()) is not None:
+                encoding = connection.info.encoding
+                if proof:
+                    self._heard()
+                self._hear(one.relname.decode(encoding), one.extra.decode(encoding))
+        except psycopg.OperationalError as error:
+            asyncio.get_running_loop().remove_reader(connection.fileno())
+            self._broken = _sentence(error)
+            self._stirred.set()
+
+    def _hear(self, channel: str, payload: str) -> None:
+        for call in self._calls.get(channel.removeprefix(PREFIX), ()):
+            call(payload)
+
+    # -- whether notifications arrive
+
+    async def _wait_or_probe(self) -> None:
+        """Wait as long as there is no doubt that notifications arrive; then find out.
+
+        Raises:
+            Deaf: they do not.
+            StoreUnavailable: the store does not answer either.
+        """
+        self._stirred.clear()
+        doubt = self._heard_at + SILENCE * random.uniform(1.0, 1.5) - time.monotonic() if self._arriving else 0.0
+        if doubt > 0:
+            await self._stir(doubt)
+            return
+        self._probed_at = time.monotonic()
+        await self.send("probe", [""])
+        while self._heard_at < self._probed_at and not self._broken:
+            if (left := self._probed_at + PATIENCE - time.monotonic()) <= 0:
+                raise Deaf(f"one that was sent was not heard within {PATIENCE:g} s")
+            await self._stir(left)
+
+    async def _stir(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stirred.wait()
+        self._stirred.clear()
+
+    def _heard(self) -> None:
+        if self._heard_at < self._probed_at:
+            self._stirred.set()
+        self._heard_at = time.monotonic()
+        if self._arriving:
+            return
+        self._arriving = True
+        self._known.set()
+        if self.lost_since is not None:
+            logger.warning("notifications arrive again after %.1f s", time.time() - self.lost_since)
+        self.lost_since, self.reason = None, ""
+
+    def _lost(self, reason: str, certain: bool) -> None:
+        self._arriving = False
+        if not certain:
+            logger.info("notifications are interrupted: %s", reason)
+            return
+        self.reason = reason
+        self._known.set()
+        if self.lost_since is None:
+            self.lost_since = time.time()
+            logger.warning(
+                "notifications do not arrive, looking into the store every 0.05 to 1 s instead: %s; "
+                "behind a pooler, set jobs.postgres.listen_url to a direct address",
+                reason,
+            )
 
 
 class Commits:
     """Gathers the queues that callers' own transactions have put jobs into."""
 
-    def __init__(self, settings: PostgresSettings) -> None:
+    def __init__(self, notifications: Notifications) -> None:
         self._queues: set[str] = set()
         self._told = asyncio.Event()
-        self._listener = Listener(settings, {"committed": self._hear}, lambda: None)
+        self._notifications = notifications
+        notifications.on("committed", self._hear)
 
     def _hear(self, queue: str) -> None:
         self._queues.add(queue)
@@ -104,7 +277,7 @@ class Commits:
 
     async def wait(self, seconds: float) -> set[str]:
         """Wait until there are some, or the time is over, and return them."""
-        self._listener.start()
+        self._notifications.start()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._told.wait()
@@ -112,6 +285,8 @@ class Commits:
         queues, self._queues = self._queues, set()
         return queues
 
-    async def close(self) -> None:
-        """Stop listening; doing it twice is safe."""
-        await self._listener.close()
+
+def _sentence(error: BaseException) -> str:
+    if isinstance(error, StoreUnavailable):
+        return error.reason
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -21,8 +21,18 @@ from psycopg.rows import dict_row
 
 from queue_core.errors import ConfigurationError, QueueCoreError, StoreRefused, StoreUnavailable
 from queue_core.settings import PostgresSettings
-from queue_core.stores.postgres.bounded import ATTEMPTS, BROKEN, HELD, RETRIED, Connection, Try, closed_by_server
-from queue_core.stores.postgres.lane import connection_options, cut, refused, translate
+from queue_core.stores.postgres.bounded import (
+    ATTEMPTS,
+    BROKEN,
+    FORGOTTEN,
+    HELD,
+    RETRIED,
+    Connection,
+    Try,
+    closed_by_server,
+)
+from queue_core.stores.postgres.connecting import connect, connection_options, cut, found_pooler
+from queue_core.stores.postgres.lane import refused, translate
 from queue_core.stores.postgres.migrate import require
 from queue_core.stores.postgres.plan import Plan, carry_out
 from queue_core.stores.postgres.sql import load
@@ -45,7 +55,7 @@ class Pool:
     """Connections made when they are needed, and dropped when a server fails or turns out to be read-only."""
 
     def __init__(self, settings: PostgresSettings) -> None:
-        self._settings = settings
+        self.settings = self._settings = settings
         self._slots = asyncio.Semaphore(min(CONNECTIONS, settings.pool))
         self._idle: list[Connection] = []
         # Raised by a drop: connections of an earlier generation are not used again.
@@ -143,6 +153,10 @@ class Pool:
             raise _InTheWay(str(error)) from error
         except pg.LockNotAvailable as error:
             raise StoreRefused("postgres", HELD, passing=True) from error
+        except FORGOTTEN as error:
+            found_pooler(self._settings, str(error))
+            await self._drop(generation)
+            raise _InTheWay(str(error)) from error
         except pg.QueryCanceled as error:
             raise self._no_answer() from error
         except BROKEN as error:
@@ -184,12 +198,10 @@ class Pool:
             if not closed_by_server(connection):
                 return connection
             await connection.close()
-        options = connection_options(self._settings)
-        if self._settings.prepare:
-            # Through a pooler in transaction mode neither this option nor a SET reaches the right session.
-            options["options"] = f"-c statement_timeout={max(1, int(self._settings.timeout * 900))}"
+        # Through a pooler in transaction mode neither this option nor a SET reaches the right session.
+        limit = f"-c statement_timeout={max(1, int(self._settings.timeout * 900))}"
         try:
-            connection = await psycopg.AsyncConnection.connect(**options)
+            connection = await connect(self._settings, connection_options(self._settings, limit))
             await connection.set_isolation_level(psycopg.IsolationLevel.READ_COMMITTED)
             return connection
         except psycopg.ProgrammingError as error:

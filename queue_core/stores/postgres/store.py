@@ -15,7 +15,7 @@ from queue_core.stores.postgres.claiming import Claiming
 from queue_core.stores.postgres.ends import Ends, Lanes
 from queue_core.stores.postgres.heart import PostgresHeart
 from queue_core.stores.postgres.lane import Lane
-from queue_core.stores.postgres.listening import Commits
+from queue_core.stores.postgres.listening import Commits, Notifications
 from queue_core.stores.postgres.migrate import require
 from queue_core.stores.postgres.numbers import Numbers
 from queue_core.stores.postgres.producing import Producing
@@ -29,7 +29,11 @@ class PostgresStore:
     name = "postgres"
 
     def __init__(
-        self, settings: PostgresSettings, retention: RetentionSettings | None = None, rules: Rules | None = None
+        self,
+        settings: PostgresSettings,
+        retention: RetentionSettings | None = None,
+        rules: Rules | None = None,
+        notifications: Notifications | None = None,
     ) -> None:
         self._settings = settings
         # One reserved connection for each kind of work, so that none waits for another.
@@ -47,7 +51,8 @@ class PostgresStore:
         self._upkeep = Upkeep(self._sweeps, self._keyed, retention, rules)
         # Seconds; a thousand years stand for never.
         self._results = 3e10 if retention.results is None else retention.results
-        self._commits = Commits(settings)
+        self._notifications = notifications or Notifications(settings)
+        self._commits = Commits(self._notifications)
         self._transactions = Transactions(settings)
         self._numbers = Numbers()
         self.producing = Producing(self._inserts, self._looks, self._numbers, rules)
@@ -64,7 +69,7 @@ class PostgresStore:
 
     async def close(self) -> None:
         """Disconnect; doing it twice is safe."""
-        await self._commits.close()
+        await self._notifications.close()
         await self._transactions.close()
         for lane in (self._inserts, self._looks, self._claims, self._settles, self._sweeps, self._logs, self._keyed):
             await lane.close()

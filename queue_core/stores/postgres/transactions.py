@@ -16,7 +16,8 @@ from queue_core.job import Settled
 from queue_core.settings import PostgresSettings
 from queue_core.stores.postgres.bounded import BROKEN, RETRIED, Connection, Try, closed_by_server
 from queue_core.stores.postgres.callers import run_on
-from queue_core.stores.postgres.lane import connection_options, cut, translate
+from queue_core.stores.postgres.connecting import connect, connection_options, cut
+from queue_core.stores.postgres.lane import translate
 from queue_core.stores.postgres.plan import Plan, carry_out
 from queue_core.stores.postgres.sql import load
 
@@ -90,12 +91,10 @@ class Transactions:
                 return connection
             await connection.close()
         # What a handler's statements need is for the server to say: none of the options of the hot path.
-        options = connection_options(self._settings) | {"prepare_threshold": None}
-        if self._settings.prepare:  # else a pooler, which would refuse these
-            options["options"] = KEEPALIVES
+        options = connection_options(self._settings, KEEPALIVES) | {"prepare_threshold": None}
         try:
             async with asyncio.timeout(self._settings.timeout):
-                return await psycopg.AsyncConnection.connect(**options)
+                return await connect(self._settings, options)
         except BROKEN as error:
             raise translate(error) from error
 

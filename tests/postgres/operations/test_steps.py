@@ -13,8 +13,8 @@ from queue_core.operations import Author, NewOperation, Operation, Pace, Way
 from queue_core.rules import QueueRules
 from queue_core.settings import PostgresSettings
 from queue_core.stores.postgres import upkeep
+from queue_core.stores.postgres.connecting import connection_options
 from queue_core.stores.postgres.inspector import PostgresInspector
-from queue_core.stores.postgres.lane import connection_options
 from queue_core.stores.postgres.operations import PostgresOperations
 from queue_core.stores.postgres.plan import Plan
 from queue_core.stores.postgres.sql import load

@@ -9,7 +9,7 @@ import psycopg
 
 from queue_core.identifiers import new_id
 from queue_core.settings import PostgresSettings
-from queue_core.stores.postgres.lane import hot_options
+from queue_core.stores.postgres.connecting import hot_options
 from queue_core.stores.postgres.settling import parameters
 from queue_core.stores.postgres.sql import load, plain_array
 from tests.conformance.making import QUEUE, failure

@@ -13,7 +13,7 @@ from queue_core.job import NewJob
 from queue_core.settings import PostgresSettings
 from queue_core.store import ClaimRequest
 from queue_core.stores.postgres import lane
-from queue_core.stores.postgres.lane import hot_options
+from queue_core.stores.postgres.connecting import hot_options
 from queue_core.stores.postgres.sql import load, plain_array
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome, worker_beat

@@ -1,0 +1,177 @@
+"""Connections to PostgreSQL: their options, and what changes where a pooler stands in between."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from queue_core.errors import ConfigurationError
+from queue_core.settings import PostgresSettings
+from queue_core.stores.postgres.bounded import Connection, Try
+from queue_core.stores.postgres.sql import load
+
+BY_INDEX = "-c enable_seqscan=off -c enable_bitmapscan=off -c jit=off -c plan_cache_mode=force_generic_plan"
+"""Every statement here has an index to go by; statistics from when a table was nearly empty say otherwise. Left to
+itself the server plans every second claim of a single job anew, which takes longer than the claim."""
+
+REFUSAL = re.compile(r"unsupported startup parameter.*\boptions\b|command-line options")
+"""What poolers say to a connection with options of its own: PgBouncer, and RDS Proxy."""
+
+logger = logging.getLogger("queue_core.store")
+
+_poolers: set[str] = set()
+"""Addresses that turned out to lead through a pooler that keeps no session, and those that lead to a server."""
+_direct: set[str] = set()
+
+BlockingConnection = psycopg.Connection[tuple[Any, ...]]
+
+
+def prepares(settings: PostgresSettings) -> bool:
+    """Tell whether sessions keep prepared statements and take options: nothing in between is known to prevent it."""
+    return settings.prepare and (settings.url is None or settings.url.get_secret_value() not in _poolers)
+
+
+def found_pooler(settings: PostgresSettings, why: str) -> None:
+    """Go on as with `jobs.postgres.prepare: false` from now on, and log it once."""
+    assert settings.url is not None
+    address = settings.url.get_secret_value()
+    if address not in _poolers:
+        _poolers.add(address)
+        logger.warning("a pooler is in front of PostgreSQL, going on as with jobs.postgres.prepare: false (%s)", why)
+
+
+def connection_options(settings: PostgresSettings, ours: str = "") -> dict[str, Any]:
+    """Return the keyword arguments of `psycopg.connect` that every connection here is opened with.
+
+    `ours` are the options of the session that this package wants; those of the address, or of PGOPTIONS, come behind
+    them and win. Through a pooler in transaction mode only theirs are sent.
+
+    Raises:
+        ConfigurationError: no URL is set.
+    """
+    if settings.url is None:
+        raise ConfigurationError("jobs.postgres.url is not set")
+    url = settings.url.get_secret_value()
+    prepared = prepares(settings)
+    options: dict[str, Any] = {
+        "conninfo": url,
+        "autocommit": True,
+        "prepare_threshold": 2 if prepared else None,
+        "connect_timeout": max(2, int(settings.timeout)),
+        "target_session_attrs": "read-write",
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        "application_name": "queue_core",
+    }
+    if ours and prepared:
+        options["options"] = f"{ours} {_theirs(url)}".strip()
+    return options
+
+
+def hot_options(settings: PostgresSettings, statement_ms: int | None = None) -> dict[str, Any]:
+    """Return the options of a connection for prepared statements, which the server ends after some milliseconds."""
+    limit = "" if statement_ms is None else f" -c statement_timeout={statement_ms}"
+    return connection_options(settings, BY_INDEX + limit)
+
+
+async def connect(settings: PostgresSettings, options: dict[str, Any]) -> Connection:
+    """Open a connection; where a pooler refuses this package's options, without them.
+
+    Raises:
+        ConfigurationError: a pooler refuses the options of the address.
+        psycopg.Error: there is no connection.
+    """
+    for tried in _tries(settings, options):
+        try:
+            connection = await psycopg.AsyncConnection.connect(**tried)
+            if prepares(settings):
+                await _look_behind(settings, connection)
+            if not prepares(settings):
+                connection.prepare_threshold = None
+            return connection
+        except psycopg.OperationalError as error:
+            _refused(settings, tried, error)
+    raise _unacceptable()
+
+
+async def _look_behind(settings: PostgresSettings, connection: Connection) -> None:
+    """Find out, once for each address, whether something in between keeps sessions of its own.
+
+    Prepared statements are told apart by numbers: in another session the same number is another client's statement.
+    Who has set `prepare` to true is believed: a pooler in session mode, or one that follows prepared statements.
+    """
+    assert settings.url is not None
+    address = settings.url.get_secret_value()
+    if address in _direct or "prepare" in settings.model_fields_set:
+        return
+    loop = asyncio.get_running_loop()
+    one = Try(loop.time() + settings.timeout, settings.timeout)
+    watch = loop.call_at(one.ends, cut, connection, one)
+    try:
+        cursor = await connection.execute(load("lane/backend"), prepare=False)
+        ((backend,),) = await cursor.fetchall()
+    finally:
+        watch.cancel()
+    if backend == connection.info.backend_pid:
+        _direct.add(address)
+    else:
+        found_pooler(settings, "set it to true where the pooler keeps sessions or prepared statements")
+
+
+def connect_blocking(settings: PostgresSettings, options: dict[str, Any]) -> BlockingConnection:
+    """Open a connection for a thread of its own; see `connect`."""
+    for tried in _tries(settings, options):
+        try:
+            return psycopg.connect(**tried)
+        except psycopg.OperationalError as error:
+            _refused(settings, tried, error)
+    raise _unacceptable()
+
+
+def cut(connection: Connection, one: Try) -> None:
+    """Shut a connection's socket, so that whoever waits for it gets an error at once.
+
+    Cancelling the task instead makes the driver ask the server to cancel the query, and wait for it to do so.
+    """
+    one.overdue()
+    if not connection.closed:
+        with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as same:
+            same.shutdown(socket.SHUT_RDWR)
+
+
+def _tries(settings: PostgresSettings, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield options
+    if "options" in options:
+        yield {key: value for key, value in options.items() if key != "options"} | {"prepare_threshold": None}
+
+
+def _refused(settings: PostgresSettings, tried: dict[str, Any], error: psycopg.OperationalError) -> None:
+    """Note that a pooler refused the options of a connection; any other error is raised again."""
+    if REFUSAL.search(str(error)) is None:
+        raise error
+    if "options" in tried:
+        found_pooler(settings, f"it refuses {tried['options']!r}")
+
+
+def _unacceptable() -> ConfigurationError:
+    return ConfigurationError(
+        "the pooler in front of PostgreSQL refuses the options of jobs.postgres.url or PGOPTIONS: "
+        "set them for the role instead (ALTER ROLE … SET …), or in the pooler"
+    )
+
+
+def _theirs(url: str) -> str:
+    try:
+        return str(conninfo_to_dict(url).get("options") or os.environ.get("PGOPTIONS") or "")
+    except psycopg.ProgrammingError:
+        return ""  # connecting says what is wrong with the address

@@ -1,0 +1,241 @@
+"""Without notifications everything is found by looking: behind a pooler, and where only the listening is cut off."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import psycopg
+import pytest
+
+from queue_core import JobContext, JobQueue, Retry
+from queue_core.errors import JobCancelled
+from queue_core.hearing import Hearing
+from queue_core.settings import JobsSettings, PostgresSettings
+from queue_core.stores.postgres import delivery, listening
+from queue_core.stores.postgres.bus import PostgresEventBus
+from queue_core.stores.postgres.listening import Notifications
+from tests.conformance.working import until_status, working
+from tests.postgres.poolers.pooler import Wire
+from tests.waiting import PATIENCE, eventually
+
+CLOSED = "postgresql://app@127.0.0.1:9/nowhere"
+"""An address at which nothing answers."""
+DEAF = "notifications do not arrive"
+
+
+def settings(url: str, **postgres: Any) -> JobsSettings:
+    """Return settings of mode postgres."""
+    return JobsSettings(postgres=PostgresSettings.model_validate({"url": url, **postgres}))
+
+
+@asynccontextmanager
+async def opened(url: str, **postgres: Any) -> AsyncIterator[JobQueue]:
+    """Give a queue object with tasks that return, wait, and fail once."""
+    async with JobQueue(settings=settings(url, **postgres)) as jobs:
+
+        @jobs.task
+        async def work(n: int) -> int:
+            return n
+
+        @jobs.task
+        async def wait() -> None:
+            await asyncio.Event().wait()
+
+        @jobs.task(retry=Retry(max_retries=1, delay=0.05))
+        async def stumble(ctx: JobContext) -> int:
+            if ctx.attempt == 1:
+                raise ValueError("once")
+            return ctx.attempt
+
+        yield jobs
+
+
+def hearing(jobs: JobQueue) -> Hearing:
+    """Return what a queue object knows about its notifications."""
+    assert isinstance(jobs.bus, PostgresEventBus)
+    return jobs.bus.hearing
+
+
+async def everything_works(jobs: JobQueue, producer: JobQueue) -> None:
+    """Let another queue object enqueue, wait for results, cancel, delay and schedule while a worker runs."""
+    # One at a time, so that a worker that does not look by itself stands still after the first.
+    for n in range(5):
+        handle = await producer.enqueue("work", {"n": n})
+        assert await handle.result(PATIENCE) == n
+    handles = [await producer.enqueue("work", {"n": n}, delay=0.2 * (n % 2)) for n in range(40)]
+    assert [await handle.result(PATIENCE) for handle in handles] == list(range(40))
+    assert await (await producer.enqueue("stumble")).result(PATIENCE) == 2
+    waiting = await producer.enqueue("wait")
+    await until_status(jobs, waiting.id, "running")
+    assert await producer.cancel(waiting.id)
+    with pytest.raises(JobCancelled):
+        await waiting.result(PATIENCE)
+
+
+async def ticks(jobs: JobQueue) -> bool:
+    """Tell whether a schedule of every second has brought a job."""
+    return any(tick.job_id for tick in await jobs.schedules.ticks("tick", 10))
+
+
+def once(caplog: pytest.LogCaptureFixture, text: str) -> bool:
+    """Tell whether exactly one record says this."""
+    return sum(text in record.message for record in caplog.records) == 1
+
+
+async def test_every_job_runs_behind_a_pooler(pooled_url: str, caplog: pytest.LogCaptureFixture) -> None:
+    """76 of 300 did, then nothing, with two idle workers and healthy=True: LISTEN is accepted and nothing comes."""
+    async with opened(pooled_url) as jobs, opened(pooled_url) as other, opened(pooled_url) as producer:
+        jobs.schedule("tick", "* * * * * *", "work", {"n": 0})
+        async with working(jobs), working(other):
+            await everything_works(jobs, producer)
+            assert await eventually(lambda: ticks(jobs))
+            health = await jobs.health()
+    assert health.healthy
+    assert health.degraded_since is not None
+    assert DEAF in health.reason
+    assert sum(DEAF in record.message for record in caplog.records) == 3, "once in each that listens"
+    assert "listen_url" in caplog.text
+
+
+async def test_subscribers_behind_a_pooler_read_the_store(pooled_url: str) -> None:
+    """No event comes; a gap each second lets whoever shows state look."""
+    async with opened(pooled_url) as jobs:
+        gaps = 0
+        async with asyncio.timeout(PATIENCE):
+            async for batch in jobs.bus.subscribe():
+                gaps += batch.gap
+                if gaps == 4:
+                    break
+
+
+async def test_a_direct_listen_url_is_enough(pooled_url: str, postgres_url: str) -> None:
+    async with opened(pooled_url, listen_url=postgres_url) as jobs, opened(pooled_url) as producer, working(jobs):
+        assert await hearing(jobs).known(PATIENCE)
+        await everything_works(jobs, producer)
+        assert (await jobs.health()).degraded_since is None
+
+
+async def test_every_job_runs_with_a_listen_url_at_which_nothing_answers(
+    postgres_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """0 of 200 did."""
+    async with opened(postgres_url, listen_url=CLOSED) as jobs, opened(postgres_url) as producer:
+        jobs.schedule("tick", "* * * * * *", "work", {"n": 0})
+        async with working(jobs):
+            await everything_works(jobs, producer)
+            assert await eventually(lambda: ticks(jobs))
+            health = await jobs.health()
+    assert health.healthy
+    assert "refused" in health.reason
+    assert once(caplog, DEAF)
+
+
+@pytest.mark.parametrize("frozen_first", [True, False], ids=["from the start", "later"])
+async def test_every_job_runs_while_only_the_listen_connection_hangs(
+    postgres_url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, frozen_first: bool
+) -> None:
+    """Nothing fails there: that nothing comes is all that there is to see."""
+    monkeypatch.setattr(listening, "SILENCE", 0.5)
+    monkeypatch.setattr(listening, "PATIENCE", 1.0)
+    caplog.set_level(logging.INFO)
+    async with (
+        Wire(postgres_url) as wire,
+        opened(postgres_url) as producer,
+        opened(postgres_url, listen_url=wire.url) as jobs,
+    ):
+        if frozen_first:
+            wire.freeze()
+        async with working(jobs):
+            if not frozen_first:
+                assert await hearing(jobs).known(PATIENCE)
+                await everything_works(jobs, producer)
+                wire.freeze()
+            await everything_works(jobs, producer)
+            assert await eventually(lambda: DEAF in caplog.text)
+            wire.thaw()
+            assert await eventually(lambda: hearing(jobs).arriving)
+            assert (await jobs.health()).degraded_since is None
+    assert once(caplog, DEAF)
+    assert once(caplog, "notifications arrive again")
+
+
+async def test_a_worker_looks_by_itself_though_notifications_arrive(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jobs that nobody told of: their producer died between its commit and its NOTIFY, and no leader audits."""
+    monkeypatch.setattr(delivery, "LOOK", 1.0)
+    async with opened(postgres_url) as jobs, opened(postgres_url) as producer, working(jobs) as worker:
+        worker._sweeper._audit = None
+        assert await (await producer.enqueue("work", {"n": 1})).result(PATIENCE) == 1
+        assert hearing(jobs).arriving
+        assert producer.dispatcher is not None
+        producer.dispatcher.offer = _nothing  # type: ignore[method-assign]
+        assert await (await producer.enqueue("work", {"n": 2})).result(PATIENCE) == 2
+
+
+async def _nothing(_ready: object) -> None:
+    pass
+
+
+async def test_looks_are_rare_while_notifications_arrive(postgres_url: str) -> None:
+    """Else an idle fleet costs the server as much as one that polls."""
+    async with opened(postgres_url) as jobs:
+        looks = 0
+        claim = jobs.store.claim
+
+        async def counted(request: Any) -> Any:
+            nonlocal looks
+            looks += 1
+            return await claim(request)
+
+        jobs.store.claim = counted  # type: ignore[method-assign]
+        async with working(jobs):
+            assert await (await jobs.enqueue("work", {"n": 1})).result(PATIENCE) == 1
+            before = looks
+            await asyncio.sleep(3)
+            assert looks - before <= 2
+
+
+async def test_a_fleet_shares_its_probes(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A notification that one process sends proves to all others, too, that they arrive."""
+    monkeypatch.setattr(listening, "SILENCE", 0.5)
+    fleet = [Notifications(PostgresSettings(url=postgres_url)) for _ in range(8)]
+    sent = 0
+
+    def counting(send: Callable[..., Any]) -> Callable[..., Any]:
+        async def counted(channel: str, messages: Any) -> None:
+            nonlocal sent
+            sent += 1
+            await send(channel, messages)
+
+        return counted
+
+    try:
+        for one in fleet:
+            assert await one.known(PATIENCE)
+            one.send = counting(one.send)  # type: ignore[method-assign]
+        await asyncio.sleep(3)
+        assert all(one.arriving for one in fleet)
+        assert sent <= 2 * 3 / 0.5, "each for itself would send 36 or more"
+    finally:
+        for one in fleet:
+            await one.close()
+
+
+async def test_a_notification_that_comes_with_an_answer_proves_nothing(postgres_url: str) -> None:
+    """A pooler hands on what comes while a statement of this client runs, and nothing afterwards."""
+    one = Notifications(PostgresSettings(url=postgres_url))
+    connection: Any = await psycopg.AsyncConnection.connect(postgres_url, autocommit=True)
+    try:
+        connection.add_notify_handler(lambda notification: one._hear(notification.channel, notification.payload))
+        await one._listen(connection)
+        await connection.execute("notify queue_core_probe")
+        one._read(connection, proof=False)
+        assert not one.arriving
+    finally:
+        await connection.close()
+        await one.close()
