@@ -62,9 +62,14 @@ class Operations:
         self._control = control
 
     async def submit(
-        self, asked: NewOperation, ids: Sequence[str], progress: Callable[[int], None] = lambda count: None
+        self,
+        asked: NewOperation,
+        ids: Sequence[str],
+        progress: Callable[[Operation], None] = lambda operation: None,
     ) -> Operation:
-        """Write an operation on these jobs, which runs from now on; `progress` is told how many are written.
+        """Write an operation on these jobs, which runs from now on; `progress` is told what is written of it.
+
+        One that is cancelled meanwhile is written no further and never runs.
 
         Raises:
             InvalidArgument: it is no verb that changes jobs, or a value in it cannot be; nothing was written.
@@ -72,9 +77,12 @@ class Operations:
         ids = check_ids(ids)
         operation = await self._store.create(_checked(asked))
         try:
+            progress(operation)
             for start in range(0, len(ids), ADDED):
+                if operation.ended:
+                    return operation
                 operation = await self._store.add(operation.number, ids[start : start + ADDED])
-                progress(operation.total)
+                progress(operation)
         except BaseException:
             await self._give_up(operation.number)
             raise

@@ -90,8 +90,9 @@ class Report:
     # one sentence when it could not be written, or could not be watched to its end; and the error
     problem: str = ""
     error: QueueCoreError | None = None
-    # ids that are written so far
+    # ids that are written so far, and under which number; 0: the store has not given it one yet
     written: int = 0
+    number: int = 0
     # when it has ended: the ids that were really changed, the first ones of many
     changed: tuple[str, ...] = ()
 
@@ -178,13 +179,15 @@ async def submit(
     report = Report(plan)
     try:
         operation = await operations.submit(
-            plan.asked(author), plan.ids, lambda written: progress(replace(report, written=written))
+            plan.asked(author),
+            plan.ids,
+            lambda written: progress(replace(report, written=written.total, number=written.number)),
         )
     except (InvalidArgument, InvalidJob):
         raise
     except QueueCoreError as error:
         return replace(report, problem=str(error), error=error)
-    return Report(plan, operation, written=operation.total)
+    return Report(plan, operation, written=operation.total, number=operation.number)
 
 
 async def apply(

@@ -47,20 +47,26 @@ class Selection(Generic[T]):
         """Say that these rows are about to vanish by one's own doing."""
         self._leaving.update(keys)
 
-    def show(self, rows: Sequence[T], follow: bool = False) -> None:
-        """Take new rows. The cursor stays on its row and the picture still; with `follow` both stay at the top."""
+    def expect_stay(self, keys: Sequence[str]) -> None:
+        """Say that these rows do not vanish by one's own doing after all."""
+        self._leaving.difference_update(keys)
+
+    def show(self, rows: Sequence[T], follow: bool = False, seat: bool = False, head: int = 0) -> None:
+        """Take new rows. The cursor stays on its row and the picture still; with `follow` both stay at the top.
+
+        `seat`: these are the rows of another list, so a cursor whose row is not among them goes to the first. `head`:
+        so many rows can be seen, and those that come in above a list that is seen from its top push the others down,
+        as long as the cursor's row stays in view.
+        """
         key_of = self.key_of
         self.places = {key_of(row): index for index, row in enumerate(rows)}
         anchor = None if follow and self.top == 0 else self.key
         had_rows, self.rows = bool(self.rows), rows
         self.marks = {key: rows[self.places[key]] if key in self.places else row for key, row in self.marks.items()}
         if anchor is not None and anchor in self.places:
-            moved = self.places[anchor] - self.place
-            self.place += moved
-            self.top = max(0, self.top + moved)
-            self.above = self.above + moved if moved > 0 and self.top else self.above
+            self._carry(self.places[anchor] - self.place, head)
         else:
-            self._reseat(follow or not had_rows)
+            self._reseat(follow or seat or not had_rows)
         if self.top == 0:
             self.above = 0
         self._leaving &= set(self.places)
@@ -126,6 +132,15 @@ class Selection(Generic[T]):
         self.rows, self.places, self.key = (), {}, None
         self.clear_marks()
         self.place = self.top = self.above = 0
+
+    def _carry(self, moved: int, head: int) -> None:
+        """Go along with the row under the cursor."""
+        self.place += moved
+        if head and self.top == 0:
+            self.above = self.top = max(0, self.place - head + 1)
+            return
+        self.top = max(0, self.top + moved)
+        self.above = self.above + moved if moved > 0 and self.top else self.above
 
     def _reseat(self, anew: bool) -> None:
         """Find a seat for a cursor whose row is not there: `anew` at the top, else where it was."""

@@ -20,6 +20,8 @@ def sentence(report: Report) -> str:
     name = f"{report.plan.verb} #{operation.number}"
     if operation.state == "stopped":
         return f"{name} stopped: {safe(operation.note)}; (4) P goes on, X ends it"
+    if operation.state == "cancelled" and operation.started_at is None:
+        return f"{name} was cancelled while it was being written: nothing was {past}"
     if operation.state == "cancelled":
         rest = plural(operation.total - operation.done, "job")
         return f"{name} was cancelled: {past} {plural(report.processed, 'job')}, left {rest} as they are"

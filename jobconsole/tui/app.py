@@ -127,7 +127,7 @@ class ConsoleApp(Travel, inherit_bindings=False):
     # -- actions of the application
 
     def do_undo(self) -> None:
-        """Take the last delete or pause back."""
+        """Take the last change back."""
         spawn(self, "operations", self._undo)
 
     async def _undo(self) -> None:

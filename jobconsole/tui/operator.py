@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 
 from textual.message import Message
 
@@ -15,44 +15,16 @@ from jobconsole.core.editing import Draft, Edited, submit_edit
 from jobconsole.core.operations import REVERSIBLE, TOLD, Plan, Report, Target, Verb
 from jobconsole.tui.atonce import AtOnce, Order, ScheduleVerb, Steer
 from jobconsole.tui.messages import Finished, Planned, Progressed
+from jobconsole.tui.undoing import Asked, Change, Paused, Remembered, SchedulePaused
 from queue_core.errors import OperationNotFound, QueueCoreError, ReadOnly, StoreUnavailable
 from queue_core.job import Job
 from queue_core.operating import this_author
 from queue_core.operations import Operation
 
-REMEMBERED = 50
-"""Operations that can be taken back."""
 LOOK_SECONDS = 1.0
 """At most between two looks for operations to carry out, and at one's own ones."""
 UNDONE = "takes it back"
 """The reason that an undo is noted with."""
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """An operation that this console has submitted."""
-
-    number: int
-    verb: str
-    label: str
-
-
-@dataclass(frozen=True, slots=True)
-class Paused:
-    """A queue was paused or resumed by this console."""
-
-    queue: str
-    # what it was made
-    paused: bool
-
-
-@dataclass(frozen=True, slots=True)
-class SchedulePaused:
-    """A schedule was paused or resumed by this console."""
-
-    name: str
-    # what it was made
-    paused: bool
 
 
 class Operator:
@@ -70,7 +42,9 @@ class Operator:
         self._own: dict[int, Report] = {}
         # own operation -> the state that `Finished` has told of it
         self._told: dict[int, str] = {}
-        self._undo: deque[Asked | Paused | SchedulePaused] = deque(maxlen=REMEMBERED)
+        self._undo = Remembered()
+        # what is being taken back, in words
+        self._taking_back = ""
         self._at_once = AtOnce(connection)
         self._kick = asyncio.Event()
 
@@ -92,13 +66,7 @@ class Operator:
     @property
     def undoable(self) -> str:
         """What `undo` would take back; "" when there is nothing."""
-        if not self._undo:
-            return ""
-        last = self._undo[-1]
-        if isinstance(last, Asked):
-            return f"{last.verb} #{last.number}"
-        what = last.queue if isinstance(last, Paused) else f"schedule {last.name}"
-        return f"the {'pause' if last.paused else 'resume'} of {what}"
+        return self._undo.last.words if self._undo.last is not None else ""
 
     def left_behind(self, workers: bool) -> str:
         """Say what happens to own operations when the console is left; "" when none is under way."""
@@ -106,6 +74,8 @@ class Operator:
             report = next(iter(self._writing.values()))
             left = f"{report.written:,} of {len(report.plan.ids):,} jobs"
             return f"{report.plan.verb} is still being written ({left}); q again gives it up"
+        if self._taking_back:
+            return f"{self._taking_back} is still being taken back; q again gives it up"
         # What was paused or stopped waits for a person anyway.
         going = [number for number, one in self._own.items() if one.operation and one.operation.state == "running"]
         numbers = [f"#{number}" for number in sorted(going)]
@@ -132,20 +102,25 @@ class Operator:
         if self.read_only:
             self._tell(Finished(replace(report, problem=str(ReadOnly(plan.verb)))))
             return
+        asked = Asked(plan.verb, plan.label)
+        # From here on `undo` is about this one, and not about the one before.
+        self._undo.add(asked)
         self._writing[id(plan)] = report
         try:
             report = await operations.submit(
-                self._connection.operations, plan, this_author(), lambda written: self._written(plan, written)
+                self._connection.operations, plan, this_author(), lambda written: self._written(plan, asked, written)
             )
         except Exception as error:  # noqa: BLE001 - an operation must end with a report, whatever happens
             said = str(error) if isinstance(error, QueueCoreError) else f"{type(error).__name__}: {error}"
             report = replace(report, problem=said)
         finally:
             del self._writing[id(plan)]
+            asked.failed = not asked.number
+            asked.settled.set()
         if report.operation is None:
+            self._undo.drop(asked)
             self._tell(Finished(report))
         else:
-            self._undo.append(Asked(report.operation.number, plan.verb, plan.label))
             self._follow(report, report.operation)
 
     async def run(self) -> None:
@@ -171,18 +146,33 @@ class Operator:
         Raises:
             StoreUnavailable: nothing was changed, it can be tried again.
         """
-        if not self._undo:
+        last = self._undo.last
+        if self._taking_back:
+            return f"{self._taking_back} is still being taken back: press u again when that is done"
+        if last is None:
             return "nothing to undo: a retry that has ended ran the jobs, and that cannot be taken back"
-        last = self._undo.pop()
+        self._taking_back, away = last.words, False
         try:
-            if isinstance(last, Asked):
-                return await self._take_back(last)
-            if isinstance(last, SchedulePaused):
-                return await self._at_once.schedule(last.name, "resume" if last.paused else "pause", UNDONE)
-            return await self._at_once.pause(last.queue, not last.paused, UNDONE)
+            return await self._reverse(last)
         except StoreUnavailable:
-            self._undo.append(last)
+            away = True
             raise
+        finally:
+            self._taking_back = ""
+            if not away:
+                self._undo.drop(last)
+
+    async def _reverse(self, last: Change) -> str:
+        await last.settled.wait()
+        if last.failed:
+            # That was told already.
+            return ""
+        if isinstance(last, Asked):
+            return await self._take_back(last)
+        if isinstance(last, SchedulePaused):
+            return await self._at_once.schedule(last.name, "resume" if last.paused else "pause", UNDONE)
+        assert isinstance(last, Paused)
+        return await self._at_once.pause(last.queue, not last.paused, UNDONE)
 
     async def steer(self, number: int, verb: Steer) -> str:
         """Pause, resume or cancel an operation, anybody's; returns a sentence.
@@ -206,9 +196,8 @@ class Operator:
         """
         if self.read_only:
             raise ReadOnly("pause")
-        sentence = await self._at_once.pause(queue, not paused)
-        self._undo.append(Paused(queue, not paused))
-        return sentence
+        with self._remembered(Paused(queue, not paused)):
+            return await self._at_once.pause(queue, not paused)
 
     async def edit(self, job: Job, draft: Draft, why: str) -> Edited:
         """Enqueue a new job from an edited one.
@@ -242,16 +231,30 @@ class Operator:
         """
         if self.read_only:
             raise ReadOnly(f"schedule {verb}")
-        sentence = await self._at_once.schedule(name, verb)
         if verb == "trigger":
-            return sentence
-        self._undo.append(SchedulePaused(name, verb == "pause"))
-        return f"{sentence}, u undoes it"
+            return await self._at_once.schedule(name, verb)
+        with self._remembered(SchedulePaused(name, verb == "pause")):
+            return f"{await self._at_once.schedule(name, verb)}, u undoes it"
+
+    @contextmanager
+    def _remembered(self, change: Change) -> Iterator[None]:
+        """Remember a change from before it is made; not one that fails."""
+        self._undo.add(change)
+        try:
+            yield
+        except BaseException:
+            self._undo.drop(change)
+            change.failed = True
+            raise
+        finally:
+            change.settled.set()
 
     # -- following
 
-    def _written(self, plan: Plan, report: Report) -> None:
+    def _written(self, plan: Plan, asked: Asked, report: Report) -> None:
         self._writing[id(plan)] = report
+        asked.number = report.number
+        asked.settled.set()
         self._tell(Progressed(report))
 
     def _follow(self, report: Report, operation: Operation) -> None:
@@ -293,17 +296,17 @@ class Operator:
         self._own.pop(number, None)
         self._told.pop(number, None)
         if not keep:
-            for one in [one for one in self._undo if isinstance(one, Asked) and one.number == number]:
-                self._undo.remove(one)
+            self._undo.drop_operation(number)
 
     async def _take_back(self, last: Asked) -> str:
         """Cancel an operation that has not ended; bring back what it did, where that is possible."""
         every = self._connection.operations
-        said = f"{last.verb} #{last.number} has ended, and it cannot be taken back"
-        if not (await every.get(last.number)).ended:
+        said, ended = f"{last.words} has ended, and it cannot be taken back", (await every.get(last.number)).ended
+        if not ended:
             await self._at_once.steer(last.number, "cancel", UNDONE)
             said = ""
-        if last.verb not in REVERSIBLE:
+        if last.verb not in REVERSIBLE or not (ended or (await every.get(last.number)).processed):
+            # What was cancelled is told as such, with what it had done by then.
             self._kick.set()
             return said
         back = await every.undo(last.number, this_author())

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from queue_core import JobQueue
+from queue_core import JobQueue, operating
 from queue_core.errors import InvalidArgument, InvalidJob, OperationNotFound
 from queue_core.executing import Executor
 from queue_core.operations import Author, NewOperation, Operation, Pace, Way
@@ -48,12 +49,31 @@ async def statuses(jobs: JobQueue, ids: Sequence[str]) -> Counter[str]:
 
 async def test_it_is_carried_out_here(jobs: JobQueue) -> None:
     ids = await dead_jobs(jobs, 3)
-    told: list[int] = []
-    operation = await jobs.operations.submit(asked(), ids, told.append)
-    assert (operation.state, operation.total, told) == ("running", 3, [3])
+    told: list[tuple[str, int]] = []
+    operation = await jobs.operations.submit(asked(), ids, lambda one: told.append((one.state, one.total)))
+    assert (operation.state, operation.total) == ("running", 3)
+    assert told == [("preparing", 0), ("preparing", 3)]
     operation = await jobs.operations.carry_out(operation.number)
     assert (operation.state, operation.processed) == ("done", 3)
     assert await statuses(jobs, ids) == {"queued": 3}
+
+
+async def test_one_that_is_cancelled_while_it_is_written_never_runs(
+    jobs: JobQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = await dead_jobs(jobs, 6)
+    monkeypatch.setattr(operating, "ADDED", 2)
+    cancelling: list[asyncio.Task[bool]] = []
+
+    def cancel(written: Operation) -> None:
+        if written.total == 2 and not cancelling:
+            cancelling.append(asyncio.ensure_future(jobs.operations.cancel(written.number)))
+
+    operation = await jobs.operations.submit(asked(), ids, cancel)
+    assert await cancelling[0]
+    assert (operation.state, operation.processed) == ("cancelled", 0)
+    assert operation.total < 6
+    assert await statuses(jobs, ids) == {"dead": 6}
 
 
 async def test_a_worker_carries_it_out(jobs: JobQueue) -> None:

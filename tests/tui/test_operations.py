@@ -17,6 +17,7 @@ from queue_core.operating import Operations
 from queue_core.operations import NewOperation, Operation, Pace
 from queue_core.states import Status
 from tests.conformance.world import World
+from tests.console.making import operation as made
 from tests.tui.asking import CAREFUL, SYNC, ask, crowd, end_ready, in_state
 from tests.tui.conftest import Sit
 from tests.tui.scenes import crm, dead, disk
@@ -222,9 +223,9 @@ async def test_a_plan_that_is_being_written_says_how_far_it_is(
     hold, submit = asyncio.Event(), Operations.submit
 
     async def slowly(
-        self: Operations, asked: NewOperation, ids: Sequence[str], progress: Callable[[int], None]
+        self: Operations, asked: NewOperation, ids: Sequence[str], progress: Callable[[Operation], None]
     ) -> Operation:
-        progress(3)
+        progress(made(1, state="preparing", total=3))
         await hold.wait()
         return await submit(self, asked, ids, progress)
 

@@ -54,6 +54,9 @@ class View(Frame):
             return NOT_IN_TRASH
         if not reason and pane is not None:
             reason = pane.NEVER.get(action) or pane.refuses(action)
+        if not reason and action in {"open", "full"} and isinstance(pane, Table) and pane.selection.row is None:
+            # What stands behind no row would be about more than anybody has chosen.
+            return pane.nothing()
         return reason
 
     def missing(self) -> frozenset[str]:
@@ -99,6 +102,8 @@ class View(Frame):
     def on_finished(self, message: Finished) -> None:
         report = message.report
         self.notice.say(sentence(report), tone_of(report))
+        for rows in self.query(Table) if not report.processed else ():
+            rows.selection.expect_stay(report.plan.keys)
         # Moved jobs stay in the list, unless its filter is about what they had.
         for table in self.query(JobTable) if report.plan.verb != "move" and report.finished else ():
             table.forget(report.changed)

@@ -1,0 +1,94 @@
+"""The changes of this console that `undo` can take back, in the order in which they were asked for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+REMEMBERED = 50
+"""Changes that can be taken back."""
+
+
+@dataclass(eq=False, slots=True)
+class Change:
+    """A change that this console has asked for. It is remembered from the first moment, while it is still written."""
+
+    # the store has it, or it failed
+    settled: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    failed: bool = field(default=False, init=False)
+
+    @property
+    def words(self) -> str:
+        """What it is, for people."""
+        raise NotImplementedError
+
+
+@dataclass(eq=False, slots=True)
+class Asked(Change):
+    """An operation on jobs."""
+
+    verb: str
+    label: str
+    # 0: the store has not given it one yet
+    number: int = 0
+
+    @property
+    def words(self) -> str:
+        """Verb and number."""
+        return f"{self.verb} #{self.number}" if self.number else f"the {self.verb} that is being written"
+
+
+@dataclass(eq=False, slots=True)
+class Paused(Change):
+    """A queue was paused or resumed."""
+
+    queue: str
+    # what it was made
+    paused: bool
+
+    @property
+    def words(self) -> str:
+        """What was done to which queue."""
+        return f"the {'pause' if self.paused else 'resume'} of {self.queue}"
+
+
+@dataclass(eq=False, slots=True)
+class SchedulePaused(Change):
+    """A schedule was paused or resumed."""
+
+    name: str
+    # what it was made
+    paused: bool
+
+    @property
+    def words(self) -> str:
+        """What was done to which schedule."""
+        return f"the {'pause' if self.paused else 'resume'} of schedule {self.name}"
+
+
+class Remembered:
+    """The changes that can be taken back, the last one on top."""
+
+    def __init__(self) -> None:
+        self._changes: deque[Change] = deque(maxlen=REMEMBERED)
+
+    @property
+    def last(self) -> Change | None:
+        """What would be taken back next."""
+        return self._changes[-1] if self._changes else None
+
+    def add(self, change: Change) -> None:
+        """Remember a change, before it is asked for."""
+        self._changes.append(change)
+
+    def drop(self, change: Change) -> None:
+        """Forget a change: it failed, or it was taken back."""
+        with suppress(ValueError):
+            self._changes.remove(change)
+
+    def drop_operation(self, number: int) -> None:
+        """Forget an operation."""
+        for change in [one for one in self._changes if isinstance(one, Asked) and one.number == number]:
+            self.drop(change)

@@ -1,0 +1,184 @@
+"""`u` is about the last change that was asked for, also while that is still being written."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from queue_core import JobQueue, operating
+from queue_core.control import Control
+from queue_core.filters import parse
+from queue_core.operating import Operations
+from queue_core.operations import Operation
+from tests.conformance.working import until
+from tests.conformance.world import World
+from tests.tui.asking import crowd, in_state
+from tests.tui.conftest import Sit
+from tests.tui.scenes import dead, disk
+from tests.tui.test_triage import SIZES
+
+Buried = dict[str, list[str]]
+
+
+class Gate:
+    """Lets calls of a method through, until it is shut."""
+
+    def __init__(self) -> None:
+        self.opened = asyncio.Event()
+        self.opened.set()
+        self.waiting = asyncio.Event()
+
+    def before(self, monkeypatch: pytest.MonkeyPatch, owner: type, name: str, within: Callable[..., bool]) -> None:
+        """Have calls wait here that are `within`."""
+        method = getattr(owner, name)
+
+        async def held(*args: Any, **given: Any) -> Any:
+            if within(*args) and not self.opened.is_set():
+                self.waiting.set()
+                await self.opened.wait()
+            return await method(*args, **given)
+
+        monkeypatch.setattr(owner, name, held)
+
+
+@pytest.fixture
+def slow_writes(jobs: JobQueue, monkeypatch: pytest.MonkeyPatch) -> Gate:
+    """A gate before the members of an operation are written, from the third on."""
+    monkeypatch.setattr(operating, "ADDED", 2)
+    gate, written = Gate(), dict[int, int]()
+
+    def later(_store: object, number: int, ids: Sequence[str]) -> bool:
+        written[number] = written.get(number, 0) + len(ids)
+        return written[number] > 2
+
+    gate.before(monkeypatch, type(jobs.operations._store), "add", later)
+    return gate
+
+
+async def delete(seat: Any, number: int) -> None:
+    """Delete the group under the cursor."""
+    await seat.press("D")
+    await seat.until(f"Delete {number} jobs")
+    await seat.press("enter")
+
+
+async def in_trash(jobs: JobQueue) -> int:
+    """Return how many jobs are in the trash."""
+    return await jobs.inspector.count(parse("trash:yes"))
+
+
+async def cancelled(jobs: JobQueue, number: int) -> bool:
+    """Tell whether an operation was cancelled."""
+    return (await jobs.operations.get(number)).state == "cancelled"
+
+
+@SIZES
+async def test_undo_means_the_delete_that_is_being_written_and_not_the_one_before(
+    sit: Sit, jobs: JobQueue, world: World, slow_writes: Gate, size: tuple[int, int]
+) -> None:
+    await dead(world, 3, disk(), type="resize_image", queue="images")
+    await crowd(world, 6)
+    async with sit(size) as seat:
+        await seat.ready()
+        await seat.until("KeyError")
+        while "OSError" not in seat.table("signatures").selection.row.title:
+            await seat.press("j")
+        await delete(seat, 3)
+        await seat.until("deleted 3 jobs, u brings them back")
+        slow_writes.opened.clear()
+        await seat.until("1 signature ·")
+        await delete(seat, 6)
+        await asyncio.wait_for(slow_writes.waiting.wait(), 30)
+        await seat.press("u")
+        await until(lambda: cancelled(jobs, 2))
+        slow_writes.opened.set()
+        await seat.until("delete #2 was cancelled while it was being written: nothing was deleted")
+        assert (await in_trash(jobs), await in_state(jobs, "dead")) == (3, 6)
+        await seat.press("u")
+        await seat.until("restored 3 jobs")
+        assert (await in_trash(jobs), await in_state(jobs, "dead")) == (0, 9)
+
+
+async def test_undo_waits_for_the_number_of_an_operation(
+    sit: Sit, jobs: JobQueue, buried: Buried, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate()
+    gate.before(monkeypatch, type(jobs.operations._store), "create", lambda store, asked: asked.verb == "delete")
+    async with sit() as seat:
+        await seat.ready()
+        await seat.until("TimeoutError")
+        gate.opened.clear()
+        await delete(seat, 5)
+        await asyncio.wait_for(gate.waiting.wait(), 30)
+        await seat.press("u")
+        gate.opened.set()
+        await seat.until("was cancelled")
+        await seat.until(lambda: not seat.app.operator.undoable)
+        assert await in_trash(jobs) == 0
+
+
+async def test_undo_means_the_pause_that_is_not_answered_yet(
+    sit: Sit, jobs: JobQueue, buried: Buried, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate()
+    gate.before(monkeypatch, Control, "pause", lambda control, queue: True)
+    async with sit() as seat:
+        await seat.ready()
+        await seat.until("TimeoutError")
+        await delete(seat, 5)
+        await seat.until("deleted 5 jobs")
+        gate.opened.clear()
+        await seat.press("2")
+        await seat.until("mail")
+        while seat.table("queues").selection.row.name != "mail":
+            await seat.press("j")
+        await seat.press("P")
+        await asyncio.wait_for(gate.waiting.wait(), 30)
+        await seat.press("u")
+        gate.opened.set()
+        await seat.until("mail is running again")
+        assert await in_trash(jobs) == 5
+        await seat.press("u")
+        await seat.until("restored 5 jobs")
+
+
+async def test_a_second_undo_during_the_first_is_refused_and_said(
+    sit: Sit, jobs: JobQueue, buried: Buried, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate()
+    gate.before(monkeypatch, Operations, "undo", lambda operations, number, author: True)
+    async with sit() as seat:
+        await seat.ready()
+        await seat.until("TimeoutError")
+        await delete(seat, 5)
+        await seat.until("deleted 5 jobs")
+        await seat.until("2 signatures ·")
+        await delete(seat, 3)
+        await seat.until("deleted 3 jobs")
+        gate.opened.clear()
+        await seat.press("u")
+        await asyncio.wait_for(gate.waiting.wait(), 30)
+        await seat.press("u")
+        await seat.until("delete #2 is still being taken back: press u again when that is done")
+        gate.opened.set()
+        await seat.until("restored 3 jobs")
+        assert await in_trash(jobs) == 5
+
+
+async def test_an_operation_that_could_not_be_written_is_not_undone(
+    sit: Sit, jobs: JobQueue, buried: Buried, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object) -> Operation:
+        raise ValueError("no room")
+
+    monkeypatch.setattr(type(jobs.operations._store), "create", refuse)
+    async with sit() as seat:
+        await seat.ready()
+        await seat.until("TimeoutError")
+        await delete(seat, 5)
+        await seat.until("nothing was deleted: ValueError: no room")
+        await seat.press("u")
+        await seat.until("nothing to undo")
