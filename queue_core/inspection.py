@@ -260,8 +260,9 @@ class Inspector(Protocol):
     async def signatures(self, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
         """Return groups of dead jobs by error, newest growth within `window` seconds first, then by count.
 
-        The filter chooses the jobs that are counted; growth is that of the whole signature in the queues of those
-        jobs. A minute is the smallest time that growth is known for.
+        The filter chooses the jobs that are counted. Growth is that of the signature in the queues of those jobs, also
+        by jobs that are not dead any more; with a filter on anything else (`minutes_tell`), by the jobs that are
+        counted. A minute is the smallest time that growth is known for.
         """
         ...
 
@@ -331,6 +332,14 @@ class Inspector(Protocol):
     async def close(self) -> None:
         """Disconnect; doing it twice is safe."""
         ...
+
+
+_BY_THE_MINUTE = frozenset({"status", "signature", "queue"})
+
+
+def minutes_tell(where: Filter) -> bool:
+    """Whether the deaths of each minute, by signature and queue, tell the growth of what matches a filter."""
+    return where.trash or {term.field for term in where.terms} <= _BY_THE_MINUTE
 
 
 CHANGES_FROM: dict[str, frozenset[Status]] = {

@@ -121,6 +121,43 @@ async def test_groups_of_those_that_match(world: World, text: str, found: dict[s
     assert {group.signature[0]: group.count for group in await groups(world, text)} == found
 
 
+@pytest.mark.parametrize(
+    ("text", "grown"),
+    [
+        ("", {"a": 4, "b": 1}),
+        ("queue:mail", {"a": 4, "b": 1}),
+        ("sig:aaaa", {"a": 4}),
+        ("type:copy", {"a": 1, "b": 1}),
+        ("type:send", {"a": 1}),
+        ("payload.n=7", {"a": 1}),
+        ("!tag:x", {"a": 1, "b": 1}),
+        ("err:~disk", {"b": 1}),
+        ("age:<20m", {"a": 1, "b": 1}),
+    ],
+)
+async def test_growth_and_trend_are_those_of_the_jobs_that_match(
+    world: World, text: str, grown: dict[str, int]
+) -> None:
+    """A retried job is not dead any more: only the whole group still counts its death."""
+    await dead(world, SMTP, queue="mail", type="send", tags=("x",), payload='{"n": 7}')
+    await world.inspector.retry([await dead(world, SMTP, queue="mail", type="send")])
+    await dead(world, SMTP, queue="mail", type="copied", tags=("x",))
+    await world.advance(1800)
+    await dead(world, SMTP, queue="mail", type="copy")
+    await dead(world, DISK, queue="mail", type="copy")
+    found = await groups(world, text)
+    assert {group.signature[0]: group.grown for group in found} == grown
+    assert all(sum(group.trend) == group.grown for group in found)
+    assert [group.trend[-1] for group in found if group.signature == DISK.signature] == [1] * ("b" in grown)
+
+
+async def test_of_jobs_that_match_only_the_deaths_within_the_window_count(world: World) -> None:
+    await dead(world, SMTP, type="send")
+    await world.advance(1800)
+    (group,) = await groups(world, "type:send", window=600, slices=3)
+    assert (group.count, group.grown, group.trend) == (1, 0, (0, 0, 0))
+
+
 async def test_the_trash_has_groups_of_its_own(world: World) -> None:
     job_id = await dead(world, SMTP)
     await dead(world, DISK)

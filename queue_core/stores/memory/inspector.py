@@ -22,6 +22,7 @@ from queue_core.inspection import (
     SignatureInfo,
     Tally,
     TypeInfo,
+    minutes_tell,
 )
 from queue_core.job import Attempt, Job
 from queue_core.joblogs import LINES
@@ -88,7 +89,7 @@ class MemoryInspector:
         """Return groups of dead jobs by error."""
         with self._state.lock:
             dead = self._matching(where.having(_DEAD))
-            return reports.signatures(self._state, dead, window, slices)[:limit]
+            return reports.signatures(self._state, dead, window, slices, minutes_tell(where))[:limit]
 
     async def tallies(self) -> list[Tally]:
         """Return the exact totals of every queue and type."""

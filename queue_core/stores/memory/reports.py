@@ -10,6 +10,7 @@ from queue_core.job import Job
 from queue_core.states import UNFINISHED, WAITING, Status
 from queue_core.stores.memory.rows import JobRow, WorkerRow, moment
 from queue_core.stores.memory.state import MemoryState
+from queue_core.stores.memory.totals import sliced
 
 
 def overview(state: MemoryState) -> Overview:
@@ -76,19 +77,31 @@ def conservation(state: MemoryState) -> Conservation:
     )
 
 
-def signatures(state: MemoryState, dead: Iterable[Job], window: float, slices: int) -> list[SignatureInfo]:
-    """Group dead jobs by their signature, those that grew most first, then by count."""
+def signatures(
+    state: MemoryState, dead: Iterable[Job], window: float, slices: int, by_minutes: bool
+) -> list[SignatureInfo]:
+    """Group dead jobs by their signature, those that grew most first, then by count.
+
+    `by_minutes`: growth is by the deaths of each minute, else by these jobs alone.
+    """
     groups: dict[str, list[Job]] = defaultdict(list)
     for job in dead:
         groups[job.signature or ""].append(job)
-    found = [_group(state, signature, jobs, window, slices) for signature, jobs in groups.items()]
+    found = [_group(state, signature, jobs, window, slices, by_minutes) for signature, jobs in groups.items()]
     return sorted(found, key=lambda group: (-group.grown, -group.count, group.signature))
 
 
-def _group(state: MemoryState, signature: str, jobs: list[Job], window: float, slices: int) -> SignatureInfo:
+def _group(
+    state: MemoryState, signature: str, jobs: list[Job], window: float, slices: int, by_minutes: bool
+) -> SignatureInfo:
     newest = max(jobs, key=lambda job: (job.updated_at, job.id))
     queues = sorted({job.queue for job in jobs})
-    trend = state.totals.trend(signature, set(queues), state.clock.now() - window, window, slices)
+    since = state.clock.now() - window
+    if by_minutes:
+        trend = state.totals.trend(signature, set(queues), since, window, slices)
+    else:
+        minutes = Counter(int(job.updated_at.timestamp() // 60) for job in jobs)
+        trend = sliced(minutes.items(), since, window, slices)
     title, first_seen = state.signatures[signature]
     return SignatureInfo(
         signature=signature,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from queue_core.inspection import HISTOGRAM_BOUNDS, SeriesPoint, Tally
@@ -87,9 +88,19 @@ class Totals:
 
     def trend(self, signature: str, queues: set[str], since: float, seconds: float, slices: int) -> tuple[int, ...]:
         """Return the deaths of a signature in equal slices of the `seconds` after `since`, oldest first."""
-        found = [0] * slices
-        for (minute, queue, of), count in self._deaths.items():
-            place = int((minute * 60 - since) * slices / seconds)
-            if of == signature and queue in queues and minute * 60 + 60 > since:
-                found[min(max(place, 0), slices - 1)] += count
-        return tuple(found)
+        deaths = (
+            (minute, count)
+            for (minute, queue, of), count in self._deaths.items()
+            if of == signature and queue in queues
+        )
+        return sliced(deaths, since, seconds, slices)
+
+
+def sliced(deaths: Iterable[tuple[int, int]], since: float, seconds: float, slices: int) -> tuple[int, ...]:
+    """Return the deaths of minutes in equal slices of the `seconds` after `since`, oldest first."""
+    found = [0] * slices
+    for minute, count in deaths:
+        place = int((minute * 60 - since) * slices / seconds)
+        if minute * 60 + 60 > since:
+            found[min(max(place, 0), slices - 1)] += count
+    return tuple(found)

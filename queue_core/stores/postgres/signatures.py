@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from psycopg import sql
 
 from queue_core.filters import Filter, Term
-from queue_core.inspection import SignatureInfo
+from queue_core.inspection import SignatureInfo, minutes_tell
 from queue_core.states import Status
 from queue_core.stores.postgres.conditions import conditions, fragments, template
 from queue_core.stores.postgres.pool import Pool, Row
@@ -25,16 +25,15 @@ class Signatures:
     async def signatures(self, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
         """Return groups of dead jobs by error.
 
-        A minute is the smallest time that growth is known for: it counts with the slice that it begins in. The filter
-        chooses the jobs that are counted; growth is that of the whole signature in the queues of those jobs.
+        A minute is the smallest time that growth is known for: it counts with the slice that it begins in.
         """
         wanted = conditions(where.having(_DEAD))
         if wanted is None or limit <= 0:
             return []
         (place,) = wanted.places
-        query = template("inspect/signatures").format(
-            place=sql.Identifier(place), conditions=wanted.condition, order=fragments()["newest"]
-        )
+        pieces = {"place": sql.Identifier(place), "conditions": wanted.condition}
+        deaths = template("inspect/deaths" if minutes_tell(where) else "inspect/deaths_of").format(**pieces)
+        query = template("inspect/signatures").format(**pieces, deaths=deaths, order=fragments()["newest"])
         given = {"window": max(window, 1.0), "slices": max(slices, 1), "limit": limit}
         rows = await self._pool.rows(query, wanted.params | given)
         return [_info(row, max(slices, 1)) for row in rows]

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import NamedTuple
 
 from queue_core.filters import Filter, Term
-from queue_core.inspection import SignatureInfo
+from queue_core.inspection import SignatureInfo, minutes_tell
 from queue_core.matching import holds
 from queue_core.states import Status
 from queue_core.stores.redis.link import Link
@@ -50,7 +50,10 @@ class Signatures:
             if looks >= LOOKS:
                 break
         window, slices = max(window, 1.0), max(slices, 1)
-        trends = await self._trends(groups, now, window, slices)
+        if minutes_tell(where):
+            trends = await self._trends(groups, now, window, slices)
+        else:
+            trends = {one: _trend(deaths, now, window, slices) for one, deaths in groups.items()}
         order = sorted(groups, key=lambda one: (-sum(trends[one]), -len(groups[one]), one))[:limit]
         titles = await self._titles(order, groups)
         return [_info(one, groups[one], trends[one], titles.get(one)) for one in order]
@@ -119,6 +122,16 @@ class Signatures:
                     seen = (whole(first_seen), title)
                     titles[signature] = min(seen, titles.get(signature, seen))
         return titles
+
+
+def _trend(deaths: Iterable[_Death], now: int, window: float, slices: int) -> tuple[int, ...]:
+    """Return deaths in equal slices of the window, oldest first; a minute counts with the slice that it begins in."""
+    since, trend = now / 1e6 - window, [0] * slices
+    for death in deaths:
+        minute = death.entry.at // 60_000_000
+        if minute >= since // 60:
+            trend[min(max(int((minute * 60 - since) * slices / window), 0), slices - 1)] += 1
+    return tuple(trend)
 
 
 def _holds(signature: str, type_: str, where: Filter) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import floor
 from typing import Any
 
 from queue_core.filters import Filter, Term
-from queue_core.inspection import SignatureInfo
+from queue_core.inspection import SignatureInfo, minutes_tell
 from queue_core.states import Status
 from queue_core.stores.sqlite.conditions import Conditions, conditions
 from queue_core.stores.sqlite.file import SqliteFile
@@ -46,7 +47,7 @@ class Signatures:
         def read(transaction: Transaction) -> list[SignatureInfo]:
             wanted = conditions(where.having(_DEAD), transaction.now)
             groups = _groups(transaction, wanted, slices)
-            _grow(transaction, groups, seconds, slices)
+            _grow(transaction, None if minutes_tell(where) else wanted, groups, seconds, slices)
             ordered = sorted(groups.values(), key=lambda group: (-sum(group.trend), -group.count, group.signature))
             return [_info(transaction, wanted, group) for group in ordered[: max(limit, 0)]]
 
@@ -67,10 +68,20 @@ def _groups(transaction: Transaction, wanted: Conditions, slices: int) -> dict[s
     return groups
 
 
-def _grow(transaction: Transaction, groups: dict[str, _Group], seconds: float, slices: int) -> None:
+def _grow(
+    transaction: Transaction, wanted: Conditions | None, groups: dict[str, _Group], seconds: float, slices: int
+) -> None:
+    """Add the deaths of each minute; `wanted`: only of jobs that match."""
     since = transaction.now - seconds
+    first = floor(since / 60)
+    rows: Iterable[Sequence[Any]]
+    if wanted is None:
+        rows = transaction.rows("inspect/deaths", (first,))
+    else:
+        params = wanted.params | {"place": wanted.places[0], "since": first * 60.0} if wanted.places else None
+        rows = [] if params is None else map(tuple, transaction.records(wanted.query("inspect/deaths_of"), params))
     deaths: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
-    for minute, signature, queue_id, n in transaction.rows("inspect/deaths", (floor(since / 60),)):
+    for minute, signature, queue_id, n in rows:
         if minute * 60 + 60 > since:
             deaths[signature].append((minute, queue_id, n))
     for group in groups.values():

@@ -1,4 +1,4 @@
--- Groups of dead jobs by error: what is there from the index alone, what grew from the minutes and the totals not yet folded.
+-- Groups of dead jobs by error: what is there from the index alone, and the deaths of each minute.
 WITH one AS MATERIALIZED (
     SELECT v.signature, v.queue, v.queue_id, v.type, count(*) AS n, max(v.updated_at) AS last
       FROM {place} v
@@ -8,13 +8,7 @@ WITH one AS MATERIALIZED (
     SELECT d.signature, least(greatest(floor((d.minute - c.since) * %(slices)s / c.seconds), 0), %(slices)s - 1)::int AS slice,
            sum(d.n)::bigint AS n
       FROM (SELECT extract(epoch FROM now())::float8 - %(window)s::float8 AS since, %(window)s::float8 AS seconds) c
-     CROSS JOIN LATERAL (
-           SELECT signature, queue_id, extract(epoch FROM minute)::float8 AS minute, n
-             FROM signature_minutes WHERE minute > to_timestamp(c.since) - interval '1 minute'
-           UNION ALL
-           SELECT signature, queue_id, extract(epoch FROM date_trunc('minute', at))::float8, n
-             FROM tally_deltas
-            WHERE outcome = 'dead' AND date_trunc('minute', at) > to_timestamp(c.since) - interval '1 minute') d
+     CROSS JOIN LATERAL ({deaths}) d
      WHERE (d.signature, d.queue_id) IN (SELECT signature, queue_id FROM one)
      GROUP BY 1, 2
 ), trend AS (
