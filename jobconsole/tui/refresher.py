@@ -102,13 +102,13 @@ class Refresher:
         """
         await self._read(window.read_more)
 
-    async def again(self, window: Window, first_visible: int, hold: bool) -> None:
+    async def again(self, window: Window, shown: range, hold: bool) -> None:
         """Read again what a window shows; with `hold`, its rows stay when a flood cuts them off.
 
         Raises:
             StoreUnavailable: the store did not answer in time.
         """
-        await self._read(lambda inspector: window.refresh(inspector, first_visible, hold))
+        await self._read(lambda inspector: window.refresh(inspector, shown, hold))
 
     async def job(self, job_id: str) -> tuple[Job, list[Attempt]]:
         """Read one job with its failed attempts.

@@ -9,6 +9,7 @@ from jobconsole.core.listing import Window
 from jobconsole.core.snapshot import DEAD
 from queue_core import JobQueue
 from queue_core.filters import Filter
+from queue_core.states import Status
 from tests.conformance.world import World
 
 PAGE = 10
@@ -64,7 +65,7 @@ async def test_rows_that_are_gone_leave_the_page_that_is_read_again(jobs: JobQue
     window = Window(DEAD)
     await read_all(window, jobs)
     await jobs.control.delete([dead[2], dead[14]])
-    await window.refresh(jobs.inspector, first_visible=12)
+    await window.refresh(jobs.inspector, shown=range(12, 17))
     assert ids(window) == [one for one in dead if one not in {dead[2], dead[14]}]
 
 
@@ -130,3 +131,31 @@ async def test_a_window_holds_so_many_rows_and_says_so(
     await window.read_more(jobs.inspector)
     assert window.full
     assert not window.wants(19)
+
+
+async def test_rows_that_a_flood_has_cut_off_are_told_as_they_are(jobs: JobQueue, world: World) -> None:
+    """A list of everything: what ran when it was read has ended, is gone, or goes on."""
+    claims = [await world.running() for _ in range(4)]
+    window = Window(Filter())
+    await window.refresh(jobs.inspector)
+    first = ids(window)
+    assert {row.status for row in window.rows} == {Status.RUNNING}
+    await bury(world, PAGE + 5)
+    await world.settle(claims[0], "completed")
+    await world.settle(claims[1], "dead")
+    await jobs.control.delete([claims[1].id])
+    await bury(world, PAGE + 5)
+    await window.refresh(jobs.inspector, range(4), hold=True)
+    assert window.behind
+    assert ids(window) == [one for one in first if one != claims[1].id]
+    assert {row.id: row.status for row in window.rows}[claims[0].id] is Status.COMPLETED
+
+
+async def test_rows_on_both_sides_of_a_page_are_read_again(jobs: JobQueue, world: World) -> None:
+    dead = await bury(world, 3 * PAGE)
+    window = Window(DEAD)
+    await read_all(window, jobs)
+    gone = [dead[PAGE - 1], dead[PAGE + 1], dead[2 * PAGE - 1], dead[2 * PAGE]]
+    await jobs.control.delete(gone)
+    await window.refresh(jobs.inspector, range(PAGE - 2, 2 * PAGE + 2))
+    assert ids(window) == [one for one in dead if one not in gone]

@@ -102,7 +102,7 @@ async def test_operation(size: tuple[int, int]) -> None:
 
 @SIZES
 async def test_operations_at_home(size: tuple[int, int]) -> None:
-    """What is under way stands below everything else; what was stopped comes first."""
+    """What is under way stands below everything else, above what was stopped."""
     await pictured("operating", size, operating=True)
 
 

@@ -211,3 +211,35 @@ async def test_links_lead_to_an_operation_and_are_copied(
         await seat.until("there is no operation #99")
         await seat.press("escape")
         await seat.until("3 operations")
+
+
+@SIZES
+async def test_what_was_done_last_is_seen_without_moving_the_cursor(
+    sit: Sit, jobs: JobQueue, world: World, size: tuple[int, int]
+) -> None:
+    await note_some(jobs, 5)
+    async with sit(size) as seat:
+        await at_operations(seat, 5)
+        table = seat.table("operations")
+        await seat.press("j")
+        key = table.selection.key
+        await note_some(jobs, 2)
+        await seat.until("7 operations")
+        assert (table.selection.top, table.selection.key) == (0, key)
+        await seat.until("    7  ")
+        await note_some(jobs, 60)
+        await seat.until("newer, g shows them")
+        assert table.selection.key == key
+        await seat.press("g")
+        await seat.until("67 ", but="newer")
+
+
+async def test_a_short_strip_shows_what_goes_on(sit: Sit, jobs: JobQueue, world: World) -> None:
+    ids = await crowd(world, 8)
+    old = await ask(jobs, ids[:4], pace=CAREFUL)
+    assert await jobs.operations._store.move(old.number, "stopped", "2 of 2 canary jobs died again")
+    async with sit() as seat:
+        await seat.until("#1 retry")
+        await ask(jobs, ids[4:], pace=CAREFUL)
+        await seat.until("#2 retry", but="#1 retry")
+        assert "1 stopped  1 goes on" in seat.text()

@@ -140,8 +140,10 @@ class TriageView(QueueActions):
             return
         if isinstance(pane, RunningTable) and pane.selection.row is not None:
             detail.about(Subject(pane.selection.row.id))
-        elif pane is self.jobs and self.jobs.selection.row is not None:
-            detail.about(Subject(self.jobs.selection.row.id))
+        elif pane is self.jobs and self.jobs.selection.rows:
+            # While the cursor is adrift, the job that is gone stays.
+            if self.jobs.selection.row is not None:
+                detail.about(Subject(self.jobs.selection.row.id))
         elif (group := self.signatures.selection.row) is not None:
             detail.about(Subject(group.sample_id, group))
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import ClassVar
 
 from textual.message import Message
@@ -13,7 +14,7 @@ from jobconsole.core.differences import pairs
 from jobconsole.core.humanize import moment_of
 from jobconsole.core.links import Link
 from jobconsole.core.operations import ACTS_ON, Choice, Target
-from jobconsole.tui.background import replace
+from jobconsole.tui.background import Renewal
 from jobconsole.tui.drawing.facts import GroupNotes
 from jobconsole.tui.drawing.spans import Line
 from jobconsole.tui.drawing.subject import (
@@ -73,6 +74,7 @@ class Detail(ScrollPane):
         self._loaded: Loaded | None = None
         self._problem = ""
         self._read_at = 0.0
+        self._renewal = Renewal(self, "detail")
         # taking a traceback apart is too much for four times a second: kept until what it depends on changes
         self._drawn_for: tuple[object, ...] = ()
         self._tab_drawn: list[Line] = []
@@ -136,7 +138,7 @@ class Detail(ScrollPane):
     def read(self, delay: float = 0.0) -> None:
         """Read the job again; `delay` seconds later, so that a moving cursor reads only where it stops."""
         if self.subject.job_id:
-            replace(self, "detail", self._read, self.subject.job_id, delay)
+            self._renewal.read(self.subject.job_id, partial(self._read, self.subject.job_id, delay))
 
     def refresh_if_changed(self) -> None:
         """Read the job again unless it has come to an end: then it changes only by an operator, and rarely."""

@@ -122,7 +122,7 @@ class FilterLine(Horizontal):
         try:
             where = parse(text)
         except FilterError as error:
-            self._words((str(error), "warn"))
+            self._words((error.reason, "warn"))
             return False
         self._words(("Enter keeps, Esc clears", "muted"))
         if text.strip() != self.text:

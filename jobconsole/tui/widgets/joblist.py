@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 
 from textual.message import Message
 
@@ -16,7 +17,7 @@ from jobconsole.core.listing import Window
 from jobconsole.core.operations import ACTS_ON, Choice, Target, dead_only, movable_only, unfinished_only
 from jobconsole.core.rows import JobLine
 from jobconsole.core.selection import Selection
-from jobconsole.tui.background import replace
+from jobconsole.tui.background import Renewal, replace
 from jobconsole.tui.widgets.table import MarkTable
 from queue_core.errors import QueueCoreError
 from queue_core.filters import Filter
@@ -50,6 +51,7 @@ class JobTable(MarkTable[JobLine]):
         # the last read found no store, and nothing was shown yet
         self.failed = False
         self._seen: dict[str, float] = {}
+        self._renewal = Renewal(self, f"read-{id}")
 
     @property
     def where(self) -> Filter:
@@ -91,7 +93,7 @@ class JobTable(MarkTable[JobLine]):
         self.total = total
         if self.window is None or self.window.where != where:
             self.window = Window(where, self.order)
-            self.selection.reset()
+            self.begin_anew()
             self._seen.clear()
             self.repaint()
             self.read()
@@ -99,7 +101,7 @@ class JobTable(MarkTable[JobLine]):
     def read(self) -> None:
         """Read what is shown again; a read that is under way for another list is given up."""
         if self.window is not None:
-            replace(self, f"read-{self.id}", self._read, self.window)
+            self._renewal.read(id(self.window), partial(self._read, self.window))
 
     def read_more(self) -> None:
         """Read the next page when the screen comes near the end of what is loaded."""
@@ -109,7 +111,9 @@ class JobTable(MarkTable[JobLine]):
 
     async def _read(self, window: Window) -> None:
         try:
-            await self.console.refresher.again(window, self.selection.top, hold=self.has_focus)
+            top = self.selection.top
+            shown = range(top, top + max(1, self.visible_rows))
+            await self.console.refresher.again(window, shown, hold=self.anchored)
         except QueueCoreError as error:
             self.post_message(self.Read(window, str(error)))
         else:
@@ -170,6 +174,11 @@ class JobTable(MarkTable[JobLine]):
         types = tuple(dict.fromkeys(row.type for row in rows))
         return Target(label, ids=ids, about=len(ids), keys=ids, facts=facts_of(rows), types=types)
 
+    def nothing(self) -> str:
+        """Why there is nothing under the cursor."""
+        unread = self.window is not None and not self.window.loaded
+        return "the jobs are still being read" if unread else super().nothing()
+
     def refuses(self, action: str) -> str:
         """Why an action makes no sense on this row."""
         if action == "export" and not (self.selection.row or self.selection.marks or self.selection.everything):
@@ -211,7 +220,7 @@ class JobTable(MarkTable[JobLine]):
         """Read again, from the newest on where a flood has cut the rows off."""
         if self.window is not None and self.window.behind:
             self.window.restart()
-            self.selection.reset()
+            self.begin_anew()
         self.read()
 
     def do_top(self) -> None:

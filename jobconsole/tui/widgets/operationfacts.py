@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import ClassVar
 
 from textual.message import Message
@@ -10,7 +11,7 @@ from textual.message import Message
 from jobconsole.core.columns import Spans
 from jobconsole.core.links import Link
 from jobconsole.core.progress import OperationLine
-from jobconsole.tui.background import replace
+from jobconsole.tui.background import Renewal
 from jobconsole.tui.drawing.operation import operation_lines
 from jobconsole.tui.drawing.spans import Line
 from jobconsole.tui.operationreader import OperationSight
@@ -47,6 +48,7 @@ class OperationFacts(ScrollPane):
         self.sight: OperationSight | None = None
         self._problem = ""
         self._read_at = 0.0
+        self._renewal = Renewal(self, "operation")
 
     @property
     def glance(self) -> bool:
@@ -76,7 +78,7 @@ class OperationFacts(ScrollPane):
     def read(self, delay: float = 0.0) -> None:
         """Read the operation; `delay` seconds later, so that a moving cursor reads only where it stops."""
         if self.line is not None:
-            replace(self, "operation", self._read, self.line.number, delay)
+            self._renewal.read(self.line.number, partial(self._read, self.line.number, delay))
 
     async def _read(self, number: int, delay: float) -> None:
         await self.console.pause(delay)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar
 
 from textual.message import Message
@@ -15,7 +16,7 @@ from jobconsole.core.operations import Choice, Target
 from jobconsole.core.progress import OperationLine, matching, standing
 from jobconsole.core.rows import JobLine
 from jobconsole.core.selection import Selection
-from jobconsole.tui.background import replace
+from jobconsole.tui.background import Renewal, replace
 from jobconsole.tui.operationreader import PAGE
 from jobconsole.tui.widgets.table import Table
 from queue_core.errors import QueueCoreError
@@ -34,6 +35,7 @@ class OperationTable(Table[OperationLine]):
     NEVER: ClassVar[dict[str, str]] = dict.fromkeys(("retry", "delete", "restore", "export"), CHOOSE)
 
     empty = EMPTY
+    heads = True
 
     class Read(Message):
         """A page has been read; `problem` says why not."""
@@ -51,6 +53,7 @@ class OperationTable(Table[OperationLine]):
         self.filter_text = ""
         # an operation that the cursor is to go to once it is there
         self.sought = 0
+        self._renewal = Renewal(self, "operations")
 
     def heading(self) -> Spans:
         """Title, with how many there are."""
@@ -65,12 +68,17 @@ class OperationTable(Table[OperationLine]):
 
     def note(self) -> Spans:
         """What goes on, what waits for somebody; the filter."""
-        spans = standing(self.console.model.underway.lines, self.console.glyphs)
+        above, glyphs = self.selection.above, self.console.glyphs
+        newer = ((f"{glyphs.up} {above:,} newer, g shows them  ", "accent"),) if above else ()
+        spans = (*newer, *standing(self.console.model.underway.lines, glyphs))
         return (*spans, (f"  /{self.filter_text}", "accent")) if self.filter_text else spans
 
     def read(self, before: int | None = None) -> None:
         """Read the newest page, or the one before a number."""
-        replace(self, f"operations-{before is None}", self._read, before)
+        if before is None:
+            self._renewal.read("newest", partial(self._read, None))
+        else:
+            replace(self, "operations-before", self._read, before)
 
     def read_more(self) -> None:
         """Read the next page when the screen comes near the end of what is loaded."""
@@ -108,7 +116,7 @@ class OperationTable(Table[OperationLine]):
     def narrow_to(self, where: Filter, text: str) -> None:
         """Show only what matches; `text` is the filter as it was written."""
         self.where, self.filter_text = where, text
-        self.selection.reset()
+        self.begin_anew()
         self.narrow()
         self.read_more()
 
@@ -185,7 +193,7 @@ class MemberTable(Table[JobLine]):
     def take(self, line: OperationLine | None, rows: Sequence[JobLine]) -> None:
         """Show the jobs of an operation."""
         if line is None or self.line is None or line.number != self.line.number:
-            self.selection.reset()
+            self.begin_anew()
         self.line = line
         gone = line is not None and line.operation.processed and not rows
         self.empty = "the jobs that it changed are not kept any more" if gone else "it has changed no jobs"

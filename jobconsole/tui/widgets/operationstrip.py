@@ -28,11 +28,11 @@ class OperationStrip(Pane):
         return (("4 shows them all", "muted"),)
 
     def body(self, width: int, height: int) -> list[Line]:
-        """What waits for somebody stands first."""
+        """What goes on stands first, the newest on top."""
         moment = self.console.moment()
         return [strip_line(line, moment, width) for line in self._shown()[:height]]
 
     def _shown(self) -> list[OperationLine]:
-        """Those with jobs, the ones that were stopped first; what is only noted is over at once."""
+        """Those with jobs, the ones that go on first, then the stopped; what is only noted is over at once."""
         lines = [line for line in self.console.model.underway.lines if line.operation.total]
-        return sorted(lines, key=lambda line: line.operation.state != "stopped")
+        return sorted(lines, key=lambda line: (line.waits, line.operation.state != "stopped"))

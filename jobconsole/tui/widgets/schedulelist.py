@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar
 
 from textual.message import Message
@@ -15,7 +16,7 @@ from jobconsole.core.operations import Choice, Target
 from jobconsole.core.schedulecolumns import SCHEDULES, TICKS
 from jobconsole.core.selection import Selection
 from jobconsole.core.timetable import ORDERS, ScheduleLine, TickLine, matching
-from jobconsole.tui.background import replace
+from jobconsole.tui.background import Renewal
 from jobconsole.tui.widgets.table import Table
 from queue_core.errors import QueueCoreError
 from queue_core.filters import Filter
@@ -53,6 +54,7 @@ class ScheduleTable(Table[ScheduleLine]):
         self.lines_read: Sequence[ScheduleLine] | None = None
         # a schedule that the cursor is to go to once it is there
         self.sought = ""
+        self._renewal = Renewal(self, "schedules")
 
     def heading(self) -> Spans:
         """Title, with how many there are."""
@@ -70,7 +72,7 @@ class ScheduleTable(Table[ScheduleLine]):
 
     def read(self) -> None:
         """Read the schedules again."""
-        replace(self, "schedules", self._read)
+        self._renewal.read("schedules", self._read)
 
     async def _read(self) -> None:
         try:
@@ -92,7 +94,7 @@ class ScheduleTable(Table[ScheduleLine]):
     def narrow_to(self, where: Filter, text: str) -> None:
         """Show only what matches; `text` is the filter as it was written."""
         self.where, self.filter_text = where, text
-        self.selection.reset()
+        self.begin_anew()
         self.narrow()
 
     def narrow(self) -> None:
@@ -156,6 +158,7 @@ class TickTable(Table[TickLine]):
         self.schedule = ""
         self.label = ""
         self._read_at = 0.0
+        self._renewal = Renewal(self, "ticks")
 
     def heading(self) -> Spans:
         """Title."""
@@ -166,7 +169,7 @@ class TickTable(Table[TickLine]):
         name = line.name if line else ""
         if name != self.schedule:
             self.schedule, self.label = name, line.label if line else ""
-            self.selection.reset()
+            self.begin_anew()
             self.empty, self._read_at = "reading ..." if name else "nothing is chosen", 0.0
             self.repaint()
             self.read(0.08)
@@ -176,7 +179,7 @@ class TickTable(Table[TickLine]):
     def read(self, delay: float = 0.0) -> None:
         """Read the ticks; `delay` seconds later, so that a moving cursor reads only where it stops."""
         if self.schedule:
-            replace(self, "ticks", self._read, self.schedule, delay)
+            self._renewal.read(self.schedule, partial(self._read, self.schedule, delay))
 
     def _settled(self, line: ScheduleLine) -> bool:
         """Whether a look would hardly show anything new."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from jobconsole.core.columns import Spans, signature_columns
 from jobconsole.core.humanize import exact, moment_of, plural
 from jobconsole.core.links import Link
-from jobconsole.core.operations import Choice, Target, dead_of
+from jobconsole.core.operations import Choice, Target, dead_of, dead_only
 from jobconsole.core.ordering import held_order
 from jobconsole.core.selection import Selection
 from jobconsole.core.snapshot import Wanted
@@ -21,6 +22,10 @@ from queue_core.inspection import SignatureInfo
 
 NEW_SECONDS = 5.0
 """How long a signature that has just appeared is marked."""
+
+UNREAD = "the list is still being narrowed"
+UNFROZEN = "the picture is frozen: the filter takes hold once p lets it go on"
+"""Why the rows on the screen are not those of the filter."""
 
 ORDERS: tuple[tuple[str, Callable[[SignatureInfo], Any] | None], ...] = (
     ("growth", None),
@@ -42,6 +47,8 @@ class SignatureTable(MarkTable[SignatureInfo]):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(signature_columns(word(Wanted().window)), Selection(lambda info: info.signature), id=id)
         self.where = Filter()
+        # the filter that the rows on the screen are of
+        self.taken = Filter()
         self.order = 0
         self.filter_text = ""
         self._seen: dict[str, float] = {}
@@ -65,11 +72,12 @@ class SignatureTable(MarkTable[SignatureInfo]):
         """Show groups as they were just read, with their growth over `window` seconds; `anew` sorts them again."""
         now = time.monotonic()
         self.columns = signature_columns(word(window))
-        first = not self._seen
+        other, self.taken = self.taken != self.where, self.where
+        first = other or not self._seen
         self._seen = {info.signature: self._seen.get(info.signature, 0.0 if first else now) for info in fresh}
         old = [] if anew else [info.signature for info in self.selection.rows]
         # Only what is on screen keeps its place: the cursor stays on its signature anyway.
-        self.show(held_order(self._sorted(fresh), old, lambda info: info.signature), follow=False)
+        self.show(held_order(self._sorted(fresh), old, lambda info: info.signature), follow=False, seat=other)
 
     def _sorted(self, rows: Sequence[SignatureInfo]) -> Sequence[SignatureInfo]:
         key = ORDERS[self.order][1]
@@ -90,10 +98,18 @@ class SignatureTable(MarkTable[SignatureInfo]):
     def target(self, verb: Choice) -> Target | None:
         """The marked groups, or the one under the cursor."""
         selection = self.selection
-        chosen = list(selection.rows) if selection.everything else list(selection.marks.values())
-        if not chosen and selection.row is not None:
-            chosen = [selection.row]
+        if selection.everything:
+            return self._everything()
+        chosen = list(selection.marks.values()) or ([selection.row] if selection.row is not None else [])
         return self.target_of(chosen) if chosen else None
+
+    def _everything(self) -> Target | None:
+        """All dead jobs that match, also those of groups that are not on the screen."""
+        if self.taken != self.where:
+            facts = (("filter", self.filter_text),) if self.filter_text else ()
+            return Target("everything that matches", wheres=(dead_only(self.where),), facts=facts)
+        shown = self.target_of(list(self.selection.rows)) if self.selection.rows else None
+        return replace(shown, wheres=(dead_only(self.where),)) if shown is not None else None
 
     def target_of(self, chosen: list[SignatureInfo]) -> Target:
         """These groups."""
@@ -129,6 +145,10 @@ class SignatureTable(MarkTable[SignatureInfo]):
         """Why an action makes no sense on this row."""
         if action == "edit" and (self.selection.everything or len(self.selection.marks) > 1):
             return "E edits one job at a time; Backspace takes the marks away"
+        if action in {"retry", "delete", "move", "export"} and self.selection.everything:
+            return "" if self.selection.rows or self.taken != self.where else self.nothing()
+        if action in {"retry", "delete", "edit", "move", "export", "open", "full"} and self.taken != self.where:
+            return UNFROZEN if self.console.frozen else UNREAD
         if action in {"retry", "delete", "edit", "move", "export"}:
             return "" if self.selection.marks or self.selection.row else self.nothing()
         return ""

@@ -30,6 +30,10 @@ class Table(Pane, Generic[T]):
     cursor_always = True
     # whether the picture stays when rows come in above; short lists rather show all they have
     still = True
+    # whether rows that come in above a list that is seen from its top push the others down, and are seen
+    heads = False
+    # somebody has been in this list: its cursor was put where it is
+    visited = False
 
     class Moved(Message):
         """The cursor stands on another row, or the row under it is another one."""
@@ -66,10 +70,26 @@ class Table(Pane, Generic[T]):
             *(self._row(selection.top + y, row, fitted, moment, width) for y, row in enumerate(rows)),
         ]
 
-    def show(self, rows: Sequence[T], follow: bool | None = None) -> None:
-        """Take new rows; a table without the focus follows the top of its list."""
+    @property
+    def anchored(self) -> bool:
+        """Whether the cursor stays on its row; a list that nobody has been in follows its top."""
+        return self.has_focus or self.visited
+
+    def watch_has_focus(self, _has_focus: bool) -> None:
+        """Whoever leaves a list for what stands behind a row comes back to that row."""
+        self.visited = self.visited or _has_focus
+        super().watch_has_focus(_has_focus)
+
+    def begin_anew(self) -> None:
+        """Forget the rows, for another list."""
+        self.selection.reset()
+        self.visited = self.has_focus
+
+    def show(self, rows: Sequence[T], follow: bool | None = None, seat: bool = False) -> None:
+        """Take new rows; `seat`: of another list."""
         before = self.selection.key
-        self.selection.show(rows, not self.has_focus if follow is None else follow)
+        head = self.visible_rows if self.heads else 0
+        self.selection.show(rows, not self.anchored if follow is None else follow, seat, head)
         self.selection.scroll(self.visible_rows, self.still)
         self.repaint()
         if self.selection.key != before:

@@ -1,0 +1,67 @@
+"""A list is read to its end, however slowly the store answers, and says so when its picture is old."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from jobconsole.core.listing import Window
+from jobconsole.tui import refresher
+from queue_core import JobQueue
+from queue_core.inspection import Inspector
+from queue_core.states import Status
+from tests.conformance.world import World
+from tests.tui.conftest import Sit
+from tests.tui.test_triage import SIZES
+
+
+@SIZES
+async def test_a_page_that_takes_longer_than_a_snapshot_is_shown_all_the_same(
+    sit: Sit, jobs: JobQueue, world: World, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
+) -> None:
+    claim = await world.running()
+    monkeypatch.setattr(refresher, "RESYNC_SECONDS", 0.05)
+    monkeypatch.setattr(refresher, "COMPARE_SECONDS", 0.05)
+    read, looks = Window.refresh, list[str]()
+
+    async def slowly(self: Window, *given: Any) -> None:
+        looks.append("begun")
+        await asyncio.sleep(1.0)
+        await read(self, *given)
+
+    async with sit(size) as seat:
+        await seat.ready()
+        await seat.press("3")
+        await seat.until("running")
+        await seat.until(lambda: seat.table("all-jobs").selection.row is not None)
+        monkeypatch.setattr(Window, "refresh", slowly)
+        await world.settle(claim, "completed")
+        await seat.until(lambda: seat.table("all-jobs").selection.row.status is Status.COMPLETED)
+        assert len(looks) < 20, "one read at a time"
+
+
+@SIZES
+async def test_a_job_that_is_read_slowly_is_shown_all_the_same(
+    sit: Sit, jobs: JobQueue, world: World, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
+) -> None:
+    claim = await world.running()
+    monkeypatch.setattr(refresher, "RESYNC_SECONDS", 0.05)
+    monkeypatch.setattr(refresher, "COMPARE_SECONDS", 0.05)
+    inspector: type[Inspector] = type(jobs.inspector)
+    read = inspector.attempts
+
+    async def slowly(self: Inspector, job_id: str) -> Any:
+        await asyncio.sleep(1.0)
+        return await read(self, job_id)
+
+    async with sit(size) as seat:
+        await seat.ready()
+        await seat.press("3")
+        await seat.until(lambda: seat.table("all-jobs").selection.row is not None)
+        await seat.press("enter")
+        await seat.until("[Traceback]")
+        monkeypatch.setattr(inspector, "attempts", slowly)
+        await world.settle(claim, "completed")
+        await seat.until("completed")
