@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from jobconsole.core.links import Link
 
 
+CARRIED = ("config", "context", "postgres_url", "redis_url", "prefix")
+"""Options that say where the jobs are."""
+
+
 def add_arguments(parser: Parser) -> None:
     """Declare the options."""
     parser.add_argument("link", metavar="LINK", help="as the key Y copies it, such as jobconsole://prod/job/ID")
@@ -36,21 +40,28 @@ def run(options: argparse.Namespace, output: Output) -> int:
         raise UsageError(str(error)) from None
     if output.as_json:
         body = {"context": link.context or None, "place": link.place, "value": link.value or None}
-        output.json({**body, "command": _command(link)})
+        output.json({**body, "command": _command(link, options)})
         return DONE
     if link.context and getattr(options, "context", None) is None:
         options.context = link.context
     return ui.show(options, link)
 
 
-def _command(link: Link) -> list[str]:
-    """The words of the command that shows the same without a terminal."""
-    context = ["--context", link.context] if link.context else []
+def _command(link: Link, options: argparse.Namespace) -> list[str]:
+    """The words of the command that shows the same without a terminal, on the same servers."""
+    from queue_core.filters import parse, render
+
+    # In one word with its option: what begins with a dash would be taken for another one.
+    given = {name: getattr(options, name, None) for name in CARRIED}
+    given["context"] = given["context"] or link.context or None
+    chosen = [f"--{name.replace('_', '-')}={value}" for name, value in given.items() if value is not None]
+    filtered = link.place in {"jobs", "triage"} and link.value
+    narrowed = [f"--filter={render(parse(link.value))}"] if filtered else []
     verbs = {
         "job": ["job", "show", link.value],
-        "signature": ["dlq", "list", "--signature", link.value],
-        "jobs": ["job", "list", *(["--filter", link.value] if link.value else [])],
-        "triage": ["dlq", "groups", *(["--filter", link.value] if link.value else [])],
+        "signature": ["dlq", "list", f"--signature={link.value}"],
+        "jobs": ["job", "list", *narrowed],
+        "triage": ["dlq", "groups", *narrowed],
         "live": ["queue", "list"],
         "schedules": ["schedule", "list"],
         "operations": ["op", "list"],
@@ -58,4 +69,4 @@ def _command(link: Link) -> list[str]:
         "schedule": ["schedule", "list"],
         "events": ["events"],
     }
-    return ["jobconsole", *context, *verbs[link.place]]
+    return ["jobconsole", *chosen, *verbs[link.place]]

@@ -52,8 +52,15 @@ class Target:
     facts: tuple[tuple[str, str], ...] = ()
     # the error signatures that it is all of
     signatures: tuple[str, ...] = ()
-    # the types of its jobs, as far as the screen knows them
+    # the types and the states of its jobs, as far as the screen knows them
     types: tuple[str, ...] = ()
+    statuses: tuple[Status, ...] = ()
+
+    @property
+    def states(self) -> frozenset[Status]:
+        """The states that its jobs can be in; all of them, where nothing is known."""
+        matched = [where.statuses() for where in self.wheres]
+        return frozenset(self.statuses).union(*matched) if self.statuses or matched else frozenset(Status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +131,12 @@ class Report:
         return self.operation.ended if self.operation else bool(self.problem)
 
 
+def one_job(job_id: str, type_: str, status: Status) -> Target:
+    """Return the target that is one job."""
+    ids = (job_id,)
+    return Target(f"{type_} {job_id}", ids=ids, about=1, keys=ids, types=(type_,), statuses=(status,))
+
+
 def default_pace(verb: Verb, number: int) -> Pace:
     """Return how carefully so many jobs are changed, unless somebody says otherwise."""
     return CAREFUL if verb == "retry" and number > CAREFUL_FROM else AT_ONCE
@@ -138,6 +151,19 @@ def dead_only(where: Filter) -> Filter:
     """Return the filter with the DLQ as its only state."""
     others = tuple(term for term in where.terms if term.field != "status")
     return Filter((*others, Term("status", "=", Status.DEAD.value)), where.trash)
+
+
+def changeable_only(verb: Verb, where: Filter) -> Filter:
+    """Return the filter of what a verb acts on among all that matches; nothing, where it acts on none of it.
+
+    What has completed is run again only where the filter is about nothing else.
+    """
+    if verb == "cancel":
+        return unfinished_only(where)
+    if verb == "move":
+        return movable_only(where)
+    again = verb == "retry" and where.statuses() <= {Status.COMPLETED}
+    return where.having(Term("status", "=", (Status.COMPLETED if again else Status.DEAD).value))
 
 
 def unfinished_only(where: Filter) -> Filter:

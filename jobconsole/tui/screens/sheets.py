@@ -16,7 +16,7 @@ from textual.screen import ModalScreen
 from jobconsole.core.breakdown import Facts
 from jobconsole.core.columns import Spans
 from jobconsole.core.humanize import plural
-from jobconsole.core.operations import Plan, Target, Verb, default_pace
+from jobconsole.core.operations import ACTS_ON, Plan, Target, Verb, default_pace
 from jobconsole.tui.background import spawn
 from jobconsole.tui.drawing.spans import Line, wrap
 from jobconsole.tui.host import Host, host_of
@@ -26,6 +26,7 @@ from jobconsole.tui.widgets.lines import LineWidget
 from jobconsole.tui.widgets.push import Push
 from jobconsole.tui.widgets.retryfields import RetryFields
 from queue_core.errors import QueueCoreError
+from queue_core.states import Status
 
 TITLES: dict[Verb, str] = {
     "retry": "Retry dead jobs",
@@ -53,6 +54,14 @@ TAKEN = 15
 """Lines of the sheet of a retry that are not for its text, without those blank ones."""
 LATER: dict[Verb, tuple[str, ...]] = {"retry": ("sample", "earlier")}
 """Facts that are read once the sheet is there: their places are kept."""
+
+
+def title_of(verb: Verb, target: Target) -> str:
+    """Return the title of the sheet of a verb: a retry says which jobs it is about."""
+    states = target.states & ACTS_ON.get(verb, frozenset())
+    if verb != "retry" or Status.COMPLETED not in states:
+        return TITLES[verb]
+    return "Retry dead and completed jobs" if Status.DEAD in states else "Run completed jobs again"
 
 
 class SheetText(LineWidget):
@@ -115,7 +124,7 @@ class Sheet(ModalScreen[Plan | None]):
 
     def on_mount(self) -> None:
         self.set_class(self._verb == "retry" and self.app.size.height < ROOMY, "-tight")
-        self.query_one("#sheet").border_title = TITLES[self._verb]
+        self.query_one("#sheet").border_title = title_of(self._verb, self._target)
         first = {"cancel": "#no", "purge": "#count"}.get(self._verb, "#go")
         self.query_one(first).focus()
         for fields in self.query(RetryFields):

@@ -13,7 +13,7 @@ from jobconsole.core.columns import Spans, state
 from jobconsole.core.differences import pairs
 from jobconsole.core.humanize import moment_of
 from jobconsole.core.links import Link
-from jobconsole.core.operations import ACTS_ON, Choice, Target
+from jobconsole.core.operations import ACTS_ON, Choice, Target, one_job
 from jobconsole.tui.background import Renewal
 from jobconsole.tui.drawing.facts import GroupNotes
 from jobconsole.tui.drawing.spans import Line
@@ -224,7 +224,7 @@ class Detail(ScrollPane):
         if self._loaded is None or self.subject.group is not None:
             return None
         job = self._loaded.job
-        return Target(f"{job.type} {job.id}", ids=(job.id,), about=1, keys=(job.id,), types=(job.type,))
+        return one_job(job.id, job.type, job.status)
 
     def refuses(self, action: str) -> str:
         """Why an action makes no sense on this job."""

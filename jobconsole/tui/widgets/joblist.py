@@ -14,7 +14,7 @@ from jobconsole.core.columns import Column, Spans
 from jobconsole.core.humanize import exact, plural
 from jobconsole.core.links import Link
 from jobconsole.core.listing import Window
-from jobconsole.core.operations import ACTS_ON, Choice, Target, dead_only, movable_only, unfinished_only
+from jobconsole.core.operations import ACTS_ON, Choice, Target, changeable_only
 from jobconsole.core.rows import JobLine
 from jobconsole.core.selection import Selection
 from jobconsole.tui.background import Renewal, replace
@@ -161,9 +161,7 @@ class JobTable(MarkTable[JobLine]):
         """Everything that matches, the marked jobs, or the one under the cursor."""
         selection = self.selection
         if selection.everything:
-            where = self.where if verb == "export" else dead_only(self.where)
-            where = unfinished_only(self.where) if verb == "cancel" else where
-            where = movable_only(self.where) if verb == "move" else where
+            where = self.where if verb == "export" else changeable_only(verb, self.where)
             facts = (("filter", self.filter_text),) if self.filter_text else ()
             return Target("everything that matches", wheres=(where,), about=self.total, facts=facts)
         rows = list(selection.marks.values()) or ([selection.row] if selection.row else [])
@@ -172,7 +170,8 @@ class JobTable(MarkTable[JobLine]):
         label = plural(len(rows), "marked job") if selection.marks else f"{rows[0].type} {rows[0].id}"
         ids = tuple(row.id for row in rows)
         types = tuple(dict.fromkeys(row.type for row in rows))
-        return Target(label, ids=ids, about=len(ids), keys=ids, facts=facts_of(rows), types=types)
+        states = tuple(dict.fromkeys(row.status for row in rows))
+        return Target(label, ids=ids, about=len(ids), keys=ids, facts=facts_of(rows), types=types, statuses=states)
 
     def nothing(self) -> str:
         """Why there is nothing under the cursor."""
@@ -185,15 +184,18 @@ class JobTable(MarkTable[JobLine]):
             return self.nothing()
         if action == "edit":
             return self._refuses_edit()
-        if action not in ACTS_ON or self.selection.marks or self.selection.everything:
+        if action not in ACTS_ON or (self.selection.marks and not self.selection.everything):
             return ""
+        if self.selection.everything:
+            states = self.where.statuses()
+            here = " and ".join(sorted(states)) or "in no state"
+            return "" if states & ACTS_ON[action] else f"all that match are {here}; {_only(action)}"
         row = self.selection.row
         if row is None:
             return self.nothing()
         if row.status in ACTS_ON[action]:
             return ""
-        states = "waiting and dead" if action == "move" else " and ".join(sorted(ACTS_ON[action]))
-        return f"this job is {row.status}; only {states} jobs can be {_PAST[action]}"
+        return f"this job is {row.status}; {_only(action)}"
 
     def _refuses_edit(self) -> str:
         row = self.sample()
@@ -237,3 +239,8 @@ class JobTable(MarkTable[JobLine]):
         """Copy the job's id."""
         if self.selection.row is not None:
             self.console.copy(self.selection.row.id)
+
+
+def _only(action: str) -> str:
+    states = "waiting and dead" if action == "move" else " and ".join(sorted(ACTS_ON[action]))
+    return f"only {states} jobs can be {_PAST[action]}"

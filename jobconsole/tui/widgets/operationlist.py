@@ -12,7 +12,7 @@ from jobconsole.core.audit import Audit
 from jobconsole.core.columns import Spans
 from jobconsole.core.links import Link
 from jobconsole.core.operationcolumns import MEMBERS, OPERATIONS
-from jobconsole.core.operations import Choice, Target
+from jobconsole.core.operations import Choice, Target, one_job
 from jobconsole.core.progress import OperationLine, matching, standing
 from jobconsole.core.rows import JobLine
 from jobconsole.core.selection import Selection
@@ -202,7 +202,7 @@ class MemberTable(Table[JobLine]):
     def target(self, verb: Choice) -> Target | None:
         """The job under the cursor."""
         job = self.selection.row
-        return None if job is None else Target(f"{job.type} {job.id}", ids=(job.id,), about=1, keys=(job.id,))
+        return None if job is None else one_job(job.id, job.type, job.status)
 
     def refuses(self, action: str) -> str:
         """Why an action makes no sense on this row."""

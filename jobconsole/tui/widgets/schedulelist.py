@@ -12,7 +12,7 @@ from textual.message import Message
 from jobconsole.core.columns import Spans
 from jobconsole.core.humanize import plural
 from jobconsole.core.links import Link
-from jobconsole.core.operations import Choice, Target
+from jobconsole.core.operations import Choice, Target, one_job
 from jobconsole.core.schedulecolumns import SCHEDULES, TICKS
 from jobconsole.core.selection import Selection
 from jobconsole.core.timetable import ORDERS, ScheduleLine, TickLine, matching
@@ -211,7 +211,7 @@ class TickTable(Table[TickLine]):
     def target(self, verb: Choice) -> Target | None:
         """The job of the tick under the cursor."""
         job = self.selection.row.job if self.selection.row else None
-        return None if job is None else Target(f"{job.type} {job.id}", ids=(job.id,), about=1, keys=(job.id,))
+        return None if job is None else one_job(job.id, job.type, job.status)
 
     def refuses(self, action: str) -> str:
         """Why an action makes no sense on this row."""
