@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 from queue_core import JobQueue, operating
 from queue_core.errors import InvalidArgument, InvalidJob, OperationNotFound
 from queue_core.executing import Executor
-from queue_core.operations import Author, NewOperation, Operation, Pace, Way
+from queue_core.operations import Author, NewOperation, Operation, OperationStore, Pace, Way
 from queue_core.retry import Retry
 from tests.conformance.working import PATIENCE, until, working
 
@@ -63,16 +62,17 @@ async def test_one_that_is_cancelled_while_it_is_written_never_runs(
 ) -> None:
     ids = await dead_jobs(jobs, 6)
     monkeypatch.setattr(operating, "ADDED", 2)
-    cancelling: list[asyncio.Task[bool]] = []
+    store = jobs.operations._store
+    add = type(store).add
 
-    def cancel(written: Operation) -> None:
-        if written.total == 2 and not cancelling:
-            cancelling.append(asyncio.ensure_future(jobs.operations.cancel(written.number)))
+    async def add_and_cancel(self: OperationStore, number: int, some: Sequence[str]) -> Operation:
+        await add(store, number, some)
+        await jobs.operations.cancel(number)
+        return await jobs.operations.get(number)
 
-    operation = await jobs.operations.submit(asked(), ids, cancel)
-    assert await cancelling[0]
-    assert (operation.state, operation.processed) == ("cancelled", 0)
-    assert operation.total < 6
+    monkeypatch.setattr(type(store), "add", add_and_cancel)
+    operation = await jobs.operations.submit(asked(), ids)
+    assert (operation.state, operation.total, operation.processed) == ("cancelled", 2, 0)
     assert await statuses(jobs, ids) == {"dead": 6}
 
 

@@ -9,10 +9,10 @@ from random import Random
 from queue_core import JobQueue
 from queue_core.delivery.redis.bus import _judged
 from queue_core.endings import events_of
-from queue_core.enqueueing import created
 from queue_core.events import Event, EventBatch, EventName, by_queue
 from queue_core.job import Claim
 from queue_core.store import ClaimRequest
+from queue_core.telling import created
 from tests.conformance.making import LEASE, failure, held, new_job, outcome, worker_beat
 
 QUEUES = ("crm", "images", "mail")

@@ -111,7 +111,7 @@ async def test_writing_and_steps_report_their_progress(
     await apply(
         jobs.operations, await plan(jobs.inspector, "delete", Target("five", ids=tuple(dead))), ANA, heard.append
     )
-    assert [report.written for report in heard if report.operation is None] == [3, 5]
+    assert [report.written for report in heard if report.operation is None] == [0, 3, 5]
     assert [report.done for report in heard if report.operation is not None] == [0, 2, 4, 5]
 
 
