@@ -36,6 +36,8 @@ def check_redis_url(url: str) -> str:
         ValueError: it cannot; the message never holds the password.
     """
     scheme = _check(url, "Redis", REDIS_SCHEMES)
+    if scheme != "unix" and "," in url.partition("://")[2].partition("?")[0].partition("/")[0].rpartition("@")[2]:
+        raise ValueError("a Redis URL names one server, as in redis://localhost:6379/0; there are several hosts in it")
     parts = urlsplit(url)
     if scheme == "unix" and not unquote(parts.path).startswith("/"):
         raise ValueError("a Redis URL with unix:// needs the absolute path of a socket, as in unix:///run/redis.sock")

@@ -15,13 +15,12 @@ from jobconsole.core.checks import (
     check_operations,
     check_pairing,
     check_postgres,
-    check_redis,
-    check_redis_store,
     check_sqlite,
     check_work,
     unreachable,
     worst,
 )
+from jobconsole.core.redischecks import check_redis, check_redis_store
 from queue_core.text import safe
 
 if TYPE_CHECKING:
@@ -63,9 +62,10 @@ _STORES = {"sqlite": check_sqlite, "redis": check_redis_store}
 
 
 async def _store(jobs: JobQueue) -> list[Check]:
-    from queue_core.errors import QueueCoreError
+    from queue_core.errors import ConfigurationError, QueueCoreError
 
     name = jobs.store.name
+    checks: list[Check] = []
     try:
         facts = await jobs.inspector.facts()
         checks = [Check(name, "ok", "answers"), *_STORES.get(name, check_postgres)(facts)]
@@ -73,8 +73,11 @@ async def _store(jobs: JobQueue) -> list[Check]:
             return checks
         overview, operations = await jobs.inspector.overview(), await jobs.operations.find(_OPERATIONS, unfinished=True)
         return [*checks, *check_work(overview), check_operations(operations, overview)]
+    except ConfigurationError:
+        raise
     except (QueueCoreError, OSError) as error:
-        return [unreachable(name, str(error))]
+        # What was found before may say why.
+        return [unreachable(name, str(error)), *checks[1:]]
 
 
 async def _delivery(jobs: JobQueue) -> list[Check]:
@@ -82,11 +85,12 @@ async def _delivery(jobs: JobQueue) -> list[Check]:
 
     if jobs.dispatcher is None or not jobs.settings.mode.endswith("+redis"):
         return []
+    checks: list[Check] = []
     try:
         checks = [Check("redis", "ok", "answers"), *check_redis(await jobs.dispatcher.facts())]
         return checks if jobs.pairing is None else [*checks, *await _pairing(jobs.pairing)]
     except (DispatchUnavailable, OSError) as error:
-        return [unreachable("redis", str(error))]
+        return [unreachable("redis", str(error)), *checks[1:]]
 
 
 async def _pairing(pairing: Pairing) -> list[Check]:

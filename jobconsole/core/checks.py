@@ -16,7 +16,6 @@ Facts = Mapping[str, Any]
 
 POSTGRES_LEAST = 150_000
 """server_version_num of PostgreSQL 15."""
-REDIS_LEAST = (7, 0)
 SKEW_SECONDS = 2.0
 """No clock but the store's decides anything; beyond this, ages on screens begin to mislead."""
 OLD_SECONDS, ANCIENT_SECONDS = 300.0, 3600.0
@@ -65,16 +64,6 @@ def check_sqlite(facts: Facts) -> list[Check]:
     return [check(facts) for check in _SQLITE]
 
 
-def check_redis(facts: Facts) -> list[Check]:
-    """Return the findings about Redis."""
-    return [check(facts) for check in _REDIS]
-
-
-def check_redis_store(facts: Facts) -> list[Check]:
-    """Return the findings about a Redis that is the store itself."""
-    return [_schema(facts), *check_redis(facts)]
-
-
 def check_work(overview: Overview) -> list[Check]:
     """Return the findings about workers, types and queues."""
     return [_workers(overview), _types(overview), _waiting(overview), _paused(overview)]
@@ -112,7 +101,8 @@ def _postgres_version(facts: Facts) -> Check:
     return Check("postgres version", "fail", said, "upgrade the server to PostgreSQL 15 or later")
 
 
-def _schema(facts: Facts) -> Check:
+def check_schema(facts: Facts) -> Check:
+    """Return the finding about the version of a store's schema."""
     found, known = facts["schema"], facts["schema_known"]
     if found == known:
         return Check("schema", "ok", f"version {found}")
@@ -140,7 +130,8 @@ def _durability(facts: Facts) -> Check:
     return Check("durability", "ok", f"fsync on, synchronous_commit {commit}")
 
 
-def _skew(name: str, seconds: float, error: float = 0.0) -> Check:
+def skew(name: str, seconds: float, error: float = 0.0) -> Check:
+    """Return the finding about a clock that is so many seconds ahead of this machine's."""
     said = f"{abs(seconds):.2f} s {'ahead of' if seconds > 0 else 'behind'} this machine"
     if abs(seconds) - error <= SKEW_SECONDS:
         return Check(name, "ok", said)
@@ -148,7 +139,7 @@ def _skew(name: str, seconds: float, error: float = 0.0) -> Check:
 
 
 def _postgres_clock(facts: Facts) -> Check:
-    return _skew("postgres clock", facts["clock_skew_s"], facts["clock_skew_error_s"])
+    return skew("postgres clock", facts["clock_skew_s"], facts["clock_skew_error_s"])
 
 
 def _oldest_transaction(facts: Facts) -> Check:
@@ -234,7 +225,7 @@ def _operators(facts: Facts) -> Check:
 
 _POSTGRES: Sequence[Callable[[Facts], Check]] = (
     _postgres_version,
-    _schema,
+    check_schema,
     _writable,
     _durability,
     _postgres_clock,
@@ -279,69 +270,7 @@ def _sqlite_disk(facts: Facts) -> Check:
     return Check("disk space", "fail", said, "make room: on a full disk no job can be enqueued or ended")
 
 
-_SQLITE: Sequence[Callable[[Facts], Check]] = (_sqlite_file, _schema, _sqlite_log, _sqlite_free, _sqlite_disk)
-
-# -- Redis
-
-
-def _redis_version(facts: Facts) -> Check:
-    version = str(facts["redis_version"] or "unknown")
-    said = f"Valkey {facts['version']} (Redis {version})" if facts["version"] else f"Redis {version}"
-    numbers = version.split(".")[:2]
-    if all(part.isdecimal() for part in numbers) and tuple(map(int, numbers)) < REDIS_LEAST:
-        return Check("redis version", "fail", said, "upgrade the server to Redis 7.0 or later, or to Valkey")
-    return Check("redis version", "ok", said)
-
-
-def _redis_role(facts: Facts) -> Check:
-    role = str(facts["role"])
-    if role in {"master", "None"}:
-        return Check("redis role", "ok", "accepts writes")
-    return Check("redis role", "fail", f"a {role}", "connect to the primary server")
-
-
-def _persistence(facts: Facts) -> Check:
-    if not facts["aof_enabled"] and facts.get("backend") == "redis":
-        advice = "set 'appendonly yes': without it, a restart of Redis loses all jobs"
-        return Check("redis persistence", "fail", "the append-only file is off", advice)
-    if not facts["aof_enabled"]:
-        advice = "set 'appendonly yes': without it, a restart of Redis costs a rebuild from PostgreSQL (no job is lost)"
-        return Check("redis persistence", "warn", "the append-only file is off", advice)
-    if facts["aof_last_write_status"] not in {None, "ok"}:
-        return Check("redis persistence", "fail", "the last write to the append-only file failed", "look at its disk")
-    return Check("redis persistence", "ok", "append-only file on")
-
-
-def _eviction(facts: Facts) -> Check:
-    policy = str(facts["maxmemory_policy"])
-    evicted = int(facts["evicted_keys"] or 0)
-    said = f"{policy}, {plural(evicted, 'key')} evicted" if evicted else policy
-    if policy == "noeviction":
-        return Check("redis eviction", "ok", said)
-    level: Level = "fail" if facts["maxmemory"] else "warn"
-    return Check("redis eviction", level, said, "set maxmemory-policy to noeviction: ready sets must not be evicted")
-
-
-def _memory(facts: Facts) -> Check:
-    used, most = int(facts["used_memory"] or 0), int(facts["maxmemory"] or 0)
-    said = f"{used / 1048576:.0f} MiB of {most / 1048576:.0f} MiB" if most else f"{used / 1048576:.0f} MiB, no limit"
-    if not most or used <= CROWDED * most:
-        return Check("redis memory", "ok", said)
-    return Check("redis memory", "warn", said, "raise maxmemory, or find what else fills this server")
-
-
-def _redis_clock(facts: Facts) -> Check:
-    return _skew("redis clock", facts["clock_skew"])
-
-
-_REDIS: Sequence[Callable[[Facts], Check]] = (
-    _redis_version,
-    _redis_role,
-    _persistence,
-    _eviction,
-    _memory,
-    _redis_clock,
-)
+_SQLITE: Sequence[Callable[[Facts], Check]] = (_sqlite_file, check_schema, _sqlite_log, _sqlite_free, _sqlite_disk)
 
 # -- workers and queues
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import hiredis
@@ -69,15 +71,18 @@ def make_client(settings: RedisSettings, held: bool = False) -> Redis:
     The library's own limit on sending loses cancellations under Python 3.11, whose `wait_for` swallows them.
 
     Raises:
-        ConfigurationError: no URL is set.
+        ConfigurationError: no URL is set, or one with a parameter that cannot be.
     """
     options = {"retry": Retry(NoBackoff(), 0), "socket_timeout": None, **_options(settings)}
     pool: ConnectionPool
-    if held:
-        pool = ConnectionPool.from_url(_url(settings), max_connections=1 << 31, **options)
-    else:
-        pool = BlockingConnectionPool.from_url(_url(settings), max_connections=CONNECTIONS, timeout=None, **options)
-    pool.connection_class = _CONNECTIONS[pool.connection_class]
+    with _understood():
+        if held:
+            pool = ConnectionPool.from_url(_url(settings), max_connections=1 << 31, **options)
+        else:
+            pool = BlockingConnectionPool.from_url(_url(settings), max_connections=CONNECTIONS, timeout=None, **options)
+        pool.connection_class = _CONNECTIONS[pool.connection_class]
+        # Connects to nothing, and looks at each parameter: the pool would do so at the first command.
+        pool.connection_class(**pool.connection_kwargs)
     return Redis(connection_pool=pool)
 
 
@@ -85,16 +90,29 @@ def make_thread_client(settings: RedisSettings) -> redis.Redis:
     """Return a client for a thread outside the event loop, which waits for answers no longer than the settings say.
 
     Raises:
-        ConfigurationError: no URL is set.
+        ConfigurationError: no URL is set, or one with a parameter that cannot be.
     """
-    return redis.Redis.from_url(
-        _url(settings), retry=BlockingRetry(NoBackoff(), 0), socket_timeout=settings.timeout, **_options(settings)
-    )
+    with _understood():
+        return redis.Redis.from_url(
+            _url(settings), retry=BlockingRetry(NoBackoff(), 0), socket_timeout=settings.timeout, **_options(settings)
+        )
 
 
 def keys_of(settings: RedisSettings) -> Keys:
     """Return the keys under the prefix of the settings, and the channels of their database."""
-    return Keys(settings.prefix, int(parse_url(_url(settings)).get("db", 0)))
+    with _understood():
+        return Keys(settings.prefix, int(parse_url(_url(settings)).get("db", 0)))
+
+
+@contextmanager
+def _understood() -> Iterator[None]:
+    """Say in this package's words what the driver does not understand of a URL."""
+    try:
+        yield
+    except (TypeError, ValueError, redis.RedisError) as error:
+        unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+        said = f"it has a parameter '{unknown.group(1)}' that is not known" if unknown else str(error).rstrip(".")
+        raise ConfigurationError(f"jobs.redis.url cannot be used: {said}") from None
 
 
 def _url(settings: RedisSettings) -> str:

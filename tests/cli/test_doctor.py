@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from jobconsole.core.checks import check_operations, check_postgres, check_redis, check_work
+from jobconsole.core.checks import check_operations, check_postgres, check_work
+from jobconsole.core.redischecks import check_redis
 from jobconsole.embedded.servers import EmbeddedServers
 from queue_core.inspection import Overview, QueueInfo, WorkerInfo
 from queue_core.operations import Author, NewOperation, Operation, OperationState
@@ -28,6 +29,7 @@ POSTGRES: dict[str, Any] = {
 REDIS: dict[str, Any] = {
     "version": None, "redis_version": "7.0.15", "aof_enabled": 1, "aof_last_write_status": "ok", "maxmemory": 0,
     "maxmemory_policy": "noeviction", "used_memory": 1 << 20, "role": "master", "evicted_keys": 0, "clock_skew": 0.0,
+    "tcp_keepalive": 300, "appendfsync": "everysec", "cluster": None,
 }  # fmt: skip
 QUEUE = QueueInfo("work", False, {}, 0, 0, 0, 0, 0, None)
 WORKER = WorkerInfo("w", "h", 1, "1", ("work",), ("task",), 10, 0, False, NOW, NOW, 1.0, False)
@@ -79,6 +81,12 @@ class TestJudgement:
             ({"maxmemory_policy": "allkeys-lru", "maxmemory": 1 << 30}, "redis eviction", "fail", "noeviction"),
             ({"maxmemory": 1 << 20}, "redis memory", "warn", "maxmemory"),
             ({"clock_skew": 3.0}, "redis clock", "warn", "NTP"),
+            ({"tcp_keepalive": 0}, "redis keepalive", "warn", "300"),
+            ({"appendfsync": "no"}, "redis persistence", "warn", "everysec"),
+            ({"appendfsync": "no", "backend": "redis"}, "redis persistence", "fail", "loses jobs"),
+            ({"cluster": {"state": "fail", "slots": 0, "servers": 0}}, "redis cluster", "fail", "every slot"),
+            ({"cluster": {"state": "ok", "slots": 16_383, "servers": 1}}, "redis cluster", "fail", "every slot"),
+            ({"cluster": {"state": "ok", "slots": 16_384, "servers": 3}}, "redis cluster", "fail", "another"),
         ],
     )
     def test_redis(self, facts: dict[str, Any], name: str, level: str, advice: str) -> None:

@@ -156,9 +156,7 @@ class RedisDispatcher:
     async def facts(self) -> dict[str, Any]:
         """Return what `doctor` checks about the server; what a server does not tell is None."""
         async with within(self._timeout):
-            information = await self._client.info("everything")
-            now = await self._client.time()
-        return server_facts(information, now)
+            return await server_facts(self._client)
 
     async def close(self) -> None:
         """Disconnect; doing it twice is safe."""

@@ -56,17 +56,20 @@ def connection_options(settings: PostgresSettings, ours: str = "") -> dict[str, 
     them and win. Through a pooler in transaction mode only theirs are sent.
 
     Raises:
-        ConfigurationError: no URL is set.
+        ConfigurationError: no URL is set, or one that cannot be read.
     """
     if settings.url is None:
         raise ConfigurationError("jobs.postgres.url is not set")
     url = settings.url.get_secret_value()
+    read = _read(url)
+    hosts = str(read.get("host") or "").count(",") + 1
     prepared = prepares(settings)
     options: dict[str, Any] = {
         "conninfo": url,
         "autocommit": True,
         "prepare_threshold": 2 if prepared else None,
-        "connect_timeout": max(2, int(settings.timeout)),
+        # Of several hosts each has its part: one that hangs must not take the time of the next one.
+        "connect_timeout": max(2, int(settings.timeout / hosts)),
         "target_session_attrs": "read-write",
         "keepalives_idle": 10,
         "keepalives_interval": 5,
@@ -74,7 +77,7 @@ def connection_options(settings: PostgresSettings, ours: str = "") -> dict[str, 
         "application_name": "queue_core",
     }
     if ours and prepared:
-        options["options"] = f"{ours} {_theirs(url)}".strip()
+        options["options"] = f"{ours} {read.get('options') or os.environ.get('PGOPTIONS') or ''}".strip()
     return options
 
 
@@ -170,8 +173,9 @@ def _unacceptable() -> ConfigurationError:
     )
 
 
-def _theirs(url: str) -> str:
+def _read(url: str) -> dict[str, Any]:
     try:
-        return str(conninfo_to_dict(url).get("options") or os.environ.get("PGOPTIONS") or "")
-    except psycopg.ProgrammingError:
-        return ""  # connecting says what is wrong with the address
+        return conninfo_to_dict(url)
+    except psycopg.ProgrammingError as error:
+        # What the driver says contains the address, and that may contain a password.
+        raise ConfigurationError("jobs.postgres.url is no address that PostgreSQL's client understands") from error

@@ -22,7 +22,6 @@ from queue_core.inspection import (
 )
 from queue_core.job import Attempt, Job
 from queue_core.joblogs import LINES
-from queue_core.redis.facts import server_facts
 from queue_core.rules import Rules
 from queue_core.settings import RedisSettings
 from queue_core.stores.redis.changes import Changes
@@ -174,13 +173,14 @@ class RedisInspector:
 
     async def facts(self) -> dict[str, Any]:
         """Return what `doctor` checks about the server; what a server does not tell is None."""
-        commands = self._link.batch()
-        commands.info("everything")
-        commands.time()
-        commands.get(self._link.keys.schema)
-        information, now, schema = await self._link.send(commands)
-        known = {"backend": "redis", "schema": int(schema or SCHEMA), "schema_known": SCHEMA}
-        return known | server_facts(information, now)
+        facts = await self._link.facts()
+        schema = None
+        # A cluster that does not serve the slot of this key is a finding of its own.
+        if facts["cluster"] is None or facts["cluster"]["state"] == "ok":
+            commands = self._link.batch()
+            commands.get(self._link.keys.schema)
+            (schema,) = await self._link.send(commands)
+        return {"backend": "redis", "schema": int(schema or SCHEMA), "schema_known": SCHEMA} | facts
 
     async def close(self) -> None:
         """Disconnect; doing it twice is safe."""

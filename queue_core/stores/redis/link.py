@@ -21,6 +21,7 @@ from redis.exceptions import (
 
 from queue_core.errors import StoreRefused, StoreUnavailable
 from queue_core.redis.client import keys_of, make_client
+from queue_core.redis.facts import server_facts
 from queue_core.redis.scripts import Call, Scripts
 from queue_core.settings import RedisSettings
 from queue_core.states import Status
@@ -105,6 +106,11 @@ class Link:
                 # The primary has become a replica: only new connections lead to its successor.
                 await self._client.connection_pool.disconnect(inuse_connections=False)
             raise unavailable(error) from error
+
+    async def facts(self) -> dict[str, Any]:
+        """Return what `doctor` checks about the server."""
+        async with self._reaching():
+            return await server_facts(self._client)
 
     def batch(self) -> Pipeline:
         """Return an empty list of commands, to be filled and handed to `send`."""

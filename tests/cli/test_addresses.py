@@ -1,0 +1,91 @@
+"""Addresses that cannot work are one sentence and exit code 2; several hosts work where an address may have them."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from urllib.parse import parse_qs, quote, urlsplit
+
+import pytest
+from redis import Redis
+
+from tests.cli.running import Cli
+from tests.conftest import StartServers
+
+WRONG = {
+    "--redis-url redis://127.0.0.1:1,127.0.0.1:2/0": "names one server",
+    "--redis-url redis://:hunter2@a,b/0": "names one server",
+    "--redis-url redis://:hunter2@127.0.0.1:1/0?sentinel=x": "it has a parameter 'sentinel' that is not known",
+    "--redis-url unix:///tmp/r.sock?sentinel=x": "it has a parameter 'sentinel' that is not known",
+    "--redis-url redis://127.0.0.1:1/0?socket_timeout=x": "socket_timeout",
+    "--redis-url redis://127.0.0.1:1/0?protocol=9": "protocol must be",
+    "--postgres-url postgresql://app:hunter2@127.0.0.1:1/db?sentinel=x": "no address that PostgreSQL's client",
+}
+
+
+@pytest.mark.parametrize("verb", ["queue list", "job enqueue task", "doctor", "dlq retry --all"])
+@pytest.mark.parametrize("wrong", WRONG)
+def test_one_that_cannot_be_is_a_sentence(alone: Cli, wrong: str, verb: str) -> None:
+    answer = alone(*wrong.split(), *verb.split())
+    assert (answer.code, answer.out) == (2, ""), answer.err
+    assert WRONG[wrong] in answer.err
+    assert answer.err.count("\n") == 1
+    assert "hunter2" not in answer.err
+    assert "internal error" not in answer.err
+
+
+@pytest.fixture
+def hanging() -> Iterator[Path]:
+    """A folder with the socket of a PostgreSQL that accepts and never answers."""
+    with TemporaryDirectory(prefix="t", dir="/tmp") as folder, socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(f"{folder}/.s.PGSQL.5432")
+        listening.listen()
+        yield Path(folder)
+
+
+@pytest.mark.parametrize("verb", ["job enqueue task", "queue list", "doctor --json"])
+@pytest.mark.parametrize("first", ["gone", "hangs"])
+def test_the_second_host_of_postgresql_is_used_when_the_first_is_away(
+    postgres_url: str, hanging: Path, first: str, verb: str
+) -> None:
+    parts = urlsplit(postgres_url)
+    real = parse_qs(parts.query)["host"][0]
+    hosts = quote(f"{hanging if first == 'hangs' else '/nowhere'},{real}", safe=",")
+    url = f"postgresql://{parts.username}@{parts.path}?host={hosts}&port=5432,5432"
+    cli = Cli({"JOBCONSOLE_JOBS__POSTGRES__URL": url, "JOBCONSOLE_JOBS__POSTGRES__TIMEOUT": "8s"})
+    if verb.startswith("doctor"):
+        assert {check["name"]: check["level"] for check in cli(*verb.split()).body["checks"]}["postgres"] == "ok"
+    else:
+        assert cli(*verb.split()).code == 0
+
+
+def cluster_options() -> dict[str, str]:
+    """Return options of a server in cluster mode: it listens on two ports that nobody uses."""
+    with socket.socket() as one, socket.socket() as other:
+        for free in (one, other):
+            free.bind(("127.0.0.1", 0))
+        ports = [str(free.getsockname()[1]) for free in (one, other)]
+    options = {"cluster-enabled": "yes", "port": ports[0], "cluster-port": ports[1], "bind": "127.0.0.1"}
+    return options | {"tcp-keepalive": "0", "appendfsync": "no"}
+
+
+def test_the_doctor_looks_at_the_slots_of_a_cluster(start_servers: StartServers, postgres_url: str) -> None:
+    servers = start_servers(redis_options=cluster_options(), redis_appendonly=True)
+    environ = {"JOBCONSOLE_JOBS__REDIS__URL": servers.redis_url}
+    modes = (Cli(environ | {"JOBCONSOLE_JOBS__POSTGRES__URL": postgres_url}), Cli(environ))
+    for cli, level in zip(modes, ("warn", "fail"), strict=True):
+        found = found_by(cli)
+        assert found["redis cluster"] == ("fail", "state fail, 0 of 16,384 slots served")
+        assert found["redis keepalive"] == ("warn", "off")
+        assert found["redis persistence"] == (level, "append-only file on, appendfsync no")
+    with Redis.from_url(servers.redis_url) as client:
+        client.execute_command("CLUSTER ADDSLOTSRANGE", 0, 16_382)
+    assert found_by(modes[0])["redis cluster"][0] == "fail"
+
+
+def found_by(cli: Cli) -> dict[str, tuple[str, str]]:
+    answer = cli("doctor", "--json")
+    assert answer.code == 1
+    return {check["name"]: (check["level"], check["said"]) for check in answer.body["checks"]}
