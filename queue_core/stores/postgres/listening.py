@@ -60,6 +60,7 @@ class Notifications:
         # a channel was added, something was heard, or the connection broke
         self._stirred = asyncio.Event()
         self._broken = ""
+        self._descriptor = -1
         # seconds of time.monotonic
         self._heard_at = self._probed_at = float("-inf")
         self._arriving = False
@@ -154,7 +155,9 @@ class Notifications:
         """Listen on one connection until it breaks, or until it turns out that nothing arrives on it."""
         async with asyncio.timeout(min(CONNECT, self._settings.timeout)):
             connection = await connect(self._direct, connection_options(self._direct) | {"prepare_threshold": None})
-        loop, descriptor = asyncio.get_running_loop(), connection.fileno()
+        loop = asyncio.get_running_loop()
+        # a connection that is lost has none any more
+        descriptor = self._descriptor = connection.fileno()
         self._listened, self._broken = set(), ""
         try:
             connection.add_notify_handler(lambda one: self._hear(one.channel, one.payload))
@@ -199,7 +202,7 @@ class Notifications:
                     self._heard()
                 self._hear(one.relname.decode(encoding), one.extra.decode(encoding))
         except psycopg.OperationalError as error:
-            asyncio.get_running_loop().remove_reader(connection.fileno())
+            asyncio.get_running_loop().remove_reader(self._descriptor)
             self._broken = _sentence(error)
             self._stirred.set()
 

@@ -163,6 +163,29 @@ async def test_every_job_runs_while_only_the_listen_connection_hangs(
     assert once(caplog, "notifications arrive again")
 
 
+async def test_a_connection_that_the_server_ends_comes_back(
+    postgres_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = Notifications(PostgresSettings(url=postgres_url))
+    heard: list[str] = []
+    one.on("ready", heard.append)
+    try:
+        assert await one.known(PATIENCE)
+        with psycopg.connect(postgres_url, autocommit=True) as other:
+            ended = other.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity where query like 'LISTEN%'"
+                " and datname = current_database()"
+            ).fetchall()
+            assert ended == [(True,)]
+            assert await eventually(lambda: not one.arriving)
+            assert await eventually(lambda: one.arriving)
+            other.execute("notify queue_core_ready, 'again'")
+        assert await eventually(lambda: heard == ["again"])
+    finally:
+        await one.close()
+    assert DEAF not in caplog.text, "one that comes back at once is no news"
+
+
 async def test_a_worker_looks_by_itself_though_notifications_arrive(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
