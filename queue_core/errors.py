@@ -26,6 +26,7 @@
     └── ResultError
         ├── JobFailed             the job is dead
         ├── JobCancelled
+        ├── ResultExpired         the job has completed, and its result is over its retention
         └── ResultTimeout
 
 Each carries one sentence that a person understands and the values it speaks of as attributes. Outside of the tree is
@@ -245,6 +246,14 @@ class JobCancelled(ResultError):
 
     def __init__(self, job_id: str) -> None:
         super().__init__(f"job {job_id} was cancelled")
+        self.job_id = job_id
+
+
+class ResultExpired(ResultError):
+    """The job has completed, and its result is over its retention."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f"job {job_id} has completed; its result is over its retention and no longer kept")
         self.job_id = job_id
 
 

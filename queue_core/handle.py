@@ -44,6 +44,7 @@ class JobHandle(Generic[R]):
             JobFailed: the job is dead.
             JobCancelled: the job was cancelled.
             JobNotFound: the job is gone: purged, or over its retention.
+            ResultExpired: the job has completed, and its result is over `retention.results`.
             ResultTimeout: not finished in time; it goes on.
         """
         return cast(R, await self._source.wait_for(self.queue, self.id, timeout))

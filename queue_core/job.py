@@ -189,6 +189,8 @@ class Final(NamedTuple):
     # JSON text of a completed job
     result: str | None
     error: str | None
+    # completed so long ago that its result is over its retention
+    expired: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -371,7 +371,7 @@ class JobQueue(Verbs):
         """Wait until a job has completed and return its result; `timeout` in seconds, None for ever.
 
         Raises:
-            JobFailed, JobCancelled, JobNotFound, ResultTimeout: see JobHandle.result.
+            JobFailed, JobCancelled, JobNotFound, ResultExpired, ResultTimeout: see JobHandle.result.
         """
         if not self._open:
             await self.open()

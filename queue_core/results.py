@@ -6,7 +6,7 @@ import time
 from typing import Any, cast
 
 from queue_core.codec import decode_result
-from queue_core.errors import JobCancelled, JobFailed, JobNotFound, ResultTimeout
+from queue_core.errors import JobCancelled, JobFailed, JobNotFound, ResultExpired, ResultTimeout
 from queue_core.job import Final
 from queue_core.opening import Parts
 from queue_core.states import FINAL, Status
@@ -53,4 +53,6 @@ def _given(final: Final) -> Any:
         raise JobFailed(final.id, final.error or "no error was kept")
     if final.status is Status.CANCELLED:
         raise JobCancelled(final.id)
+    if final.expired:
+        raise ResultExpired(final.id)
     return decode_result(final.result)

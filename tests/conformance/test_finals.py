@@ -52,10 +52,19 @@ async def test_results_are_kept_for_their_retention(world: World) -> None:
     """Shorter than that of the job itself, which goes on being known as completed."""
     claim = await world.ended("completed", {"result": "42"})
     await world.advance(DAY - 3600)
-    assert (await world.store.finals([claim.id]))[0].result == "42"
+    (final,) = await world.store.finals([claim.id])
+    assert (final.result, final.expired) == ("42", False)
     await world.advance(7200)
     (final,) = await world.store.finals([claim.id])
-    assert (final.status, final.result) == ("completed", None)
+    assert (final.status, final.result, final.expired) == ("completed", None, True)
+
+
+@pytest.mark.parametrize("state", STATES)
+async def test_only_a_result_expires(world: World, state: str) -> None:
+    job_id = await world.job_in(state)
+    await world.advance(2 * DAY)
+    (final,) = await world.store.finals([job_id])
+    assert final.expired == (state == "completed")
 
 
 async def test_many_at_once(world: World) -> None:

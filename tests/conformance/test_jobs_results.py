@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from queue_core.context import JobContext
-from queue_core.errors import JobCancelled, JobFailed, JobNotFound, ResultTimeout
+from queue_core.errors import JobCancelled, JobFailed, JobNotFound, ResultExpired, ResultTimeout
 from queue_core.job import Final
 from queue_core.queue import JobQueue
 from queue_core.retry import Retry
+from queue_core.settings import JobsSettings
 from tests.conformance.making import UNKNOWN
 from tests.conformance.working import PATIENCE, until_status, working
 
@@ -191,3 +192,22 @@ async def test_a_result_over_its_limit_is_cut(jobs: JobQueue) -> None:
         result = await (await give.enqueue()).result(PATIENCE)
     assert len(result) < 1 << 20
     assert "cut" in result
+
+
+@pytest.mark.parametrize("value", [42, None])
+async def test_after_its_retention_it_is_an_error_of_its_own(mode_settings: JobsSettings, value: int | None) -> None:
+    kept = mode_settings.retention.model_copy(update={"results": 0.01})
+    async with JobQueue(settings=mode_settings.model_copy(update={"retention": kept})) as jobs:
+
+        @jobs.task
+        async def give() -> Any:
+            return value
+
+        async with working(jobs):
+            handle = await give.enqueue()
+            await until_status(jobs, handle.id, "completed")
+            # What is waited for is the time itself.
+            await asyncio.sleep(0.05)
+            with pytest.raises(ResultExpired, match=f"job {handle.id} has completed; its result is over its retention"):
+                await handle.result(PATIENCE)
+            assert await handle.status() == "completed"

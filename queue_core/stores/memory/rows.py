@@ -125,7 +125,8 @@ class JobRow:
     def final(self, since: float) -> Final:
         """Return what `result()` reads back; a result from before `since` is over its retention."""
         kept = self.finished_at is not None and self.finished_at > since
-        return Final(self.id, self.status, self.result if kept else None, self.error)
+        expired = self.status is Status.COMPLETED and not kept
+        return Final(self.id, self.status, self.result if kept else None, self.error, expired)
 
     def view(self) -> Job:
         """Return the job as people see it."""

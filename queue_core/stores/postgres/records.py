@@ -124,7 +124,7 @@ def id_or_none(text: str) -> str | None:
         return None
 
 
-def final_of(row: tuple[str, str, str | None, str | None]) -> Final:
+def final_of(row: tuple[str, str, str | None, str | None, bool]) -> Final:
     """Return what `worker/finals` says about a job."""
-    job_id, status, result, error = row
-    return Final(job_id, Status(status), result, error)
+    job_id, status, result, error, expired = row
+    return Final(job_id, Status(status), result, error, expired)

@@ -90,7 +90,7 @@ class RedisStore:
             rows |= {(queue, job_id): row for job_id, (queue, row) in (await self._link.find(missing, _FINAL)).items()}
         since = 0 if self._results is None else now - round(self._results * 1e6)
         found = {
-            job_id: Final(job_id, Status(status), result if int(ended or 0) > since else None, error)
+            job_id: _final(job_id, Status(status), result, error, int(ended or 0) > since)
             for (_, job_id), (status, result, error, ended) in rows.items()
         }
         return [found.get(job_id) for job_id in ids]
@@ -175,3 +175,7 @@ class RedisStore:
     async def upkeep(self) -> None:
         """Remove what is over its retention, in bounded steps. For the leader."""
         await self._upkeep.run()
+
+
+def _final(job_id: str, status: Status, result: str | None, error: str | None, kept: bool) -> Final:
+    return Final(job_id, status, result if kept else None, error, status is Status.COMPLETED and not kept)

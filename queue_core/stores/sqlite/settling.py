@@ -191,4 +191,4 @@ def finals(transaction: Transaction, ids: Sequence[str], kept: float | None) -> 
     """Return what is known about jobs; results are kept for so many seconds, or (None) as long as their jobs."""
     since = 0.0 if kept is None else transaction.now - kept
     rows = transaction.rows("worker/finals", {"ids": texts(ids), "since": since})
-    return [Final(job_id, Status(status), result, error) for job_id, status, result, error in rows]
+    return [Final(job_id, Status(status), result, error, bool(gone)) for job_id, status, result, error, gone in rows]
