@@ -30,6 +30,7 @@ class Claiming:
             return []
         params: dict[str, Any] = {
             "queue_id": number,
+            "queue": request.queue,
             "types": None if request.types is None else text_array(request.types),
             "limit": request.limit,
             "worker": request.worker,
@@ -44,6 +45,8 @@ class Claiming:
             rows = await self._lane.carry_out(lambda: claim_gated(query, params, rules))
         else:
             rows = await self._lane.run(query, params)
+        if not rows:
+            await self._numbers.doubt(self._lane)
         queue = request.queue
         return [
             Claim(

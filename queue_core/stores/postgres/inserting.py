@@ -44,7 +44,10 @@ def insert_parts(parts: Sequence[Sequence[NewJob]], numbers: Numbers) -> Plan[li
 
 def insert_parameters(jobs: Sequence[NewJob], numbers: Numbers) -> dict[str, Any]:
     """Return the parameters of `insert/jobs`, given the numbers of the queues."""
+    names = list(dict.fromkeys([job.queue for job in jobs]))
     return {
+        "names": text_array(names),
+        "numbers": plain_array([numbers[name] for name in names]),
         "id": plain_array([job.id for job in jobs]),
         "queue_id": plain_array([numbers[job.queue] for job in jobs]),
         "type": text_array([job.type for job in jobs]),

@@ -41,8 +41,14 @@ PLANS_SECONDS = 1.0
 keeps it until the next ANALYZE: after a burst of 300,000 jobs a claim took 13 s instead of 10 ms."""
 
 
+class QueuesLost(StoreUnavailable):
+    """The database does not know a queue under the number that this process remembers; nothing was written."""
+
+
 def translate(error: BaseException) -> QueueCoreError:
     """Return the error of this package's tree that a driver's error means."""
+    if isinstance(error, pg.NotNullViolation) and error.diag.column_name == "queue_id":
+        return QueuesLost("postgres", "it has lost the row of a queue, or numbers it otherwise")
     if isinstance(error, pg.UndefinedTable):
         return SchemaMissing(0, 1)
     if isinstance(error, pg.LockNotAvailable):

@@ -37,7 +37,8 @@ class Overviews:
             due = await fetch(connection, "inspect/due", {"limit": HEAD})
             workers = [_worker(row) for row in await fetch(connection, "inspect/workers")]
         names = {number: name for number, name, _ in queues}
-        waiting = [((names[row[0]], row[1]), row[2]) for row in (*heads, *due)]
+        # Jobs under a number that no queue has are of a queue that a failover has lost.
+        waiting = [((names[row[0]], row[1]), row[2]) for row in (*heads, *due) if row[0] in names]
         return Overview(
             now=utc(now),
             queues=tuple(_queue(row, counts, heads) for row in queues),

@@ -21,7 +21,7 @@ from queue_core.stores.postgres.inserting import (
     parts_for,
 )
 from queue_core.stores.postgres.keyed import read_committed
-from queue_core.stores.postgres.lane import Lane, LockHeld
+from queue_core.stores.postgres.lane import Lane, LockHeld, QueuesLost
 from queue_core.stores.postgres.numbers import Numbers
 from queue_core.stores.postgres.plan import carry_out
 from queue_core.stores.postgres.records import final_of, known_ids
@@ -41,6 +41,13 @@ class Producing:
         """Write the jobs, all or none, as queued or scheduled, creating their queues; answer in the same order."""
         if not jobs:
             return []
+        try:
+            return await self._insert(jobs)
+        except QueuesLost:
+            self._numbers.forget({job.queue for job in jobs})
+            return await self._insert(jobs)
+
+    async def _insert(self, jobs: Sequence[NewJob]) -> list[Inserted]:
         numbers = await self._numbers.create({job.queue for job in jobs}, self._lane)
         parts = parts_for(jobs)
         plain = is_plain(jobs, self._rules)
@@ -67,6 +74,8 @@ class Producing:
         Queues are made apart, since a number remembered here must not be rolled back with the caller's work; and gates,
         so that who does not want to wait for one finds it locked.
         """
+        # Looked up each time: a wrong number would end the transaction.
+        self._numbers.forget({job.queue for job in jobs})
         numbers = await self._numbers.create({job.queue for job in jobs}, self._lane)
         keyed = {(job.queue, job.ordering_key) for job in jobs if job.ordering_key is not None}
         if keyed:

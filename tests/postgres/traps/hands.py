@@ -105,6 +105,8 @@ def insert_parameters(jobs: Sequence[NewJob], queue_id: int) -> dict[str, Any]:
     return {
         "id": plain_array(job.id for job in jobs),
         "queue_id": plain_array(queue_id for _ in jobs),
+        "names": text_array([QUEUE]),
+        "numbers": plain_array([queue_id]),
         "type": text_array(job.type for job in jobs),
         "payload": text_array(job.payload for job in jobs),
         "priority": plain_array(job.priority for job in jobs),
@@ -119,6 +121,7 @@ def claim_parameters(queue_id: int, ids: Sequence[str] | None = None, **given: A
     """Return what claim/by_ids takes, and without ids claim/by_rank."""
     params: dict[str, Any] = {
         "queue_id": queue_id,
+        "queue": QUEUE,
         "types": text_array([TYPE]),
         "limit": 100,
         "starting": 100,

@@ -10,7 +10,7 @@ WITH soft AS MATERIALIZED (
        AND j.status = 'queued'
        AND (j.ordering_key IS NULL OR j.holds)
        AND (%(types)s::text[] IS NULL OR j.type = ANY (%(types)s::text[]))
-       AND EXISTS (SELECT FROM queues q WHERE q.id = %(queue_id)s AND q.paused_at IS NULL)
+       AND EXISTS (SELECT FROM queues q WHERE q.id = %(queue_id)s AND q.name = %(queue)s AND q.paused_at IS NULL)
      ORDER BY j.rank
      LIMIT %(limit)s
        FOR NO KEY UPDATE OF j SKIP LOCKED

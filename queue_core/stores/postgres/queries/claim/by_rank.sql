@@ -9,7 +9,7 @@ WITH soft AS MATERIALIZED (
        AND j.rank IS NOT NULL
        AND (%(types)s::text[] IS NULL OR j.type = ANY (%(types)s::text[]))
        AND (SELECT true FROM leases l WHERE l.id = j.id) IS NULL
-       AND EXISTS (SELECT FROM queues q WHERE q.id = %(queue_id)s AND q.paused_at IS NULL)
+       AND EXISTS (SELECT FROM queues q WHERE q.id = %(queue_id)s AND q.name = %(queue)s AND q.paused_at IS NULL)
      ORDER BY j.rank
      LIMIT %(limit)s
        FOR NO KEY UPDATE OF j SKIP LOCKED

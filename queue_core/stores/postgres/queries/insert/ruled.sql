@@ -1,5 +1,5 @@
 -- Write jobs with keys, or in a queue with aging. Who has an ordering key waits for it, until gates/open; an id that is
--- unfinished already is left alone.
+-- unfinished already is left alone. Of numbers of queues see insert/jobs.
 WITH input AS MATERIALIZED (
     SELECT i.*, greatest(now(), coalesce(to_timestamp(i.run_at), now() + make_interval(secs => i.delay))) AS due
       FROM unnest(%(id)s::uuid[], %(queue_id)s::int[], %(type)s::text[], %(payload)s::text[], %(priority)s::smallint[],
@@ -8,6 +8,9 @@ WITH input AS MATERIALIZED (
                   %(arrival_us)s::bigint[], %(aging_us)s::bigint[])
            WITH ORDINALITY AS i (id, queue_id, type, payload, priority, delay, run_at, max_retries, tags, ordering_key, unique_key,
                                  unique_seconds, arrival_us, aging_us, position)
+), known AS MATERIALIZED (
+    SELECT bool_and(EXISTS (SELECT FROM queues q WHERE q.id = n.id AND q.name = n.name)) AS all_are
+      FROM unnest(%(numbers)s::int[], %(names)s::text[]) AS n (id, name)
 ), numbered AS (
     SELECT id, queue_id, type, payload, priority, max_retries, tags::text[] AS tags, ordering_key, unique_key, unique_seconds, due,
            nextval('job_seq') AS seq,
@@ -18,7 +21,7 @@ WITH input AS MATERIALIZED (
 ), written AS (
     INSERT INTO jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, max_retries, ordering_key,
                       unique_key, unique_seconds, place)
-    SELECT id, queue_id,
+    SELECT id, CASE WHEN (SELECT all_are FROM known) THEN queue_id END,
            CASE WHEN due <= now() AND ordering_key IS NULL THEN coalesce(place, (127 - priority)::bigint << 45 | seq) END,
            seq, priority, CASE WHEN due <= now() THEN 'queued'::job_status ELSE 'scheduled' END,
            due, type, payload, tags, max_retries, ordering_key, unique_key, unique_seconds, place
