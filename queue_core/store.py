@@ -30,6 +30,8 @@ class ClaimRequest(NamedTuple):
     # so many of them, the best ranks, begin at once; the others wait for a slot, and until a heartbeat says that they
     # have begun, the loss of their worker is no crash of theirs. None: all begin at once
     begin: int | None = None
+    # its number among this worker's claims, by which their leases are known; 0: it counts none
+    number: int = 0
 
 
 class Beat(NamedTuple):
@@ -42,6 +44,13 @@ class Beat(NamedTuple):
     message: str = ""
     # whether the handler was started
     begun: bool = True
+
+
+class Doubt(NamedTuple):
+    """A claim whose answer did not come: it may have given out jobs, and may yet do so."""
+
+    queue: str
+    number: int
 
 
 class WorkerBeat(NamedTuple):
@@ -62,6 +71,30 @@ class WorkerBeat(NamedTuple):
     # seconds between two heartbeats; a worker is taken for lost after three of them
     interval: float
     leases: Sequence[Beat]
+    # where its process runs, and which one it is there (see queue_core.worker.lives); empty: nobody can say
+    place: str = ""
+    process: str = ""
+    # whether it asks who else is at this place
+    look: bool = False
+    # it asks what these have given it
+    doubts: Sequence[Doubt] = ()
+
+
+class Neighbour(NamedTuple):
+    """Another worker at the same place."""
+
+    worker: str
+    process: str
+
+
+class Stray(NamedTuple):
+    """A lease whose worker has not heard of it."""
+
+    id: str
+    token: int
+    queue: str
+    type: str
+    ordering_key: str | None
 
 
 class Led(NamedTuple):
@@ -81,6 +114,10 @@ class BeatReply(NamedTuple):
     cancel: tuple[str, ...]
     # "", "quiet", "resume" or "stop"
     command: str
+    # where it was asked for: all others at the same place whose process is known; None: it was not
+    neighbours: tuple[Neighbour, ...] | None = None
+    # what the claims in doubt have given to this worker, also what it has heard of all the same
+    strays: tuple[Stray, ...] = ()
 
 
 class Heart(Protocol):
@@ -92,6 +129,10 @@ class Heart(Protocol):
         A lease that expired holds until the job is reclaimed. A wish to cancel is told until the attempt ends, an order
         once.
         """
+        ...
+
+    def hand_back(self, worker: str, begun: Sequence[str]) -> None:
+        """End the leases of a worker but for these jobs, as not begun: the next reclaim releases them."""
         ...
 
     def close(self) -> None:
@@ -242,8 +283,15 @@ class JobStore(Protocol):
         """Take or renew the leadership of a duty for some seconds; False when another worker holds it."""
         ...
 
-    async def retire(self, worker: str) -> None:
+    async def retire(self, worker: str, place: str = "") -> None:
         """Remove a worker's entry and its leaderships after its end."""
+        ...
+
+    async def write_off(self, workers: Sequence[str], place: str) -> None:
+        """Remove the entries and leaderships of workers whose processes are gone, and end their leases.
+
+        The next reclaim takes their jobs back. What their last calls do afterwards is found by writing them off again.
+        """
         ...
 
     async def upkeep(self) -> None:

@@ -16,6 +16,7 @@ from queue_core.errors import QueueCoreError, StoreUnavailable
 from queue_core.job import Claim
 from queue_core.rules import Rules, rules_of
 from queue_core.store import ClaimRequest, JobStore
+from queue_core.worker.claims import Claims
 from queue_core.worker.runner import Runner
 
 BATCH = 500
@@ -55,12 +56,14 @@ class Fetcher:
         self._queues = deque(queues)
         self._request = request
         self._rules = rules
+        self.claims = Claims()
         self._cool_until: dict[str, float] = {}
         self._resumed = asyncio.Event()
         self._resumed.set()
         self._poll = POLL_FIRST
-        # candidates that were taken and not yet asked for
+        # candidates that were taken and not yet asked for, and the number of the claim that asked in vain
         self._in_hand: Taken | None = None
+        self._in_hand_number = 0
         # queues in which the store may have more than was asked for
         self._unfinished: deque[str] = deque()
         # while it is doubtful, Redis may not hear of all jobs: this worker looks into the store, too, from time to time
@@ -124,8 +127,9 @@ class Fetcher:
                 self._unfinished.append(taken.queue)
             return
         # Should the store be away, these are tried again: others would have to wait for the audit to find them.
-        self._in_hand = taken
-        mine = {claim.id for claim in await self._claim(taken.queue, limit, taken.ids)}
+        if self._in_hand is not taken:
+            self._in_hand, self._in_hand_number = taken, self.claims.begin(taken.queue)
+        mine = {claim.id for claim in await self._claim(taken.queue, limit, taken.ids, self._in_hand_number)}
         self._in_hand = None
         left = [job_id for job_id in taken.ids if job_id not in mine]
         if left:
@@ -177,20 +181,27 @@ class Fetcher:
             await asyncio.sleep(self._poll * random.uniform(0.5, 1.0))
             self._poll = min(POLL_MOST, self._poll * 1.5)
 
-    async def _claim(self, queue: str, limit: int, ids: Sequence[str] | None) -> list[Claim]:
+    async def _claim(self, queue: str, limit: int, ids: Sequence[str] | None, number: int = 0) -> list[Claim]:
         sent = time.monotonic()
         begin = self._runner.free()
-        request = self._request._replace(queue=queue, limit=limit, ids=ids, begin=begin)
+        number = self.claims.begin(queue, number)
+        request = self._request._replace(queue=queue, limit=limit, ids=ids, begin=begin, number=number)
         asking = asyncio.ensure_future(self._store.claim(request))
         try:
             claims = await asyncio.shield(asking)
         except asyncio.CancelledError:
             # What the store may be giving right now is this worker's: a stop gives it back, and must not forget it.
+            self.claims.failed(number)
             with contextlib.suppress(QueueCoreError):
                 self._runner.accept(await asking, sent, begin)
+                self.claims.forget(number)
+            raise
+        except Exception:
+            self.claims.failed(number)
             raise
         if claims:
             self._runner.accept(claims, sent, begin)
+        self.claims.answered(number)
         return claims
 
     async def _give_back(self, queue: str, ids: Sequence[str], room: int) -> None:

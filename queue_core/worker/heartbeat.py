@@ -6,13 +6,15 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
 from queue_core.errors import QueueCoreError
 from queue_core.events import Event, EventName
-from queue_core.store import Beat, BeatReply, Heart, WorkerBeat
+from queue_core.store import Beat, BeatReply, Doubt, Heart, Neighbour, Stray, WorkerBeat
+from queue_core.worker import lives
 from queue_core.worker.announcer import Announcer
 from queue_core.worker.attempt import Attempt
 
@@ -33,6 +35,14 @@ class Listener(Protocol):
 
     def obey(self, command: str) -> None:
         """Carry out quiet, resume or stop."""
+        ...
+
+    def release(self, strays: Sequence[Stray]) -> None:
+        """Give back what claims have given whose answers did not come, but for what is held all the same."""
+        ...
+
+    def learn(self, neighbours: Sequence[Neighbour]) -> None:
+        """Take note of the other workers at this place."""
         ...
 
 
@@ -60,6 +70,7 @@ class Heartbeat:
         held: dict[str, Attempt],
         announcer: Announcer,
         listener: Listener,
+        doubts: Callable[[bool], Sequence[Doubt]] = lambda full: (),
     ) -> None:
         self._heart = heart
         self._identity = identity
@@ -67,6 +78,10 @@ class Heartbeat:
         self._held = held
         self._announcer = announcer
         self._listener = listener
+        # the claims whose answers did not come, as far as they are to be asked for
+        self._doubts = doubts
+        # where others on this machine find this process
+        self.place, self._process = lives.place(), lives.process()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -106,6 +121,9 @@ class Heartbeat:
             self._beating_since = None
             if self._stop.wait(self._times.tick):
                 break
+        if self._doubts(True):
+            with suppress(Exception):  # what is left is left until its lease ends
+                self._heart.hand_back(self._identity().worker, [])
         self._heart.close()
 
     def _beat(self, full: bool) -> None:
@@ -115,8 +133,11 @@ class Heartbeat:
             attempt.untold = False
         sent = time.monotonic()
         beats = [Beat(a.claim.id, a.claim.token, a.progress, a.message, a.started > 0) for a in attempts]
+        said = self._identity()._replace(
+            leases=beats, place=self.place, process=self._process, look=self._process != "", doubts=self._doubts(full)
+        )
         try:
-            reply = self._heart.beat(self._identity()._replace(leases=beats))
+            reply = self._heart.beat(said)
         except Exception:
             for attempt in news:
                 attempt.untold = True
@@ -133,6 +154,10 @@ class Heartbeat:
             self._in_loop(self._stop_lost, [attempt for attempt in attempts if attempt.claim.id in reply.lost])
         if reply.cancel:
             self._in_loop(self._listener.stop_jobs, list(reply.cancel), False)
+        if reply.strays:
+            self._in_loop(self._listener.release, reply.strays)
+        if reply.neighbours is not None:
+            self._in_loop(self._listener.learn, reply.neighbours)
         if reply.command:
             self._in_loop(self._listener.obey, reply.command)
 

@@ -20,15 +20,19 @@ from queue_core.executing import Executor
 from queue_core.job import Claim, Outcome, Settled, attempt_of
 from queue_core.middleware import Hooks
 from queue_core.opening import Parts
-from queue_core.store import Beat, ClaimRequest, Heart, WorkerBeat
+from queue_core.store import Beat, ClaimRequest
 from queue_core.worker import outcomes
 from queue_core.worker.announcer import Announcer
-from queue_core.worker.asked import version
 from queue_core.worker.claimed import ClaimedJob, Terms
+from queue_core.worker.manual_heart import ManualHeart
 from queue_core.worker.sweeper import LEADERSHIP, Duty, Sweeper
 
 POLL_FIRST, POLL_MOST = 0.02, 0.5
 """Seconds between two looks for a job to claim, growing while there is none."""
+STRAYS_SECONDS = 0.5
+"""Seconds between two looks for what claims have brought whose answers did not come."""
+CLOSE_SECONDS = 1.0
+"""Seconds that closing waits for jobs to be given back that cancelled and failed claims have brought."""
 RESTART_SECONDS = 1.0
 """Pause before a duty that failed unexpectedly is taken up again."""
 
@@ -54,11 +58,10 @@ class ManualClaims:
         self._starting = asyncio.Lock()
         self._announcing: asyncio.Task[None] | None = None
         self._sweeping: asyncio.Task[None] | None = None
-        self._heart: Heart | None = None
-        # a heart serves one thread at a time
-        self._beating = asyncio.Lock()
-        # queues of the claims that were prolonged
-        self._queues: set[str] = set()
+        self._heart = ManualHeart(parts.store, self.id)
+        # what cancelled and failed claims leave to be done
+        self._behind: set[asyncio.Task[None]] = set()
+        self._looking: asyncio.Task[None] | None = None
 
     async def claim(
         self, queue: str, types: Sequence[str] | None, wait: float, terms: Callable[[str], Terms]
@@ -73,17 +76,62 @@ class ManualClaims:
         pause = POLL_FIRST
         wanted = None if types is None else tuple(types)
         while True:
-            lease = terms("").lease
-            claims = await self._parts.store.claim(ClaimRequest(queue, self.id, wanted, 1, lease))
-            for claim in claims:
-                if (job := await self._given(claim, terms(claim.type))) is not None:
-                    return job
+            asking = asyncio.create_task(self._ask(ClaimRequest(queue, self.id, wanted, 1, terms("").lease), terms))
+            try:
+                found, job = await asyncio.shield(asking)
+            except asyncio.CancelledError:
+                # The store may be giving a job right now, which nobody would run until its lease ends.
+                self._keep(self._return(asking))
+                raise
+            if job is not None:
+                return job
             left = ends - asyncio.get_running_loop().time()
-            if not claims and left <= 0:
+            if not found and left <= 0:
                 return None
-            if not claims:
+            if not found:
                 await asyncio.sleep(min(pause, left))
                 pause = min(POLL_MOST, pause * 1.5)
+
+    async def _ask(self, request: ClaimRequest, terms: Callable[[str], Terms]) -> tuple[bool, ClaimedJob | None]:
+        """Claim a job; return whether there was one, and what the program gets of it."""
+        number = self._heart.claims.begin(request.queue)
+        try:
+            claims = await self._parts.store.claim(request._replace(number=number))
+        except Exception:
+            self._heart.claims.failed(number)
+            self._look_for_strays(request)
+            raise
+        self._heart.claims.answered(number)
+        for claim in claims:
+            return True, await self._given(claim, terms(claim.type))
+        return False, None
+
+    async def _return(self, asking: asyncio.Task[tuple[bool, ClaimedJob | None]]) -> None:
+        """Give back the job that a cancelled claim brought."""
+        with contextlib.suppress(QueueCoreError):  # what it may have brought is looked for
+            _, job = await asking
+            if job is not None:
+                await job.release()
+
+    def _look_for_strays(self, request: ClaimRequest) -> None:
+        """Look from now on, for a while, for what claims have brought whose answers did not come."""
+        if self._looking is None or self._looking.done():
+            self._looking = self._keep(self._give_back_strays(request))
+
+    async def _give_back_strays(self, request: ClaimRequest) -> None:
+        while doubts := self._heart.claims.doubts(False):
+            await asyncio.sleep(STRAYS_SECONDS)
+            with contextlib.suppress(QueueCoreError):
+                reply = await self._heart.beat(request.queue, request.lease, (), doubts)
+                for stray in reply.strays:
+                    with contextlib.suppress(StaleLease):
+                        await self.settle(outcomes.unknown(stray))
+
+    def _keep(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._behind.add(task)
+        task.add_done_callback(self._behind.discard)
+        return task
 
     async def _given(self, claim: Claim, terms: Terms) -> ClaimedJob | None:
         """Return what the program gets; None: nobody can read this payload, and the job is buried."""
@@ -125,26 +173,7 @@ class ManualClaims:
             StaleLease: the lease was over.
             StoreUnavailable: the store did not answer in time.
         """
-        self._queues.add(queue)
-        # It announces no types: what a dispatcher hands out is for workers.
-        entry = WorkerBeat(
-            worker=self.id,
-            host=socket.gethostname(),
-            pid=os.getpid(),
-            version=version(),
-            queues=tuple(sorted(self._queues)),
-            types=(),
-            concurrency=1,
-            busy=1,
-            quiet=False,
-            lease=lease,
-            interval=lease,
-            leases=(beat,),
-        )
-        async with self._beating:
-            if self._heart is None:
-                self._heart = self._parts.store.heart()
-            reply = await asyncio.to_thread(self._heart.beat, entry)
+        reply = await self._heart.beat(queue, lease, (beat,))
         if beat.id in reply.lost:
             raise StaleLease(beat.id, beat.token)
         return beat.id in reply.cancel
@@ -160,17 +189,22 @@ class ManualClaims:
 
     async def close(self) -> None:
         """Leave the duties to others; jobs that were claimed and not ended run again when their leases end."""
+        behind = list(self._behind)
+        if behind:
+            await asyncio.wait(behind, timeout=CLOSE_SECONDS)
+            for task in behind:
+                task.cancel()
+            await asyncio.gather(*behind, return_exceptions=True)
         sweeping, self._sweeping = self._sweeping, None
         if sweeping is not None:
             sweeping.cancel()
             await asyncio.gather(sweeping, return_exceptions=True)
         if self._announcing is not None:
             await self._announcer.close(self._announcing)
-        if self._heart is not None:
-            await asyncio.to_thread(self._heart.close)
+        await self._heart.close()
         if sweeping is not None:
             with contextlib.suppress(QueueCoreError, TimeoutError):  # the entry expires by itself
-                await asyncio.wait_for(self._parts.store.retire(self.id), 2.0)
+                await asyncio.wait_for(self._heart.retire(), 2.0)
 
 
 async def _kept_up(name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -35,6 +35,8 @@ class ServiceOptions:
     log_format: Literal["text", "json"] = "text"
     # process id of the service, without which its workers drain; None: whoever started the worker
     service: int | None = None
+    # descriptor of the file in which a worker notes who it is (see queue_core.worker.reporting); None: nobody asks
+    note: int | None = None
 
     def to_json(self) -> str:
         """Return the options as one argument of a command line."""

@@ -13,6 +13,7 @@ from queue_core.job import Claim, Failure, Outcome, OutcomeKind
 from queue_core.retry import Policy
 from queue_core.settings import Limits
 from queue_core.signature import failure_of
+from queue_core.store import Stray
 from queue_core.text import cut
 
 
@@ -44,6 +45,11 @@ def _outcome(
 def released(claim: Claim, run_us: int) -> Outcome:
     """Return the outcome that gives a job back without using an attempt."""
     return _outcome(claim, "released", run_us)
+
+
+def unknown(stray: Stray) -> Outcome:
+    """Return the outcome that gives a job back of whose claim its worker never heard."""
+    return Outcome(stray.id, stray.token, stray.queue, stray.type, "released", ordering_key=stray.ordering_key)
 
 
 def rescheduled(claim: Claim, run_us: int, asked: Reschedule) -> Outcome:

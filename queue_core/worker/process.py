@@ -25,6 +25,7 @@ from queue_core.worker.options import (
     ServiceOptions,
     setup_logging,
 )
+from queue_core.worker.reporting import write_note
 from queue_core.worker.worker import Worker
 
 GUARD_TICK = 0.25
@@ -74,6 +75,8 @@ async def work(jobs: JobQueue, target: str, options: ServiceOptions) -> int:
         target=target,
     )
     worker.on_wedged = _end_wedged
+    if options.note is not None:
+        write_note(options.note, worker.id, jobs.settings)
     if options.max_jobs is not None:
         worker.limit_jobs(options.max_jobs)
     guard = Guard(worker, options)

@@ -8,17 +8,22 @@ import selectors
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from types import FrameType
 
 from queue_core.worker.options import EXIT_RECYCLE, EXIT_USAGE, ServiceOptions
+from queue_core.worker.reporting import open_note, read_note, report
 
 PAUSE_FIRST, PAUSE_MOST = 0.5, 30.0
 """Seconds before a process that died soon after its start is replaced, doubling; any other one is replaced at once."""
 SOON = 10.0
 """Seconds of life after which a death says nothing about the start."""
+
+LAST_SECONDS = 2.0
+"""Seconds that a service which ends waits for its reports."""
 
 logger = logging.getLogger("queue_core.worker")
 
@@ -33,6 +38,8 @@ class _Place:
     pause: float = PAUSE_FIRST
     # how many of the signals to stop this process was sent
     told: int = 0
+    # descriptor of the file in which it notes who it is
+    note: int = -1
 
 
 @dataclass
@@ -46,6 +53,8 @@ class Service:
     _places: list[_Place] = field(default_factory=list)
     _stops: int = 0
     _exit: int = 0
+    # on their way to the stores: which workers have died
+    _reports: list[threading.Thread] = field(default_factory=list)
 
     def run(self) -> int:
         """Run until SIGTERM or SIGINT, or until a wrong target or setting ends every process; return the exit code."""
@@ -65,6 +74,8 @@ class Service:
                     os.read(wake_read, 4096)
         finally:
             self._kill()
+            for thread in self._reports:
+                thread.join(LAST_SECONDS)
             signal.set_wakeup_fd(old_wakeup)
             for number, handler in before.items():
                 signal.signal(number, handler)
@@ -95,9 +106,11 @@ class Service:
             return True
         if self._stops or now < place.start_at:
             return False
-        command = [sys.executable, "-m", "queue_core.worker.process", self.target, self.options.to_json()]
+        place.note = open_note()
+        options = replace(self.options, note=place.note)
+        command = [sys.executable, "-m", "queue_core.worker.process", self.target, options.to_json()]
         # A group of its own: Ctrl+C reaches this process alone, which passes one signal on.
-        place.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, process_group=0)
+        place.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, process_group=0, pass_fds=(place.note,))
         place.started_at = now
         place.told = 0
         # A signal may have come while the process was being started.
@@ -108,6 +121,11 @@ class Service:
         """Note the end of a process and decide when it is replaced."""
         pid = place.process.pid if place.process else 0
         place.process = None
+        note = read_note(place.note)
+        os.close(place.note)
+        if code not in (0, EXIT_RECYCLE) and note is not None:
+            # It did not give its jobs back; its lease would, in minutes.
+            self._reports = [thread for thread in self._reports if thread.is_alive()] + [report(note)]
         if self._stops:
             self._exit = max(self._exit, 1 if code not in (0, EXIT_RECYCLE, -signal.SIGTERM, -signal.SIGINT) else 0)
             return

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Iterable
 
 from queue_core.batching import LARGEST
 from queue_core.dispatch import Dispatcher
@@ -15,10 +16,11 @@ from queue_core.endings import dispatch, events_of
 from queue_core.errors import InvalidJob, StaleLease, StoreUnavailable
 from queue_core.job import Outcome, Settled
 from queue_core.middleware import AfterSettle, Hooks
-from queue_core.store import JobStore
+from queue_core.store import JobStore, Stray
 from queue_core.worker.announcer import Announcer
 from queue_core.worker.attempt import Attempt
 from queue_core.worker.journal import Journal
+from queue_core.worker.outcomes import unknown
 
 BATCH = 1000
 """Outcomes stored at a time: some 15 ms of the store."""
@@ -73,6 +75,14 @@ class Settler:
             return
         self._outcomes.append(outcome)
         self._wake.set()
+
+    def release(self, strays: Iterable[Stray]) -> None:
+        """Give back what claims have given whose answers did not come, but for what is held all the same."""
+        for stray in strays:
+            held = self._held.get(stray.id)
+            if held is None or held.claim.token != stray.token:
+                logger.info("job %s was claimed, and the answer got lost; it is given back", stray.id)
+                self.put(unknown(stray))
 
     async def run(self) -> None:
         """Store outcomes until closed and empty."""

@@ -20,6 +20,7 @@ from queue_core.store import JobStore, TransactionalStore
 from queue_core.telling import created
 from queue_core.worker.announcer import Announcer
 from queue_core.worker.audit import Audit
+from queue_core.worker.neighbours import Neighbours
 from queue_core.worker.scheduler import Scheduler
 
 TICK = 0.5
@@ -70,6 +71,8 @@ class Sweeper:
         # A job of a lost leader waits for its lease to end and for the next leader: the shorter counts.
         self._leadership = min(LEADERSHIP, max(2 * TICK, duty.lease))
         self._audit = None if dispatcher is None else Audit(store, dispatcher)
+        # the other workers on this machine, whose jobs this one takes back when they are gone, whoever leads
+        self.neighbours = Neighbours(store, self.reclaim)
         self._slow_at = float("-inf")
         self._leads = False
 

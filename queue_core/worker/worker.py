@@ -16,7 +16,7 @@ from typing import Any
 from queue_core.errors import ConfigurationError
 from queue_core.events import Event, EventName
 from queue_core.queue import JobQueue
-from queue_core.store import ClaimRequest, WorkerBeat
+from queue_core.store import ClaimRequest, Neighbour, Stray, WorkerBeat
 from queue_core.tasks import Duration
 from queue_core.worker.announcer import Announcer
 from queue_core.worker.asked import check_slots, queues_of, seconds, times_of, version
@@ -136,7 +136,15 @@ class Worker:
             await self._work()
 
     async def _work(self) -> None:
-        heartbeat = Heartbeat(self._jobs.store.heart(), self._identity, self._times, self._held, self._announcer, self)
+        heartbeat = Heartbeat(
+            self._jobs.store.heart(),
+            self._identity,
+            self._times,
+            self._held,
+            self._announcer,
+            self,
+            self._fetcher.claims.doubts,
+        )
         announcing = asyncio.create_task(self._supervise("announcer", self._announcer.run))
         settling = asyncio.create_task(self._supervise("settler", self._settler.run))
         loops = [
@@ -147,6 +155,7 @@ class Worker:
                 ("limits", self._runner.watch_limits),
                 ("journal", self._settler.journal.run),
                 *([] if self._jobs.pairing is None else [("pairing", self._jobs.pairing.run)]),
+                ("neighbours", self._sweeper.neighbours.run),
                 ("fetcher", self._fetcher.run),
             )
         ]
@@ -166,7 +175,7 @@ class Worker:
             await heartbeat.close()
             await self._announcer.close(announcing)
             with contextlib.suppress(Exception):  # the entry expires by itself
-                await asyncio.wait_for(self._jobs.store.retire(self.id), 2.0)
+                await asyncio.wait_for(self._jobs.store.retire(self.id, heartbeat.place), 2.0)
             await self._runner.close()
 
     async def _drain(self, loops: list[asyncio.Task[None]], settling: asyncio.Task[None]) -> None:
@@ -212,6 +221,14 @@ class Worker:
         self._announcer.tell(Event(EventName.WORKER, "", self.id, extra={"state": state, "pid": os.getpid()}))
 
     # -- told by the heartbeat
+
+    def release(self, strays: Sequence[Stray]) -> None:
+        """Give back what claims have given to this worker whose answers did not come."""
+        self._settler.release(strays)
+
+    def learn(self, neighbours: Sequence[Neighbour]) -> None:
+        """Take note of the other workers at this place."""
+        self._sweeper.neighbours.learn(neighbours)
 
     def stop_jobs(self, ids: list[str], lost: bool) -> None:
         """Stop jobs whose lease is lost, or that somebody cancelled."""

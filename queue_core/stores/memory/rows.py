@@ -36,6 +36,8 @@ class Lease:
     cancel: bool = False
     # the handler was started; until then the loss of the worker is no crash of the job
     begun: bool = True
+    # the number of its worker's claim that made it
+    claim: int = 0
 
 
 @dataclass(slots=True)

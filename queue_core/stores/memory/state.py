@@ -18,6 +18,7 @@ from queue_core.priorities import band, rank
 from queue_core.rules import Rules, aged_rank, key_in, rules_of
 from queue_core.settings import RetentionSettings
 from queue_core.states import FINAL, MOVES, WAITING, Status
+from queue_core.store import ClaimRequest
 from queue_core.stores.memory.keys import Gates, UniqueKeys
 from queue_core.stores.memory.rows import JobRow, Lease, OperationRow, QueueRow, ScheduleRow, WorkerRow
 from queue_core.stores.memory.totals import Totals
@@ -66,12 +67,13 @@ class MemoryState:
         self.totals.note(row, "enqueued", now)
         return row
 
-    def start(self, row: JobRow, worker: str, seconds: float, begun: bool = True) -> Lease:
+    def start(self, row: JobRow, request: ClaimRequest, begun: bool = True) -> Lease:
         """Move a queued job to running under a lease with a token that no job ever had."""
         self._token += 1
         self._move(row, Status.RUNNING)
         row.token = self._token
-        row.lease = Lease(self._token, worker, row.updated_at, row.updated_at + seconds, begun=begun)
+        until = row.updated_at + request.lease
+        row.lease = Lease(self._token, request.worker, row.updated_at, until, begun=begun, claim=request.number)
         return row.lease
 
     def ready(self, row: JobRow) -> None:

@@ -16,7 +16,7 @@ from queue_core.rules import Rules, rules_of
 from queue_core.settings import RetentionSettings
 from queue_core.states import Status
 from queue_core.store import ClaimRequest
-from queue_core.stores.memory.heart import MemoryHeart
+from queue_core.stores.memory.heart import MemoryHeart, end_leases
 from queue_core.stores.memory.limiting import admitted, check_limits
 from queue_core.stores.memory.logs import announce, append
 from queue_core.stores.memory.retention import prune
@@ -77,10 +77,7 @@ class MemoryStore:
                 most = begin = admitted(self.state, queue, rules, min(most, begin))
             chosen = list(islice(wanted, most))
             queue.tokens -= len(chosen)
-            return [
-                row.claim(self.state.start(row, request.worker, request.lease, place < begin))
-                for place, row in enumerate(chosen)
-            ]
+            return [row.claim(self.state.start(row, request, place < begin)) for place, row in enumerate(chosen)]
 
     def _candidates(self, request: ClaimRequest) -> Iterator[JobRow]:
         if request.ids is None:
@@ -192,7 +189,14 @@ class MemoryStore:
             self.state.leaders[duty] = (worker, now + seconds)
             return True
 
-    async def retire(self, worker: str) -> None:
+    async def write_off(self, workers: Sequence[str], place: str) -> None:
+        """Remove the entries and leaderships of workers whose processes are gone, and end their leases."""
+        with self.state.lock:
+            end_leases(self.state, lambda row, lease: lease.worker in workers)
+        for worker in workers:
+            await self.retire(worker)
+
+    async def retire(self, worker: str, place: str = "") -> None:
         """Remove a worker's entry and its leaderships."""
         with self.state.lock:
             self.state.workers.pop(worker, None)

@@ -35,6 +35,7 @@ class Claiming:
             "limit": request.limit,
             "worker": request.worker,
             "lease": request.lease,
+            "claim": request.number,
             "starting": request.limit if request.begin is None else request.begin,
         }
         query = "claim/by_rank"

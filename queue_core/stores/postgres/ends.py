@@ -19,7 +19,7 @@ from queue_core.stores.postgres.keyed import (
 from queue_core.stores.postgres.lane import Lane, LockHeld
 from queue_core.stores.postgres.plan import Plan
 from queue_core.stores.postgres.settling import Key, answer, by_statement, once, parameters, reclaim_parameters
-from queue_core.stores.postgres.sql import plain_array
+from queue_core.stores.postgres.sql import plain_array, text_array
 from queue_core.stores.postgres.walking import Walk
 
 LOCKED_SECONDS = 0.1
@@ -133,3 +133,7 @@ class Ends:
         if named:
             taken += await self._keyed.carry_out(lambda: reclaim_gated(named, self._rules, bound))
         return taken
+
+    async def write_off(self, workers: Sequence[str]) -> None:
+        """Remove the entries and leaderships of workers whose processes are gone, and end their leases."""
+        await self._sweeps.run("worker/write_off", {"workers": text_array(workers)})

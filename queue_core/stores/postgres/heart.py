@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
 
 from queue_core.settings import PostgresSettings
-from queue_core.store import BeatReply, WorkerBeat
+from queue_core.store import BeatReply, Neighbour, Stray, WorkerBeat
 from queue_core.stores.postgres.bounded import BROKEN, FORGOTTEN
 from queue_core.stores.postgres.connecting import BlockingConnection, connect_blocking, found_pooler, hot_options
 from queue_core.stores.postgres.lane import translate
@@ -28,29 +30,31 @@ class PostgresHeart:
         Raises:
             StoreUnavailable: no connection or no answer in time.
         """
-        try:
+        with self._in_time():
             rows = self._execute(beat)
-        except (*BROKEN, psycopg.DatabaseError) as error:
-            if isinstance(error, FORGOTTEN):
-                found_pooler(self._settings, str(error))
-            self.close()
-            raise translate(error) from error
-        # The other rows name jobs of this worker that are to be cancelled, whatever the attempt.
-        alive = {row[0] for row in rows if not row[1]}
+            strays = self._strays(beat) if beat.doubts else []
+        # The others name jobs of this worker that are to be cancelled, whatever the attempt, and (null) other workers.
+        alive = {row[0] for row in rows if row[1] is False}
         return BeatReply(
             lost=tuple(lease.id for lease in beat.leases if lease.id not in alive),
             cancel=tuple(row[0] for row in rows if row[0] and row[1]),
             command=next((row[2] for row in rows if not row[0]), ""),
+            neighbours=tuple(Neighbour(row[0], row[2]) for row in rows if row[1] is None) if beat.look else None,
+            strays=tuple(Stray._make(row) for row in strays),
         )
 
+    def hand_back(self, worker: str, begun: Sequence[str]) -> None:
+        """End the leases of a worker but for these jobs, as not begun.
+
+        Raises:
+            StoreUnavailable: no connection or no answer in time.
+        """
+        with self._in_time():
+            given = {"worker": worker, "begun": plain_array(begun)}
+            self._connected(self._settings.timeout).execute(load("worker/hand_back"), given, binary=True)
+
     def _execute(self, beat: WorkerBeat) -> list[tuple[Any, ...]]:
-        if self._connection is None or self._connection.closed:
-            # Milliseconds; a heartbeat that hangs longer than its lease helps nobody.
-            limit = max(1000, int(min(self._settings.timeout, beat.lease / 3) * 1000))
-            options = hot_options(self._settings, limit)
-            options["tcp_user_timeout"] = limit
-            self._connection = connect_blocking(self._settings, options)
-        cursor = self._connection.execute(
+        cursor = self._connected(beat.lease / 3).execute(
             load("worker/beat"),
             {
                 "id": plain_array(lease.id for lease in beat.leases),
@@ -69,10 +73,36 @@ class PostgresHeart:
                 "busy": beat.busy,
                 "quiet": beat.quiet,
                 "interval": beat.interval,
+                "place": beat.place,
+                "process": beat.process,
+                "look": beat.look,
             },
             binary=True,
         )
         return cursor.fetchall()
+
+    def _strays(self, beat: WorkerBeat) -> list[tuple[Any, ...]]:
+        asked = {"worker": beat.worker, "claims": plain_array(doubt.number for doubt in beat.doubts)}
+        return self._connected(beat.lease / 3).execute(load("worker/strays"), asked, binary=True).fetchall()
+
+    @contextmanager
+    def _in_time(self) -> Iterator[None]:
+        try:
+            yield
+        except (*BROKEN, psycopg.DatabaseError) as error:
+            if isinstance(error, FORGOTTEN):
+                found_pooler(self._settings, str(error))
+            self.close()
+            raise translate(error) from error
+
+    def _connected(self, seconds: float) -> BlockingConnection:
+        if self._connection is None or self._connection.closed:
+            # Milliseconds; a heartbeat that hangs longer than its lease helps nobody.
+            limit = max(1000, int(min(self._settings.timeout, seconds) * 1000))
+            options = hot_options(self._settings, limit)
+            options["tcp_user_timeout"] = limit
+            self._connection = connect_blocking(self._settings, options)
+        return self._connection
 
     def close(self) -> None:
         """Give the connection back; doing it twice is safe."""

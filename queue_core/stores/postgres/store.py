@@ -118,7 +118,11 @@ class PostgresStore:
         """Write the JSON Schema of the payloads that each of these types takes, where it has changed."""
         await logs.announce(self._sweeps, types)
 
-    async def retire(self, worker: str) -> None:
+    async def write_off(self, workers: Sequence[str], place: str) -> None:
+        """Remove the entries and leaderships of workers whose processes are gone, and end their leases."""
+        await self._ends.write_off(workers)
+
+    async def retire(self, worker: str, place: str = "") -> None:
         """Remove a worker's entry after its end."""
         await self._sweeps.run("worker/retire", {"worker": worker})
 

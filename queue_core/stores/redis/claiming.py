@@ -32,7 +32,7 @@ class Claiming:
         self._link = link
         self._rules = rules
         # the last claim whose answer did not come: what it asked for, and its name
-        self._unanswered: dict[tuple[str, str, tuple[str, ...]], str] = {}
+        self._unanswered: dict[tuple[str, str, int, tuple[str, ...]], str] = {}
         # the rank up to which a queue was looked through without finding enough of some types
         self._looked: dict[tuple[str, frozenset[str]], int] = {}
 
@@ -77,8 +77,9 @@ class Claiming:
 
     async def _claim_part(self, request: ClaimRequest, ids: Sequence[str]) -> list[Claim]:
         keys = self._link.of(request.queue, _SETS) + self._link.keys.jobs(request.queue, ids)
-        asked = (request.queue, request.worker, tuple(ids))
-        name = self._unanswered.pop(asked, None) or secrets.token_hex(4)
+        asked = (request.queue, request.worker, request.number, tuple(ids))
+        # By its number the worker finds what a claim whose answer got lost has given to it.
+        name = self._unanswered.pop(asked, None) or f"{request.number}.{secrets.token_hex(4)}"
         lease = round(request.lease * 1e6)
         types = ["*"] if request.types is None else [len(request.types), *request.types]
         gate = gate_arguments(rules_of(self._rules, request.queue))

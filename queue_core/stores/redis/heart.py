@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import redis
@@ -11,12 +11,15 @@ from redis.exceptions import NoScriptError, RedisError
 from queue_core.redis.client import keys_of, make_thread_client
 from queue_core.redis.scripts import Call, digest, source
 from queue_core.settings import RedisSettings
-from queue_core.store import Beat, BeatReply, WorkerBeat
+from queue_core.store import Beat, BeatReply, Neighbour, Stray, WorkerBeat
 from queue_core.stores.redis.link import PACKAGE, chunks, unavailable
 from queue_core.stores.redis.records import entry_text
 
 HOMES = 10_000
 """Jobs whose queues are remembered; a worker holds fewer at a time."""
+
+
+DAY = 86400
 
 
 class RedisHeart:
@@ -28,6 +31,8 @@ class RedisHeart:
         self._client: redis.Redis | None = None
         # the queues of jobs that were held some time
         self._homes: dict[str, str] = {}
+        # the worker whose process others find at its place
+        self._placed = ""
 
     def beat(self, beat: WorkerBeat) -> BeatReply:
         """Prolong the leases that still hold and renew the worker's entry.
@@ -43,6 +48,8 @@ class RedisHeart:
 
     def _beat(self, beat: WorkerBeat) -> BeatReply:
         order, queues = self._register(beat)
+        if beat.process and self._placed != beat.worker:
+            self._show(beat)
         homes = self._find(beat.leases, queues)
         groups: dict[str, list[Beat]] = {}
         for lease in beat.leases:
@@ -58,7 +65,61 @@ class RedisHeart:
         }
         self._remember({job_id: homes[job_id] for job_id, _ in kept})
         lost = tuple(lease.id for lease in beat.leases if (lease.id, lease.token) not in kept)
-        return BeatReply(lost, tuple(self._unwanted(beat.worker, queues)), order)
+        return BeatReply(
+            lost,
+            tuple(self._unwanted(beat.worker, queues)),
+            order,
+            self._neighbours(beat) if beat.look else None,
+            tuple(self._strays(beat)) if beat.doubts else (),
+        )
+
+    def hand_back(self, worker: str, begun: Sequence[str]) -> None:
+        """End the leases of a worker but for these jobs, as not begun.
+
+        Raises:
+            StoreUnavailable: no connection or no answer in time.
+        """
+        try:
+            names: Any = self._connected().smembers(self._keys.queues)
+            for queue in names:
+                mine = [job_id for job_id, (whose, *_) in self._running(queue).items() if whose == worker]
+                keys = [self._keys.of(queue, "running")]
+                for part in chunks([job_id for job_id in mine if job_id not in begun]):
+                    self._run_one("end", keys + self._keys.jobs(queue, part), [worker, 1, *part])
+        except (RedisError, OSError) as error:
+            self.close()
+            raise unavailable(error) from error
+
+    def _running(self, queue: str) -> dict[str, list[Any]]:
+        """Return worker, claim, token, type and ordering key of a queue's running jobs; there are never many."""
+        ids: Any = self._connected().zrange(self._keys.of(queue, "running"), 0, -1)
+        found: dict[str, list[Any]] = {}
+        for part in chunks(ids):
+            rows = self._run_one(
+                "read", self._keys.jobs(queue, part), ["worker", "claim", "token", "type", "ordering_key"]
+            )
+            found.update({job_id: row for job_id, row in zip(part, rows, strict=True) if row})
+        return found
+
+    def _strays(self, beat: WorkerBeat) -> Iterator[Stray]:
+        numbers = {str(doubt.number) for doubt in beat.doubts}
+        for queue in {doubt.queue for doubt in beat.doubts}:
+            for job_id, (worker, claim, token, type_, key) in self._running(queue).items():
+                if worker == beat.worker and (claim or "").partition(".")[0] in numbers:
+                    yield Stray(job_id, int(token), queue, type_ or "", key)
+
+    def _show(self, beat: WorkerBeat) -> None:
+        """Let others at this worker's place know of its process."""
+        key = self._keys.place(beat.place)
+        self._connected().hset(key, beat.worker, beat.process)
+        self._connected().expire(key, DAY)
+        self._placed = beat.worker
+
+    def _neighbours(self, beat: WorkerBeat) -> tuple[Neighbour, ...]:
+        found: Any = self._connected().hgetall(self._keys.place(beat.place))
+        if beat.worker not in found:  # the server has forgotten it
+            self._placed = ""
+        return tuple(Neighbour(worker, process) for worker, process in found.items() if worker != beat.worker)
 
     def _register(self, beat: WorkerBeat) -> tuple[str, list[str]]:
         (order,) = self._run([Call("beat", [self._keys.workers], [beat.worker, entry_text(beat)])])

@@ -135,9 +135,14 @@ def _attempt(job_id: str, text: str) -> Attempt:
     )
 
 
+_NOT_KEPT = frozenset({"place", "process", "look", "doubts"})
+
+
 def entry_text(beat: WorkerBeat) -> str:
     """Return what a worker says about itself as it is stored."""
-    return json.dumps(beat._replace(leases=())._asdict())
+    fields = beat._replace(leases=())._asdict()
+    # What an earlier version does not know would make it take the whole entry for none.
+    return json.dumps({name: fields[name] for name in fields if name not in _NOT_KEPT})
 
 
 class Entry(NamedTuple):

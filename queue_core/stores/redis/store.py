@@ -114,10 +114,17 @@ class RedisStore:
         if types:
             await logs.announce(self._link, types)
 
-    async def retire(self, worker: str) -> None:
+    async def write_off(self, workers: Sequence[str], place: str) -> None:
+        """Remove the entries and leaderships of workers whose processes are gone, and end their leases."""
+        for worker in workers:
+            await self._sweeping.end_leases(worker)
+            await self.retire(worker, place)
+
+    async def retire(self, worker: str, place: str = "") -> None:
         """Remove a worker's entry and its leaderships after its end."""
         commands = self._link.batch()
         commands.hdel(self._link.keys.workers, worker)
+        commands.hdel(self._link.keys.place(place), worker)
         await self._link.send(commands)
         await self._link.run("resign", [self._link.keys.leaders], [worker])
 

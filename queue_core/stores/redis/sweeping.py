@@ -82,6 +82,26 @@ class Sweeping:
             if answer
         ]
 
+    async def end_leases(self, worker: str) -> None:
+        """End the leases of a worker; all running jobs are looked through, which happens where a worker was lost."""
+        queues, _ = await self._link.look()
+        for queue in queues:
+            commands = self._link.batch()
+            commands.zrange(self._link.keys.of(queue, "running"), 0, -1)
+            (running,) = await self._link.send(commands)
+            found = await self._link.read({queue: running}, ["status", "worker"])
+            ids = [job_id for (_, job_id), (_, whose) in found.items() if whose == worker]
+            await self._link.run_many(
+                [
+                    Call(
+                        "end",
+                        [*self._link.of(queue, ("running",)), *self._link.keys.jobs(queue, part)],
+                        [worker, "", *part],
+                    )
+                    for part in chunks(ids)
+                ]
+            )
+
     async def _until_now(self, names: Sequence[str], limit: int) -> list[tuple[float, str, str]]:
         """Return (time, queue, id) of the entries of these sets whose time has come, the earliest first."""
         if limit <= 0:

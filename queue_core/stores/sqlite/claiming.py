@@ -55,7 +55,10 @@ def claim(transaction: Transaction, request: ClaimRequest, rules: Rules) -> list
     begin = len(rows) if request.begin is None else request.begin
     transaction.run_many(
         "claim/start",
-        [(token + turn, request.worker, now, until, turn <= begin, row[0]) for turn, row in enumerate(rows, 1)],
+        [
+            (token + turn, request.worker, now, until, turn <= begin, request.number, row[0])
+            for turn, row in enumerate(rows, 1)
+        ],
     )
     if queue.counted:
         _count(transaction, queue.number, rows)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 
-from queue_core.store import BeatReply, WorkerBeat
+from queue_core.store import BeatReply, Neighbour, Stray, WorkerBeat
 from queue_core.stores.sqlite.file import SqliteFile
 from queue_core.stores.sqlite.link import Mode, Transaction
 from queue_core.stores.sqlite.sql import texts
@@ -28,6 +29,12 @@ class SqliteHeart:
         # A heartbeat that waits longer than its leases last helps nobody.
         deadline = time.monotonic() + min(self._timeout, beat.lease / 3)
         return self._link.transact(lambda transaction: _beat(transaction, beat), Mode.SOFT, deadline)
+
+    def hand_back(self, worker: str, begun: Sequence[str]) -> None:
+        """End the leases of a worker but for these jobs, as not begun."""
+        given = {"worker": worker, "begun": texts(begun)}
+        deadline = time.monotonic() + self._timeout
+        self._link.transact(lambda transaction: transaction.run("worker/hand_back", given), Mode.SOFT, deadline)
 
     def close(self) -> None:
         """Give the connection back; doing it twice is safe."""
@@ -53,7 +60,18 @@ def _beat(transaction: Transaction, beat: WorkerBeat) -> BeatReply:
         lost=tuple(lease.id for lease in beat.leases if tokens.get(lease.id) != lease.token),
         cancel=tuple(row[0] for row in transaction.rows("worker/unwanted", (beat.worker,))),
         command=_register(transaction, beat),
+        neighbours=_neighbours(transaction, beat) if beat.look else None,
+        strays=_strays(transaction, beat) if beat.doubts else (),
     )
+
+
+def _neighbours(transaction: Transaction, beat: WorkerBeat) -> tuple[Neighbour, ...]:
+    return tuple(Neighbour._make(row) for row in transaction.rows("worker/neighbours", (beat.place, beat.worker)))
+
+
+def _strays(transaction: Transaction, beat: WorkerBeat) -> tuple[Stray, ...]:
+    asked = {"worker": beat.worker, "claims": json.dumps([doubt.number for doubt in beat.doubts])}
+    return tuple(Stray._make(row) for row in transaction.rows("worker/strays", asked))
 
 
 def _register(transaction: Transaction, beat: WorkerBeat) -> str:
@@ -69,6 +87,8 @@ def _register(transaction: Transaction, beat: WorkerBeat) -> str:
         "busy": beat.busy,
         "quiet": beat.quiet,
         "interval": beat.interval,
+        "place": beat.place,
+        "process": beat.process,
         "now": transaction.now,
     }
     transaction.run("worker/entry", entry)

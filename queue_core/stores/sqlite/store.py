@@ -110,7 +110,11 @@ class SqliteStore:
         """Write the JSON Schema of the payloads that each of these types takes, where it has changed."""
         await self._file.write_soft(lambda transaction: logs.announce(transaction, types))
 
-    async def retire(self, worker: str) -> None:
+    async def write_off(self, workers: Sequence[str], place: str) -> None:
+        """Remove the entries and leaderships of workers whose processes are gone, and end their leases."""
+        await self._file.write_soft(lambda transaction: sweeping.write_off(transaction, workers))
+
+    async def retire(self, worker: str, place: str = "") -> None:
         """Remove a worker's entry and its leaderships after its end."""
         await self._file.write_soft(lambda transaction: sweeping.retire(transaction, worker))
 

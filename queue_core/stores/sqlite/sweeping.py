@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from queue_core.job import Ready
 from queue_core.rules import Rules
@@ -88,3 +89,10 @@ def retire(transaction: Transaction, worker: str) -> None:
     """Remove a worker's entry and its leaderships."""
     transaction.run("worker/retire", (worker,))
     transaction.run("worker/resign", (worker,))
+
+
+def write_off(transaction: Transaction, workers: Sequence[str]) -> None:
+    """Remove the entries and leaderships of workers whose processes are gone, and end their leases."""
+    for worker in workers:
+        transaction.run("worker/end_leases", (worker,))
+        retire(transaction, worker)

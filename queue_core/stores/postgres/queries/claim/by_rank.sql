@@ -19,8 +19,9 @@ WITH soft AS MATERIALIZED (
       FROM candidate c
      WHERE EXISTS (SELECT FROM lease_epoch_live)
 ), leased AS (
-    INSERT INTO leases (id, token, queue_id, worker, started_at, expires_at, begun)
-    SELECT n.id, n.token, %(queue_id)s, %(worker)s, now(), now() + make_interval(secs => %(lease)s), n.place <= %(starting)s
+    INSERT INTO leases (id, token, queue_id, worker, started_at, expires_at, begun, claim)
+    SELECT n.id, n.token, %(queue_id)s, %(worker)s, now(), now() + make_interval(secs => %(lease)s), n.place <= %(starting)s,
+           %(claim)s
       FROM numbered n, soft
         ON CONFLICT (id) DO NOTHING
     RETURNING id

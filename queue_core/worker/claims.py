@@ -1,0 +1,71 @@
+"""The claims of one worker: each has a number, and those whose answers did not come are remembered.
+
+The store may have carried such a claim out, and given jobs to this worker of which it knows nothing; or it may yet do
+so. The heartbeat asks for what came of it, and that is released.
+"""
+
+from __future__ import annotations
+
+import time
+from threading import Lock
+
+from queue_core.store import Doubt
+
+OFTEN = 15.0
+"""Seconds after a failed claim during which each heartbeat asks; later each one that renews all leases."""
+KEEP = 600.0
+"""Seconds after which it is taken for not carried out: a server may have stood still with it, but for how long?"""
+MOST = 1000
+"""Claims in doubt that are remembered: the newest."""
+
+
+class Claims:
+    """Used by the event loop and by the heartbeat's thread."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._last = 0
+        # number -> queue of those on their way
+        self._open: dict[int, str] = {}
+        # number -> its queue and when it failed, in seconds of time.monotonic
+        self._failed: dict[int, tuple[str, float]] = {}
+
+    def begin(self, queue: str, number: int = 0) -> int:
+        """Return the number of a claim that is about to be sent; one that is sent again keeps its number."""
+        with self._lock:
+            if not number:
+                self._last = number = self._last + 1
+            self._open[number] = queue
+            return number
+
+    def answered(self, number: int) -> None:
+        """Note that its answer is there, and its jobs are held."""
+        with self._lock:
+            self._open.pop(number, None)
+
+    def failed(self, number: int) -> None:
+        """Note that no answer will come."""
+        with self._lock:
+            queue = self._open.pop(number, None)
+            if queue is not None:
+                self._failed.pop(number, None)
+                self._failed[number] = (queue, time.monotonic())
+                if len(self._failed) > MOST:
+                    del self._failed[next(iter(self._failed))]
+
+    def forget(self, number: int) -> None:
+        """Note that the answer to a claim in doubt has come after all."""
+        with self._lock:
+            self._failed.pop(number, None)
+
+    def doubts(self, full: bool) -> list[Doubt]:
+        """Return the claims to ask for now; of those that are on their way again the answer may just be read."""
+        with self._lock:
+            now = time.monotonic()
+            if self._failed:
+                self._failed = {n: one for n, one in self._failed.items() if now - one[1] < KEEP}
+            return [
+                Doubt(queue, number)
+                for number, (queue, since) in self._failed.items()
+                if number not in self._open and (full or now - since < OFTEN)
+            ]
