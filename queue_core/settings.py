@@ -104,6 +104,8 @@ class Defaults(Model):
     heartbeat: Duration = 60.0
     # losses of its workers after which a job is buried although nobody saw that it was to blame
     max_losses: int = Field(default=20, ge=1, le=1000)
+    # how long an event loop may stand still before its worker gives back what has not begun
+    stall: Duration = 10.0
 
 
 class RetentionSettings(Model):

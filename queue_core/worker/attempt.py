@@ -50,6 +50,7 @@ class Attempt:
         "completion",
         "deadline",
         "ending",
+        "handed_back",
         "journal",
         "late",
         "logged",
@@ -88,6 +89,8 @@ class Attempt:
         self.late = False
         # claimed for a slot that was not free yet, and the store has not heard that it has begun
         self.ahead = False
+        # given back before it began, while the event loop stood still: it must not begin any more
+        self.handed_back = False
         # where lines go; None: nowhere
         self.journal = journal
         # the number of its last line

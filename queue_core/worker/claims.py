@@ -27,6 +27,8 @@ class Claims:
         self._last = 0
         # number -> queue of those on their way
         self._open: dict[int, str] = {}
+        # those of them whose answers come too late
+        self._void: set[int] = set()
         # number -> its queue and when it failed, in seconds of time.monotonic
         self._failed: dict[int, tuple[str, float]] = {}
 
@@ -38,15 +40,25 @@ class Claims:
             self._open[number] = queue
             return number
 
-    def answered(self, number: int) -> None:
-        """Note that its answer is there, and its jobs are held."""
+    def answered(self, number: int) -> bool:
+        """Note that its answer is there; False: it came too late, and is in doubt like a failed one."""
         with self._lock:
-            self._open.pop(number, None)
+            if number not in self._void:
+                return self._open.pop(number, None) is not None
+        self.failed(number)
+        return False
+
+    def void(self) -> bool:
+        """Accept the answers no more that nobody has read yet; False when there are none."""
+        with self._lock:
+            self._void |= self._open.keys()
+            return bool(self._open)
 
     def failed(self, number: int) -> None:
         """Note that no answer will come."""
         with self._lock:
             queue = self._open.pop(number, None)
+            self._void.discard(number)
             if queue is not None:
                 self._failed.pop(number, None)
                 self._failed[number] = (queue, time.monotonic())

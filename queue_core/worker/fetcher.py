@@ -199,9 +199,10 @@ class Fetcher:
         except Exception:
             self.claims.failed(number)
             raise
+        if not self.claims.answered(number):
+            return []  # the loop stood still meanwhile, and they were handed back
         if claims:
             self._runner.accept(claims, sent, begin)
-        self.claims.answered(number)
         return claims
 
     async def _give_back(self, queue: str, ids: Sequence[str], room: int) -> None:

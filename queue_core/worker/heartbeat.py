@@ -13,10 +13,11 @@ from typing import Protocol
 
 from queue_core.errors import QueueCoreError
 from queue_core.events import Event, EventName
-from queue_core.store import Beat, BeatReply, Doubt, Heart, Neighbour, Stray, WorkerBeat
+from queue_core.store import Beat, BeatReply, Heart, Neighbour, Stray, WorkerBeat
 from queue_core.worker import lives
 from queue_core.worker.announcer import Announcer
 from queue_core.worker.attempt import Attempt
+from queue_core.worker.claims import Claims
 
 TICK = 1.0
 """Seconds between two small beats, which carry progress there and orders and cancellations back."""
@@ -35,6 +36,10 @@ class Listener(Protocol):
 
     def obey(self, command: str) -> None:
         """Carry out quiet, resume or stop."""
+        ...
+
+    def drop(self, attempts: Sequence[Attempt]) -> None:
+        """Forget jobs that were handed back before they began."""
         ...
 
     def release(self, strays: Sequence[Stray]) -> None:
@@ -70,7 +75,7 @@ class Heartbeat:
         held: dict[str, Attempt],
         announcer: Announcer,
         listener: Listener,
-        doubts: Callable[[bool], Sequence[Doubt]] = lambda full: (),
+        claims: Claims,
     ) -> None:
         self._heart = heart
         self._identity = identity
@@ -78,8 +83,9 @@ class Heartbeat:
         self._held = held
         self._announcer = announcer
         self._listener = listener
-        # the claims whose answers did not come, as far as they are to be asked for
-        self._doubts = doubts
+        self._claims = claims
+        # the event loop stands still, and what has not begun is still to be handed back
+        self._stalled = threading.Event()
         # where others on this machine find this process
         self.place, self._process = lives.place(), lives.process()
         self._stop = threading.Event()
@@ -102,12 +108,33 @@ class Heartbeat:
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join, 5.0)
 
+    def hand_back(self) -> None:
+        """Give back with the next beat what has not begun, since the event loop stands still; from any thread."""
+        self._stalled.set()
+
+    def _hand_back(self) -> None:
+        """Let the leases end of all that has not begun, also of what answers to claims hold that nobody reads."""
+        held = list(self._held.values())
+        waiting = [attempt for attempt in held if not attempt.started]
+        for attempt in waiting:
+            attempt.handed_back = True
+        unread = self._claims.void()
+        if waiting or unread:
+            self._heart.hand_back(self._identity().worker, [one.claim.id for one in held if one.started])
+            logger.warning(
+                "the event loop stands still; jobs that have not begun here are given back: %d", len(waiting)
+            )
+            self._in_loop(self._listener.drop, waiting)
+        self._stalled.clear()
+
     def _run(self) -> None:
         while True:
             now = time.monotonic()
             full = now - self._last_full >= self._times.interval - self._times.tick / 2
             self._beating_since = now
             try:
+                if self._stalled.is_set():
+                    self._hand_back()
                 self._beat(full)
                 if full:
                     self._last_full = now
@@ -121,20 +148,25 @@ class Heartbeat:
             self._beating_since = None
             if self._stop.wait(self._times.tick):
                 break
-        if self._doubts(True):
+        if self._claims.doubts(True):
             with suppress(Exception):  # what is left is left until its lease ends
                 self._heart.hand_back(self._identity().worker, [])
         self._heart.close()
 
     def _beat(self, full: bool) -> None:
-        attempts = [attempt for attempt in list(self._held.values()) if full or attempt.untold or attempt.has_news()]
+        held = [attempt for attempt in list(self._held.values()) if not attempt.handed_back]
+        attempts = [attempt for attempt in held if full or attempt.untold or attempt.has_news()]
         news = [attempt for attempt in attempts if attempt.untold]
         for attempt in news:
             attempt.untold = False
         sent = time.monotonic()
         beats = [Beat(a.claim.id, a.claim.token, a.progress, a.message, a.started > 0) for a in attempts]
         said = self._identity()._replace(
-            leases=beats, place=self.place, process=self._process, look=self._process != "", doubts=self._doubts(full)
+            leases=beats,
+            place=self.place,
+            process=self._process,
+            look=self._process != "",
+            doubts=self._claims.doubts(full),
         )
         try:
             reply = self._heart.beat(said)

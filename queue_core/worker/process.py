@@ -74,7 +74,6 @@ async def work(jobs: JobQueue, target: str, options: ServiceOptions) -> int:
         grace=options.grace,
         target=target,
     )
-    worker.on_wedged = _end_wedged
     if options.note is not None:
         write_note(options.note, worker.id, jobs.settings)
     if options.max_jobs is not None:
@@ -87,11 +86,6 @@ async def work(jobs: JobQueue, target: str, options: ServiceOptions) -> int:
         watching.cancel()
         await jobs.close()
     return EXIT_RECYCLE if guard.recycled else 0
-
-
-def _end_wedged() -> None:
-    logging.shutdown()
-    os._exit(EXIT_FAILED)
 
 
 class Guard:

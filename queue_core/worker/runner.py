@@ -164,7 +164,11 @@ class Runner:
         self._filling = True
         try:
             while self._waiting and len(self._running) < self.concurrency and not self._draining:
-                self._start(self._waiting.popleft())
+                attempt = self._waiting.popleft()
+                if attempt.handed_back:
+                    self._lose(attempt)
+                else:
+                    self._start(attempt)
         finally:
             self._filling = False
 
@@ -266,6 +270,19 @@ class Runner:
                 if not lost:
                     self._held[job_id] = attempt
                     self._settler.put(outcomes.cancelled(attempt.claim, 0))
+
+    def drop(self, attempts: Sequence[Attempt]) -> None:
+        """Forget jobs that were handed back before they began."""
+        for attempt in attempts:
+            if attempt in self._waiting:
+                self._waiting.remove(attempt)
+                self._lose(attempt)
+        self._changed.set()
+
+    def _lose(self, attempt: Attempt) -> None:
+        self.left += 1
+        if self._held.get(attempt.claim.id) is attempt:
+            del self._held[attempt.claim.id]
 
     def hold_back(self) -> None:
         """Begin nothing more; give back what waits for a child process."""

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable
+from typing import NamedTuple
 
 from queue_core.job import Claim
 from queue_core.text import cut
+from queue_core.worker.options import EXIT_FAILED
 
 LOOK = 0.25
 """Seconds between two questions to the loop: a few microseconds of its time each."""
@@ -21,17 +24,36 @@ LAG = 1.0
 logger = logging.getLogger("queue_core.worker")
 
 
+class Patience(NamedTuple):
+    """Seconds without an answer from the event loop."""
+
+    # after which what has not begun is given back
+    stall: float
+    # after which it is given up
+    wedged: float
+
+
+def end_process() -> None:
+    """End this process as one that failed, whatever its event loop is doing."""
+    logging.shutdown()
+    os._exit(EXIT_FAILED)
+
+
 class Watchdog:
-    """A thread that asks the loop to answer. `find` tells which job an asyncio task runs."""
+    """A thread that asks the loop to answer. `find` tells which job an asyncio task runs; the others are what to do."""
 
     def __init__(
         self,
         find: Callable[[asyncio.Task[object] | None], Claim | None],
-        wedged_after: float,
+        patience: Patience,
+        stalled: Callable[[], None],
         give_up: Callable[[], None] | None,
     ) -> None:
         self._find = find
-        self._wedged_after = wedged_after
+        self._patience = patience
+        self._stalled = stalled
+        # whether that was called since the loop last answered
+        self._told_stalled = False
         self._give_up = give_up
         self._answered = 0.0
         self._stop = threading.Event()
@@ -67,11 +89,15 @@ class Watchdog:
             if silent <= LAG:
                 if since is not None:
                     logger.warning("the event loop answers again after %.1f s", now - since)
-                since = None
-            elif since is None:
+                since, self._told_stalled = None, False
+                continue
+            if since is None:
                 since = self._answered
                 self._tell(loop, watched, silent)
-            elif self._give_up is not None and silent > self._wedged_after:
+            if silent > self._patience.stall and not self._told_stalled:
+                self._told_stalled = True
+                self._stalled()
+            if self._give_up is not None and silent > self._patience.wedged:
                 logger.critical("the event loop has not answered for %.0f s; this process ends", silent)
                 self._tell(loop, watched, silent)
                 self._give_up()

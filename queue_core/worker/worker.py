@@ -27,7 +27,7 @@ from queue_core.worker.raw import RawHandler, handlers_of
 from queue_core.worker.runner import Runner, RunPlan
 from queue_core.worker.settler import Settler
 from queue_core.worker.sweeper import Duty, Sweeper
-from queue_core.worker.watchdog import Watchdog
+from queue_core.worker.watchdog import Patience, Watchdog, end_process
 
 RESTART_SECONDS = 1.0
 """Pause before a loop that failed unexpectedly is started again."""
@@ -78,7 +78,8 @@ class Worker:
         self._fetcher = Fetcher(jobs.store, jobs.dispatcher, self._runner, self._queues, request, jobs.settings.queues)
         self._fetcher.pairing = jobs.pairing
         # what to do about an event loop that does not answer for the length of a lease; None: it is only logged
-        self.on_wedged: Callable[[], None] | None = None
+        self.on_wedged: Callable[[], None] | None = end_process
+        self._stall = jobs.settings.defaults.stall
         executor = jobs.operations.executor()
         self._sweeper = Sweeper(
             jobs.store,
@@ -143,7 +144,7 @@ class Worker:
             self._held,
             self._announcer,
             self,
-            self._fetcher.claims.doubts,
+            self._fetcher.claims,
         )
         announcing = asyncio.create_task(self._supervise("announcer", self._announcer.run))
         settling = asyncio.create_task(self._supervise("settler", self._settler.run))
@@ -160,7 +161,8 @@ class Worker:
             )
         ]
         heartbeat.start()
-        watchdog = Watchdog(self._runner.job_of, self._times.lease, self.on_wedged)
+        patience = Patience(self._stall, self._times.lease)
+        watchdog = Watchdog(self._runner.job_of, patience, heartbeat.hand_back, self.on_wedged)
         watchdog.start()
         self._tell("started")
         types = "every type" if self._types is None else ", ".join(self._types)
@@ -221,6 +223,10 @@ class Worker:
         self._announcer.tell(Event(EventName.WORKER, "", self.id, extra={"state": state, "pid": os.getpid()}))
 
     # -- told by the heartbeat
+
+    def drop(self, attempts: Sequence[Attempt]) -> None:
+        """Forget jobs that were handed back before they began."""
+        self._runner.drop(attempts)
 
     def release(self, strays: Sequence[Stray]) -> None:
         """Give back what claims have given to this worker whose answers did not come."""

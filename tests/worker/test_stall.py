@@ -1,0 +1,162 @@
+"""An event loop that a handler blocks: what has not begun is given back soon, and what never answers ends."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from queue_core import JobContext, JobQueue
+from queue_core.job import Claim
+from queue_core.settings import JobsSettings
+from queue_core.store import ClaimRequest
+from queue_core.worker.runner import Runner
+from tests.architecture.sources import ROOT
+from tests.conformance.working import PATIENCE, working
+
+LEASE = "300s"
+"""No test waits for the end of one."""
+
+
+class Hearts:
+    """Hands out the store's hearts, and says when one of them has handed something back."""
+
+    def __init__(self, jobs: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.handed_back = threading.Event()
+        self.begun: list[str] = []
+        real = jobs.store.heart
+
+        def heart() -> Any:
+            found = real()
+            hand_back = found.hand_back
+
+            def handing_back(worker: str, begun: Sequence[str]) -> None:
+                hand_back(worker, begun)
+                self.begun = list(begun)
+                self.handed_back.set()
+
+            monkeypatch.setattr(found, "hand_back", handing_back)
+            return found
+
+        monkeypatch.setattr(jobs.store, "heart", heart)
+
+
+@pytest.fixture
+def jobs() -> JobQueue:
+    settings = {"queue_backend": "memory", "defaults": {"stall": 0.5}}
+    return JobQueue(settings=JobsSettings.model_validate(settings))
+
+
+async def test_what_waits_for_a_slot_is_given_back(jobs: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without blame, and it begins nowhere under its old lease."""
+    hearts = Hearts(jobs, monkeypatch)
+    monkeypatch.setattr(Runner, "_ahead", lambda self: 4)
+    ran: list[tuple[str, int]] = []
+
+    @jobs.task(timeout=0)
+    async def blocks(ctx: JobContext) -> None:
+        ran.append((ctx.job_id, ctx.attempt))
+        if len(ran) == 1:
+            assert hearts.handed_back.wait(PATIENCE)
+
+    async with jobs:
+        handles = await blocks.enqueue_many([{}] * 5)
+        async with working(jobs, concurrency=1, lease=LEASE, heartbeat="0.2s"):
+            for handle in handles:
+                await handle.result(PATIENCE)
+        found = [await jobs.inspector.get(handle.id) for handle in handles]
+    first, *others = found
+    assert hearts.begun == [first.id]
+    assert sorted(ran) == sorted((job.id, 1) for job in found), "each ran once, and no attempt was used up"
+    assert {(job.losses, job.crashes, job.retry_count) for job in found} == {(0, 0, 0)}
+    assert min(job.token for job in others) > first.token + len(others), "under another lease than at first"
+
+
+async def test_what_an_unread_answer_holds_is_given_back(jobs: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store takes it for begun, for there was a free slot."""
+    hearts = Hearts(jobs, monkeypatch)
+    given: list[Claim] = []
+    real = jobs.store.claim
+    ran: list[int] = []
+
+    async def claim(request: ClaimRequest) -> list[Claim]:
+        claims = await real(request)
+        if claims and not given:
+            given.extend(claims)
+            # The answer is there; before anybody reads it, a handler holds the loop up.
+            assert hearts.handed_back.wait(PATIENCE)
+        return claims
+
+    @jobs.task(timeout=0)
+    async def task(ctx: JobContext) -> None:
+        ran.append(ctx.token)
+
+    monkeypatch.setattr(jobs.store, "claim", claim)
+    async with jobs:
+        handle = await task.enqueue()
+        async with working(jobs, lease=LEASE, heartbeat="0.2s"):
+            await handle.result(PATIENCE)
+        job = await jobs.inspector.get(handle.id)
+    assert (job.losses, job.crashes, job.retry_count) == (0, 0, 0)
+    assert (len(ran), ran[0] > given[0].token) == (1, True)
+
+
+async def test_a_short_stall_changes_nothing(jobs: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    hearts = Hearts(jobs, monkeypatch)
+    monkeypatch.setattr(Runner, "_ahead", lambda self: 4)
+
+    @jobs.task(timeout=0)
+    async def task(ctx: JobContext) -> int:
+        time.sleep(0.1)  # noqa: ASYNC251
+        return ctx.token
+
+    async with jobs:
+        handles = await task.enqueue_many([{}] * 5)
+        async with working(jobs, concurrency=1, lease=LEASE, heartbeat="0.2s"):
+            tokens = await asyncio.gather(*(handle.result(PATIENCE) for handle in handles))
+    assert not hearts.handed_back.is_set()
+    assert sorted(tokens) == list(range(min(tokens), min(tokens) + 5))
+
+
+PROGRAM = """
+import asyncio, sys, time
+from queue_core import JobQueue, Worker
+
+jobs = JobQueue(memory=True)
+
+@jobs.task(timeout=0)
+async def blocks() -> None:
+    print("blocks", flush=True)
+    time.sleep(600)
+
+async def main() -> None:
+    async with jobs:
+        await blocks.enqueue()
+        await Worker(jobs, lease=1.5).run()
+
+asyncio.run(main())
+"""
+
+
+def test_a_plain_worker_whose_loop_never_answers_ends(tmp_path: Path) -> None:
+    """As a process of `worker run` does: with 1, so that whoever keeps it running starts it again."""
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    done = subprocess.run(
+        [sys.executable, str(program)],
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT), "PATH": ""},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "blocks\n")
+    assert "the event loop has not answered" in done.stderr
