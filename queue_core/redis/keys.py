@@ -55,7 +55,7 @@ has gone to another queue, its key keeps only a field `moved`, for a day:
 | `P seq`, `P token` | string | the last order of arrival, the time of the last lease token |
 | `<prefix>queues` | SET | names of all queues |
 | `<prefix>workers` | HASH worker → entry | goes a day after the last heartbeat |
-| `<prefix>place:<place>` | HASH worker → process | who runs on a machine; workers write it again where it is gone |
+| `<prefix>residents:<place>` | HASH worker → process | who runs on a machine; workers write it again where it is gone |
 | `<prefix>announced` | HASH type → time, JSON Schema | what workers announced of types |
 | `<prefix>schedules` | HASH schedule → queue | where each schedule stands |
 | `<prefix>operation:<number>` | HASH | the fields of an operation, and of the step that is being taken |
@@ -90,7 +90,7 @@ class Keys:
         self.queues = f"{prefix}queues"
         self.workers = f"{prefix}workers"
         self.leaders = f"{prefix}leaders"
-        self._places = f"{prefix}place:"
+        self._residents = f"{prefix}residents:"
         self.announced = f"{prefix}announced"
         self.schedules = f"{prefix}schedules"
         self.operations = f"{prefix}operations"
@@ -101,9 +101,9 @@ class Keys:
         """Return the key of this name of a queue."""
         return f"{self._prefix}{{{queue}}}:{name}"
 
-    def place(self, name: str) -> str:
+    def residents(self, name: str) -> str:
         """Return the key of the workers at a place."""
-        return self._places + name
+        return self._residents + name
 
     def jobs(self, queue: str, ids: Iterable[str]) -> list[str]:
         """Return the keys of jobs' hashes."""

@@ -126,12 +126,18 @@ class Fetcher:
             if await self._look([taken.queue], limit) >= limit or await self._holds_back(taken.queue):
                 self._unfinished.append(taken.queue)
             return
-        # Should the store be away, these are tried again: others would have to wait for the audit to find them.
+        await self._claim_taken(taken, taken.ids, limit)
+
+    async def _claim_taken(self, taken: Taken, ids: Sequence[str], limit: int) -> None:
+        """Claim candidates; return those that others have to run.
+
+        Should the store be away, these are tried again: others would have to wait for the audit to find them.
+        """
         if self._in_hand is not taken:
             self._in_hand, self._in_hand_number = taken, self.claims.begin(taken.queue)
-        mine = {claim.id for claim in await self._claim(taken.queue, limit, taken.ids, self._in_hand_number)}
+        mine = {claim.id for claim in await self._claim(taken.queue, limit, ids, self._in_hand_number)}
         self._in_hand = None
-        left = [job_id for job_id in taken.ids if job_id not in mine]
+        left = [job_id for job_id in ids if job_id not in mine]
         if left:
             await self._give_back(taken.queue, left, limit - len(mine))
 

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from queue_core.errors import ConfigurationError, QueueCoreError, SchemaError, StoreUnavailable
 from queue_core.queue import JobQueue
+from queue_core.worker.notes import write_note
 from queue_core.worker.options import (
     EXIT_FAILED,
     EXIT_RECYCLE,
@@ -25,7 +26,6 @@ from queue_core.worker.options import (
     ServiceOptions,
     setup_logging,
 )
-from queue_core.worker.reporting import write_note
 from queue_core.worker.worker import Worker
 
 GUARD_TICK = 0.25

@@ -14,14 +14,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from types import FrameType
 
+from queue_core.worker.notes import Note, open_note, read_note
 from queue_core.worker.options import EXIT_RECYCLE, EXIT_USAGE, ServiceOptions
-from queue_core.worker.reporting import open_note, read_note, report
 
 PAUSE_FIRST, PAUSE_MOST = 0.5, 30.0
 """Seconds before a process that died soon after its start is replaced, doubling; any other one is replaced at once."""
 SOON = 10.0
 """Seconds of life after which a death says nothing about the start."""
 
+PREPARE_TICK = 0.5
+"""Seconds between two looks whether the first worker works."""
 LAST_SECONDS = 2.0
 """Seconds that a service which ends waits for its reports."""
 
@@ -67,6 +69,7 @@ class Service:
         old_wakeup = signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
         handled = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
         before = {number: signal.signal(number, self._on_signal) for number in handled}
+        threading.Thread(target=self._prepare, name="prepare", daemon=True).start()
         try:
             while self._turn():
                 # Signals wake the loop through the pipe, so a death is seen at once.
@@ -83,6 +86,17 @@ class Service:
             os.close(wake_read)
             os.close(wake_write)
         return self._exit
+
+    def _prepare(self) -> None:
+        """Be ready to take the jobs of a worker back, once the first one works: importing that takes long."""
+        while not self._stops:
+            time.sleep(PREPARE_TICK)
+            for place in self._places:
+                if place.process is not None and (note := read_note(place.note)) is not None:
+                    from queue_core.worker import reporting
+
+                    reporting.prepare(note)
+                    return
 
     def _turn(self) -> bool:
         """Look after every place; False when there is nothing left to do."""
@@ -125,7 +139,7 @@ class Service:
         os.close(place.note)
         if code not in (0, EXIT_RECYCLE) and note is not None:
             # It did not give its jobs back; its lease would, in minutes.
-            self._reports = [thread for thread in self._reports if thread.is_alive()] + [report(note)]
+            self._reports = [*filter(threading.Thread.is_alive, self._reports), _report(note)]
         if self._stops:
             self._exit = max(self._exit, 1 if code not in (0, EXIT_RECYCLE, -signal.SIGTERM, -signal.SIGINT) else 0)
             return
@@ -167,6 +181,19 @@ class Service:
 
     def _pids(self) -> list[int]:
         return [place.process.pid for place in self._places if place.process is not None]
+
+
+def _report(note: Note) -> threading.Thread:
+    """Take the jobs of a worker back that has died, on a thread, which is returned."""
+
+    def run() -> None:
+        from queue_core.worker import reporting
+
+        reporting.report(note)
+
+    thread = threading.Thread(target=run, name="report", daemon=True)
+    thread.start()
+    return thread
 
 
 def supervise(target: str, options: ServiceOptions, on_change: Callable[[list[int]], None] = lambda pids: None) -> int:

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 from queue_core import JobContext, JobQueue
+from queue_core.settings import JobsSettings
 
 FOLDER = Path(os.environ["SERVED_FOLDER"])
 
@@ -15,7 +16,10 @@ if os.environ.get("SERVED_DIES"):
         deaths.write("x")
     os._exit(1)
 
-jobs = JobQueue(sqlite=FOLDER / "jobs.db")
+if settings := os.environ.get("SERVED_SETTINGS"):
+    jobs = JobQueue(settings=JobsSettings.model_validate_json(settings))
+else:
+    jobs = JobQueue(sqlite=FOLDER / "jobs.db")
 not_jobs = 42
 
 

@@ -47,17 +47,6 @@ async def finished(jobs: JobQueue, folder: Path, job_id: str) -> Job:
     return await jobs.inspector.get(job_id)
 
 
-async def test_a_killed_process_of_a_service_is_missed_at_once(tmp_path: Path, jobs: JobQueue) -> None:
-    with serving(tmp_path, lease=LEASE) as service:
-        service.ready()
-        handle = await jobs.enqueue("waits")
-        await until_started(tmp_path)
-        os.kill(await until_running(jobs, handle.id), signal.SIGKILL)
-        await until_started(tmp_path, 2)
-        job = await finished(jobs, tmp_path, handle.id)
-    assert (job.losses, job.crashes, job.retry_count) == (1, 0, 0)
-
-
 async def test_the_service_itself_tells_the_store(tmp_path: Path, jobs: JobQueue) -> None:
     """Nobody else is on this machine, and the next process has yet to import the application."""
     environment = {"SERVED_SLOW_IMPORT": "5"}
@@ -74,24 +63,6 @@ async def test_the_service_itself_tells_the_store(tmp_path: Path, jobs: JobQueue
         assert service.log.count(" INFO worker ") == 1, "the next one works already, and may have done it"
         await until_started(tmp_path, 2)
         assert (await finished(jobs, tmp_path, handle.id)).losses == 1
-
-
-async def test_a_service_that_is_gone_is_missed_by_another_one_on_its_host(tmp_path: Path, jobs: JobQueue) -> None:
-    environment = {"SERVED_FOLDER": str(tmp_path)}
-    folders = [tmp_path / "first", tmp_path / "second"]
-    for folder in folders:
-        folder.mkdir()
-    with serving(folders[0], environment=environment, processes=1, lease=LEASE) as first:
-        (worker,) = first.ready(1)
-        handle = await jobs.enqueue("waits")
-        await until_started(tmp_path)
-        with serving(folders[1], environment=environment, processes=1, lease=LEASE) as second:
-            second.ready(1)
-            for pid in (first.process.pid, worker):
-                os.kill(pid, signal.SIGKILL)
-            await until_started(tmp_path, 2)
-            assert (await finished(jobs, tmp_path, handle.id)).losses == 1
-            assert f":{worker}:" in second.log, "it says whom it misses"
 
 
 async def test_a_process_that_stands_still_is_not_gone(tmp_path: Path, jobs: JobQueue) -> None:

@@ -110,13 +110,13 @@ class RedisHeart:
 
     def _show(self, beat: WorkerBeat) -> None:
         """Let others at this worker's place know of its process."""
-        key = self._keys.place(beat.place)
+        key = self._keys.residents(beat.place)
         self._connected().hset(key, beat.worker, beat.process)
         self._connected().expire(key, DAY)
         self._placed = beat.worker
 
     def _neighbours(self, beat: WorkerBeat) -> tuple[Neighbour, ...]:
-        found: Any = self._connected().hgetall(self._keys.place(beat.place))
+        found: Any = self._connected().hgetall(self._keys.residents(beat.place))
         if beat.worker not in found:  # the server has forgotten it
             self._placed = ""
         return tuple(Neighbour(worker, process) for worker, process in found.items() if worker != beat.worker)

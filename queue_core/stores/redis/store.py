@@ -124,7 +124,7 @@ class RedisStore:
         """Remove a worker's entry and its leaderships after its end."""
         commands = self._link.batch()
         commands.hdel(self._link.keys.workers, worker)
-        commands.hdel(self._link.keys.place(place), worker)
+        commands.hdel(self._link.keys.residents(place), worker)
         await self._link.send(commands)
         await self._link.run("resign", [self._link.keys.leaders], [worker])
 
