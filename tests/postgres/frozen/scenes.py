@@ -111,7 +111,7 @@ async def promote(process: Process) -> None:
 async def lost(process: Process) -> None:
     """Lose the worker of the running job for good."""
     await running(process)
-    process.hand.do("update jobs set crashes = 99 where id = %(id)s", {"id": process.kept["claim"].id})
+    process.hand.do("update jobs set losses = 99 where id = %(id)s", {"id": process.kept["claim"].id})
     process.hand.do(
         "update leases set expires_at = now() - interval '1 second' where id = %(id)s",
         {"id": process.kept["claim"].id},

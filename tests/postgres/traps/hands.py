@@ -127,6 +127,7 @@ def claim_parameters(queue_id: int, ids: Sequence[str] | None = None, **given: A
         "starting": 100,
         "worker": WORKER,
         "lease": LEASE,
+        "claim": 0,
     } | given
     return params if ids is None else params | {"ids": plain_array(ids)}
 
@@ -156,6 +157,9 @@ def beat_parameters(claims: Sequence[Claim], **given: Any) -> dict[str, Any]:
         "busy": 0,
         "quiet": False,
         "interval": 10.0,
+        "place": "",
+        "process": "",
+        "look": False,
     } | given
 
 
