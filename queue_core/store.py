@@ -294,6 +294,10 @@ class JobStore(Protocol):
         """
         ...
 
+    async def make_room(self) -> None:
+        """Make room for what ends today, where that takes any: before the first settle, however long nobody ran."""
+        ...
+
     async def upkeep(self) -> None:
         """Fold counters, prepare and drop history by its retention, in bounded steps. For the leader."""
         ...

@@ -128,7 +128,7 @@ class Worker:
             raise ConfigurationError("no tasks are registered, so there is nothing to run")
         await self._jobs.open()
         # Room for today's history has to be there before the first settle, however long nobody ran.
-        await self._jobs.store.upkeep()
+        await self._jobs.store.make_room()
         await self._jobs.schedules.announce()
         if self._types is not None:
             await self._jobs.store.announce(self._jobs.tasks.schemas())

@@ -74,7 +74,9 @@ def postgres(url: str | None) -> Opener:
         schedules = PostgresSchedules(settings, store)
         operations = PostgresOperations(settings, rules)
         inspector = PostgresInspector(settings, rules=rules)
-        return World(store, inspector, partial(_advance, str(url)), schedules, operations)
+        world = World(store, inspector, partial(_advance, str(url)), schedules, operations)
+        world.beside = partial(_history_too, store)
+        return world
 
     return opened
 
@@ -130,6 +132,12 @@ def redis(address: str | None) -> Opener:
 def _keys(client: Redis, prefix: str) -> tuple[Any, ...]:
     keys = list(client.scan_iter(f"{prefix}*", count=10_000))
     return len(keys), *keys
+
+
+async def _history_too(store: Any) -> None:
+    """Wait until days of the history are dropped, and do what follows from it in the next round."""
+    await store._upkeep.history.idle()
+    await store._upkeep.prune()
 
 
 async def _advance(url: str, seconds: float) -> None:

@@ -251,7 +251,7 @@ async def test_gone_with_the_job_after_its_retention(world: World, state: str) -
     if state == "trashed":
         await world.inspector.delete([claim.id])
     await world.advance(40 * DAY)
-    await world.store.upkeep()
+    await world.upkeep()
     with pytest.raises(JobNotFound):
         await world.inspector.logs(claim.id)
     await world.insert(id=claim.id)

@@ -17,7 +17,7 @@ async def test_finished_jobs_go_after_their_retention(world: World, state: str) 
     job_id = await world.job_in(state)
     before = await world.inspector.conservation()
     await world.advance(9 * DAY)
-    await world.store.upkeep()
+    await world.upkeep()
     with pytest.raises(JobNotFound):
         await world.inspector.get(job_id)
     assert await world.store.finals([job_id]) == []

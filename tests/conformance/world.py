@@ -37,7 +37,15 @@ class World:
         self._operations = operations
         # lets this many seconds pass for the store
         self.advance = advance
+        # waits for what upkeep does beside everything else
+        self.beside: Callable[[], Awaitable[None]] | None = None
         self._heart: Heart | None = None
+
+    async def upkeep(self) -> None:
+        """Do the leader's upkeep, to its end."""
+        await self.store.upkeep()
+        if self.beside is not None:
+            await self.beside()
 
     async def close(self) -> None:
         if self._heart is not None:

@@ -203,6 +203,9 @@ class MemoryStore:
             for duty in [duty for duty, (leader, _) in self.state.leaders.items() if leader == worker]:
                 del self.state.leaders[duty]
 
+    async def make_room(self) -> None:
+        """Do nothing: there is always room."""
+
     async def upkeep(self) -> None:
         """Remove what its retention no longer keeps."""
         with self.state.lock:

@@ -30,7 +30,7 @@ class Forgetting:
         """Go on with the walk, and begin one when jobs are `gone`."""
         self._rounds += 1
         if self._place is None:
-            # A leader before this one may have left a walk half done. The first round is part of every worker's start.
+            # A leader before this one may have left a walk half done. In the first round there is enough to do.
             if not gone and self._rounds != 2:
                 return
             self._place = START

@@ -48,7 +48,7 @@ class PostgresStore:
         # connects when a job has an ordering key
         self._keyed = Lane(settings)
         retention, rules = retention or RetentionSettings(), rules or {}
-        self._upkeep = Upkeep(self._sweeps, self._keyed, retention, rules)
+        self._upkeep = Upkeep(self._sweeps, self._keyed, settings, retention, rules)
         # Seconds; a thousand years stand for never.
         self._results = 3e10 if retention.results is None else retention.results
         self._notifications = notifications or Notifications(settings)
@@ -69,6 +69,7 @@ class PostgresStore:
 
     async def close(self) -> None:
         """Disconnect; doing it twice is safe."""
+        await self._upkeep.history.close()
         await self._notifications.close()
         await self._transactions.close()
         for lane in (self._inserts, self._looks, self._claims, self._settles, self._sweeps, self._logs, self._keyed):
@@ -192,6 +193,10 @@ class PostgresStore:
         """Raise the lease epoch after a crash of the server, which empties its unlogged live copy."""
         if (await self._sweeps.run("claim/epoch_check"))[0][0] == 0:
             await self._sweeps.transaction([("claim/epoch_lock", None), ("claim/epoch_raise", None)])
+
+    async def make_room(self) -> None:
+        """Make room for the history of today and the days ahead."""
+        await self._upkeep.make_room()
 
     async def upkeep(self) -> None:
         """Fold counters, prepare and drop history by its retention, in bounded steps."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -9,10 +10,11 @@ from typing import Any
 
 from queue_core.operations import ABANDONED, NEVER_STARTED
 from queue_core.rules import Rules
-from queue_core.settings import RetentionSettings
+from queue_core.settings import PostgresSettings, RetentionSettings
 from queue_core.stores.postgres.forgetting import Forgetting
 from queue_core.stores.postgres.gates import GateKeeper, lock_free_gates, open_gates
-from queue_core.stores.postgres.lane import Lane
+from queue_core.stores.postgres.history import History
+from queue_core.stores.postgres.lane import Lane, LockHeld
 from queue_core.stores.postgres.plan import Plan, Rows
 from queue_core.stores.postgres.sql import plain_array
 from queue_core.stores.postgres.uniqueness import KeyKeeper
@@ -27,16 +29,25 @@ PRUNE_SECONDS = 60.0
 SERIES_SECONDS = 2 * 86400.0
 """How long minutes are kept."""
 
+logger = logging.getLogger("queue_core.worker")
+
 
 def _unfinished(folded: Rows) -> bool:
     return bool(folded[0][0] >= FOLD_LIMIT)
 
 
+def _make_partitions() -> Plan[None]:
+    yield "upkeep/partitions", {}
+
+
 class Upkeep:
     """One bounded round at a time, on the connection of the sweeps."""
 
-    def __init__(self, lane: Lane, keyed: Lane, retention: RetentionSettings, rules: Rules) -> None:
+    def __init__(
+        self, lane: Lane, keyed: Lane, settings: PostgresSettings, retention: RetentionSettings, rules: Rules
+    ) -> None:
         self._lane = lane
+        self.history = History(settings, retention.completed)
         # for what locks gates
         self._keyed = keyed
         self._retention = retention
@@ -57,12 +68,18 @@ class Upkeep:
             await self.prune()
             self._pruned_at = time.monotonic()
 
+    async def make_room(self) -> None:
+        """Make partitions ahead, unless somebody has the history locked: they are there for a week."""
+        try:
+            await self._lane.carry_out(_make_partitions, patient=False)
+        except LockHeld as error:
+            logger.warning("no days of the history are made now: %s", error)
+
     async def prune(self) -> None:
         """Make partitions ahead and remove what is over its retention, the totals counting on."""
-        await self._lane.run("upkeep/partitions")
-        gone = 0
-        if self._retention.completed is not None:
-            gone += (await self._lane.run("upkeep/drop_history", {"seconds": self._retention.completed}))[0][0]
+        await self.make_room()
+        self.history.begin()
+        gone = self.history.taken()
         for query, seconds in (
             ("upkeep/expire_dead", self._retention.dead),
             ("upkeep/empty_trash", self._retention.trash),

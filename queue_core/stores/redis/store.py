@@ -179,6 +179,9 @@ class RedisStore:
         """Take or renew the leadership of a duty for some seconds; False when another worker holds it."""
         return bool(await self._link.run("lead", [self._link.keys.leaders], [duty, worker, round(seconds * 1e6)]))
 
+    async def make_room(self) -> None:
+        """Do nothing: there is always room."""
+
     async def upkeep(self) -> None:
         """Remove what is over its retention, in bounded steps. For the leader."""
         await self._upkeep.run()

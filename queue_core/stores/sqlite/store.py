@@ -168,6 +168,9 @@ class SqliteStore:
         """Take or renew the leadership of a duty for some seconds; False when another worker holds it."""
         return await self._file.write_soft(partial(sweeping.lead, duty=duty, worker=worker, seconds=seconds))
 
+    async def make_room(self) -> None:
+        """Do nothing: there is always room."""
+
     async def upkeep(self) -> None:
         """Remove what is over its retention, in bounded steps."""
         await self._upkeep.run()

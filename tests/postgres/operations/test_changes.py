@@ -16,6 +16,7 @@ from queue_core.settings import PostgresSettings
 from queue_core.store import ClaimRequest
 from queue_core.stores.postgres.callers import run_on
 from queue_core.stores.postgres.changing import members_of, retry
+from queue_core.stores.postgres.history import History
 from queue_core.stores.postgres.inspector import PostgresInspector
 from queue_core.stores.postgres.plan import carry_out
 from queue_core.stores.postgres.sql import load, plain_array
@@ -195,15 +196,14 @@ async def test_a_day_that_is_dropped_counts_no_job_that_is_just_being_retried(
             " 0, 0, 3, 1, now(), date_trunc('day', now() at time zone 'UTC') at time zone 'UTC' - interval '1 hour')",
             {"id": job_id},
         )
-    drop = "select drop_job_history(date_trunc('day', now() at time zone 'UTC') at time zone 'UTC')"
+    history = History(PostgresSettings(url=postgres_url), 0.0)
     async with await psycopg.AsyncConnection.connect(postgres_url) as retrying:
         await carry_out(retry(members_of(ids[:1]), Way(), {}), partial(run_on, retrying))
-        dropping = asyncio.create_task(database.do(drop))
-        # It waits for the retry, or has given up by its short patience on a slow machine.
-        await asyncio.wait({dropping}, timeout=0.5)
+        history.begin()
+        await asyncio.wait({asyncio.ensure_future(history.idle())}, timeout=0.5)
         await retrying.commit()
-    if await asyncio.gather(dropping, return_exceptions=True) != [[(1,)]]:
-        await database.do(drop)
+    await history.idle()
+    await history.close()
     found = await inspector.conservation()
     assert (found.completed, found.unfinished) == (1, 1)
 

@@ -1,0 +1,2 @@
+-- Drop a day that is detached and empty.
+DROP TABLE IF EXISTS {day}
