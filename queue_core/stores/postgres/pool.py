@@ -40,6 +40,10 @@ from queue_core.stores.postgres.sql import load
 CONNECTIONS = 4
 """A console asks two or three things at a time, an exporter as many; more would be taken from the workers."""
 
+PLANNED = "-c plan_cache_mode=force_custom_plan"
+"""Each statement is planned for the tables as they are. A session of a console lasts for days: plans that it kept from
+when tables had one page read them as a whole; writing 5,000 ids down beside 200,000 dead jobs took 54 s, not 0.2."""
+
 Query = bytes | sql.Composed
 Row = tuple[Any, ...]
 T = TypeVar("T")
@@ -199,9 +203,9 @@ class Pool:
                 return connection
             await connection.close()
         # Through a pooler in transaction mode neither this option nor a SET reaches the right session.
-        limit = f"-c statement_timeout={max(1, int(self._settings.timeout * 900))}"
+        ours = f"{PLANNED} -c statement_timeout={max(1, int(self._settings.timeout * 900))}"
         try:
-            connection = await connect(self._settings, connection_options(self._settings, limit))
+            connection = await connect(self._settings, connection_options(self._settings, ours))
             await connection.set_isolation_level(psycopg.IsolationLevel.READ_COMMITTED)
             return connection
         except psycopg.ProgrammingError as error:

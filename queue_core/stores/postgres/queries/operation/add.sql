@@ -1,10 +1,12 @@
 -- Append members to a locked operation that is preparing, each with the token and the queue that its job has now, wherever it is:
 -- among the unfinished, the dead, or in the history, there the newest. Each is looked up by its id, in the next place only
--- where it was not in the one before. A text that can be no id comes with a null; what is a member already is left out.
+-- where it was not in the one before. A text that can be no id comes with a null; what is a member already is left out: it is
+-- looked up by its job, for statistics know nothing of a new operation and take all of its members for one row.
 WITH input AS MATERIALIZED (
     SELECT i.text, i.id, i.position
       FROM unnest(%(texts)s::text[], %(ids)s::uuid[]) WITH ORDINALITY AS i (text, id, position)
-     WHERE (SELECT true FROM operation_members m WHERE m.job_id = i.text AND m.operation = %(number)s) IS NULL
+     WHERE (SELECT true FROM (SELECT operation FROM operation_members m WHERE m.job_id = i.text OFFSET 0) m
+             WHERE m.operation = %(number)s) IS NULL
 ), unfinished AS MATERIALIZED (
     SELECT i.*, j.queue_id, j.token
       FROM input i
