@@ -20,6 +20,8 @@ SKEW_SECONDS = 2.0
 """No clock but the store's decides anything; beyond this, ages on screens begin to mislead."""
 OLD_SECONDS, ANCIENT_SECONDS = 300.0, 3600.0
 """A transaction open for so long keeps PostgreSQL from clearing dead rows; a ready job waiting so long is stuck."""
+HELD_TRANSACTIONS = 100_000
+"""So many transactions after the snapshot of a slot or a standby, dead rows are many."""
 BLOATED_ROWS = 100_000
 """Dead rows of a table, beyond which autovacuum does not keep up, when they are also most of it."""
 SWOLLEN_BYTES = 256 << 20
@@ -159,6 +161,19 @@ def _prepared(facts: Facts) -> Check:
     return Check("prepared transactions", "warn", str(number), advice)
 
 
+def _held_snapshots(facts: Facts) -> Check:
+    """Return the finding about what keeps ended rows beside open transactions; these name the age in transactions."""
+    held = [one for one in facts["held_snapshots"] if one["transactions"] >= HELD_TRANSACTIONS]
+    if not held:
+        return Check("held snapshots", "ok", "none by slots or standbys")
+    said = _some([f"{one['kind']} {one['name']} ({exact(one['transactions'])} transactions)" for one in held])
+    advice = {
+        "replication slot": f"drop it (select pg_drop_replication_slot('{held[0]['name']}')) or bring its standby back",
+        "standby": "end the long queries there, or turn its hot_standby_feedback off",
+    }
+    return Check("held snapshots", "warn", said, f"{advice[held[0]['kind']]}: dead rows pile up behind it")
+
+
 def _indexes(facts: Facts) -> Check:
     invalid = facts["invalid_indexes"]
     if not invalid:
@@ -231,6 +246,7 @@ _POSTGRES: Sequence[Callable[[Facts], Check]] = (
     _postgres_clock,
     _oldest_transaction,
     _prepared,
+    _held_snapshots,
     _indexes,
     _partitions,
     _tables,

@@ -28,7 +28,7 @@ TICK = 0.5
 SHORTEST = 0.005
 LOOK = 0.05
 """Seconds between two looks of the leader at what is due next: so late a job can be that is due sooner than this."""
-LEADERSHIP = 3.0
+LEADERSHIP = 1.5
 """Seconds after which another worker takes over from a leader that is gone."""
 SLOW = 1.0
 """Seconds between two audits and between two rounds of upkeep."""

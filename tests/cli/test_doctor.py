@@ -23,7 +23,8 @@ POSTGRES: dict[str, Any] = {
     "version": "15.4", "version_number": 150004, "schema": 1, "schema_known": 1, "fsync": True,
     "full_page_writes": True, "synchronous_commit": "on", "read_only": False, "connections": 5, "max_connections": 100,
     "oldest_transaction_s": None, "oldest_transaction_pid": None, "prepared_transactions": 0, "invalid_indexes": [],
-    "partitions_ahead_days": 7, "tables": {}, "clock_skew_s": 0.1, "clock_skew_error_s": 0.0, "pooler": False,
+    "held_snapshots": [], "partitions_ahead_days": 7, "tables": {}, "clock_skew_s": 0.1,
+    "clock_skew_error_s": 0.0, "pooler": False,
     "refused": "", "notifications_s": 0.003, "notifications_reason": "",
 }  # fmt: skip
 REDIS: dict[str, Any] = {
@@ -34,6 +35,10 @@ REDIS: dict[str, Any] = {
 QUEUE = QueueInfo("work", False, {}, 0, 0, 0, 0, 0, None)
 WORKER = WorkerInfo("w", "h", 1, "1", ("work",), ("task",), 10, 0, False, NOW, NOW, 1.0, False)
 WELL = Overview(NOW, (QUEUE,), (WORKER,))
+
+
+def _held(kind: str, transactions: int = 2_000_000) -> dict[str, Any]:
+    return {"kind": kind, "name": "old", "transactions": transactions}
 
 
 class TestJudgement:
@@ -55,6 +60,13 @@ class TestJudgement:
             ({"clock_skew_s": -5.0}, "postgres clock", "warn", "NTP"),
             ({"oldest_transaction_s": 900.0, "oldest_transaction_pid": 77}, "oldest transaction", "warn", "(77)"),
             ({"oldest_transaction_s": 9e9, "oldest_transaction_pid": 77}, "oldest transaction", "fail", "(77)"),
+            ({"held_snapshots": [_held("replication slot")]}, "held snapshots", "warn", "slot('old')"),
+            (
+                {"held_snapshots": [_held("standby"), _held("replication slot", 9)]},
+                "held snapshots",
+                "warn",
+                "hot_standby_feedback",
+            ),
             ({"prepared_transactions": 2}, "prepared transactions", "warn", "pg_prepared_xacts"),
             ({"invalid_indexes": ["jobs_ready"]}, "indexes", "fail", "REINDEX"),
             ({"partitions_ahead_days": 0}, "history partitions", "warn", "jobconsole migrate"),

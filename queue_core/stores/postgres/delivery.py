@@ -15,6 +15,7 @@ from queue_core.errors import StoreUnavailable
 from queue_core.job import Ready
 from queue_core.settings import PostgresSettings
 from queue_core.stores.postgres.listening import Notifications
+from queue_core.stores.postgres.ranks import LAST, named, spell
 
 GATHER = 0.02
 """Seconds for which further offers of a queue ride on the notification that was just sent: NOTIFY takes a global lock,
@@ -38,6 +39,9 @@ class PostgresDispatcher:
         self._notifications.on_gap(self._hints.hint_all)
         # seconds of time.monotonic at which all queues are looked into, whatever was heard
         self._look_at = float("-inf")
+        # by queue: the last place in the order of arrival that was offered, and earlier ranks that are to be told of
+        self._newest: dict[str, int] = {}
+        self._back: dict[str, list[int]] = {}
         # seconds of time.monotonic at which each queue was last notified of
         self._told: dict[str, float] = {}
         self._late: set[str] = set()
@@ -46,9 +50,19 @@ class PostgresDispatcher:
     def _hear(self, queue: str) -> None:
         self._hints.hint([queue])
 
+    def _note(self, job: Ready) -> None:
+        """Keep the rank of a job that may stand where claims have passed already."""
+        place, newest = job.rank & LAST, self._newest.get(job.queue, -1)
+        if place > newest:
+            self._newest[job.queue] = place
+        else:
+            self._back.setdefault(job.queue, []).append(job.rank)
+
     async def offer(self, ready: Sequence[Ready]) -> None:
         """Tell all processes of the queues of these jobs, at once or riding on a moment's others."""
         now = time.monotonic()
+        for job in ready:
+            self._note(job)
         queues = {job.queue for job in ready}
         at_once = [queue for queue in queues if now - self._told.get(queue, float("-inf")) >= GATHER]
         self._late |= queues.difference(at_once)
@@ -74,7 +88,10 @@ class PostgresDispatcher:
             return
         now = time.monotonic()
         self._told.update(dict.fromkeys(queues, now))
+        back = [spell(named(self._back.pop(queue)), queue) for queue in queues if queue in self._back]
         try:
+            if back:
+                await self._notifications.send("ranks", back)
             await self._notifications.send("ready", queues)
         except StoreUnavailable as error:
             raise DispatchUnavailable(str(error)) from error

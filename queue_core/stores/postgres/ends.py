@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from queue_core.job import MOST_LOSSES, Outcome, Ready, Reclaimed, Settled
 from queue_core.rules import Rules
+from queue_core.stores.postgres.duetimes import DueTimes
 from queue_core.stores.postgres.keyed import (
     complete,
     is_ruled,
@@ -24,6 +26,8 @@ from queue_core.stores.postgres.walking import Walk
 
 LOCKED_SECONDS = 0.1
 """How soon ordering keys are looked at again that somebody has locked."""
+FEW_DUE = 10
+"""Due jobs found by a look whose time tells what the look itself took."""
 
 
 class Lanes(NamedTuple):
@@ -41,6 +45,7 @@ class Ends:
     def __init__(self, lanes: Lanes, rules: Rules) -> None:
         self._settles, self._sweeps, self._keyed = lanes
         self._rules = rules
+        self._due = DueTimes()
         self._leases = Walk(self._sweeps, "leases")
         # whether due jobs came to wait for ordering keys that somebody had locked in the last round
         self._locked = False
@@ -104,7 +109,10 @@ class Ends:
 
     async def promote(self, limit: int) -> list[Ready]:
         """Move due scheduled and retrying jobs to queued."""
-        rows = await self._sweeps.run("sweep/promote", {"limit": limit})
+        back, began = self._due.back(), time.monotonic()
+        rows = await self._sweeps.run("sweep/promote", {"limit": limit, "back": back})
+        if len(rows) < FEW_DUE:
+            self._due.took(back, time.monotonic() - began)
         ready = [Ready(job_id, queue, rank) for job_id, queue, rank, key in rows if key is None]
         named = [row for row in rows if row[3] is not None]
         if not named:
@@ -118,7 +126,9 @@ class Ends:
 
     async def next_due(self) -> float | None:
         """Return the seconds until the next scheduled or retrying job is due, or None."""
-        seconds: float | None = (await self._sweeps.run("sweep/next_due"))[0][0]
+        back, began = self._due.back(), time.monotonic()
+        seconds: float | None = (await self._sweeps.run("sweep/next_due", {"back": back}))[0][0]
+        self._due.took(back, time.monotonic() - began)
         if not self._locked:
             return seconds
         return LOCKED_SECONDS if seconds is None or seconds <= 0 else min(seconds, LOCKED_SECONDS)

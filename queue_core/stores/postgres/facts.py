@@ -36,8 +36,9 @@ class Facts:
         """Return what `doctor` checks, in seconds and bytes. A schema that does not fit is no error here.
 
         backend, version, version_number (such as 180006); schema (0: none) and schema_known; fsync, full_page_writes,
-        synchronous_commit, read_only; connections and max_connections; oldest_transaction_s and oldest_transaction_pid
-        (None: no other transaction is open), prepared_transactions; invalid_indexes; partitions_ahead_days (None: no
+        synchronous_commit, read_only; connections and max_connections; oldest_transaction_s and
+        oldest_transaction_pid (None: no other transaction is open), prepared_transactions, held_snapshots (of slots
+        and standbys: kind, name, and for how many transactions); invalid_indexes; partitions_ahead_days (None: no
         schema); tables (name → live, dead, bytes, vacuumed_s); clock_skew_s (server minus this machine, give or take
         clock_skew_error_s); notifications_s (until the first one arrived; None: none did within some seconds, and
         notifications_reason says why); pooler (True: something between here and the server keeps sessions of its own);

@@ -24,8 +24,19 @@ from queue_core.stores.postgres.keyed import read_committed
 from queue_core.stores.postgres.lane import Lane, LockHeld, QueuesLost
 from queue_core.stores.postgres.numbers import Numbers
 from queue_core.stores.postgres.plan import carry_out
+from queue_core.stores.postgres.ranks import named, spell
 from queue_core.stores.postgres.records import final_of, known_ids
 from queue_core.stores.postgres.sql import plain_array, text_array
+
+
+def _told(written: Sequence[Inserted]) -> dict[str, str]:
+    """Return what is told of jobs that a caller's transaction commits, maybe long after they took their places."""
+    queues: dict[str, list[int]] = {job.queue: [] for job in written}
+    for job in written:
+        if job.rank is not None:
+            queues[job.queue].append(job.rank)
+    told = [spell(named(ranks), queue) for queue, ranks in sorted(queues.items()) if ranks]
+    return {"queues": text_array(sorted(queues)), "ranks": text_array(told)}
 
 
 class Producing:
@@ -94,7 +105,7 @@ class Producing:
             except TransactionError as error:
                 raise InvalidJob(str(error)) from None
             written = await carry_out(insert_ruled(jobs, numbers, self._rules), run)
-        await run("insert/tell", {"queues": text_array(sorted({job.queue for job in jobs}))})
+        await run("insert/tell", _told(written))
         return written
 
     async def finals(self, ids: Sequence[str], seconds: float) -> list[Final]:

@@ -11,7 +11,7 @@ from queue_core.rules import Rules
 from queue_core.settings import PostgresSettings, RetentionSettings
 from queue_core.store import ClaimRequest, Led
 from queue_core.stores.postgres import logs
-from queue_core.stores.postgres.claiming import Claiming
+from queue_core.stores.postgres.claiming import Claiming, ready_again
 from queue_core.stores.postgres.ends import Ends, Lanes
 from queue_core.stores.postgres.heart import PostgresHeart
 from queue_core.stores.postgres.lane import Lane
@@ -56,7 +56,8 @@ class PostgresStore:
         self._transactions = Transactions(settings)
         self._numbers = Numbers()
         self.producing = Producing(self._inserts, self._looks, self._numbers, rules)
-        self._claiming = Claiming(self._claims, self._numbers, rules)
+        self._claiming = Claiming(self._claims, self._sweeps, self._numbers, rules)
+        self._notifications.on("ranks", self._claiming.heard)
         self._ends = Ends(Lanes(self._settles, self._sweeps, self._keyed), rules)
 
     async def open(self) -> None:
@@ -101,7 +102,9 @@ class PostgresStore:
 
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
         """End attempts whose token still holds; refuse the others without changing anything."""
-        return await self._ends.settle(outcomes)
+        settled = await self._ends.settle(outcomes)
+        self._claiming.came_back(ready_again(outcomes, settled))
+        return settled
 
     def transaction(self) -> AbstractAsyncContextManager[Any]:
         """Give a connection in a transaction, which the block's normal end commits and an exception rolls back."""
@@ -135,7 +138,9 @@ class PostgresStore:
 
     async def promote(self, limit: int) -> list[Ready]:
         """Move due scheduled and retrying jobs to queued."""
-        return await self._ends.promote(limit)
+        ready = await self._ends.promote(limit)
+        self._claiming.came_back(ready)
+        return ready
 
     async def next_due(self) -> float | None:
         """Return the seconds until the next scheduled or retrying job is due, or None."""
@@ -143,22 +148,22 @@ class PostgresStore:
 
     async def reclaim(self, limit: int, bound: int = MOST_LOSSES) -> list[Reclaimed]:
         """Move jobs whose lease expired to queued with one loss more, or bury them as lost where that makes `bound`."""
-        return await self._ends.reclaim(limit, bound)
+        taken = await self._ends.reclaim(limit, bound)
+        self._claiming.came_back([Ready(one.id, one.queue, one.rank) for one in taken if one.rank is not None])
+        self._claiming.came_back([ready for one in taken for ready in one.opened])
+        return taken
 
     async def head(self, queue: str, limit: int) -> list[Ready]:
         """Return the first claimable jobs of a queue by rank whose type a live worker of this queue has announced."""
-        number = await self._numbers.find(queue, self._sweeps)
-        rows = await self._sweeps.run("sweep/head", {"queue_id": number, "limit": limit})
-        return [Ready(job_id, queue, rank) for job_id, rank in rows]
+        return await self._claiming.heads.heads([queue], limit)
 
     async def heads(self, queues: Sequence[str], limit: int) -> list[Ready]:
         """Return what `head` returns of each of these queues, in one statement."""
-        rows = await self._sweeps.run("sweep/heads", {"queues": list(queues), "limit": limit})
-        return [Ready(job_id, queue, rank) for job_id, queue, rank in rows]
+        return await self._claiming.heads.heads(queues, limit)
 
     async def ready_queues(self) -> list[str]:
         """Return the queues that are not paused and have ready or running jobs."""
-        return [queue for (queue,) in await self._sweeps.run("sweep/ready_queues")]
+        return await self._claiming.heads.ready_queues()
 
     async def claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
         """Return those of these jobs that are claimable now and whose type a live worker of this queue announced."""

@@ -21,6 +21,7 @@ from queue_core.stores.postgres.inspector import PostgresInspector
 from queue_core.stores.postgres.plan import carry_out
 from queue_core.stores.postgres.sql import load, plain_array
 from queue_core.stores.postgres.store import PostgresStore
+from queue_core.stores.postgres.walking import WHOLE
 from tests.postgres.operations.filling import DEAD, READY, Database
 
 BATCH = 5_000
@@ -178,7 +179,7 @@ async def test_purged_jobs_go_on_counting_before_and_after_the_fold(
     ids = await inspector.ids(parse("trash:yes"), 60)
     assert len((await inspector.purge(ids)).ids) == 60
     assert (await inspector.conservation()).dead == 100
-    await database.do(load("upkeep/fold").decode(), {"limit": 1_000})
+    await database.do(load("upkeep/fold").decode(), {"limit": 1_000, **WHOLE})
     assert await database.value("select count(*) from tally_deltas") == 0
     assert (await inspector.conservation()).dead == 100
     assert await database.value("select count(*) from job_attempts") == 40

@@ -20,6 +20,7 @@ async def test_a_healthy_server(inspector: PostgresInspector, database: Database
     assert facts["read_only"] is False
     assert facts["pooler"] is False
     assert facts["prepared_transactions"] == 0
+    assert facts["held_snapshots"] == []
     assert facts["oldest_transaction_s"] is None
     assert 1 <= facts["connections"] <= facts["max_connections"]
     assert abs(facts["clock_skew_s"]) <= facts["clock_skew_error_s"] + 1

@@ -14,6 +14,8 @@ import psycopg
 
 from queue_core.identifiers import new_id
 from queue_core.job import Claim, NewJob, Outcome
+from queue_core.stores.postgres.ranks import EVERYWHERE
+from queue_core.stores.postgres.ranks import parameters as parameters_of
 from queue_core.stores.postgres.settling import by_statement, parameters
 from queue_core.stores.postgres.settling import reclaim_parameters as reclaiming
 from queue_core.stores.postgres.sql import load, plain_array, text_array
@@ -129,7 +131,7 @@ def claim_parameters(queue_id: int, ids: Sequence[str] | None = None, **given: A
         "lease": LEASE,
         "claim": 0,
     } | given
-    return params if ids is None else params | {"ids": plain_array(ids)}
+    return params | (parameters_of([EVERYWHERE]) if ids is None else {"ids": plain_array(ids)})
 
 
 def settle_parameters(outcomes: Sequence[Outcome]) -> tuple[str, dict[str, Any]]:

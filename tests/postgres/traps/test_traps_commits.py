@@ -103,7 +103,7 @@ async def test_trap_17_a_claim_leaves_nothing_on_its_connection(store: PostgresS
 async def test_trap_17_prepared_statements_are_an_option(postgres_url: str, prepare: bool) -> None:
     lane = Lane(PostgresSettings(url=postgres_url, prepare=prepare))
     for _ in range(5):
-        await lane.run("sweep/next_due")
+        await lane.run("sweep/next_due", {"back": 1e9})
     connection = lane._connection
     assert connection is not None
     cursor = await connection.execute("select count(*) from pg_prepared_statements")

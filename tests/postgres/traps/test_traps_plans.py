@@ -14,6 +14,7 @@ from queue_core.settings import PostgresSettings
 from queue_core.store import ClaimRequest
 from queue_core.stores.postgres import lane
 from queue_core.stores.postgres.connecting import hot_options
+from queue_core.stores.postgres.ranks import EVERYWHERE, parameters
 from queue_core.stores.postgres.sql import load, plain_array
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome, worker_beat
@@ -55,12 +56,11 @@ def statements(job: NewJob) -> dict[str, dict[str, Any]]:
         "claim/by_ids": claim_parameters(1, [job.id]),
         "claim/by_rank": claim_parameters(1),
         "claim/claimable": {"queue_id": 1, "ids": plain_array([job.id])},
-        "sweep/head": {"queue_id": 1, "limit": 100},
-        "sweep/heads": {"queues": "{default}", "limit": 100},
+        "sweep/heads": {"queues": "{default}", "limit": 100, **parameters([EVERYWHERE])},
         "sweep/ready_queues": {},
         "sweep/ready_after": {"queue_id": 1, "rank": -1, "limit": 100},
-        "sweep/promote": {"limit": 100},
-        "sweep/next_due": {},
+        "sweep/promote": {"limit": 100, "back": 1e9},
+        "sweep/next_due": {"back": 1e9},
         "sweep/reclaim": reclaim_parameters(),
         "worker/finals": {"ids": plain_array([job.id]), "seconds": 3600.0},
         "settle/settled_already": {"id": plain_array([job.id]), "token": "{1}", "kind": "{completed}"},

@@ -1,18 +1,24 @@
--- Move the ready jobs of best rank to running: the claim without a dispatcher.
+-- Move the ready jobs of best rank to running: the claim without a dispatcher. It looks at the ranks above and up to some, part after
+-- part in their order, and no further than it has to.
 WITH soft AS MATERIALIZED (
     SELECT set_config('synchronous_commit', 'off', true)
 ), candidate AS MATERIALIZED (
-    SELECT j.id, j.type, j.payload, j.priority, j.rank, j.retry_count, j.max_retries, j.crashes, j.created_at, j.tags,
-           j.ordering_key, j.losses
-      FROM jobs j
-     WHERE j.queue_id = %(queue_id)s
-       AND j.rank IS NOT NULL
-       AND (%(types)s::text[] IS NULL OR j.type = ANY (%(types)s::text[]))
-       AND (SELECT true FROM leases l WHERE l.id = j.id) IS NULL
-       AND EXISTS (SELECT FROM queues q WHERE q.id = %(queue_id)s AND q.name = %(queue)s AND q.paused_at IS NULL)
-     ORDER BY j.rank
+    SELECT j.*
+      FROM unnest(%(above)s::bigint[], %(up_to)s::bigint[]) AS p (above, up_to)
+     CROSS JOIN LATERAL (
+           SELECT j.id, j.type, j.payload, j.priority, j.rank, j.retry_count, j.max_retries, j.crashes, j.created_at, j.tags,
+                  j.ordering_key, j.losses
+             FROM jobs j
+            WHERE j.queue_id = %(queue_id)s
+              AND j.rank IS NOT NULL
+              AND j.rank > p.above AND j.rank <= p.up_to
+              AND (%(types)s::text[] IS NULL OR j.type = ANY (%(types)s::text[]))
+              AND coalesce((SELECT false FROM leases l WHERE l.id = j.id), true)
+              AND EXISTS (SELECT FROM queues q WHERE q.id = %(queue_id)s AND q.name = %(queue)s AND q.paused_at IS NULL)
+            ORDER BY j.rank
+            LIMIT %(limit)s
+              FOR NO KEY UPDATE OF j SKIP LOCKED) j
      LIMIT %(limit)s
-       FOR NO KEY UPDATE OF j SKIP LOCKED
 ), numbered AS MATERIALIZED (
     SELECT c.*, (SELECT epoch FROM lease_epoch_live)::bigint << 40 | nextval('lease_seq') AS token,
            row_number() OVER (ORDER BY c.rank) AS place

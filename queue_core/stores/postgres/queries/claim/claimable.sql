@@ -12,6 +12,6 @@ SELECT j.id::text, j.rank
    AND j.status = 'queued'
    AND (j.ordering_key IS NULL OR j.holds)
    AND (j.type IN (SELECT type FROM announced) OR '' IN (SELECT type FROM announced))
-   AND (SELECT true FROM leases l WHERE l.id = j.id) IS NULL
+   AND coalesce((SELECT false FROM leases l WHERE l.id = j.id), true)
    AND EXISTS (SELECT FROM queues q WHERE q.id = %(queue_id)s AND q.paused_at IS NULL)
  ORDER BY j.rank

@@ -13,6 +13,13 @@ SELECT current_setting('server_version') AS version,
          WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
            AND xact_start IS NOT NULL ORDER BY xact_start LIMIT 1) AS oldest_transaction_pid,
        (SELECT count(*)::int FROM pg_prepared_xacts WHERE database = current_database()) AS prepared_transactions,
+       (SELECT coalesce(jsonb_agg(jsonb_build_object('kind', h.kind, 'name', h.name, 'transactions', age(h.xmin))
+                                  ORDER BY age(h.xmin) DESC), '[]')
+          FROM (SELECT 'replication slot' AS kind, slot_name::text AS name, xmin FROM pg_replication_slots
+                UNION ALL
+                SELECT 'standby', coalesce(nullif(application_name, ''), host(client_addr), pid::text), backend_xmin
+                  FROM pg_stat_replication) h
+         WHERE h.xmin IS NOT NULL) AS held_snapshots,
        (SELECT coalesce(array_agg(i.indexrelid::regclass::text ORDER BY 1), '{}') FROM pg_index i
           JOIN pg_class c ON c.oid = i.indrelid
          WHERE NOT i.indisvalid AND c.relnamespace = current_schema()::regnamespace) AS invalid_indexes,

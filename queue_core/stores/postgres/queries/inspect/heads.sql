@@ -8,7 +8,7 @@ SELECT g.queue_id, h.type, count(*), min(h.run_at)
        SELECT j.rank, j.type, j.run_at FROM jobs j
         WHERE j.queue_id = g.queue_id
           AND j.rank >= coalesce((127 - g.priority)::bigint << 45, 0)
-          AND (SELECT true FROM leases l WHERE l.id = j.id) IS NULL
+          AND coalesce((SELECT false FROM leases l WHERE l.id = j.id), true)
         ORDER BY j.rank
         LIMIT %(limit)s) h
  WHERE g.priority IS NULL OR h.rank < (128 - g.priority)::bigint << 45

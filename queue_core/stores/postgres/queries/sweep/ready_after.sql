@@ -2,6 +2,6 @@
 SELECT j.id::text, j.rank
   FROM jobs j
  WHERE j.queue_id = %(queue_id)s AND j.rank > %(rank)s
-   AND (SELECT true FROM leases l WHERE l.id = j.id) IS NULL
+   AND coalesce((SELECT false FROM leases l WHERE l.id = j.id), true)
  ORDER BY j.rank
  LIMIT %(limit)s

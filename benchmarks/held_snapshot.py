@@ -1,0 +1,137 @@
+"""How the rate of jobs holds while somebody's transaction stays open, so that nothing that ended can be vacuumed away.
+
+    .venv/bin/python benchmarks/held_snapshot.py            # --mode postgres --seconds 600 --ended 0 --json
+
+One producer keeps some thousand jobs ahead of a real worker process. After a while without, a transaction with a
+snapshot is opened and left idle; the rate of each part of the time after is told as a ratio to the clean rate before.
+`--ended N` writes N jobs and leases that ended into the tables at once, as the load of some time would have left them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from statistics import median
+
+import psycopg
+from ground import verdict
+
+from jobconsole.bench.crew import processes
+from jobconsole.bench.ground import Ground, open_ground
+from jobconsole.bench.options import BenchOptions
+from jobconsole.bench.payloads import payload
+from jobconsole.bench.recorder import Record, Recorder
+from jobconsole.bench.tasks import TYPE, register
+from queue_core import JobQueue
+
+BAR = 0.9
+BULK = 500
+AHEAD = 20_000
+"""Jobs that wait at any time: the worker is never idle."""
+CLEAN_SECONDS = 20.0
+WARM_SECONDS = 5.0
+PART_SECONDS = 5.0
+STEP = 0.05
+ENDED = """
+WITH many AS (SELECT gen_random_uuid() AS id, nextval('job_seq') AS seq FROM generate_series(1, %(count)s)),
+jobs AS (
+    INSERT INTO jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, max_retries)
+    SELECT id, (SELECT min(id) FROM queues), 122::bigint << 45 | seq, seq, 5, 'queued', now(), 'ended', '{}', 3
+      FROM many)
+INSERT INTO leases (id, token, queue_id, worker, started_at, expires_at)
+SELECT id, 1, (SELECT min(id) FROM queues), 'ended', now(), now() + interval '1 hour'
+  FROM many
+"""
+
+
+ENDED_SO_FAR = """
+SELECT coalesce(sum(n_tup_ins), 0)::bigint FROM pg_stat_user_tables WHERE relname LIKE 'job\\_history\\_%%'
+"""
+"""From the server's own counts, which cost nothing; they are about a second late."""
+
+
+class Load:
+    """A producer that keeps jobs ahead of the workers, and how many jobs have ended."""
+
+    def __init__(self, jobs: JobQueue, url: str) -> None:
+        self._jobs = jobs
+        self._looking = psycopg.connect(url, autocommit=True)
+        self.made = 0
+
+    def ended(self) -> int:
+        """Return how many jobs have ended."""
+        ((count,),) = self._looking.execute(ENDED_SO_FAR).fetchall()
+        return int(count)
+
+    async def produce(self) -> None:
+        """Produce for ever."""
+        while True:
+            ended = self.ended()
+            while self.made - ended < AHEAD:
+                await self._jobs.enqueue_many(TYPE, [payload(0)] * BULK)
+                self.made += BULK
+            await asyncio.sleep(STEP)
+
+    async def rates(self, seconds: float, say: str) -> list[float]:
+        """Return the jobs a second of each part of a time."""
+        found, ends = [], time.monotonic() + seconds
+        while time.monotonic() < ends:
+            before, began = self.ended(), time.monotonic()
+            await asyncio.sleep(PART_SECONDS)
+            found.append((self.ended() - before) / (time.monotonic() - began))
+            sys.stderr.write(f"{say} {found[-1]:,.0f} jobs/s\n")
+        return found
+
+    def leave(self, count: int) -> None:
+        """Write jobs and leases that end at once, as load would have left them."""
+        for start in range(0, count, 100_000):
+            with self._looking.transaction():
+                self._looking.execute(ENDED, {"count": min(100_000, count - start)})
+                self._looking.execute("DELETE FROM leases WHERE worker = 'ended'")
+                self._looking.execute("DELETE FROM jobs WHERE type = 'ended'")
+
+
+async def held(options: argparse.Namespace, mode: str, ground: Ground) -> dict[str, object]:
+    """Measure one mode."""
+    async with register(JobQueue.from_settings(ground.settings), Recorder()) as jobs:
+        assert ground.settings.postgres.url is not None
+        url = ground.settings.postgres.url.get_secret_value()
+        load = Load(jobs, url)
+        async with processes(ground, 1, Record(ground.folder / "run", 1)):
+            producing = asyncio.create_task(load.produce())
+            await asyncio.sleep(WARM_SECONDS)
+            clean = median(await load.rates(CLEAN_SECONDS, f"{mode} clean"))
+            with psycopg.connect(url) as idle:
+                idle.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+                idle.execute("SELECT count(*) FROM jobs")
+                await asyncio.to_thread(load.leave, options.ended)
+                during = await load.rates(options.seconds, f"{mode} held")
+            producing.cancel()
+    ratios = [round(rate / clean, 2) for rate in during]
+    last = median(during[-4:])
+    return {"mode": mode, "clean": round(clean), "last": round(last), "ratio": round(last / clean, 3), "ratios": ratios}
+
+
+def main() -> int:
+    """Measure and print; 1 when a mode fell below the bar."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--mode", action="append", choices=("postgres", "postgres+redis"))
+    parser.add_argument("--seconds", type=float, default=600.0, help="how long the snapshot is held")
+    parser.add_argument("--ended", type=int, default=0, help="jobs that ended before, written at once")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    missed = []
+    for mode in options.mode or ("postgres", "postgres+redis"):
+        with open_ground(BenchOptions(mode=mode)) as ground:
+            found = asyncio.run(held(options, mode, ground))
+        sys.stdout.write(json.dumps(found) + "\n" if options.json else "".join(f"{k}: {v}\n" for k, v in found.items()))
+        if float(str(found["ratio"])) < BAR:
+            missed.append(f"{mode}: {found['ratio']} of the clean rate, the bar is {BAR}")
+    return verdict(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,2 @@
+-- Hear of ranks that came back to where claims may have passed.
+LISTEN queue_core_ranks

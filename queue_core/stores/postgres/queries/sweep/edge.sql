@@ -1,0 +1,2 @@
+-- Return how far the order of arrival has come.
+SELECT last_value FROM job_seq

@@ -1,0 +1,179 @@
+"""Trap 10: with a snapshot held, claims pass over what ended, and nothing to be claimed is passed over for long."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from queue_core.settings import PostgresSettings
+from queue_core.store import ClaimRequest
+from queue_core.stores.postgres import heads, ranks
+from queue_core.stores.postgres.connecting import hot_options
+from queue_core.stores.postgres.ranks import EVERYWHERE, Passed, Ranks, merged, named, parameters, spell
+from queue_core.stores.postgres.store import PostgresStore
+from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome, worker_beat
+from tests.postgres.traps.conftest import NewHand
+from tests.postgres.traps.hands import Hand, claim_parameters, new_job
+from tests.postgres.traps.test_traps_plans import looked_at
+from tests.postgres.traps.test_traps_snapshot import ENDED, FEW, generic
+
+END_JOBS = f"""
+insert into jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, max_retries)
+select gen_random_uuid(), 1, (127 - p)::bigint << 45 | seq, seq, p, 'queued', now(), 'task', '{{}}', 3
+  from (select nextval('job_seq') as seq, (array[5, 10])[1 + n %% 2] as p from generate_series(1, {ENDED}) n) numbers;
+delete from jobs;
+"""
+REQUEST = ClaimRequest(QUEUE, WORKER, (TYPE,), 10, LEASE)
+
+
+@pytest.fixture
+def snapshot(new_hand: NewHand) -> Iterator[Hand]:
+    """Somebody whose transaction sees what is there now, for as long as it is open."""
+    hand = new_hand()
+    hand.do("begin isolation level repeatable read")
+    hand.do("select count(*) from jobs")
+    yield hand
+    hand.do("rollback")
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every look counts as slow, so that the next one leaves out what was passed; the walk rests."""
+    monkeypatch.setattr(ranks, "USUAL", -1.0)
+    monkeypatch.setattr(heads, "USUAL", -1.0)
+    monkeypatch.setattr(ranks, "LAG", 0.0)
+    monkeypatch.setattr(ranks, "PAUSE_LEAST", 3600.0)
+
+
+async def claimed(store: PostgresStore, limit: int = 10) -> list[str]:
+    return [claim.id for claim in await store.claim(REQUEST._replace(limit=limit))]
+
+
+async def inserted(store: PostgresStore, count: int = 1, **given: object) -> list[str]:
+    jobs = [new_job(**given) for _ in range(count)]
+    await store.insert(jobs)
+    return [job.id for job in jobs]
+
+
+async def test_trap_10_claims_pass_over_what_ended(
+    store: PostgresStore, new_hand: NewHand, snapshot: Hand, postgres_url: str, slow: None
+) -> None:
+    """Of every priority that was claimed, and of those in which nothing was found once that took long."""
+    await inserted(store)
+    await claimed(store)
+    hand = new_hand()
+    hand.do(END_JOBS.replace("%%", "%"))
+    ready = await inserted(store, 100)
+    assert await claimed(store) == ready[:10]
+    passed = store._claiming.passed.of(QUEUE, (TYPE,))
+    for _ in range(3):
+        # The claims took long, it says; so it is asked how far the arrivals have come, and what comes first.
+        await claimed(store)
+    with psycopg.connect(**hot_options(PostgresSettings(url=postgres_url))) as connection:
+        read = {}
+        for name, parts in (("passed", passed.look(time.monotonic()).parts), ("everywhere", [EVERYWHERE])):
+            asked = claim_parameters(1, limit=10, starting=10) | parameters(parts)
+            assert generic(connection, "claim/by_rank", asked)["Actual Rows"] == 10
+            read[name] = looked_at(connection, "claim/by_rank", asked)
+    assert read["passed"] < FEW < ENDED < read["everywhere"]
+
+
+async def test_trap_10_what_comes_later_is_found_at_once_whatever_its_priority(
+    store: PostgresStore, slow: None
+) -> None:
+    first = await inserted(store, 30)
+    assert await claimed(store, 20) == first[:20]
+    low, high, same = [(await inserted(store, priority=priority))[0] for priority in (-128, 127, 5)]
+    assert await claimed(store, 30) == [high, *first[20:], same, low]
+    other = await inserted(store, priority=9)
+    assert await claimed(store) == other
+
+
+async def test_trap_10_what_comes_back_is_found_at_once(store: PostgresStore, slow: None) -> None:
+    """Given back, retried and due again, or taken from a lost worker; each at its old place."""
+    jobs = await inserted(store, 30)
+    claims = await store.claim(REQUEST._replace(limit=20))
+    await store.settle([outcome(claims[3], "released")])
+    assert await claimed(store, 1) == [jobs[3]]
+    await store.settle([outcome(claims[5], "retrying", delay=0.0)])
+    assert [ready.id for ready in await store.promote(10)] == [jobs[5]]
+    assert await claimed(store, 1) == [jobs[5]]
+    lost = (await store.claim(REQUEST._replace(limit=1, lease=0.0)))[0].id
+    later = await claimed(store, 5)
+    assert [job.id for job in await store.reclaim(10)] == [lost]
+    assert await claimed(store, 1) == [lost]
+    assert await claimed(store) == [job for job in jobs[20:] if job not in (lost, *later)]
+
+
+async def test_trap_10_what_a_long_transaction_commits_late_is_found_at_once(
+    store: PostgresStore, postgres_url: str, slow: None
+) -> None:
+    """It took its place long before: its commit says so to every process."""
+    await store._notifications.wait_until_listening(60)
+    async with await psycopg.AsyncConnection.connect(postgres_url) as caller:
+        (late,) = await store.insert_on(caller, [new_job()])
+        later = await inserted(store, 5)
+        assert await claimed(store) == later
+        await caller.commit()
+    assert await store.committed(60) == {QUEUE}
+    assert await claimed(store) == [late.id]
+
+
+async def test_trap_10_what_nobody_told_of_is_found_by_the_walk(
+    store: PostgresStore, new_hand: NewHand, slow: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step at a time; what was passed is left out until then."""
+    jobs = await inserted(store, 300)
+    assert await claimed(store, 250) == jobs[:250]
+    hand = new_hand()
+    hand.do("delete from leases where id = any(%(ids)s::uuid[])", {"ids": jobs[200:202]})
+    assert await claimed(store, 1) == [jobs[250]]
+    monkeypatch.setattr(ranks, "PAUSE_LEAST", 0.0)
+    monkeypatch.setattr(ranks, "PAUSE", 0.0)
+    store._claiming.passed.of(QUEUE, (TYPE,))._walk_at = 0.0
+    store._claiming.passed.of(QUEUE, (TYPE,))._step = 50
+    found = [(await claimed(store, 1))[0] for _ in range(12)]
+    assert set(jobs[200:202]) < set(found)
+
+
+async def test_trap_10_heads_find_types_that_are_announced_late(store: PostgresStore, slow: None) -> None:
+    heart = store.heart()
+    heart.beat(worker_beat())
+    (parked,), ready = await inserted(store, type="late"), await inserted(store, 5)
+    for _ in range(3):
+        assert [job.id for job in await store.head(QUEUE, 10)] == ready
+    heart.beat(worker_beat(worker="worker-2", types=(TYPE, "late")))
+    await store.head(QUEUE, 10)
+    assert [job.id for job in await store.head(QUEUE, 10)] == [parked, *ready]
+    heart.close()
+
+
+async def test_fast_looks_are_at_all_ranks(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranks, "USUAL", 3600.0)
+    await inserted(store, 5)
+    await claimed(store)
+    assert store._claiming.passed.of(QUEUE, (TYPE,)).look(time.monotonic()).parts == [EVERYWHERE]
+
+
+def test_after_a_quick_turn_of_the_walk_all_is_looked_at() -> None:
+    passed, now = Passed(), 100.0
+    slow, quick = 1.0, 0.0
+    for seconds in (slow, quick, quick, quick, quick):
+        look = passed.look(now)
+        passed.claimed(look, [122 << 45 | int(now)], now + seconds)
+        now += 10
+    assert not passed.slow
+    assert passed.look(now).parts == [EVERYWHERE]
+
+
+def test_parts_are_told_in_few_words() -> None:
+    assert merged([(5, 9), (-1, 3), (8, 12), (3, 4)]) == [(-1, 4), (5, 12)]
+    assert named([10, 12, 5000]) == [(9, 12), (4999, 5000)]
+    assert len(named(range(0, 10_000_000, 5000))) <= 200
+    assert ranks.read(spell([(-1, 4), (7, 8)], "a queue")) == ("a queue", [(-1, 4), (7, 8)])
+    assert ranks.read("no ranks at all")[1] == []
+    queues = Ranks()
+    assert queues.of("a", ("x",)) is queues.of("a", ("x",)) is not queues.of("a")
