@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any, Protocol, Self, TypeVar, Unpack
 
 from queue_core.errors import QueueCoreError, QueueFull
 from queue_core.handle import JobHandle
+from queue_core.homes import leave, tell_of_forks
 from queue_core.states import Status
 from queue_core.tasks import EnqueueArguments
 
@@ -70,6 +72,7 @@ class BlockingQueue:
         queue.enqueue("thumbnail", {"path": "a.png"}).result(timeout=30)
 
     The queue object belongs to this client from then on: it is opened in the client's thread, and `close` closes it.
+    In the child of a fork it connects anew.
     """
 
     def __init__(self, jobs: AsyncQueue) -> None:
@@ -78,6 +81,7 @@ class BlockingQueue:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
+        tell_of_forks(self)
 
     def enqueue(
         self, type_: str, payload: Mapping[str, Any] | None = None, **options: Unpack[EnqueueArguments]
@@ -115,12 +119,24 @@ class BlockingQueue:
             self._closed = True
             loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
         if loop is not None and thread is not None:
-            asyncio.run_coroutine_threadsafe(self._jobs.close(), loop).result()
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join()
+            try:
+                asyncio.run_coroutine_threadsafe(self._jobs.close(), loop).result()
+            finally:
+                loop.call_soon_threadsafe(loop.stop)
+                thread.join()
+
+    def after_fork(self) -> None:
+        """Begin a thread of the child's own at the next call: only the one that forks lives on in the child."""
+        leave(self._loop, self._thread)
+        self._lock, self._loop, self._thread = threading.Lock(), None, None
 
     def __enter__(self) -> Self:
-        self._run(self._jobs.open())
+        try:
+            self._run(self._jobs.open())
+        except BaseException:
+            with contextlib.suppress(QueueCoreError):
+                self.close()
+            raise
         return self
 
     def __exit__(

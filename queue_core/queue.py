@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
@@ -17,6 +16,7 @@ from queue_core.dispatch import Dispatcher
 from queue_core.enqueueing import Enqueueing
 from queue_core.errors import QueueFull
 from queue_core.handle import JobHandle
+from queue_core.homes import Housed
 from queue_core.inspection import Inspector
 from queue_core.middleware import Hooks, Middleware
 from queue_core.opening import Parts, open_parts
@@ -55,7 +55,7 @@ R = TypeVar("R")
 M = TypeVar("M", bound=Middleware)
 
 
-class JobQueue(Verbs):
+class JobQueue(Housed, Verbs):
     """Put jobs in, register tasks, wait for results; `inspector` and `control` are for operations.
 
     Addresses are given here, or everything comes from the configuration with `from_settings`:
@@ -78,7 +78,7 @@ class JobQueue(Verbs):
         self.settings = settings or settings_from(
             postgres=postgres, redis=redis, prefix=prefix, sqlite=sqlite, memory=memory
         )
-        self._opening: asyncio.Lock = asyncio.Lock()
+        super().__init__()
         self._compose(open_parts(self.settings), opened=False)
         self.tasks = TaskRegistry()
         self.hooks = Hooks()
@@ -136,30 +136,16 @@ class JobQueue(Verbs):
         """Lifecycle events."""
         return self._parts.bus
 
-    async def open(self) -> None:
-        """Connect to the store and check its schema; doing it twice is safe.
-
-        Raises:
-            StoreUnavailable, SchemaMissing, SchemaNewer: the store cannot be used.
-        """
-        async with self._opening:
-            if not self._open:
-                await self._parts.store.open()
-                self._open = True
-
-    async def parts(self) -> Parts:
-        """Return what this object works on, opened."""
-        if not self._open:
-            await self.open()
-        return self._parts
-
     async def close(self) -> None:
         """Finish what is on its way and disconnect; doing it twice is safe."""
+        if self._home.gone():
+            self._anew()
         if self._manual is not None:
             await self._manual.close()
             self._manual = None
         await self._enqueueing.drain()
         self._open = False
+        self._home.free()
         parts = self._parts
         for part in (parts.dispatcher, parts.bus, parts.inspector, parts.schedules, parts.operations, parts.store):
             if part is not None:
@@ -280,6 +266,7 @@ class JobQueue(Verbs):
     def swap(self, parts: Parts, opened: bool = False) -> tuple[Parts, bool]:
         """Work on other parts from now on; return those before, and whether they were open. For `testing`."""
         before = (self._parts, self._open)
+        self._home.free()
         self._compose(parts, opened)
         return before
 
@@ -293,8 +280,7 @@ class JobQueue(Verbs):
         Raises:
             StoreUnavailable: the store did not answer in time.
         """
-        if not self._open:
-            await self.open()
+        await self.parts()
         return await stats(self._parts.inspector)
 
     def testing(self) -> InProcess:
@@ -349,8 +335,7 @@ class JobQueue(Verbs):
         jobs = self._enqueueing.build(type_, stored, self._completed(type_, options))
         if self.hooks.before:
             await self.hooks.before_enqueue(jobs)
-        if not self._open:
-            await self.open()
+        await self.parts()
         inserted = await self._enqueueing.put(jobs, options.connection)
         return [JobHandle(self, one.id, one.queue, type_, one.created) for one in inserted]
 
@@ -373,15 +358,13 @@ class JobQueue(Verbs):
         Raises:
             JobFailed, JobCancelled, JobNotFound, ResultExpired, ResultTimeout: see JobHandle.result.
         """
-        if not self._open:
-            await self.open()
+        await self.parts()
         job = await self._parts.inspector.get(check_id(job_id))
         return await self.wait_for(job.queue, job.id, timeout)
 
     async def wait_for(self, queue: str, job_id: str, timeout: float | None) -> Any:
         """Wait for a job of a known queue; see `result`."""
-        if not self._open:
-            await self.open()
+        await self.parts()
         return await self._results.wait(queue, check_id(job_id), check_timeout(timeout))
 
     async def status_of(self, job_id: str) -> Status:
@@ -390,6 +373,5 @@ class JobQueue(Verbs):
         Raises:
             JobNotFound: no job has this id.
         """
-        if not self._open:
-            await self.open()
+        await self.parts()
         return (await self._results.final(check_id(job_id))).status
