@@ -10,6 +10,8 @@ from typing import Generic, TypeVar
 LARGEST = 8 << 20
 """Characters of payloads, results or tracebacks that one statement carries, save for a single item that has more: some
 50 ms of this process and 0.3 s of PostgreSQL. 300 results of 1 MB in one were never stored within a time limit."""
+AT_ONCE = 1 << 20
+"""Characters of values that are put into words before the event loop goes on: some 10 ms."""
 MARGIN = 0.1
 """Seconds for which a group on its way is waited for beyond its time, so that the flush's own error comes first."""
 
@@ -30,6 +32,44 @@ def parts_of(items: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]:
         total += one
     if part:
         yield part
+
+
+def until_full(items: Iterable[T], size: Callable[[T], int]) -> Iterator[T]:
+    """Yield items until they are as many as one statement carries, by their sizes."""
+    total = 0
+    for item in items:
+        yield item
+        total += size(item)
+        if total >= LARGEST:
+            return
+
+
+class Pacing:
+    """Lets the event loop go on between large values that are put into words: 150 callers with 1 MB held it 1.4 s."""
+
+    def __init__(self) -> None:
+        # characters since the loop went on
+        self._done = 0
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to let the loop go on."""
+        return self._done >= AT_ONCE
+
+    def note(self, size: int) -> None:
+        """Count characters; small ones cost nothing."""
+        if size >= AT_ONCE // 16:
+            if self._done == 0:
+                asyncio.get_running_loop().call_soon(self._reset)
+            self._done += size
+
+    def _reset(self) -> None:
+        self._done = 0
+
+    async def turn(self) -> None:
+        """Wait until it is the caller's turn."""
+        while self.due:  # noqa: ASYNC110  one of many callers has it in each round
+            await asyncio.sleep(0)
 
 
 class _Group(Generic[T, R]):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from queue_core.batching import Batcher
+from queue_core.batching import AT_ONCE, Batcher, Pacing
 from queue_core.codec import encode_payload
 from queue_core.errors import InvalidJob, QueueFull, StoreUnavailable
 from queue_core.identifiers import new_id
@@ -21,8 +21,13 @@ from queue_core.tasks import EnqueueOptions
 from queue_core.telling import Telling
 from queue_core.validation import check_delay, check_key, check_max_retries, check_name, check_run_at, check_tags
 
+TOGETHER = 16
+"""Payloads that are put into words before their size is looked at."""
 BATCH = 1000
 """Jobs of different callers that one statement gathers at most; a single caller's list is never torn apart."""
+
+
+Dump = Callable[[Sequence[Mapping[str, Any]]], Sequence[Mapping[str, Any]]]
 
 
 class Enqueueing:
@@ -39,17 +44,34 @@ class Enqueueing:
         self._seconds = settings.store_timeout
         for batcher in (self._batcher, self._limited):
             batcher.limit_waits(self._seconds, self._no_answer)
+        self._pacing = Pacing()
         self._telling = Telling(lambda: self._parts)
 
     def _no_answer(self) -> StoreUnavailable:
         return StoreUnavailable(self._parts.store.name, f"no answer within {self._seconds:g} s")
 
-    def build(self, type_: str, payloads: Sequence[Mapping[str, Any]], options: EnqueueOptions) -> list[NewJob]:
-        """Return the jobs of a call.
+    async def build(
+        self, type_: str, payloads: Sequence[Mapping[str, Any]], options: EnqueueOptions, dump: Dump
+    ) -> list[NewJob]:
+        """Return the jobs of a call, whose payloads `dump` brings into their JSON form; nothing is written yet.
 
         Raises:
             InvalidJob: something in it cannot become a job; the sentence says what.
         """
+        jobs: list[NewJob] = []
+        payloads, step = tuple(payloads), TOGETHER
+        while True:
+            if self._pacing.due:
+                await self._pacing.turn()
+            made = self._build(type_, dump(payloads[len(jobs) : len(jobs) + step]), options)
+            jobs += made
+            size = sum(map(_size, made))
+            self._pacing.note(size)
+            if len(jobs) >= len(payloads):
+                return jobs
+            step = max(1, step * AT_ONCE // size) if size >= AT_ONCE else 4 * step
+
+    def _build(self, type_: str, payloads: Sequence[Mapping[str, Any]], options: EnqueueOptions) -> list[NewJob]:
         queue = check_name("default" if options.queue is None else options.queue, "the queue's name")
         type_ = check_name(type_, "the type's name")
         priority = int(Priority.NORMAL) if options.priority is None else parse_priority(options.priority)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 
@@ -331,8 +332,8 @@ class JobQueue(Housed, Verbs):
         self, type_: str, payloads: Sequence[Mapping[str, Any]], options: EnqueueOptions
     ) -> list[JobHandle[Any]]:
         """Enqueue one job a payload, all or none; what a registered task says fills the options left open."""
-        stored = self.tasks.dumped(type_, payloads)
-        jobs = self._enqueueing.build(type_, stored, self._completed(type_, options))
+        dump = partial(self.tasks.dumped, type_)
+        jobs = await self._enqueueing.build(type_, payloads, self._completed(type_, options), dump)
         if self.hooks.before:
             await self.hooks.before_enqueue(jobs)
         await self.parts()

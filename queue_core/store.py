@@ -210,7 +210,8 @@ class JobStore(Protocol):
     async def claim(self, request: ClaimRequest) -> list[Claim]:
         """Move ready jobs of a queue that is not paused to running, best rank first, each under a new lease token.
 
-        A queue's concurrency and rate count what this gives out; such a queue's jobs all begin at once.
+        A queue's concurrency and rate count what this gives out; such a queue's jobs all begin at once. Large payloads
+        are taken until they fill `batching.LARGEST`: a worker with room for more asks again.
         """
         ...
 

@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 
+from queue_core.batching import LARGEST
 from queue_core.delivery.pairing import Pairing
 from queue_core.dispatch import Dispatcher, DispatchUnavailable, Taken
 from queue_core.errors import QueueCoreError, StoreUnavailable
@@ -31,6 +32,8 @@ COOL_DOWN = 0.1
 """Seconds for which a queue is left to others after candidates were given back that only they can run."""
 COOL_DOWN_GATED = 0.02
 """The same where its concurrency or rate lets nothing start: about as long as a job of its own takes to end."""
+PERHAPS_CUT = LARGEST // 4
+"""Characters of a claim's payloads from which on the store may have cut it by their bytes."""
 PAUSE_FIRST, PAUSE_MOST = 0.1, 2.0
 """Seconds between two tries while the store is away, doubling."""
 
@@ -135,7 +138,7 @@ class Fetcher:
         """
         if self._in_hand is not taken:
             self._in_hand, self._in_hand_number = taken, self.claims.begin(taken.queue)
-        mine = {claim.id for claim in await self._claim(taken.queue, limit, ids, self._in_hand_number)}
+        mine = {claim.id for claim in await self._claim_all(taken.queue, limit, ids, self._in_hand_number)}
         self._in_hand = None
         left = [job_id for job_id in ids if job_id not in mine]
         if left:
@@ -174,7 +177,7 @@ class Fetcher:
         """Ask the store for its best ranks, queue after queue; return how many jobs were claimed."""
         found = 0
         for queue in queues:
-            found += len(await self._claim(queue, limit - found, None))
+            found += len(await self._claim_all(queue, limit - found, None))
             if found >= limit:
                 break
         return found
@@ -186,6 +189,19 @@ class Fetcher:
         else:
             await asyncio.sleep(self._poll * random.uniform(0.5, 1.0))
             self._poll = min(POLL_MOST, self._poll * 1.5)
+
+    async def _claim_all(self, queue: str, limit: int, ids: Sequence[str] | None, number: int = 0) -> list[Claim]:
+        """Claim in as many parts as the payloads are large."""
+        claims = part = await self._claim(queue, limit, ids, number)
+        while len(claims) < limit and sum(len(claim.payload) for claim in part) >= PERHAPS_CUT:
+            if ids is not None:
+                taken = {claim.id for claim in part}
+                ids = [job_id for job_id in ids if job_id not in taken]
+                if not ids:
+                    break
+            part = await self._claim(queue, limit - len(claims), ids)
+            claims = claims + part
+        return claims
 
     async def _claim(self, queue: str, limit: int, ids: Sequence[str] | None, number: int = 0) -> list[Claim]:
         sent = time.monotonic()

@@ -10,7 +10,7 @@ import logging
 from collections import deque
 from collections.abc import Iterable
 
-from queue_core.batching import LARGEST
+from queue_core.batching import LARGEST, parts_of
 from queue_core.dispatch import Dispatcher
 from queue_core.endings import dispatch, events_of
 from queue_core.errors import InvalidJob, StaleLease, StoreUnavailable
@@ -113,13 +113,12 @@ class Settler:
 
     def _next(self) -> list[Outcome]:
         """Take the next outcomes, by number and by size."""
-        batch: list[Outcome] = []
-        size = 0
-        while self._outcomes and len(batch) < self._most:
-            size += _size(self._outcomes[0])
-            if batch and size > LARGEST:
-                break
-            batch.append(self._outcomes.popleft())
+        waiting = self._outcomes
+        batch = [waiting.popleft() for _ in range(min(self._most, len(waiting)))]
+        if sum([_size(outcome) if outcome.failure else len(outcome.result or "") for outcome in batch]) > LARGEST:
+            first = next(parts_of(batch, _size))
+            waiting.extendleft(reversed(batch[len(first) :]))
+            return first
         return batch
 
     async def _store_batch(self, batch: list[Outcome]) -> None:

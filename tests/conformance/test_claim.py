@@ -2,6 +2,7 @@
 
 import pytest
 
+from queue_core.batching import LARGEST
 from queue_core.identifiers import new_id
 from tests.conformance.making import LEASE, QUEUE, TYPE, new_job
 from tests.conformance.world import STATES, World
@@ -173,3 +174,23 @@ async def test_an_expired_lease_is_not_claimed_before_it_is_reclaimed(world: Wor
     await world.advance(LEASE + 1)
     assert await world.claim() == []
     assert await world.claim(ids=[claim.id]) == []
+
+
+@pytest.mark.parametrize("nominated", [False, True])
+async def test_large_payloads_are_claimed_in_parts(world: World, nominated: bool) -> None:
+    """Each takes what fills 8 MB, the best ranks first; one job that has more is taken alone."""
+    large = [new_job(payload=f'{{"data": "{"x" * 1_000_000}"}}') for _ in range(12)]
+    await world.store.insert(large)
+    ids = [job.id for job in large]
+    taken: list[str] = []
+    sizes = []
+    for _ in range(2):
+        asked = [job_id for job_id in ids if job_id not in taken] if nominated else None
+        claims = await world.claim(100, ids=asked)
+        sizes.append(len(claims))
+        taken += [claim.id for claim in claims]
+    assert taken == ids
+    assert sizes == [9, 3]
+    huge = new_job(payload=f'{{"data": "{"x" * (LARGEST + 10)}"}}', priority=20)
+    await world.store.insert([new_job(), huge])
+    assert await world.claim_ids() == [huge.id]

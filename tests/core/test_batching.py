@@ -6,7 +6,9 @@ import asyncio
 
 import pytest
 
+from queue_core import JobQueue
 from queue_core.batching import LARGEST, Batcher
+from queue_core.tasks import EnqueueOptions
 from tests.waiting import PATIENCE
 
 
@@ -75,3 +77,28 @@ async def test_the_error_of_a_flush_comes_before_the_end_of_the_time() -> None:
     batcher.limit_waits(0.2, lambda: TimeoutError("no answer"))
     with pytest.raises(OSError, match="its own"):
         await batcher.put(["a"])
+
+
+async def test_the_event_loop_goes_on_while_large_payloads_are_put_into_words() -> None:
+    jobs = JobQueue(memory=True)
+    text = 'a line with "\n' * 50_000
+    turns = 0
+    done = False
+
+    async def count() -> None:
+        nonlocal turns
+        while not done:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count())
+    built = await asyncio.gather(
+        *(
+            jobs._enqueueing.build("anything", [{"text": text}] * 40, EnqueueOptions(), lambda payloads: payloads)
+            for _ in "abc"
+        )
+    )
+    done = True
+    await counting
+    assert [len(made) for made in built] == [40] * 3
+    assert turns >= 20

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter, deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from math import inf
 from typing import Any
 
+from queue_core.batching import until_full
 from queue_core.job import Attempt, Claim, Final, Job, LogEntry, NewJob, OutcomeKind, Ready
 from queue_core.joblogs import NOWHERE, Place
 from queue_core.operations import Operation
@@ -238,3 +240,8 @@ class OperationRow:
     members: list[MemberRow] = field(default_factory=list)
     # seconds since the epoch before which its rate allows no step
     next_at: float = 0.0
+
+
+def of_one_claim(rows: Iterable[JobRow]) -> list[JobRow]:
+    """Return the first rows, as many as one claim hands out by the sizes of their payloads."""
+    return list(until_full(rows, lambda row: len(row.given.payload)))

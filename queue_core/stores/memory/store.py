@@ -20,7 +20,7 @@ from queue_core.stores.memory.heart import MemoryHeart, end_leases
 from queue_core.stores.memory.limiting import admitted, check_limits
 from queue_core.stores.memory.logs import announce, append
 from queue_core.stores.memory.retention import prune
-from queue_core.stores.memory.rows import JobRow
+from queue_core.stores.memory.rows import JobRow, of_one_claim
 from queue_core.stores.memory.settling import reclaim, settle
 from queue_core.stores.memory.state import MemoryState
 
@@ -75,7 +75,7 @@ class MemoryStore:
             most, begin = request.limit, request.limit if request.begin is None else request.begin
             if rules.gated:
                 most = begin = admitted(self.state, queue, rules, min(most, begin))
-            chosen = list(islice(wanted, most))
+            chosen = of_one_claim(islice(wanted, most))
             queue.tokens -= len(chosen)
             return [row.claim(self.state.start(row, request, place < begin)) for place, row in enumerate(chosen)]
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from queue_core.announced import Announced
+from queue_core.batching import LARGEST
 from queue_core.errors import StoreUnavailable
 from queue_core.job import Claim, Ready
 from queue_core.rules import Rules, rules_of
@@ -53,7 +54,7 @@ class Claiming:
             left = request._replace(limit=request.limit - len(claims), begin=begin)
             more = await self._claim(left, [job.id for job in ready])
             claims += more
-            if not ready or len(claims) >= request.limit or (gated and not more):
+            if not ready or len(claims) >= request.limit or (gated and not more) or _is_full(claims):
                 break
         return claims
 
@@ -69,7 +70,7 @@ class Claiming:
         claims: list[Claim] = []
         for part in chunks(ids):
             left = request.limit - len(claims)
-            if left <= 0:
+            if left <= 0 or _is_full(claims):
                 break
             begin = left if request.begin is None else max(0, request.begin - len(claims))
             claims += await self._claim_part(request._replace(limit=left, begin=begin), part)
@@ -183,6 +184,10 @@ class Claiming:
         alive = (one.beat for one in entries_of(entries).values() if not one.is_lost(now))
         live = Announced((beat.queues, beat.types) for beat in alive).of(queue)
         return frozenset(waiting if live is None else live.intersection(waiting))
+
+
+def _is_full(claims: Sequence[Claim]) -> bool:
+    return sum(len(claim.payload) for claim in claims) >= LARGEST
 
 
 def _claim(queue: str, job_id: str, row: Sequence[Any]) -> Claim:

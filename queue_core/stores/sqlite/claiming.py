@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from queue_core.announced import Announced
+from queue_core.batching import until_full
 from queue_core.job import Claim
 from queue_core.rules import Rules, rules_of
 from queue_core.store import ClaimRequest
@@ -82,11 +83,15 @@ def _candidates(transaction: Transaction, request: ClaimRequest, queue_id: int) 
     if request.ids is not None:
         ids = texts(dict.fromkeys(request.ids))
         types = None if request.types is None else texts(request.types)
-        return transaction.rows("claim/by_ids", params | {"ids": ids, "types": types})
+        return _until_full(transaction.each("claim/by_ids", params | {"ids": ids, "types": types}))
     if request.types is not None and len(request.types) == 1:
-        return transaction.rows("claim/by_rank", params | {"type": request.types[0]})
+        return _until_full(transaction.each("claim/by_rank", params | {"type": request.types[0]}))
     best = best_ranks(transaction, queue_id, request.types, limit)
-    return transaction.rows("claim/by_numbers", (texts(number for _, number in best),)) if best else []
+    return _until_full(transaction.each("claim/by_numbers", (texts(number for _, number in best),))) if best else []
+
+
+def _until_full(rows: Iterator[Row]) -> list[Row]:
+    return list(until_full(rows, lambda row: len(row[3])))
 
 
 def best_ranks(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
@@ -55,6 +55,10 @@ class Transaction:
     def rows(self, query: str, params: Params = ()) -> list[Row]:
         """Run a query file by its name and return its rows."""
         return self._connection.execute(load(query), params).fetchall()
+
+    def each(self, query: str, params: Params = ()) -> Iterator[Row]:
+        """Run a query file by its name and yield its rows, which are read as they are asked for."""
+        return self._connection.execute(load(query), params)
 
     def records(self, text: str, params: Params) -> list[sqlite3.Row]:
         """Run a query that was put together and return its rows with the names of their columns."""

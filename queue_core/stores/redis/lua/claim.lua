@@ -21,7 +21,7 @@ local wanted = {}
 for i = 10, first do
   wanted[ARGV[i]] = true
 end
-local found, answers, gone, seen, before, sorted = {}, {}, {}, {}, 0, true
+local found, answers, gone, seen, before, sorted, size = {}, {}, {}, {}, 0, true, 0
 for i = 1, #KEYS - 10 do
   local key, id = KEYS[10 + i], ARGV[first + i]
   local job = redis.pcall('HMGET', key, 'status', 'type', 'payload', 'priority', 'rank', 'retry_count', 'max_retries',
@@ -33,11 +33,12 @@ for i = 1, #KEYS - 10 do
     if job[1] == 'queued' and not (job[11] and redis.call('ZSCORE', KEYS[9], id)) then
       local rank = number(job[5])
       found[#found + 1] = {i, key, id, job, rank}
-      before, sorted = rank, sorted and before < rank
+      before, sorted, size = rank, sorted and before < rank, size + #job[3]
     elseif job[1] == 'running' and job[14] == name then
       answers[#answers + 1] = {i, job[13], unpack(job, 2, 12)}
     end
   end
+  if size >= 8388608 then break end -- 8 MB of payloads (queue_core.batching.LARGEST), of ids in the order of their ranks
 end
 if not sorted then
   table.sort(found, function(one, other)
@@ -74,7 +75,5 @@ if #ids > 0 then
   write_waiting(KEYS[7], KEYS[8])
   spend(KEYS[10], tokens, #ids)
 end
-if #gone > 0 then
-  redis.call('ZREM', KEYS[2], unpack(gone))
-end
+if #gone > 0 then redis.call('ZREM', KEYS[2], unpack(gone)) end
 return answers

@@ -16,14 +16,17 @@ WITH soft AS MATERIALIZED (
        FOR NO KEY UPDATE OF j SKIP LOCKED
 ), numbered AS MATERIALIZED (
     SELECT c.*, (SELECT epoch FROM lease_epoch_live)::bigint << 40 | nextval('lease_seq') AS token,
-           row_number() OVER (ORDER BY c.rank) AS place
+           row_number() OVER best AS place, sum(octet_length(c.payload)) OVER best - octet_length(c.payload) AS ahead
       FROM candidate c
      WHERE EXISTS (SELECT FROM lease_epoch_live)
+    WINDOW best AS (ORDER BY c.rank ROWS UNBOUNDED PRECEDING)
+-- Jobs until their payloads fill 8 MB (queue_core.batching.LARGEST).
 ), leased AS (
     INSERT INTO leases (id, token, queue_id, worker, started_at, expires_at, begun, claim)
     SELECT n.id, n.token, %(queue_id)s, %(worker)s, now(), now() + make_interval(secs => %(lease)s), n.place <= %(starting)s,
            %(claim)s
       FROM numbered n, soft
+     WHERE n.ahead < 8388608
         ON CONFLICT (id) DO NOTHING
     RETURNING id
 )
