@@ -27,8 +27,18 @@ def prune(state: MemoryState) -> None:
     _prune_operations(state, now)
     state.unique.prune(state.jobs, now)
     state.totals.forget_before(now - SERIES_SECONDS)
+    _forget_titles(state, now)
     for name in [name for name, one in state.workers.items() if one.heartbeat_at < now - LOST_SECONDS]:
         del state.workers[name]
+
+
+def _forget_titles(state: MemoryState, now: float) -> None:
+    """Forget the titles of error signatures that no dead job has any more."""
+    old = {signature for signature, (_, first_seen) in state.signatures.items() if first_seen < now - SERIES_SECONDS}
+    if old:
+        old -= {row.view().signature for row in state.jobs.values() if row.status is Status.DEAD}
+    for signature in old:
+        del state.signatures[signature]
 
 
 def _prune_operations(state: MemoryState, now: float) -> None:

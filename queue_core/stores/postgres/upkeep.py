@@ -17,6 +17,7 @@ from queue_core.stores.postgres.history import History
 from queue_core.stores.postgres.lane import Lane, LockHeld
 from queue_core.stores.postgres.plan import Plan, Rows
 from queue_core.stores.postgres.sql import plain_array
+from queue_core.stores.postgres.titles import Titles
 from queue_core.stores.postgres.uniqueness import KeyKeeper
 from queue_core.stores.postgres.walking import Walk
 
@@ -55,6 +56,7 @@ class Upkeep:
         self._leases = Walk(lane, "leases")
         self._pruned_at = float("-inf")
         self._forgetting = Forgetting(lane)
+        self._titles = Titles(lane)
         self._rules = rules
         self._keepers = (KeyKeeper(lane), GateKeeper(keyed, rules))
 
@@ -98,6 +100,7 @@ class Upkeep:
         await self._lane.run("upkeep/trim_series", {"seconds": SERIES_SECONDS})
         await self._leases.run("sweep/orphans", {})
         await self._forgetting.run(gone > 0)
+        await self._titles.run()
 
     async def _expire_holding(self) -> int:
         """Remove dead jobs over their retention that hold ordering keys, and let the next ones through."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from functools import partial
 
@@ -24,6 +25,8 @@ KEYS = 10_000
 """Unique keys forgotten in one round."""
 SERIES_SECONDS = 2 * 86400.0
 """How long minutes are kept."""
+TITLES_REST = 3600.0
+"""Seconds between two walks over the error signatures."""
 LOST_SECONDS = 86400.0
 """How long the entry of a lost worker is shown."""
 MESSAGE_SECONDS = 60.0
@@ -44,6 +47,9 @@ class Upkeep:
         ]
         self._ticks = retention.completed
         self._operations = retention.operations
+        # the last signature looked at, and when the walk over them goes on, in seconds of time.monotonic
+        self._after = ""
+        self._titles_at = float("-inf")
 
     async def run(self) -> None:
         """Remove finished jobs, minutes, messages, entries of lost workers and operations over their retention."""
@@ -57,6 +63,15 @@ class Upkeep:
         for _ in range(BATCHES):
             if not await self._file.write_soft(partial(forget_operations, self._operations)):
                 break
+        await self._forget_titles()
+
+    async def _forget_titles(self) -> None:
+        """Go on with the walk over the signatures, a batch a round, and rest behind the last one."""
+        if time.monotonic() < self._titles_at:
+            return
+        self._after = await self._file.write_soft(partial(_forget_titles, self._after))
+        if not self._after:
+            self._titles_at = time.monotonic() + TITLES_REST
 
 
 def _expire(place: str, seconds: float, rules: Rules, transaction: Transaction) -> bool:
@@ -80,6 +95,14 @@ def remove(transaction: Transaction, numbers: Sequence[int]) -> None:
     """Remove jobs with everything that belongs to them."""
     for statement in ("remove_attempts", "remove_endings", "remove_logs", "remove_payload", "remove_job"):
         transaction.run_many(f"upkeep/{statement}", [(number,) for number in numbers])
+
+
+def _forget_titles(after: str, transaction: Transaction) -> str:
+    """Forget the titles of signatures that no dead job has; return the last one looked at, "" behind the end."""
+    wanted = {"before": transaction.now - SERIES_SECONDS, "after": after, "limit": BATCH}
+    rows = transaction.rows("upkeep/titles", wanted)
+    transaction.run_many("upkeep/remove_title", [(signature,) for signature, unused in rows if unused])
+    return rows[-1][0] if len(rows) == BATCH else ""
 
 
 def _trim(ticks: float | None, transaction: Transaction) -> None:

@@ -1,0 +1,2 @@
+-- Forget the title of an error signature.
+DELETE FROM error_signatures WHERE signature = ?
