@@ -13,7 +13,17 @@ from queue_core.stores.postgres.gating import claim_gated
 from queue_core.stores.postgres.heads import Heads
 from queue_core.stores.postgres.lane import Lane, Rows
 from queue_core.stores.postgres.numbers import Numbers
-from queue_core.stores.postgres.ranks import BAND_BITS, EVERYWHERE, MOST, Passed, Ranks, named, parameters, read
+from queue_core.stores.postgres.ranks import (
+    BAND_BITS,
+    EVERYWHERE,
+    MOST,
+    PAUSE_CLAIMS,
+    Passed,
+    Ranks,
+    named,
+    parameters,
+    read,
+)
 from queue_core.stores.postgres.records import known_ids
 from queue_core.stores.postgres.sql import plain_array, text_array
 
@@ -39,7 +49,7 @@ class Claiming:
         self._numbers = numbers
         self._rules = rules
         # what claims by rank have passed
-        self.passed = Ranks()
+        self.passed = Ranks(PAUSE_CLAIMS)
         # what the audit asks
         self.heads = Heads(sweeps)
 

@@ -30,8 +30,10 @@ EDGE = 5.0
 """Seconds until it is asked again how far the order of arrival has come."""
 STEP_LEAST, STEP_FIRST = 10_000, 50_000
 """Ranks of a step of the walk, which grows and shrinks with the time that it takes."""
-PAUSE_LEAST, PAUSE = 0.2, 20
+PAUSE_LEAST, PAUSE = 0.2, 20.0
 """Seconds between two steps; and how many times longer than the last one took."""
+PAUSE_CLAIMS = 100.0
+"""The same for claims: workers are many, and what the leader's walk finds is named to all of them."""
 ASIDE, ASIDE_MOST = 1.0, 60.0
 """Seconds for which what came back is looked at: its row may be locked at first, or looks may end before it."""
 NAMED_MOST = 500
@@ -58,7 +60,8 @@ class Look:
 class Passed:
     """One queue, as claims for some types see it, or the heads."""
 
-    def __init__(self) -> None:
+    def __init__(self, pause: float = PAUSE) -> None:
+        self._pause = pause
         # by band, the best priority first: the place in the order of arrival up to which all is passed
         self._upto: dict[int, int] = {}
         # the same for every band
@@ -146,7 +149,7 @@ class Passed:
             self._step = (
                 self._step * 4 if extra < 0.002 else max(STEP_LEAST, self._step // 2) if extra > 0.02 else self._step
             )
-            self._walk_at = now + max(PAUSE_LEAST, PAUSE * extra)
+            self._walk_at = now + max(PAUSE_LEAST, self._pause * extra)
 
     def wants_edge(self, now: float) -> bool:
         """Tell whether looks take long for no known reason: among the ended ones of other priorities, it may be."""
@@ -251,13 +254,14 @@ def read(message: str) -> tuple[str, list[Part]]:
 class Ranks:
     """Those of all queues."""
 
-    def __init__(self) -> None:
+    def __init__(self, pause: float = PAUSE) -> None:
+        self._pause = pause
         self._queues: dict[str, dict[frozenset[str] | None, Passed]] = {}
 
     def of(self, queue: str, types: Iterable[str] | None = None) -> Passed:
         """Return what claims for these types have passed."""
         key = None if types is None else frozenset(types)
-        return self._queues.setdefault(queue, {}).setdefault(key, Passed())
+        return self._queues.setdefault(queue, {}).setdefault(key, Passed(self._pause))
 
     def forget(self, queue: str) -> None:
         """Look at all ranks of a queue again."""

@@ -132,9 +132,9 @@ async def test_trap_10_what_nobody_told_of_is_found_by_the_walk(
     hand.do("delete from leases where id = any(%(ids)s::uuid[])", {"ids": jobs[200:202]})
     assert await claimed(store, 1) == [jobs[250]]
     monkeypatch.setattr(ranks, "PAUSE_LEAST", 0.0)
-    monkeypatch.setattr(ranks, "PAUSE", 0.0)
-    store._claiming.passed.of(QUEUE, (TYPE,))._walk_at = 0.0
-    store._claiming.passed.of(QUEUE, (TYPE,))._step = 50
+    passed = store._claiming.passed.of(QUEUE, (TYPE,))
+    passed._walk_at = passed._pause = 0.0
+    passed._step = 50
     found = [(await claimed(store, 1))[0] for _ in range(12)]
     assert set(jobs[200:202]) < set(found)
 
