@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from queue_core.errors import StoreUnavailable
 from queue_core.job import Claim, Outcome, Ready, Settled
 from queue_core.rules import Rules, rules_of
 from queue_core.store import ClaimRequest
@@ -110,7 +111,11 @@ class Claiming:
         passed = self.passed.of(request.queue, request.types)
         await self._settle_doubts(passed, params)
         look = passed.look(time.monotonic())
-        rows = await self._claim("claim/by_rank", request.queue, {**params, **parameters(look.parts)})
+        try:
+            rows = await self._claim("claim/by_rank", request.queue, {**params, **parameters(look.parts)})
+        except StoreUnavailable:
+            passed.cut_off()
+            raise
         ranks = [row[RANK] for row in rows]
         if rows and rows[-1][PRIORITY] != 127 - (ranks[-1] >> BAND_BITS):
             self.passed.forget(request.queue)  # it has aging, of which this process does not know

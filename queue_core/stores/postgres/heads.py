@@ -5,15 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from queue_core.errors import StoreUnavailable
 from queue_core.job import Ready
 from queue_core.stores.postgres.lane import Lane, Rows
-from queue_core.stores.postgres.ranks import MOST, Look, Part, Ranks
+from queue_core.stores.postgres.ranks import MOST, Look, Part, Passed, Ranks
 from queue_core.stores.postgres.sql import plain_array, text_array
 
 USUAL, USUAL_EACH = 0.005, 0.00003
 """Seconds of a statement about heads that is not slow, and of each queue and each job in it."""
-DOUBT_SECONDS = 60.0
-"""How long all queues are taken for ready ones after the look which of them are took long: their heads show it."""
+DOUBT_SECONDS, DOUBT = 60.0, 200.0
+"""How long all queues are taken for ready ones after the look which of them are took long, also as a multiple of that
+time: their heads show it."""
 
 
 class Heads:
@@ -33,22 +35,32 @@ class Heads:
     async def heads(self, queues: Sequence[str], limit: int) -> list[Ready]:
         """Return the first claimable jobs of each of these queues whose type a live worker has announced."""
         began = time.monotonic()
+        await self._know_edge([passed for queue in queues if (passed := self._passed.of(queue)).wants_edge(began)])
         looks = {queue: self._passed.of(queue).look(began) for queue in queues}
         parts = [(queue, part) for queue, look in looks.items() for part in look.parts]
-        rows = await self._lane.run(
-            "sweep/heads",
-            {
-                "queues": text_array(queue for queue, _ in parts),
-                "above": plain_array(low for _, (low, _) in parts),
-                "up_to": plain_array(high for _, (_, high) in parts),
-                "limit": limit,
-            },
-        )
+        asked = {
+            "queues": text_array(queue for queue, _ in parts),
+            "above": plain_array(low for _, (low, _) in parts),
+            "up_to": plain_array(high for _, (_, high) in parts),
+            "limit": limit,
+        }
+        try:
+            rows = await self._lane.run("sweep/heads", asked)
+        except StoreUnavailable:
+            for queue in queues:
+                self._passed.of(queue).cut_off()
+            raise
         usual = USUAL + USUAL_EACH * (len(rows) + len(parts))
-        found = await self._learn(looks, rows, limit, max(0.0, time.monotonic() - began - usual))
+        found = self._learn(looks, rows, limit, max(0.0, time.monotonic() - began - usual))
         return [job for jobs in found.values() for job in jobs[:limit]]
 
-    async def _learn(self, looks: dict[str, Look], rows: Rows, limit: int, extra: float) -> dict[str, list[Ready]]:
+    async def _know_edge(self, doubtful: Sequence[Passed]) -> None:
+        now = time.monotonic()
+        for (place,) in await self._lane.run("sweep/edge") if doubtful else ():
+            for passed in doubtful:
+                passed.know_edge(place, now)
+
+    def _learn(self, looks: dict[str, Look], rows: Rows, limit: int, extra: float) -> dict[str, list[Ready]]:
         """Note what the heads show of what is passed; return the jobs of each queue."""
         found: dict[str, list[Ready]] = {}
         for job_id, queue, rank, announced in rows:
@@ -60,16 +72,11 @@ class Heads:
                 self._announced[queue] = announced
                 self._passed.forget(queue)
                 looks.pop(queue, None)
-        now, doubtful = time.monotonic(), []
+        now = time.monotonic()
         for queue in found.keys() & looks.keys():
             jobs, passed = found[queue], self._passed.of(queue)
             reached = jobs[limit - 1].rank if len(jobs) >= limit > 0 else MOST
             passed.stopped(looks[queue], jobs[0].rank if jobs else None, reached, now, extra)
-            if passed.wants_edge(now):
-                doubtful.append(passed)
-        for (place,) in await self._lane.run("sweep/edge") if doubtful else ():
-            for passed in doubtful:
-                passed.know_edge(place, now)
         return found
 
     async def ready_queues(self) -> list[str]:
@@ -77,7 +84,11 @@ class Heads:
         began = time.monotonic()
         if began < self._doubt_until:
             return [queue for queue, _, paused in await self._lane.run("sweep/queues") if not paused]
-        rows = await self._lane.run("sweep/ready_queues")
-        if time.monotonic() - began > 4 * USUAL + USUAL_EACH * len(rows):
-            self._doubt_until = time.monotonic() + DOUBT_SECONDS
+        rows: Rows = []
+        try:
+            rows = await self._lane.run("sweep/ready_queues")
+        finally:
+            took = time.monotonic() - began
+            if took > 4 * USUAL + USUAL_EACH * len(rows):
+                self._doubt_until = time.monotonic() + max(DOUBT_SECONDS, DOUBT * took)
         return [queue for (queue,) in rows]

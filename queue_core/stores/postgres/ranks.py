@@ -28,6 +28,8 @@ LONG = 0.01
 """Seconds beyond the usual from which on all priorities are to be passed, also those in which nothing was found."""
 EDGE = 5.0
 """Seconds until it is asked again how far the order of arrival has come."""
+CUT, RECENT = 2, 1_000_000
+"""Looks cut off in a row, with a store that answers, after which only so many of the last arrivals are looked at."""
 STEP_LEAST, STEP_FIRST = 10_000, 50_000
 """Ranks of a step of the walk, which grows and shrinks with the time that it takes."""
 PAUSE_LEAST, PAUSE = 0.2, 20.0
@@ -71,6 +73,8 @@ class Passed:
         # what came back, and when
         self._named: list[tuple[Part, float]] = []
         self._slow = self._doubt = self._used = False
+        # looks in a row that were cut off by their time limit
+        self._cut = 0
         self._edge: tuple[int, float] | None = None
         self._walked = -1
         self._step = STEP_FIRST
@@ -139,6 +143,7 @@ class Passed:
             ]
 
     def _note_time(self, look: Look, reached: int, extra: float, now: float) -> None:
+        self._cut = 0
         self._doubt = extra > 0 and (self._doubt or extra > LONG)
         if not self._slow:
             self._slow = extra > 0
@@ -153,7 +158,7 @@ class Passed:
 
     def wants_edge(self, now: float) -> bool:
         """Tell whether looks take long for no known reason: among the ended ones of other priorities, it may be."""
-        return self._doubt and (self._edge is None or (self._used and now - self._edge[1] > EDGE))
+        return self._cut > 0 or (self._doubt and (self._edge is None or (self._used and now - self._edge[1] > EDGE)))
 
     def wants_first(self, now: float) -> bool:
         """Tell whether to look for the first job alone, which shows what can be left out."""
@@ -162,6 +167,14 @@ class Passed:
     def know_edge(self, place: int, now: float) -> None:
         """Know how far the order of arrival has come."""
         self._edge, self._used = (place, now), False
+        if self._cut >= CUT:
+            # It has nothing to go by: what arrived last comes first, and what did before is left to the walk.
+            self._slow, self._base = True, max(self._base, place - RECENT)
+            self._walked, self._walk_at, self._cut = -1, now, 0
+
+    def cut_off(self) -> None:
+        """Note that a look took longer than it may, or that the store did not answer."""
+        self._cut += 1
 
     def came_back(self, parts: Iterable[Part], now: float) -> None:
         """Look at these ranks again, as far as they are passed."""

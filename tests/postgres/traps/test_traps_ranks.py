@@ -177,3 +177,28 @@ def test_parts_are_told_in_few_words() -> None:
     assert ranks.read("no ranks at all")[1] == []
     queues = Ranks()
     assert queues.of("a", ("x",)) is queues.of("a", ("x",)) is not queues.of("a")
+
+
+def test_looks_that_are_cut_off_again_and_again_keep_to_what_arrived_last() -> None:
+    """A new process that meets tens of millions of ended jobs; the walk finds what is older."""
+    passed, now = Passed(), 100.0
+    for _ in range(ranks.CUT):
+        assert passed.look(now).parts == [EVERYWHERE]
+        passed.cut_off()
+        assert passed.wants_edge(now)
+        passed.know_edge(5_000_000, now)
+    look = passed.look(now + 1)
+    assert all(high - low <= ranks.STEP_FIRST or (low + 1) & ranks.LAST > 3_999_999 for low, high in look.parts)
+    assert look.walk is not None
+    passed.claimed(look, [], now + 1)
+    assert not passed.wants_edge(now + 1)
+
+
+def test_a_store_that_did_not_answer_once_is_looked_at_as_before() -> None:
+    passed, now = Passed(), 100.0
+    passed.cut_off()
+    passed.know_edge(5_000_000, now)
+    passed.claimed(passed.look(now), [], now)
+    passed.cut_off()
+    passed.know_edge(5_000_000, now)
+    assert passed.look(now).parts == [EVERYWHERE]
