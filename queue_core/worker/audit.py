@@ -46,7 +46,8 @@ class Audit:
         offered, self._left = 0, MOST
         try:
             queues = await self._store.ready_queues()
-            doubtful = set(await self._dispatcher.doubtful(queues))
+            # An idle fleet costs the dispatcher nothing.
+            doubtful = set(await self._dispatcher.doubtful(queues)) if queues else set()
             for queue in doubtful:
                 offered += await self.rebuild(queue)
             offered += await self._check([queue for queue in queues if queue not in doubtful])

@@ -22,7 +22,7 @@ from queue_core.worker.runner import Runner
 
 BATCH = 500
 """Jobs claimed at a time: some 5 ms of the store."""
-WAIT = 1.0
+WAIT = 1.5
 """Seconds of one blocking wait. Waking does not depend on it: it only bounds how long a stop can take unheard."""
 AT_ONCE = 0.001
 """Seconds of a wait that only collects what is there."""
