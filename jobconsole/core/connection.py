@@ -54,6 +54,8 @@ class Connection:
         self.read_only = read_only
         self._jobs: JobQueue | None = None
         self._opened = False
+        # the attempt to open it that is under way
+        self._opening: asyncio.Task[None] | None = None
         now = datetime.now(UTC)
         self._servers: dict[str, Server] = {"store": Server("store", "connecting", now)}
 
@@ -136,6 +138,10 @@ class Connection:
     async def close(self) -> None:
         """Close the queue, unless it was given and belongs to somebody else; doing it twice is safe."""
         self._opened = False
+        if self._opening is not None:
+            self._opening.cancel()
+            await asyncio.wait({self._opening})
+            self._opening = None
         jobs, self._jobs = self._jobs, None
         if jobs is not None and jobs is not self._source:
             with suppress(QueueCoreError, OSError, TimeoutError):
@@ -146,7 +152,15 @@ class Connection:
             if self._jobs is None:
                 self._jobs = self._source() if callable(self._source) else self._source
                 self._servers = self._named(self._jobs)
-            await self._jobs.open()
+            if self._opening is None:
+                self._opening = asyncio.ensure_future(self._jobs.open())
+            done, _ = await asyncio.wait({self._opening}, timeout=CHECK_SECONDS)
+            if not done:
+                # It goes on, and may still come to its end: a driver waits longer than a person.
+                self._note("store", None, f"no answer within {CHECK_SECONDS:g} s")
+                return
+            opening, self._opening = self._opening, None
+            await opening
         # A ValueError: a driver refuses a parameter of its address.
         except (QueueCoreError, OSError, TimeoutError, ValueError) as error:
             self._note("store", None, _why(error))

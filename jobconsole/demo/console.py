@@ -17,8 +17,7 @@ LOOK_SECONDS = 0.5
 
 def has_terminal() -> bool:
     """Answer whether somebody can see and use a console."""
-    # The console draws on stderr.
-    streams = (sys.stdin, sys.stdout, sys.stderr)
+    streams = (sys.stdin, sys.stdout)
     return all(stream is not None and not stream.closed and stream.isatty() for stream in streams)
 
 

@@ -207,8 +207,7 @@ def run_console(
 
     The first picture is drawn at once; the servers are reached afterwards, and again whenever they are lost.
     """
-    # Textual draws on stderr.
-    if not all(stream is not None and stream.isatty() for stream in (sys.__stdin__, sys.__stdout__, sys.__stderr__)):
+    if not all(stream is not None and stream.isatty() for stream in (sys.__stdin__, sys.__stdout__)):
         sys.stderr.write(
             "the console needs a terminal; without one use 'jobconsole job list' or 'jobconsole dlq groups'\n"
         )

@@ -7,8 +7,10 @@ a picture costs.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import Any, TextIO
 
 from textual.driver import Driver
 
@@ -26,10 +28,22 @@ def thrifty(driver: type[Driver]) -> type[Driver]:
     """Return a driver that writes what the given one would, in fewer bytes."""
 
     class Thrifty(driver):  # type: ignore[valid-type, misc]
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            # Textual draws on stderr, which may be on its way into a file.
+            drawn, screen = getattr(self, "_file", None), sys.__stdout__
+            if drawn is sys.__stderr__ and not _seen(drawn) and _seen(screen):
+                self._file = screen
+
         def write(self, data: str) -> None:
             super().write(shortened(data))
 
     return Thrifty
+
+
+def _seen(stream: TextIO | None) -> bool:
+    """Whether a stream ends at a terminal."""
+    return stream is not None and not stream.closed and stream.isatty()
 
 
 def shortened(data: str) -> str:

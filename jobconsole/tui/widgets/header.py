@@ -20,6 +20,12 @@ VIEWS = sorted((action for action in ACTIONS if action.id.startswith("view_")), 
 
 ROOMY = 100
 """Columns from which servers and clock are told in full."""
+OLD_SECONDS = 12.0
+"""A picture is read each 5 seconds at least; from this age on it is not called live."""
+LEAST_STATE = 8
+"""Cells at the right end that are kept whatever stands at the left: whether the picture is true."""
+LEAST_WORD = 6
+"""Cells of a context's word that are shown at least."""
 
 
 class Header(LineWidget):
@@ -33,7 +39,7 @@ class Header(LineWidget):
 
     def on_click(self, event: events.Click) -> None:
         if event.y == 0 and not self._alarm():
-            at = width_of(self._where())
+            at = width_of(self._where(self.size.width))
             for view, label in self._labels(self.size.width):
                 at += width_of(_tab(view, label, here=False))
                 if event.x < at:
@@ -42,21 +48,30 @@ class Header(LineWidget):
 
     def _first(self, width: int) -> Line:
         tabs = [_tab(view, label, view.id == self.console.place) for view, label in self._labels(width)]
-        left = (*self._where(), *(span for tab in tabs for span in tab))
-        return spread(left, self._state(width >= ROOMY), width, "bar")
+        left = (*self._where(width), *(span for tab in tabs for span in tab))
+        return spread(left, self._state(width), width, "bar")
 
-    def _where(self) -> Spans:
+    def _where(self, width: int) -> Spans:
+        """Context and read-only; the context's word is cut where there would be no room for the tabs."""
         context = self.console.context
         spans: list[Span] = []
         if context.word:
-            spans.append((f" {safe(context.word.upper(), 24)} ", context.tone))
+            others = LEAST_STATE + (11 if self.console.operator.read_only else 0) + 3
+            word = safe(context.word.upper(), 24)
+            room = max(LEAST_WORD, width - others - self._least_tabs())
+            cut = word if len(word) <= room else word[: room - 1] + self.console.glyphs.ellipsis
+            spans.append((f" {cut} ", context.tone))
         if self.console.operator.read_only:
             spans.append((" READ-ONLY ", "on-muted"))
         return (*spans, (" ", "text/bar"))
 
+    def _least_tabs(self) -> int:
+        """Cells of the tabs when only the view that is shown has a name."""
+        return sum(width_of(_tab(view, view.label if view.id == self.console.place else "", False)) for view in VIEWS)
+
     def _labels(self, width: int) -> list[tuple[Action, str]]:
         """The views with what stands behind their keys: names as far as there is room, that of this view always."""
-        room = width - width_of(self._where()) - width_of(self._state(width >= ROOMY)) - 3 * len(VIEWS)
+        room = width - width_of(self._where(width)) - width_of(self._state(width)) - 3 * len(VIEWS)
         named: set[str] = set()
         for view in sorted(VIEWS, key=lambda view: (view.id != self.console.place, view.key)):
             room -= len(view.label) + 1
@@ -65,24 +80,43 @@ class Header(LineWidget):
             named.add(view.id)
         return [(view, view.label if view.id in named else "") for view in VIEWS]
 
-    def _state(self, roomy: bool) -> Spans:
-        spans: list[Span] = []
-        for server in self.console.connection.servers:
-            spans += self._server(server, roomy)
-        frozen = self.console.frozen
-        mode = ("FROZEN", "warn/bar") if frozen else ("LIVE", "good/bar")
-        if self.console.connection.deaf and not frozen:
-            mode = ("POLLED", "warn/bar")
-        glyph = self.console.glyphs.pause if frozen else self.console.glyphs.dot
+    def _state(self, width: int) -> Spans:
+        """Servers, whether the picture is true, the clock: what is in order goes first where there is no room."""
+        room = width - width_of(self._where(width)) - self._least_tabs()
+        servers = [self._server(server, width >= ROOMY) for server in self.console.connection.servers]
+        told = tuple(span for server in servers for span in server)
+        troubled = tuple(span for server in servers if server[0][1] != "good/bar" for span in server)
+        for kept, timed in ((told, True), (told, False), (troubled, True)):
+            spans = self._kept(kept, timed, width >= ROOMY)
+            if width_of(spans) <= room:
+                return spans
+        return self._kept(troubled, False, False)
+
+    def _mode(self) -> tuple[str, str, str]:
+        """Glyph, word and tone for how true the picture is."""
+        glyphs, age = self.console.glyphs, self.console.model.age
+        if self.console.frozen:
+            return glyphs.pause, "FROZEN", "warn/bar"
+        if age is None:
+            word = "READING" if self.console.connection.usable else "CONNECTING"
+            return glyphs.ellipsis, word, "muted/bar"
+        if age > OLD_SECONDS:
+            return glyphs.alert, f"{humanize.elapsed(age)} OLD", "warn/bar"
+        if self.console.connection.deaf:
+            return glyphs.dot, "POLLED", "warn/bar"
+        return glyphs.dot, "LIVE", "good/bar"
+
+    def _kept(self, spans: Spans, timed: bool, roomy: bool) -> Spans:
+        glyph, mode, tone = self._mode()
         rate = self.console.model.event_rate()
         events = f"{humanize.short(round(rate)):>6} ev/s  " if roomy else ""
-        clock = humanize.clock(self.console.model.now)
+        clock = f"{humanize.clock(self.console.model.now)} " if timed else ""
         return (
             *spans,
             (events, "muted/bar"),
-            (f"{glyph} ", mode[1]),
-            (f"{mode[0]}  ", mode[1]),
-            (f"{clock} ", "text/bar"),
+            (f"{glyph} ", tone),
+            (f"{mode}  ", tone),
+            (clock, "text/bar"),
             ("UTC " if roomy else "", "muted/bar"),
         )
 
@@ -108,7 +142,8 @@ class Header(LineWidget):
             age = self.console.model.age
             if age is None:
                 return self._banner(f"{store.name.upper()} cannot be used, trying each second", safe(store.error))
-            picture = f"picture {humanize.elapsed(age)} old, keys that change are off"
+            picture = "picture " if self.size.width >= ROOMY else ""
+            picture += f"{humanize.elapsed(age)} old, keys that change are off"
             return self._banner(_lost(store), picture, store.error)
         if delivery is not None and delivery.state == "lost":
             return self._banner(_lost(delivery), f"{store.name} is read each second instead", delivery.error)
@@ -123,12 +158,13 @@ class Header(LineWidget):
         if snapshot is None:
             return fit(((" reading ...", "muted"),), width)
         tiles = self._tiles(snapshot)
-        while len(tiles) > 1 and sum(size + 2 for *_, size in tiles) > width - 1:
+        gap = 2 if width >= ROOMY else 1
+        while len(tiles) > 1 and sum(size + gap for *_, size in tiles) > width - 1:
             tiles.pop()
         spans: list[Span] = [(" ", "text")]
         for label, value, size in tiles:
             spans += fit(((f"{label} ", "muted"), *value), size)
-            spans.append(("  ", "text"))
+            spans.append((" " * gap, "text"))
         return fit(spans, width)
 
     def _tiles(self, snapshot: Snapshot) -> list[tuple[str, Spans, int]]:
@@ -142,10 +178,10 @@ class Header(LineWidget):
         lost: Spans = ((f", {totals.lost_workers} lost", "bad"),) if totals.lost_workers else ()
         return [
             ("QUEUED", _value(totals.queued), 12),
-            ("RUN", _running(totals), 11),
-            ("RETRY", _value(totals.retrying, "warn"), 10),
-            ("DEAD", (*_value(totals.dead, "bad", 7), *growth), 22),
-            ("OLDEST", ((oldest, "warn" if alert else "text"),), 11),
+            ("RUN", _running(totals), 15),
+            ("RETRY", _value(totals.retrying, "warn"), 11),
+            ("DEAD", (*_value(totals.dead, "bad", 6), *growth), 22),
+            ("OLDEST", ((oldest, "warn" if alert else "text"),), 12),
             ("DONE", ((humanize.rate(model.rate("completed")), "good"),), 12),
             ("FAILED", ((humanize.rate(model.rate("retrying") + model.rate("dead")), "text"),), 14),
             ("SCHEDULED", _value(totals.scheduled), 15),
