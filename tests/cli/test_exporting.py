@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -77,14 +78,14 @@ class TestOpen:
         answer = alone("open", "jobconsole://prod/signature/9f31c2", "--json")
         assert answer.body == {
             "version": 1, "context": "prod", "place": "signature", "value": "9f31c2",
-            "command": ["jobconsole", "--context", "prod", "dlq", "list", "--signature", "9f31c2"],
+            "command": ["jobconsole", "--context=prod", "dlq", "list", "--signature=9f31c2"],
         }  # fmt: skip
 
     @pytest.mark.parametrize(
         ("link", "words"),
         [
             ("jobconsole:///job/0197b3c2-5a1e-7c88-9b3e-56e26719422c", "job show 0197b3c2-5a1e-7c88-9b3e-56e26719422c"),
-            ("jobconsole:///jobs/type%3Ax", "job list --filter type:x"),
+            ("jobconsole:///jobs/type%3Ax", "job list --filter=type=x"),
             ("jobconsole:///triage", "dlq groups"),
             ("jobconsole:///live", "queue list"),
             ("jobconsole:///events", "events"),
@@ -94,6 +95,21 @@ class TestOpen:
     )
     def test_the_command_that_shows_the_same(self, alone: Cli, link: str, words: str) -> None:
         assert alone("open", link, "--json").body["command"] == ["jobconsole", *words.split()]
+
+    @pytest.mark.parametrize("filtered", ["-type:x", "!status:dead", "trash:yes", "-x", '"two words"', "age:<1h"])
+    @pytest.mark.parametrize("place", ["jobs", "triage"])
+    def test_the_command_is_one_that_runs(self, cli: Cli, place: str, filtered: str) -> None:
+        """On the servers that were given, also where a filter begins with a dash."""
+        opened = cli("open", f"jobconsole:///{place}/{quote(filtered, safe='')}", "--json")
+        assert (opened.code, opened.err) == (0, "")
+        answer = cli(*opened.body["command"][1:])
+        assert (answer.code, answer.err) == (0, "")
+
+    def test_the_command_names_the_servers_that_were_given(self, alone: Cli) -> None:
+        where = ("--config=/etc/jobs.yaml", "--context=prod", "--prefix=shop:")
+        answer = alone("open", "jobconsole:///live", "--json", *where, "--redis-url", "redis://cache")
+        words = ["--config=/etc/jobs.yaml", "--context=prod", "--redis-url=redis://cache", "--prefix=shop:"]
+        assert answer.body["command"] == ["jobconsole", *words, "queue", "list"]
 
     def test_no_link(self, alone: Cli) -> None:
         answer = alone("open", "https://example.org")
