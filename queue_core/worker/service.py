@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import selectors
@@ -95,7 +96,8 @@ class Service:
                 if place.process is not None and (note := read_note(place.note)) is not None:
                     from queue_core.worker import reporting
 
-                    reporting.prepare(note)
+                    with contextlib.suppress(Exception):  # what is wrong is said when it is needed
+                        reporting.prepare(note)
                     return
 
     def _turn(self) -> bool:
