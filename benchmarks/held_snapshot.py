@@ -14,7 +14,9 @@ import asyncio
 import json
 import sys
 import time
+from collections.abc import Callable, Sequence
 from statistics import median
+from typing import NamedTuple
 
 import psycopg
 from ground import verdict
@@ -25,6 +27,7 @@ from jobconsole.bench.options import BenchOptions
 from jobconsole.bench.payloads import payload
 from jobconsole.bench.recorder import Record, Recorder
 from jobconsole.bench.tasks import TYPE, register
+from jobconsole.bench.usage import cpu_seconds
 from queue_core import JobQueue
 
 BAR = 0.9
@@ -53,11 +56,21 @@ SELECT coalesce(sum(n_tup_ins), 0)::bigint FROM pg_stat_user_tables WHERE relnam
 """From the server's own counts, which cost nothing; they are about a second late."""
 
 
+class Part(NamedTuple):
+    """One part of the time."""
+
+    # jobs a second
+    rate: float
+    # microseconds of processor time of the worker and of the servers for each job: on a busy machine it moves least
+    cost: float
+
+
 class Load:
     """A producer that keeps jobs ahead of the workers, and how many jobs have ended."""
 
-    def __init__(self, jobs: JobQueue, url: str) -> None:
+    def __init__(self, jobs: JobQueue, url: str, used: Callable[[], float]) -> None:
         self._jobs = jobs
+        self._used = used
         self._looking = psycopg.connect(url, autocommit=True)
         self.made = 0
 
@@ -75,14 +88,16 @@ class Load:
                 self.made += BULK
             await asyncio.sleep(STEP)
 
-    async def rates(self, seconds: float, say: str) -> list[float]:
-        """Return the jobs a second of each part of a time."""
+    async def rates(self, seconds: float, say: str) -> list[Part]:
+        """Return the jobs a second, and their cost, of each part of a time."""
         found, ends = [], time.monotonic() + seconds
         while time.monotonic() < ends:
-            before, began = self.ended(), time.monotonic()
+            before, began, used = self.ended(), time.monotonic(), self._used()
             await asyncio.sleep(PART_SECONDS)
-            found.append((self.ended() - before) / (time.monotonic() - began))
-            sys.stderr.write(f"{say} {found[-1]:,.0f} jobs/s\n")
+            done = max(1, self.ended() - before)
+            part = Part(done / (time.monotonic() - began), (self._used() - used) / done * 1e6)
+            sys.stderr.write(f"{say} {part.rate:,.0f} jobs/s, {part.cost:.1f} us of processors each\n")
+            found.append(part)
         return found
 
     def leave(self, count: int) -> None:
@@ -99,20 +114,39 @@ async def held(options: argparse.Namespace, mode: str, ground: Ground) -> dict[s
     async with register(JobQueue.from_settings(ground.settings), Recorder()) as jobs:
         assert ground.settings.postgres.url is not None
         url = ground.settings.postgres.url.get_secret_value()
-        load = Load(jobs, url)
-        async with processes(ground, 1, Record(ground.folder / "run", 1)):
+        async with processes(ground, 1, Record(ground.folder / "run", 1)) as crew:
+
+            def used() -> float:
+                assert ground.postgres is not None
+                redis = 0.0 if ground.redis is None else ground.redis.cpu_seconds() or 0.0
+                return (
+                    (ground.postgres.cpu_seconds() or 0.0) + redis + sum(cpu_seconds(pid) or 0.0 for pid in crew.pids)
+                )
+
+            load = Load(jobs, url, used)
             producing = asyncio.create_task(load.produce())
             await asyncio.sleep(WARM_SECONDS)
-            clean = median(await load.rates(CLEAN_SECONDS, f"{mode} clean"))
+            clean = middle(await load.rates(CLEAN_SECONDS, f"{mode} clean"))
             with psycopg.connect(url) as idle:
                 idle.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
                 idle.execute("SELECT count(*) FROM jobs")
                 await asyncio.to_thread(load.leave, options.ended)
                 during = await load.rates(options.seconds, f"{mode} held")
             producing.cancel()
-    ratios = [round(rate / clean, 2) for rate in during]
-    last = median(during[-4:])
-    return {"mode": mode, "clean": round(clean), "last": round(last), "ratio": round(last / clean, 3), "ratios": ratios}
+    last = middle(during[-4:])
+    return {
+        "mode": mode,
+        "clean": round(clean.rate),
+        "last": round(last.rate),
+        "ratio": round(last.rate / clean.rate, 3),
+        "cost ratio": round(last.cost / clean.cost, 3),
+        "ratios": [round(part.rate / clean.rate, 2) for part in during],
+    }
+
+
+def middle(parts: Sequence[Part]) -> Part:
+    """Return the medians of parts."""
+    return Part(median(part.rate for part in parts), median(part.cost for part in parts))
 
 
 def main() -> int:

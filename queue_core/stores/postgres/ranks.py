@@ -32,7 +32,7 @@ CUT, RECENT = 2, 1_000_000
 """Looks cut off in a row, with a store that answers, after which only so many of the last arrivals are looked at."""
 STEP_LEAST, STEP_FIRST = 10_000, 50_000
 """Ranks of a step of the walk, which grows and shrinks with the time that it takes."""
-PAUSE_LEAST, PAUSE = 0.2, 20.0
+PAUSE_LEAST, PAUSE = 0.2, 50.0
 """Seconds between two steps; and how many times longer than the last one took."""
 PAUSE_CLAIMS = 100.0
 """The same for claims: workers are many, and what the leader's walk finds is named to all of them."""
