@@ -6,7 +6,7 @@ and what has expired. Every method raises `StoreUnavailable`, within a bounded t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -105,6 +105,20 @@ class Led(NamedTuple):
     seconds: float
 
 
+class Look(NamedTuple):
+    """What a leader has to do."""
+
+    # seconds until the next scheduled or retrying job is due, and the next tick of a schedule; None: there is none
+    due: float | None
+    tick: float | None
+    # jobs are ready or running
+    busy: bool
+    # jobs were noted that wait for their ordering keys
+    noted: bool
+    # operations have not ended
+    operations: bool
+
+
 class BeatReply(NamedTuple):
     """The store's answer to a heartbeat."""
 
@@ -172,6 +186,27 @@ class TransactionalStore(Protocol):
             TransactionError: the transaction was ended or has failed before.
             StoreUnavailable: the connection is lost, and the transaction with it.
         """
+        ...
+
+
+@runtime_checkable
+class AttentiveStore(Protocol):
+    """What a store can do besides whose processes hear of each other, so that idle ones hardly ask it."""
+
+    def hears(self) -> bool:
+        """Tell whether what others tell arrives; while it does not, everything has to be asked for."""
+        ...
+
+    def led_at(self) -> float:
+        """Return the time of time.monotonic at which a leader of the sweeps was heard last."""
+        ...
+
+    def on_order(self, worker: str, place: str, call: Callable[[], None]) -> None:
+        """Call when an order was left for a worker, or another one has come to its place, until it retires."""
+        ...
+
+    async def look(self) -> Look:
+        """Return what a leader has to do."""
         ...
 
 

@@ -21,6 +21,8 @@ from queue_core.worker.claims import Claims
 
 TICK = 1.0
 """Seconds between two small beats, which carry progress there and orders and cancellations back."""
+IDLE = 12.0
+"""The same while a worker holds nothing and hears of orders at once."""
 MARGIN = 0.2
 """Part of a lease before whose end a worker that cannot reach the store stops its own jobs."""
 
@@ -63,6 +65,11 @@ class Times:
         """Return the seconds between two looks; a short lease shortens them."""
         return min(TICK, self.interval)
 
+    @property
+    def idle(self) -> float:
+        """Return the seconds between two beats of a worker that has nothing to tell."""
+        return min(IDLE, self.interval)
+
 
 class Heartbeat:
     """Renews every held lease each interval; in between, only what has news."""
@@ -88,7 +95,13 @@ class Heartbeat:
         self._stalled = threading.Event()
         # where others on this machine find this process
         self.place, self._process = lives.place(), lives.process()
+        # whether the worker hears of orders at once, and has claimed nothing lately; set by the worker
+        self.may_rest: Callable[[], bool] = lambda: False
+        # the last beat has said that the next one may come later
+        self._rested = self._called = False
+        self._beaten_at = float("-inf")
         self._stop = threading.Event()
+        self._woken = threading.Event()
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._last_full = float("-inf")
@@ -105,6 +118,7 @@ class Heartbeat:
     async def close(self) -> None:
         """Stop the thread; doing it twice, or before the start, is safe."""
         self._stop.set()
+        self._woken.set()
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join, 5.0)
 
@@ -127,11 +141,27 @@ class Heartbeat:
             self._in_loop(self._listener.drop, waiting)
         self._stalled.clear()
 
+    def wake(self) -> None:
+        """Beat now: an order was left."""
+        self._called = True
+        self._woken.set()
+
+    def _rests(self, now: float) -> bool:
+        quiet = not self._held and self.may_rest()
+        return quiet and self._rested and not self._called and now - self._beaten_at < self._times.idle
+
     def _run(self) -> None:
         while True:
             now = time.monotonic()
+            if self._rests(now):
+                self._woken.wait(self._times.tick)
+                self._woken.clear()
+                if self._stop.is_set():
+                    break
+                continue
             full = now - self._last_full >= self._times.interval - self._times.tick / 2
             self._beating_since = now
+            self._called = False
             try:
                 if self._stalled.is_set():
                     self._hand_back()
@@ -140,13 +170,16 @@ class Heartbeat:
                     self._last_full = now
                 self._failed_since = None
             except Exception as error:  # every lease depends on this thread
+                self._rested = False
                 if self._failed_since is None:
                     self._failed_since = now
                     unexpected = not isinstance(error, QueueCoreError)
                     logger.warning("heartbeat failed: %s", error, exc_info=unexpected)
                 self._give_up_in_time(time.monotonic())
             self._beating_since = None
-            if self._stop.wait(self._times.tick):
+            self._woken.wait(self._times.tick)
+            self._woken.clear()
+            if self._stop.is_set():
                 break
         if self._claims.doubts(True):
             with suppress(Exception):  # what is left is left until its lease ends
@@ -161,8 +194,10 @@ class Heartbeat:
             attempt.untold = False
         sent = time.monotonic()
         beats = [Beat(a.claim.id, a.claim.token, a.progress, a.message, a.started > 0) for a in attempts]
+        rests = not self._held and self.may_rest()
         said = self._identity()._replace(
             leases=beats,
+            interval=self._times.idle if rests else self._times.tick,
             place=self.place,
             process=self._process,
             look=self._process != "",
@@ -174,6 +209,7 @@ class Heartbeat:
             for attempt in news:
                 attempt.untold = True
             raise
+        self._rested, self._beaten_at = rests, sent
         for attempt, told in zip(attempts, beats, strict=True):
             attempt.renewed = sent
             attempt.ahead = attempt.ahead and not told.begun

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import time
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -16,7 +17,7 @@ from queue_core.job import Ready, Reclaimed
 from queue_core.losses import failure_of_loss, summary
 from queue_core.middleware import Hooks
 from queue_core.schedules import ScheduleStore
-from queue_core.store import JobStore, TransactionalStore
+from queue_core.store import AttentiveStore, JobStore, Look, TransactionalStore
 from queue_core.telling import created
 from queue_core.worker.announcer import Announcer
 from queue_core.worker.audit import Audit
@@ -32,6 +33,9 @@ LEADERSHIP = 1.5
 """Seconds after which another worker takes over from a leader that is gone."""
 SLOW = 1.0
 """Seconds between two audits and between two rounds of upkeep."""
+IDLE, IDLE_SLOW = 1.3, 20.0
+"""The same between two rounds, and between two rounds of upkeep, while nothing is ready, running or under way and the
+leader hears of what is due sooner."""
 RECLAIM_LIMIT = 1000
 PROMOTE_LIMIT = 2000
 
@@ -73,13 +77,17 @@ class Sweeper:
         self._audit = None if dispatcher is None else Audit(store, dispatcher)
         # the other workers on this machine, whose jobs this one takes back when they are gone, whoever leads
         self.neighbours = Neighbours(store, self.reclaim)
-        self._slow_at = float("-inf")
+        # seconds of time.monotonic
+        self._slow_at = self._led_at = float("-inf")
         self._leads = False
+        self._attentive = store if isinstance(store, AttentiveStore) else None
+        # what was to be done in the last round; None: it has to be found out duty by duty
+        self._seen: Look | None = None
 
     async def run(self) -> None:
         """Sweep for ever."""
         beside: asyncio.Task[None] | None = None
-        operating = asyncio.create_task(self._executor.run(lambda: self._leads))
+        operating = asyncio.create_task(self._executor.run(self._operates))
         try:
             while True:
                 pause = TICK
@@ -102,7 +110,10 @@ class Sweeper:
     async def _rest(self, pause: float) -> None:
         """Wait for the next round, or until a job is due that somebody has enqueued or retried meanwhile."""
         if not self._leads:
-            await asyncio.sleep(pause)
+            await self._follow(pause)
+            return
+        if self._seen is not None and self._attentive is not None and self._attentive.hears():
+            await self._watch_commits(pause, until_told=True)
             return
         ends = time.monotonic() + pause
         try:
@@ -114,7 +125,21 @@ class Sweeper:
         except StoreUnavailable:
             await asyncio.sleep(max(SHORTEST, ends - time.monotonic()))
 
-    async def _watch_commits(self, seconds: float) -> None:
+    async def _follow(self, pause: float) -> None:
+        """Wait until the leader has not been heard for as long as its leadership lasts, or for a pause without news."""
+        spread = random.uniform(0.75, 1.25)
+        await asyncio.sleep(pause * spread)
+        if self._attentive is None:
+            return
+        silence = self._leadership * random.uniform(1.0, 1.4)
+        while self._attentive.hears() and time.monotonic() - self._attentive.led_at() < silence:  # noqa: ASYNC110
+            await asyncio.sleep(pause * spread)  # the end of what others do is no event
+
+    def _operates(self) -> bool:
+        """Tell whether this worker carries operations out, as far as there are any."""
+        return self._leads and (self._seen is None or self._seen.operations)
+
+    async def _watch_commits(self, seconds: float, until_told: bool = False) -> None:
         """Wait; jobs that a caller's own transaction committed meanwhile are offered at once."""
         if self._audit is None or not isinstance(self._store, TransactionalStore):
             await asyncio.sleep(seconds)
@@ -123,6 +148,8 @@ class Sweeper:
         while (left := ends - time.monotonic()) > 0:
             for queue in await self._store.committed(left):
                 await self._audit.offer_head(queue)
+            if until_told:
+                return
 
     async def run_once(self) -> bool:
         """Do one round of everything; False when another worker leads."""
@@ -132,18 +159,30 @@ class Sweeper:
         return True
 
     async def _round(self) -> bool:
-        if not await self._store.lead("sweep", self._duty.worker, self._leadership):
-            self._leads = False
+        now = time.monotonic()
+        # Where all others hear of the leader it renews its leadership in its middle.
+        if not self._leads or self._attentive is None or now - self._led_at >= self._leadership / 2:
+            self._leads = await self._store.lead("sweep", self._duty.worker, self._leadership)
+            self._led_at = now
+        if not self._leads:
             return False
-        self._leads = True
-        await self.reclaim()
-        await self.promote()
-        await self.schedule()
+        look = self._seen = None if self._attentive is None else await self._attentive.look()
+        if look is None or look.busy:
+            await self.reclaim()
+        if look is None or look.noted or (look.due is not None and look.due <= 0):
+            await self.promote()
+        if look is None:
+            await self.schedule()
+        elif look.tick is not None and look.tick <= 0:
+            self._scheduler.hasten()
+            await self.schedule()
         return True
 
     async def _look_after(self) -> None:
         """Keep the dispatcher true and the store in order, once a second."""
-        if time.monotonic() - self._slow_at < SLOW:
+        look = self._seen
+        idle = look is not None and not look.busy
+        if time.monotonic() - self._slow_at < (IDLE_SLOW if idle else SLOW):
             return
         self._slow_at = time.monotonic()
         try:
@@ -188,9 +227,14 @@ class Sweeper:
         return len(fired)
 
     async def _until_due(self) -> float:
+        look = self._seen
+        if look is not None and not look.noted and (look.due is None or look.due > 0):
+            times = [one for one in (look.due, look.tick) if one is not None]
+            idle = not look.busy and self._attentive is not None and self._attentive.hears()
+            return max(SHORTEST, min([IDLE if idle else TICK, *(one if one > 0 else TICK for one in times)]))
         due = await self._store.next_due()
-        look = self._scheduler.until_look()
-        return min(TICK, max(SHORTEST, look if due is None else min(due, look)))
+        until = self._scheduler.until_look() if look is None else TICK
+        return min(TICK, max(SHORTEST, until if due is None else min(due, until)))
 
     async def _offer(self, ready: Sequence[Ready]) -> None:
         if self._dispatcher is None or not ready:

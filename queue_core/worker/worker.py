@@ -16,7 +16,7 @@ from typing import Any
 from queue_core.errors import ConfigurationError
 from queue_core.events import Event, EventName
 from queue_core.queue import JobQueue
-from queue_core.store import ClaimRequest, Neighbour, Stray, WorkerBeat
+from queue_core.store import AttentiveStore, ClaimRequest, Neighbour, Stray, WorkerBeat
 from queue_core.tasks import Duration
 from queue_core.worker.announcer import Announcer
 from queue_core.worker.asked import check_slots, queues_of, seconds, times_of, version
@@ -146,6 +146,9 @@ class Worker:
             self,
             self._fetcher.claims,
         )
+        if isinstance(self._jobs.store, AttentiveStore):
+            heartbeat.may_rest = self._may_rest
+            self._jobs.store.on_order(self.id, heartbeat.place, heartbeat.wake)
         announcing = asyncio.create_task(self._supervise("announcer", self._announcer.run))
         settling = asyncio.create_task(self._supervise("settler", self._settler.run))
         loops = [
@@ -218,6 +221,12 @@ class Worker:
             interval=self._times.tick,
             leases=(),
         )
+
+    def _may_rest(self) -> bool:
+        """Tell whether the heartbeat has nothing to fetch: orders are heard of, and no answer to a claim got lost."""
+        store = self._jobs.store
+        hears = isinstance(store, AttentiveStore) and store.hears()
+        return hears and not self._fetcher.claims.doubts(True)
 
     def _tell(self, state: str) -> None:
         self._announcer.tell(Event(EventName.WORKER, "", self.id, extra={"state": state, "pid": os.getpid()}))

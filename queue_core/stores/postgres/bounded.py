@@ -60,9 +60,11 @@ def is_broken(error: BaseException) -> bool:
 class Try:
     """One try of a piece of work, and what is known of its fate when its connection is lost."""
 
-    def __init__(self, ends: float, seconds: float) -> None:
+    def __init__(self, ends: float, seconds: float, light: bool = False) -> None:
         # of the loop's clock
         self.ends = ends
+        # plans that were made a while ago will do
+        self.light = light
         self.late = asyncio.Event()
         self._seconds = seconds
         # in a transaction of several statements

@@ -20,7 +20,7 @@ from queue_core.stores.postgres.ranks import LAST, named, spell
 GATHER = 0.02
 """Seconds for which further offers of a queue ride on the notification that was just sent: NOTIFY takes a global lock,
 and a worker that was woken looks until nothing is left."""
-LOOK = 40.0
+LOOK = 90.0
 """Seconds between two looks of a process into its queues while notifications arrive, with jitter. Where they do not,
 workers look every 0.05 to 1 s."""
 

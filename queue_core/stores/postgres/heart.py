@@ -23,6 +23,8 @@ class PostgresHeart:
     def __init__(self, settings: PostgresSettings) -> None:
         self._settings = settings
         self._connection: BlockingConnection | None = None
+        # whether the others at this place were told of the worker: while they rest they do not look for new ones
+        self._told = False
 
     def beat(self, beat: WorkerBeat) -> BeatReply:
         """Prolong the leases that still hold and renew the worker's entry.
@@ -33,6 +35,10 @@ class PostgresHeart:
         with self._in_time():
             rows = self._execute(beat)
             strays = self._strays(beat) if beat.doubts else []
+            if beat.place and not self._told:
+                message = {"channel": "queue_core_orders", "messages": text_array([beat.place])}
+                self._connected(beat.lease / 3).execute(load("notify/send"), message)
+                self._told = True
         # The others name jobs of this worker that are to be cancelled, whatever the attempt, and (null) other workers.
         alive = {row[0] for row in rows if row[1] is False}
         return BeatReply(

@@ -27,6 +27,8 @@ PATIENCE = 3.0
 """Seconds within which a probe has to be heard. On a loaded server it takes some milliseconds."""
 CONNECT = 5.0
 """Seconds for one try to connect: a way that swallows everything must not pass for one that is merely new."""
+SOON = 0.02
+"""Seconds for which what is due soon rides on the next notification."""
 PREFIX = "queue_core_"
 
 logger = logging.getLogger("queue_core.delivery")
@@ -265,21 +267,47 @@ class Notifications:
             )
 
 
-class Commits:
-    """Gathers the queues that callers' own transactions have put jobs into."""
+class News:
+    """What processes tell each other so that the idle ones need not ask: who leads, what is due, orders, new jobs."""
 
     def __init__(self, notifications: Notifications) -> None:
+        self._notifications = notifications
         self._queues: set[str] = set()
         self._told = asyncio.Event()
-        self._notifications = notifications
-        notifications.on("committed", self._hear)
+        self._telling: asyncio.Task[None] | None = None
+        self._soon = False
+        # worker -> its place, and what is called when it was given an order or another one has come there
+        self.orders: dict[str, tuple[str, Callable[[], None]]] = {}
+        # seconds of time.monotonic at which a leader of the sweeps was heard last
+        self.led_at = float("-inf")
+        for channel, call in (
+            ("committed", self._commit),
+            ("due", self._due),
+            ("leader", self._lead),
+            ("orders", self._order),
+        ):
+            notifications.on(channel, call)
 
-    def _hear(self, queue: str) -> None:
+    def _commit(self, queue: str) -> None:
         self._queues.add(queue)
         self._told.set()
 
+    def _due(self, _: str) -> None:
+        self._told.set()
+
+    def _lead(self, worker: str) -> None:
+        self.led_at = time.monotonic() if worker else float("-inf")
+
+    def _order(self, name: str) -> None:
+        for worker, (place, call) in self.orders.items():
+            if name in (worker, place):
+                call()
+
     async def wait(self, seconds: float) -> set[str]:
-        """Wait until there are some, or the time is over, and return them."""
+        """Wait until jobs were committed in callers' transactions, or some are due soon, or the time is over.
+
+        Return the queues that got jobs in such transactions.
+        """
         self._notifications.start()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -287,6 +315,24 @@ class Commits:
         self._told.clear()
         queues, self._queues = self._queues, set()
         return queues
+
+    def soon(self) -> None:
+        """Tell the leader that something is due before it looks by itself; many of these in one notification."""
+        self._soon = True
+        if self._telling is None or self._telling.done():
+            self._telling = asyncio.create_task(self._tell())
+
+    async def _tell(self) -> None:
+        while self._soon:
+            self._soon = False
+            with contextlib.suppress(QueueCoreError):  # the leader finds it a little later
+                await self._notifications.send("due", [""])
+            await asyncio.sleep(SOON)
+
+    async def close(self) -> None:
+        """Tell what is left to be told; doing it twice is safe."""
+        if self._telling is not None:
+            await asyncio.gather(self._telling, return_exceptions=True)
 
 
 def _sentence(error: BaseException) -> str:

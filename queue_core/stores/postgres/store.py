@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from queue_core.job import MOST_LOSSES, Claim, Final, Inserted, LogLine, NewJob, Outcome, Ready, Reclaimed, Settled
 from queue_core.rules import Rules
 from queue_core.settings import PostgresSettings, RetentionSettings
-from queue_core.store import ClaimRequest, Led
+from queue_core.store import ClaimRequest, Led, Look
 from queue_core.stores.postgres import logs
 from queue_core.stores.postgres.claiming import Claiming, ready_again
 from queue_core.stores.postgres.ends import Ends, Lanes
 from queue_core.stores.postgres.heart import PostgresHeart
 from queue_core.stores.postgres.lane import Lane
-from queue_core.stores.postgres.listening import Commits, Notifications
+from queue_core.stores.postgres.listening import News, Notifications
 from queue_core.stores.postgres.migrate import require
 from queue_core.stores.postgres.numbers import Numbers
 from queue_core.stores.postgres.producing import Producing
 from queue_core.stores.postgres.transactions import Transactions
 from queue_core.stores.postgres.upkeep import Upkeep
+
+HORIZON = 3.0
+"""Seconds within which what is due is told to the leader: more than it ever rests."""
 
 
 class PostgresStore:
@@ -52,7 +56,9 @@ class PostgresStore:
         # Seconds; a thousand years stand for never.
         self._results = 3e10 if retention.results is None else retention.results
         self._notifications = notifications or Notifications(settings)
-        self._commits = Commits(self._notifications)
+        self._news = News(self._notifications)
+        # duties and the workers of this process that lead them, as far as is known
+        self._leading: set[tuple[str, str]] = set()
         self._transactions = Transactions(settings)
         self._numbers = Numbers()
         self.producing = Producing(self._inserts, self._looks, self._numbers, rules)
@@ -71,6 +77,7 @@ class PostgresStore:
     async def close(self) -> None:
         """Disconnect; doing it twice is safe."""
         await self._upkeep.history.close()
+        await self._news.close()
         await self._notifications.close()
         await self._transactions.close()
         for lane in (self._inserts, self._looks, self._claims, self._settles, self._sweeps, self._logs, self._keyed):
@@ -80,15 +87,21 @@ class PostgresStore:
 
     async def insert(self, jobs: Sequence[NewJob]) -> list[Inserted]:
         """Write the jobs, all or none, as queued or scheduled, creating their queues; answer in the same order."""
-        return await self.producing.insert(jobs)
+        inserted = await self.producing.insert(jobs)
+        if any(_soon(job.delay, job.run_at) for job, one in zip(jobs, inserted, strict=True) if one.due is not None):
+            self._news.soon()
+        return inserted
 
     async def insert_on(self, connection: Any, jobs: Sequence[NewJob]) -> list[Inserted]:
         """Write the jobs in the transaction of a caller's connection; nobody sees them before it commits."""
         return await self.producing.insert_on(connection, jobs)
 
     async def committed(self, seconds: float) -> set[str]:
-        """Wait until callers' transactions have committed, or the time is over; return the queues that got jobs."""
-        return await self._commits.wait(seconds)
+        """Wait until callers' transactions have committed, or something is due soon, or the time is over.
+
+        Return the queues that got jobs.
+        """
+        return await self._news.wait(seconds)
 
     async def finals(self, ids: Sequence[str]) -> list[Final]:
         """Return what is known about these jobs, unknown ids left out."""
@@ -104,6 +117,9 @@ class PostgresStore:
         """End attempts whose token still holds; refuse the others without changing anything."""
         settled = await self._ends.settle(outcomes)
         self._claiming.came_back(ready_again(outcomes, settled))
+        later = (one for one in outcomes if one.kind == "retrying" or one.delay or one.run_at)
+        if any(_soon(one.delay, one.run_at) for one in later):
+            self._news.soon()
         return settled
 
     def transaction(self) -> AbstractAsyncContextManager[Any]:
@@ -128,6 +144,7 @@ class PostgresStore:
 
     async def retire(self, worker: str, place: str = "") -> None:
         """Remove a worker's entry after its end."""
+        self._news.orders.pop(worker, None)
         await self._sweeps.run("worker/retire", {"worker": worker})
 
     def heart(self) -> PostgresHeart:
@@ -183,21 +200,48 @@ class PostgresStore:
 
     async def lead(self, duty: str, worker: str, seconds: float) -> bool:
         """Take or renew the leadership of a duty for some seconds; False when another worker holds it."""
+        if duty == "sweep":
+            self._notifications.start()
+        if (duty, worker) not in self._leading:
+            # Whoever does not lead reads before it locks: a thousand workers wait for a row that one of them holds.
+            led = (await self.leaders([duty])).get(duty)
+            if led is not None and led.worker != worker and led.seconds > 0:
+                return False
         rows = await self._sweeps.run("sweep/lead", {"duty": duty, "worker": worker, "seconds": seconds})
         if not rows:
+            self._leading.discard((duty, worker))
             return False
-        await self._keep_epoch()
+        self._leading.add((duty, worker))
+        if not rows[0][2]:
+            await self._raise_epoch()
         return True
+
+    def hears(self) -> bool:
+        """Tell whether notifications arrive, so that what others do need not be asked for."""
+        return self._notifications.arriving
+
+    def led_at(self) -> float:
+        """Return the time of time.monotonic at which a leader of the sweeps was heard last."""
+        return self._news.led_at
+
+    def on_order(self, worker: str, place: str, call: Callable[[], None]) -> None:
+        """Call when an order was left for a worker, or another one has come to its place, until it retires."""
+        self._news.orders[worker] = (place, call)
+        self._notifications.start()
+
+    async def look(self) -> Look:
+        """Return what a leader has to do, in one statement."""
+        (row,) = await self._sweeps.run("sweep/look")
+        return Look(*row)
 
     async def leaders(self, duties: Sequence[str]) -> dict[str, Led]:
         """Return who leads these duties, or has led them last."""
         rows = await self._sweeps.run("sweep/leaders", {"duties": list(duties)})
         return {duty: Led(worker, seconds) for duty, worker, seconds in rows}
 
-    async def _keep_epoch(self) -> None:
+    async def _raise_epoch(self) -> None:
         """Raise the lease epoch after a crash of the server, which empties its unlogged live copy."""
-        if (await self._sweeps.run("claim/epoch_check"))[0][0] == 0:
-            await self._sweeps.transaction([("claim/epoch_lock", None), ("claim/epoch_raise", None)])
+        await self._sweeps.transaction([("claim/epoch_lock", None), ("claim/epoch_raise", None)])
 
     async def make_room(self) -> None:
         """Make room for the history of today and the days ahead."""
@@ -206,3 +250,8 @@ class PostgresStore:
     async def upkeep(self) -> None:
         """Fold counters, prepare and drop history by its retention, in bounded steps."""
         await self._upkeep.run()
+
+
+def _soon(delay: float, run_at: float | None) -> bool:
+    """Tell whether a job is due before a leader that does not hear of it looks again; clocks may differ by a minute."""
+    return delay < HORIZON if run_at is None else run_at - time.time() < 60 + HORIZON

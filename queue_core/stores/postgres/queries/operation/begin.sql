@@ -4,3 +4,4 @@ UPDATE operations
        barrier = CASE WHEN canary > 0 AND canary < total THEN canary ELSE total END,
        started_at = clock_timestamp(), updated_at = clock_timestamp(), finished_at = CASE WHEN total = 0 THEN clock_timestamp() END
  WHERE number = %(number)s
+RETURNING pg_notify('queue_core_due', '')

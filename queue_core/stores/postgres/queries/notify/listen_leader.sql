@@ -1,0 +1,2 @@
+-- Be told of whether the sweeps have a leader.
+LISTEN queue_core_leader

@@ -1,0 +1,130 @@
+"""A fleet with nothing to do asks the server for little, and hears at once of what there is to do."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import psycopg
+import pytest
+
+from queue_core import JobQueue, Worker
+from queue_core.settings import JobsSettings, PostgresSettings, RedisSettings
+from queue_core.stores.postgres.store import PostgresStore
+from tests.conformance.working import working
+from tests.waiting import PATIENCE, eventually
+
+WORKERS = 16
+MOST = 5
+"""Statements a second of all of them."""
+SECONDS = 20.0
+SETTLED = 14.0
+"""Seconds after which a worker that has claimed nothing rests, and the server has counted what came before."""
+
+
+@pytest.fixture(params=["postgres", "postgres+redis"])
+def settings(request: pytest.FixtureRequest, postgres_url: str, redis_url: str, redis_prefix: str) -> JobsSettings:
+    """Settings of both modes on PostgreSQL."""
+    both = request.param == "postgres+redis"
+    return JobsSettings(
+        queue_backend="redis" if both else "postgres",
+        postgres=PostgresSettings(url=postgres_url),
+        redis=RedisSettings(url=redis_url if both else None, prefix=redis_prefix),
+    )
+
+
+@asynccontextmanager
+async def fleet(settings: JobsSettings, count: int) -> AsyncIterator[list[Worker]]:
+    """Run workers, each on a queue object of its own, as if they were processes."""
+    async with AsyncExitStack() as stack:
+        workers = []
+        for _ in range(count):
+            jobs = await stack.enter_async_context(JobQueue(settings=settings))
+
+            @jobs.task
+            async def work() -> float:
+                return time.time()
+
+            workers.append(await stack.enter_async_context(working(jobs, heartbeat="10s")))
+        yield workers
+
+
+def transactions(url: str) -> int:
+    """Return how many transactions there were in this database."""
+    with psycopg.connect(url, dbname="postgres", autocommit=True) as connection:
+        name = psycopg.conninfo.conninfo_to_dict(url)["dbname"]
+        row = connection.execute(
+            "select xact_commit + xact_rollback from pg_stat_database where datname = %s", [name]
+        ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+async def test_an_idle_fleet_asks_the_server_little(settings: JobsSettings, postgres_url: str) -> None:
+    """101 statements a second, one process alone 38."""
+    async with fleet(settings, WORKERS):
+        await asyncio.sleep(SETTLED)
+        before, began = transactions(postgres_url), time.monotonic()
+        await asyncio.sleep(SECONDS)
+        rate = (transactions(postgres_url) - before) / (time.monotonic() - began)
+    assert rate <= MOST
+
+
+async def test_a_delayed_job_starts_at_its_time_while_the_fleet_is_idle(settings: JobsSettings) -> None:
+    """The leader rests for seconds, and hears of what is due before it would look."""
+    async with fleet(settings, 2), JobQueue(settings=settings) as producer:
+        await asyncio.sleep(SETTLED)
+        late = []
+        for delay in (0.1, 0.3, 0.7, 1.2, 2.0):
+            due = time.time() + delay
+            handle = await producer.enqueue("work", delay=delay)
+            late.append(await handle.result(PATIENCE) - due)
+        assert min(late) > -0.01
+        assert sorted(late)[len(late) // 2] < 0.05 * 5, "generous, for a busy machine; the promise is 50 ms"
+
+
+async def test_an_order_reaches_an_idle_worker_at_once(settings: JobsSettings) -> None:
+    """It beats every ten seconds then."""
+    async with fleet(settings, 1) as (worker,), JobQueue(settings=settings) as console:
+        await asyncio.sleep(SETTLED)
+        began = time.monotonic()
+        assert await console.control.command(worker.id, "quiet")
+        assert await eventually(lambda: worker._fetcher.quiet)
+        assert await console.control.command(worker.id, "resume")
+        assert await eventually(lambda: not worker._fetcher.quiet)
+        assert time.monotonic() - began < 5.0
+
+
+async def test_a_leader_that_ends_well_is_followed_at_once(postgres_url: str) -> None:
+    settings = JobsSettings(postgres=PostgresSettings(url=postgres_url))
+    async with JobQueue(settings=settings) as jobs, JobQueue(settings=settings) as others:
+        for one in (jobs, others):
+
+            @one.task
+            async def work() -> None: ...
+
+        async with working(jobs) as first:
+            assert await eventually(lambda: first._sweeper._leads)
+            async with working(others) as second:
+                await asyncio.sleep(2)
+                assert not second._sweeper._leads
+                first.stop()
+                first.stop()
+                assert await eventually(lambda: second._sweeper._leads)
+
+
+async def test_who_does_not_lead_reads_before_it_locks(postgres_url: str) -> None:
+    """A thousand workers wanted two thousand synchronous commits a second, all on one row."""
+    leader, other = (PostgresStore(PostgresSettings(url=postgres_url, timeout=2)) for _ in range(2))
+    assert await leader.lead("sweep", "w1", 30)
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute("select from leaders for update")
+        assert not await other.lead("sweep", "w2", 30)
+        before = connection.execute("select pg_current_wal_insert_lsn()").fetchone()
+        for _ in range(20):
+            assert not await other.lead("sweep", "w2", 30)
+        assert connection.execute("select pg_current_wal_insert_lsn()").fetchone() == before
+    for store in (leader, other):
+        await store.close()
