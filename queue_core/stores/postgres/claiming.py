@@ -28,7 +28,7 @@ from queue_core.stores.postgres.ranks import (
 from queue_core.stores.postgres.records import known_ids
 from queue_core.stores.postgres.sql import plain_array, text_array
 
-PRIORITY, RANK = 4, 5
+PAYLOAD, PRIORITY, RANK = 3, 4, 5
 """Columns of a claim's rows."""
 
 
@@ -68,6 +68,8 @@ class Claiming:
             "lease": request.lease,
             "claim": request.number,
             "starting": request.limit if request.begin is None else request.begin,
+            # any payload comes with its job
+            "inline": None,
         }
         if request.ids is None:
             rows = await self._claim_by_rank(request, params)
@@ -101,7 +103,7 @@ class Claiming:
     async def _claim(self, query: str, queue: str, params: Mapping[str, Any]) -> Rows:
         rules = rules_of(self._rules, queue)
         if rules.gated:
-            return await self._lane.carry_out(lambda: claim_gated(query, params, rules))
+            return await self._with_payloads(await self._lane.carry_out(lambda: claim_gated(query, params, rules)))
         return await self._lane.run(query, params)
 
     async def _claim_by_rank(self, request: ClaimRequest, params: Mapping[str, Any]) -> Rows:
@@ -148,6 +150,19 @@ class Claiming:
             rows = await self._lane.run("claim/first", asked | parameters(look.parts))
             first = rows[0][0] if rows else None
             passed.stopped(look, first, MOST if first is None else first, time.monotonic())
+
+    async def _with_payloads(self, rows: Rows) -> Rows:
+        """Fetch what was too large to be sent under a lock; who has lost its lease by then is left out."""
+        large = [row[0] for row in rows if row[PAYLOAD] is None]
+        if not large:
+            return rows
+        fetched = await self._lane.run("claim/payloads", {"ids": plain_array(large)})
+        found: dict[str, str] = {job_id: payload for job_id, payload in fetched}
+        whole = [
+            row if row[PAYLOAD] is not None else (*row[:PAYLOAD], found.get(row[0]), *row[PAYLOAD + 1 :])
+            for row in rows
+        ]
+        return [row for row in whole if row[PAYLOAD] is not None]
 
     async def claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
         """Return those of these jobs that are claimable now and whose type a live worker of this queue announced."""

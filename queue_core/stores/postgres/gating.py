@@ -8,6 +8,10 @@ from typing import Any
 from queue_core.rules import QueueRules, allowance
 from queue_core.stores.postgres.plan import Plan, Rows
 
+INLINE = 65_536
+"""Bytes of payloads that come with a claim under the lock. A server that sends to a client which does not read heeds no
+time limit, so larger ones are fetched after the commit, when nobody waits for the queue any more."""
+
 
 def claim_gated(query: str, params: Mapping[str, Any], rules: QueueRules) -> Plan[Rows]:
     """Claim with this query what the rules let start now; all of it begins at once."""
@@ -19,7 +23,7 @@ def claim_gated(query: str, params: Mapping[str, Any], rules: QueueRules) -> Pla
     most = wanted if allowed.most is None else min(wanted, allowed.most)
     if most <= 0:
         return []
-    rows = yield query, {**params, "limit": most, "starting": most}
+    rows = yield query, {**params, "limit": most, "starting": most, "inline": INLINE // most}
     if rules.rate is not None and rows:
         yield "starts/spend", queue | {"tokens": allowed.tokens - len(rows), "at": now}
     return rows

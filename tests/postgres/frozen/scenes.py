@@ -177,6 +177,20 @@ SCENES: dict[str, Scene] = {
 }
 
 
+async def large(process: Process) -> None:
+    """Let more wait than fits into any buffer on the way."""
+    await process.insert(30, payload=LARGE_PAYLOAD)
+
+
+async def claim_many(process: Process) -> None:
+    claims = await process.claim(20)
+    assert [claim.payload == LARGE_PAYLOAD for claim in claims] == [True] * 20
+
+
+LARGE_PAYLOAD = '{"x": "' + "x" * 400_000 + '"}'
+LARGE = Scene({"concurrency": 30}, large, claim_many, claim_one)
+
+
 def queue_of(n: int) -> str:
     """Return the name of a queue that nobody else uses."""
     return f"queue-{n}-{new_id()[-6:]}"

@@ -128,6 +128,7 @@ def claim_parameters(queue_id: int, ids: Sequence[str] | None = None, **given: A
         "limit": 100,
         "starting": 100,
         "worker": WORKER,
+        "inline": None,
         "lease": LEASE,
         "claim": 0,
     } | given

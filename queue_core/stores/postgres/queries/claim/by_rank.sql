@@ -36,8 +36,9 @@ WITH soft AS MATERIALIZED (
     RETURNING id
 )
 -- IS TRUE keeps the planner from making a join of it, which for a wrong guess of the rows compares each with each.
-SELECT n.id::text, n.token, n.type, n.payload, n.priority, n.rank, n.retry_count, n.max_retries, n.crashes,
-       extract(epoch FROM n.created_at)::float8, n.tags, n.ordering_key, n.losses
+SELECT n.id::text, n.token, n.type, CASE WHEN %(inline)s::int IS NULL OR octet_length(n.payload) <= %(inline)s::int THEN n.payload END,
+       n.priority, n.rank, n.retry_count, n.max_retries, n.crashes, extract(epoch FROM n.created_at)::float8,
+       n.tags, n.ordering_key, n.losses
   FROM numbered n
  WHERE (n.id IN (SELECT id FROM leased)) IS TRUE
  ORDER BY n.rank
