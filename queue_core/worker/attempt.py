@@ -45,6 +45,7 @@ class Attempt:
     """Mutable on purpose: the runner, the settler and the heartbeat each keep their part here."""
 
     __slots__ = (
+        "abandoned",
         "ahead",
         "claim",
         "completion",
@@ -61,6 +62,7 @@ class Attempt:
         "settled",
         "started",
         "stop_reason",
+        "stopped_at",
         "task",
         "thread",
         "unheard",
@@ -79,6 +81,10 @@ class Attempt:
         self.renewed = claimed_at
         # why the runner cancelled the task
         self.stop_reason: StopReason | None = None
+        # when, in seconds of time.monotonic
+        self.stopped_at = float("inf")
+        # settled although its handler goes on, which swallowed the cancellation: nothing that it does counts any more
+        self.abandoned = False
         # identifier of the thread that runs a plain function
         self.thread: int | None = None
         self.progress: int | None = None
@@ -139,6 +145,7 @@ class Attempt:
         """Cancel the handler; the first reason counts."""
         if self.stop_reason is None and not self.ending:
             self.stop_reason = reason
+            self.stopped_at = time.monotonic()
             if self.task is not None:
                 self.task.cancel()
 

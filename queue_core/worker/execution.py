@@ -49,6 +49,10 @@ async def execute(attempt: Attempt, definition: Definition, around: Surroundings
         if attempt.completion is not None:
             await attempt.completion.undo()
         raise
+    if attempt.abandoned:
+        if attempt.completion is not None:
+            await attempt.completion.undo()
+        raise asyncio.CancelledError
     if attempt.completion is None:
         return outcome
 

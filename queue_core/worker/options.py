@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import signal
 import sys
 from dataclasses import asdict, dataclass
 from typing import Literal, Self
@@ -79,3 +80,9 @@ def setup_logging(log_format: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)
+
+
+def to_stop() -> list[signal.Signals]:
+    """Return the signals that drain; `nohup` has SIGHUP ignored."""
+    ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    return [signal.SIGTERM, signal.SIGINT, *([] if ignored else [signal.SIGHUP])]

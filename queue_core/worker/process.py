@@ -85,7 +85,13 @@ async def work(jobs: JobQueue, target: str, options: ServiceOptions) -> int:
     finally:
         watching.cancel()
         await jobs.close()
-    return EXIT_RECYCLE if guard.recycled else 0
+    code = EXIT_RECYCLE if guard.recycled else 0
+    if worker.stuck:
+        # The end of an event loop would wait for handlers that swallow their cancellation, for ever.
+        logger.warning("%d handlers cannot be ended; the process ends without them", worker.stuck)
+        logging.shutdown()
+        os._exit(code)
+    return code
 
 
 class Guard:
@@ -111,8 +117,8 @@ class Guard:
         self._worker.stop()
 
     def _reason(self) -> str:
-        if stuck := self._worker.used_up and self._worker.stuck_threads:
-            return f"{stuck} threads cannot be ended"
+        if stuck := self._worker.used_up and self._worker.stuck:
+            return f"{stuck} handlers cannot be ended"
         if self._worker.used_up:
             return f"{self._options.max_jobs} jobs were run"
         if self._options.max_memory is not None and (used := resident_memory()) > self._options.max_memory:

@@ -33,6 +33,8 @@ AHEAD_SECONDS = 0.1
 AHEAD_MOST = 1000
 PATIENCE_SECONDS = 1.0
 """After so long, jobs that wait although nothing ends any more are given back to workers that have free slots."""
+STUBBORN_SECONDS = 5.0
+"""What a handler may take to clean up after its cancellation; one that swallows it is given up then."""
 TICK = 0.05
 """Seconds between two looks at the time limits."""
 logger = logging.getLogger("queue_core.worker")
@@ -94,6 +96,8 @@ class Runner:
         self.context = contextvars.copy_context()
         # attempts whose thread was given up
         self._given_up: list[Attempt] = []
+        # attempts whose coroutine was given up and goes on
+        self._stubborn: set[Attempt] = set()
 
     @property
     def busy(self) -> int:
@@ -107,10 +111,15 @@ class Runner:
         return len(self._given_up)
 
     @property
+    def stuck(self) -> int:
+        """Handlers that were given up and still run, in threads or as coroutines."""
+        return self.stuck_threads + len(self._stubborn)
+
+    @property
     def used_up(self) -> bool:
-        """Whether all jobs that may be accepted have ended, or a tenth of the slots is lost to stuck threads."""
+        """Whether all jobs that may be accepted have ended, or a tenth of the slots is lost to stuck handlers."""
         done = self.left <= 0 and not self._running and not self._waiting
-        return done or self.stuck_threads * 10 >= max(10, self.concurrency)
+        return done or self.stuck * 10 >= max(10, self.concurrency)
 
     def job_of(self, task: asyncio.Task[Any] | None) -> Claim | None:
         """Return the job whose handler a task runs; from any thread."""
@@ -190,14 +199,53 @@ class Runner:
             # Not the handler's doing. Nothing is stored and the lease is left to end, so that the job runs again.
             logger.exception("job %s: the worker itself failed", attempt.claim.id)
         finally:
-            self._running.discard(attempt)
-            self._ended += 1
-            self._fill()
-            self._changed.set()
+            if not attempt.abandoned:
+                self._leave(attempt)
+            self._stubborn.discard(attempt)
+        if not attempt.abandoned:
+            self._end(attempt, outcome)
+
+    def _leave(self, attempt: Attempt) -> None:
+        """Free the attempt's slot."""
+        self._running.discard(attempt)
+        self._ended += 1
+        self._fill()
+        self._changed.set()
+
+    def _end(self, attempt: Attempt, outcome: Outcome | None) -> None:
         if outcome is not None:
             self._settler.put(outcome, attempt.settled)
         elif self._held.get(attempt.claim.id) is attempt:
             del self._held[attempt.claim.id]
+
+    def give_up(self, attempt: Attempt) -> None:
+        """End an attempt by the reason for which it was stopped, although its handler swallowed the cancellation."""
+        if attempt.abandoned or attempt.ending or attempt not in self._running:
+            return
+        outcome = self._stopped(attempt, self._tasks.get(attempt.claim.type), asyncio.CancelledError())
+        attempt.abandoned = True
+        self._stubborn.add(attempt)
+        logger.warning(
+            "job %s: its handler swallowed its cancellation and is given up; %d such handlers run",
+            attempt.claim.id,
+            len(self._stubborn),
+        )
+        if attempt.task is not None:
+            attempt.task.cancel()  # one that swallows a single one may hear of the next
+        self._leave(attempt)
+        self._end(attempt, outcome)
+
+    def give_up_running(self) -> None:
+        """Give up what was stopped and still runs: the worker ends."""
+        for attempt in list(self._running):
+            self.give_up(attempt)
+
+    def forget_stubborn(self) -> None:
+        """Let the event loop end without the handlers that were given up."""
+        for attempt in self._stubborn:
+            if attempt.task is not None:
+                attempt.task._log_destroy_pending = False  # type: ignore[attr-defined]
+                asyncio._unregister_task(attempt.task)
 
     async def _outcome(self, attempt: Attempt) -> Outcome | None:
         """Run the handler and return what to store; None when the lease is lost and nothing may be stored."""
@@ -240,6 +288,8 @@ class Runner:
             for attempt in list(self._running):
                 if attempt.deadline <= now:
                     attempt.stop("timeout")
+                if now - attempt.stopped_at >= STUBBORN_SECONDS:
+                    self.give_up(attempt)
 
     def _count(self, now: float) -> None:
         """Measure how fast jobs end, and give back those for which that turned out too slow."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from types import FrameType
 
 from queue_core.worker.notes import Note, open_note, read_note
-from queue_core.worker.options import EXIT_RECYCLE, EXIT_USAGE, ServiceOptions
+from queue_core.worker.options import EXIT_RECYCLE, EXIT_USAGE, ServiceOptions, to_stop
 
 PAUSE_FIRST, PAUSE_MOST = 0.5, 30.0
 """Seconds before a process that died soon after its start is replaced, doubling; any other one is replaced at once."""
@@ -68,7 +68,7 @@ class Service:
         selector = selectors.DefaultSelector()
         selector.register(wake_read, selectors.EVENT_READ)
         old_wakeup = signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
-        handled = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
+        handled = (*to_stop(), signal.SIGCHLD)
         before = {number: signal.signal(number, self._on_signal) for number in handled}
         threading.Thread(target=self._prepare, name="prepare", daemon=True).start()
         try:
@@ -166,7 +166,7 @@ class Service:
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         # Only noted here: the loop that it wakes passes it on, to processes that are just being started, too.
-        if number in (signal.SIGTERM, signal.SIGINT):
+        if number != signal.SIGCHLD:
             self._stops += 1
 
     def _tell(self, place: _Place, process: subprocess.Popen[bytes]) -> None:

@@ -7,7 +7,6 @@ import contextlib
 import contextvars
 import logging
 import os
-import signal
 import socket
 import uuid
 from collections.abc import Callable, Sequence
@@ -23,8 +22,9 @@ from queue_core.worker.asked import check_slots, queues_of, seconds, times_of, v
 from queue_core.worker.attempt import Attempt
 from queue_core.worker.fetcher import Fetcher
 from queue_core.worker.heartbeat import Heartbeat
+from queue_core.worker.options import to_stop
 from queue_core.worker.raw import RawHandler, handlers_of
-from queue_core.worker.runner import Runner, RunPlan
+from queue_core.worker.runner import STUBBORN_SECONDS, Runner, RunPlan
 from queue_core.worker.settler import Settler
 from queue_core.worker.sweeper import Duty, Sweeper
 from queue_core.worker.watchdog import Patience, Watchdog, end_process
@@ -113,12 +113,17 @@ class Worker:
         return self._runner.stuck_threads
 
     @property
+    def stuck(self) -> int:
+        """Handlers that a time limit, a cancellation or a stop gave up on, and that still run."""
+        return self._runner.stuck
+
+    @property
     def refused(self) -> int:
         """Outcomes that were refused because their lease was over."""
         return self._settler.refused
 
     async def run(self) -> None:
-        """Work until stopped by `stop`, SIGTERM or SIGINT; what runs then may finish within the grace period.
+        """Work until stopped by `stop`, SIGTERM, SIGINT, SIGHUP or cancelled; what runs may finish in the grace period.
 
         Raises:
             ConfigurationError: no tasks are registered.
@@ -134,7 +139,20 @@ class Worker:
             await self._jobs.store.announce(self._jobs.tasks.schemas())
         self._runner.context = contextvars.copy_context()
         with self._signals():
-            await self._work()
+            await self._to_the_end(asyncio.create_task(self._work()))
+
+    async def _to_the_end(self, working: asyncio.Task[None]) -> None:
+        """Wait for the work; a cancellation drains it like SIGTERM, and another one stops it like a second signal."""
+        cancelled = False
+        while not working.done():
+            try:
+                await asyncio.wait([working])
+            except asyncio.CancelledError:
+                cancelled = True
+                self.stop()
+        working.result()
+        if cancelled:
+            raise asyncio.CancelledError
 
     async def _work(self) -> None:
         heartbeat = Heartbeat(
@@ -182,6 +200,7 @@ class Worker:
             with contextlib.suppress(Exception):  # the entry expires by itself
                 await asyncio.wait_for(self._jobs.store.retire(self.id, heartbeat.place), 2.0)
             await self._runner.close()
+            self._runner.forget_stubborn()
 
     async def _drain(self, loops: list[asyncio.Task[None]], settling: asyncio.Task[None]) -> None:
         """Stop claiming, give back what has not started, let the rest finish within the grace period."""
@@ -192,7 +211,8 @@ class Worker:
         await asyncio.wait([idle, forced], timeout=self._grace, return_when=asyncio.FIRST_COMPLETED)
         if not idle.done():
             self._runner.release_running()
-            await asyncio.wait([idle], timeout=5.0)
+            await asyncio.wait([idle], timeout=STUBBORN_SECONDS)
+            self._runner.give_up_running()
         await _end([idle, forced])
         await self._settler.close(settling, seconds=max(5.0, self._times.lease / 2))
 
@@ -263,10 +283,10 @@ class Worker:
 
     @contextlib.contextmanager
     def _signals(self) -> Any:
-        """Handle SIGTERM and SIGINT where this is possible: in the main thread."""
+        """Handle SIGTERM, SIGINT and SIGHUP where this is possible: in the main thread."""
         loop = asyncio.get_running_loop()
         handled = []
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in to_stop():
             with contextlib.suppress(ValueError, NotImplementedError, RuntimeError):
                 loop.add_signal_handler(number, self.stop)
                 handled.append(number)

@@ -69,7 +69,7 @@ async def test_after_threads_that_cannot_be_ended(jobs: JobQueue, tmp_path: Path
         assert await (await jobs.enqueue("pid")).result(PATIENCE) == running.pid  # one of twenty is no reason
         await jobs.enqueue("stuck", {}, max_retries=0)
         assert await ended(running) == EXIT_RECYCLE
-    assert "2 threads cannot be ended" in _log(tmp_path)
+    assert "2 handlers cannot be ended" in _log(tmp_path)
     assert (await jobs.inspector.conservation()).dead == 2
 
 
