@@ -110,5 +110,5 @@ class Producing:
 
     async def finals(self, ids: Sequence[str], seconds: float) -> list[Final]:
         """Return what is known about these jobs, unknown ids left out; results for so many seconds after the end."""
-        rows = await self._looks.run("worker/finals", {"ids": plain_array(known_ids(ids)), "seconds": seconds})
+        rows = await self._looks.look("worker/finals", {"ids": plain_array(known_ids(ids)), "seconds": seconds})
         return [final_of(row) for row in rows]
