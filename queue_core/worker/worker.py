@@ -7,6 +7,7 @@ import contextlib
 import contextvars
 import logging
 import os
+import signal
 import socket
 import uuid
 from collections.abc import Callable, Sequence
@@ -22,7 +23,6 @@ from queue_core.worker.asked import check_slots, queues_of, seconds, times_of, v
 from queue_core.worker.attempt import Attempt
 from queue_core.worker.fetcher import Fetcher
 from queue_core.worker.heartbeat import Heartbeat
-from queue_core.worker.options import to_stop
 from queue_core.worker.raw import RawHandler, handlers_of
 from queue_core.worker.runner import STUBBORN_SECONDS, Runner, RunPlan
 from queue_core.worker.settler import Settler
@@ -286,7 +286,9 @@ class Worker:
         """Handle SIGTERM, SIGINT and SIGHUP where this is possible: in the main thread."""
         loop = asyncio.get_running_loop()
         handled = []
-        for number in to_stop():
+        # nohup has SIGHUP ignored, and so it stays.
+        hang_up = [] if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else [signal.SIGHUP]
+        for number in (signal.SIGTERM, signal.SIGINT, *hang_up):
             with contextlib.suppress(ValueError, NotImplementedError, RuntimeError):
                 loop.add_signal_handler(number, self.stop)
                 handled.append(number)

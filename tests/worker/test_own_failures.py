@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from queue_core import JobQueue, Worker
+from queue_core import JobFailed, JobQueue, Retry, Worker
 from queue_core.job import Outcome
 from queue_core.worker import runner
 from queue_core.worker.execution import execute
@@ -33,5 +33,25 @@ async def test_a_job_whose_attempt_the_worker_fumbled_runs_again(monkeypatch: py
         assert await handle.result(60) == 42
         assert fumbled.is_set()
         assert (await jobs.inspector.get(handle.id)).losses == 1
+        worker.stop()
+        await running
+
+
+async def test_an_exception_that_raises_when_it_is_asked_for_its_class_ends_its_attempt() -> None:
+    class Odd(Exception):
+        @property
+        def __class__(self) -> type:  # type: ignore[override]
+            raise KeyError("no class")
+
+    async with JobQueue(memory=True) as jobs:
+
+        @jobs.task(retry=Retry(max_retries=0))
+        async def fail() -> None:
+            raise Odd
+
+        worker = Worker(jobs)
+        running = asyncio.create_task(worker.run())
+        with pytest.raises(JobFailed, match="Odd was raised"):
+            await (await fail.enqueue()).result(60)
         worker.stop()
         await running
