@@ -112,7 +112,7 @@ async def test_what_goes_on_is_followed_without_moving_the_cursor(sit: Sit, jobs
     async with sit(WIDE) as seat:
         await at_operations(seat, 1)
         table = seat.table("operations")
-        asked = await ask(jobs, ids, pace=Pace(rate=4.0))
+        asked = await ask(jobs, ids, pace=Pace(rate=2.0))
         await seat.until(lambda: len(table.selection.rows) == 2)
         assert table.selection.row.number == 1, "the cursor stays where it was"
         seen = set()
