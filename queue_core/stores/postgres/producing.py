@@ -98,7 +98,7 @@ class Producing:
         """Write the jobs in somebody's transaction, for which they were prepared."""
         run = partial(run_on, await driver_connection(connection))
         if is_plain(jobs, self._rules):
-            written = await carry_out(insert_parts(parts_for(jobs), numbers), run)
+            written = await carry_out(insert_parts(parts_for(jobs), numbers, compare=False), run)
         else:
             try:
                 await carry_out(read_committed("a job under the rules of a queue"), run)

@@ -1,12 +1,12 @@
 -- Write jobs as queued or scheduled; an id that is unfinished already is left alone. Numbers of queues that are not those of
--- their names any more (a failover has lost them) are written as NULL, which the table refuses.
+-- their names any more (a failover has lost them) are written as NULL, which the table refuses; only those named are compared.
 WITH input AS MATERIALIZED (
     SELECT i.*, now() + make_interval(secs => delay) AS due
       FROM unnest(%(id)s::uuid[], %(queue_id)s::int[], %(type)s::text[], %(payload)s::text[], %(priority)s::smallint[],
                   %(delay)s::float8[], %(run_at)s::float8[], %(max_retries)s::int[], %(tags)s::text[])
            WITH ORDINALITY AS i (id, queue_id, type, payload, priority, delay, run_at, max_retries, tags, position)
 ), known AS MATERIALIZED (
-    SELECT bool_and(EXISTS (SELECT FROM queues q WHERE q.id = n.id AND q.name = n.name)) AS all_are
+    SELECT coalesce(bool_and(EXISTS (SELECT FROM queues q WHERE q.id = n.id AND q.name = n.name)), true) AS all_are
       FROM unnest(%(numbers)s::int[], %(names)s::text[]) AS n (id, name)
 ), numbered AS (
     SELECT id, queue_id, type, payload, priority, max_retries, tags::text[] AS tags, nextval('job_seq') AS seq,
