@@ -21,7 +21,8 @@
     │   └── OutcomeUnknown        it is not known whether what was asked for was begun
     ├── SchemaError
     │   ├── SchemaMissing
-    │   └── SchemaNewer
+    │   ├── SchemaNewer
+    │   └── SchemaForeign         a file that is no database of this package
     ├── ReadOnly                  the connection may look and not change
     └── ResultError
         ├── JobFailed             the job is dead
@@ -218,6 +219,10 @@ class SchemaNewer(SchemaError):
         super().__init__(f"the database has schema {found}, newer than {known} known here; upgrade this program")
         self.found = found
         self.known = known
+
+
+class SchemaForeign(SchemaError):
+    """The file is no database, or that of another program."""
 
 
 class ReadOnly(QueueCoreError):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 import urllib.request
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +66,25 @@ def test_a_file_that_is_none(cli: Cli, path: Path) -> None:
         answer = cli(*command)
         assert (answer.code, answer.out) == (3, "")
         assert answer.err == f"jobconsole: {path} is not an SQLite database\n"
+
+
+def test_the_file_of_another_program_cannot_be_used(cli: Cli, path: Path) -> None:
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("create table theirs (n)")
+    for command in (["queue", "list"], ["migrate"], ["job", "enqueue", "task"]):
+        answer = cli(*command)
+        assert (answer.code, answer.out) == (3, "")
+        assert answer.err == f"jobconsole: {path} is the database of another program; choose another file\n"
+
+
+def test_a_file_that_others_lock_cannot_be_reached(cli: Cli, path: Path) -> None:
+    cli("migrate")
+    cli.environ["JOBCONSOLE_JOBS__SQLITE__TIMEOUT"] = "0.1s"
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("begin immediate")
+        answer = cli("job", "enqueue", "task")
+    assert (answer.code, answer.out) == (3, "")
+    assert "is locked by another process" in answer.err
 
 
 def test_the_doctor(cli: Cli, path: Path) -> None:

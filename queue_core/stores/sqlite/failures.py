@@ -6,7 +6,7 @@ import os
 import sqlite3
 from pathlib import Path
 
-from queue_core.errors import InvalidJob, QueueCoreError, SchemaError, StoreUnavailable
+from queue_core.errors import InvalidJob, QueueCoreError, SchemaError, SchemaForeign, StoreUnavailable
 
 BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 """Somebody else holds the lock; nothing was written, and trying again may work."""
@@ -43,7 +43,7 @@ def translate(error: sqlite3.Error, path: str) -> QueueCoreError | None:
     if isinstance(error, REFUSED):
         return InvalidJob(next((said for name, said in _CONSTRAINTS.items() if name in text), _refused(text)))
     if code == sqlite3.SQLITE_NOTADB:
-        return SchemaError(f"{path} is not an SQLite database")
+        return SchemaForeign(f"{path} is not an SQLite database")
     if code == sqlite3.SQLITE_ERROR:
         return SchemaError(f"{path} was changed by somebody else: {text}") if text.startswith("no such") else None
     return StoreUnavailable("sqlite", _reason(code, text, path))

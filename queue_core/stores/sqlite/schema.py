@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from queue_core.errors import ConfigurationError, SchemaError, SchemaMissing, SchemaNewer
+from queue_core.errors import ConfigurationError, SchemaError, SchemaForeign, SchemaMissing, SchemaNewer
 from queue_core.stores.sqlite.failures import primary_code
 from queue_core.stores.sqlite.sql import load, statements
 
@@ -54,7 +54,7 @@ def prepare(connection: sqlite3.Connection, path: str) -> None:
     Raises:
         ConfigurationError: the SQLite of this Python is too old, or the file system cannot carry a write-ahead log.
         SchemaMissing, SchemaNewer: the schema does not fit.
-        SchemaError: the file belongs to another program.
+        SchemaForeign: the file belongs to another program.
     """
     if sqlite3.sqlite_version_info < OLDEST:
         needed = ".".join(map(str, OLDEST))
@@ -77,13 +77,13 @@ def version(connection: sqlite3.Connection, path: str) -> int | None:
     """Return the schema's version; None for a file with nothing in it.
 
     Raises:
-        SchemaError: the file belongs to another program.
+        SchemaForeign: the file belongs to another program.
     """
     application, found, objects = connection.execute(load("migrate/identity")).fetchone()
     if application == APPLICATION:
         return int(found)
     if application or found or objects:
-        raise SchemaError(f"{path} is the database of another program; choose another file")
+        raise SchemaForeign(f"{path} is the database of another program; choose another file")
     return None
 
 
@@ -103,7 +103,7 @@ def make(connection: sqlite3.Connection, path: str) -> None:
     """Make the schema in a file that holds nothing, in one transaction: others see nothing of it, or all.
 
     Raises:
-        SchemaError: see `advance`.
+        SchemaForeign: see `advance`.
     """
     connection.execute(load("link/begin_write"))
     try:
