@@ -128,8 +128,10 @@ def bounds(seconds: float, weight: int = 0) -> bytes:
     }
 
 
-def closed_by_server(connection: Connection) -> bool:
-    """Tell without a round trip whether the server has closed a connection while it was idle."""
+def closed_by_server(connection: Connection | psycopg.Connection[Any]) -> bool:
+    """Tell without a round trip whether the server has closed a connection while it was idle, or it is closed here."""
+    if connection.closed:
+        return True
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
     try:

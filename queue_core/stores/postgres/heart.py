@@ -10,7 +10,7 @@ import psycopg
 
 from queue_core.settings import PostgresSettings
 from queue_core.store import BeatReply, Neighbour, Stray, WorkerBeat
-from queue_core.stores.postgres.bounded import BROKEN, FORGOTTEN
+from queue_core.stores.postgres.bounded import BROKEN, FORGOTTEN, closed_by_server
 from queue_core.stores.postgres.connecting import BlockingConnection, connect_blocking, found_pooler, hot_options
 from queue_core.stores.postgres.lane import translate
 from queue_core.stores.postgres.records import EVERY_TYPE
@@ -102,7 +102,8 @@ class PostgresHeart:
             raise translate(error) from error
 
     def _connected(self, seconds: float) -> BlockingConnection:
-        if self._connection is None or self._connection.closed:
+        if self._connection is None or closed_by_server(self._connection):
+            self.close()
             # Milliseconds; a heartbeat that hangs longer than its lease helps nobody.
             limit = max(1000, int(min(self._settings.timeout, seconds) * 1000))
             options = hot_options(self._settings, limit)

@@ -21,7 +21,7 @@ from queue_core.errors import (
     StoreUnavailable,
 )
 from queue_core.settings import PostgresSettings
-from queue_core.stores.postgres.bounded import FORGOTTEN, HELD, RETRIED, Connection, Try, is_broken
+from queue_core.stores.postgres.bounded import FORGOTTEN, HELD, RETRIED, Connection, Try, closed_by_server, is_broken
 from queue_core.stores.postgres.connecting import connect, cut, found_pooler, hot_options, prepares
 from queue_core.stores.postgres.plan import Plan, carry_out
 from queue_core.stores.postgres.sql import load
@@ -187,7 +187,8 @@ class Lane:
 
     async def _run_in_time(self, work: Work[T], one: Try) -> T:
         connection = self._connection
-        if connection is None or connection.closed:
+        if connection is None or closed_by_server(connection):
+            await self._drop()
             async with asyncio.timeout_at(one.ends):
                 connection = await self._connect()
         watch = asyncio.get_running_loop().call_at(one.ends, cut, connection, one)
