@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _OPERATIONS = 1000
 """Unfinished operations that are looked at."""
+_LINES = 6
+"""Lines that one finding has at most, without its advice."""
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
@@ -107,7 +109,10 @@ def _show(output: Output, checks: list[Check]) -> None:
     widest = max(len(check.name) for check in checks)
     for check in checks:
         word = output.paint(f"{check.level:<4}", _COLOURS[check.level])
-        output.line(f"{word}  {check.name:<{widest}}  {safe(check.said, 400)}")
+        first, *more = check.said.split("\n")[:_LINES]
+        output.line(f"{word}  {check.name:<{widest}}  {safe(first, 400)}")
+        for line in more:
+            output.line(f"{'':<4}  {'':<{widest}}  {safe(line, 400)}")
         if check.advice:
             output.line(f"{'':<4}  {'':<{widest}}  -> {safe(check.advice, 400)}")
     counts = {level: sum(1 for check in checks if check.level == level) for level in _COLOURS}

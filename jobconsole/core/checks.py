@@ -20,6 +20,8 @@ SKEW_SECONDS = 2.0
 """No clock but the store's decides anything; beyond this, ages on screens begin to mislead."""
 OLD_SECONDS, ANCIENT_SECONDS = 300.0, 3600.0
 """A transaction open for so long keeps PostgreSQL from clearing dead rows; a ready job waiting so long is stuck."""
+LOCKED_SECONDS = 5.0
+"""Locks held for so long hold up enqueues and operators; this product's own transactions are shorter."""
 HELD_TRANSACTIONS = 100_000
 """So many transactions after the snapshot of a slot or a standby, dead rows are many."""
 BLOATED_ROWS = 100_000
@@ -41,7 +43,7 @@ class Check:
 
     name: str
     level: Level
-    # how it stands, in a few words
+    # how it stands, in a few words; where there is more to it, one sentence a line
     said: str
     # what to do; empty when nothing has to be done
     advice: str = ""
@@ -153,6 +155,38 @@ def _oldest_transaction(facts: Facts) -> Check:
     return Check("oldest transaction", "fail" if seconds >= ANCIENT_SECONDS else "warn", age(seconds), advice)
 
 
+def _locks(facts: Facts) -> Check:
+    old = [one for one in facts["blockers"] if max(one["open_s"] or 0.0, one["waiting_s"] or 0.0) >= LOCKED_SECONDS]
+    if not old:
+        return Check("locks", "ok", f"none held for longer than {age(LOCKED_SECONDS)}")
+    said = [_blocker(one) for one in old]
+    if old[0]["found"] > len(facts["blockers"]):
+        said.append(f"and {exact(old[0]['found'] - len(facts['blockers']))} more")
+    pid = old[0]["pid"]
+    end = f"end it (select pg_terminate_backend({pid}))" if pid else "commit or roll back those in pg_prepared_xacts"
+    advice = f"let that program commit soon after it enqueues, or {end}: it keeps its locks until then"
+    return Check("locks", "warn", "\n".join(said), advice)
+
+
+def _blocker(one: Mapping[str, Any]) -> str:
+    """Return who has locks, since when, on what, and who waits for them."""
+    client = one["client"] or "local"
+    who = f"{_program(one['application'], one['pid'])} from {client}" if one["pid"] else "a prepared transaction"
+    since = f"open for {age(one['open_s'])}" if one["open_s"] is not None else "open"
+    idle = ", idle" if one["state"].startswith("idle") else ""
+    on = f", locks in {_some(one['tables'])}" if one["tables"] else ""
+    if not one["waiters"]:
+        return f"{who}: {since}{idle}{on}; nothing waits for it now"
+    waiter = _program(one["waiter_application"], one["waiter"])
+    asked = f" at {_some(one['asked'])}" if one["asked"] else ""
+    waiting = f"{plural(one['waiters'], 'connection')} held up for {age(one['waiting_s'])}: {waiter}{asked}"
+    return f"{who}: {since}{idle}{on}; {waiting}{' and others' if one['waiters'] > 1 else ''}"
+
+
+def _program(name: str, pid: int) -> str:
+    return f"{safe(name, 80) or 'a program without a name'} (pid {pid})"
+
+
 def _prepared(facts: Facts) -> Check:
     number = facts["prepared_transactions"]
     if not number:
@@ -245,6 +279,7 @@ _POSTGRES: Sequence[Callable[[Facts], Check]] = (
     _durability,
     _postgres_clock,
     _oldest_transaction,
+    _locks,
     _prepared,
     _held_snapshots,
     _indexes,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jobconsole.core.checks import check_operations, check_postgres, check_work
+from jobconsole.core.checks import Check, check_operations, check_postgres, check_work
 from jobconsole.core.redischecks import check_redis
 from jobconsole.embedded.servers import EmbeddedServers
 from queue_core.inspection import Overview, QueueInfo, WorkerInfo
@@ -23,7 +23,7 @@ POSTGRES: dict[str, Any] = {
     "version": "15.4", "version_number": 150004, "schema": 1, "schema_known": 1, "fsync": True,
     "full_page_writes": True, "synchronous_commit": "on", "read_only": False, "connections": 5, "max_connections": 100,
     "oldest_transaction_s": None, "oldest_transaction_pid": None, "prepared_transactions": 0, "invalid_indexes": [],
-    "held_snapshots": [], "partitions_ahead_days": 7, "tables": {}, "clock_skew_s": 0.1,
+    "held_snapshots": [], "blockers": [], "partitions_ahead_days": 7, "tables": {}, "clock_skew_s": 0.1,
     "clock_skew_error_s": 0.0, "pooler": False,
     "refused": "", "notifications_s": 0.003, "notifications_reason": "",
 }  # fmt: skip
@@ -39,6 +39,36 @@ WELL = Overview(NOW, (QUEUE,), (WORKER,))
 
 def _held(kind: str, transactions: int = 2_000_000) -> dict[str, Any]:
     return {"kind": kind, "name": "old", "transactions": transactions}
+
+
+def _blocker(**differs: Any) -> dict[str, Any]:
+    return {
+        "pid": 7, "application": "shop\x1b[2J", "client": "10.0.0.3", "state": "idle in transaction", "open_s": 90.0,
+        "tables": ["jobs"], "waiters": 0, "waiting_s": None, "waiter": None, "waiter_application": "", "asked": [],
+        "found": 1,
+    } | differs  # fmt: skip
+
+
+class TestLocks:
+    """What the doctor says about transactions that hold others up."""
+
+    def check(self, *blockers: dict[str, Any]) -> Check:
+        (check,) = [check for check in check_postgres(POSTGRES | {"blockers": list(blockers)}) if check.name == "locks"]
+        return check
+
+    def test_each_is_one_sentence(self) -> None:
+        crowd = {"waiters": 3, "waiting_s": 8.0, "waiter": 9, "waiter_application": "web", "asked": ["order_gates"]}
+        check = self.check(_blocker(**crowd, found=12), _blocker(application="", client=None, state="active"))
+        assert check.said.splitlines() == [
+            "shop␛[2J (pid 7) from 10.0.0.3: open for 1m, idle, locks in jobs; "
+            "3 connections held up for 8s: web (pid 9) at order_gates and others",
+            "a program without a name (pid 7) from local: open for 1m, locks in jobs; nothing waits for it now",
+            "and 10 more",
+        ]
+
+    def test_short_ones_are_nothing_to_look_at(self) -> None:
+        check = self.check(_blocker(open_s=1.0, waiters=1, waiting_s=0.5, waiter=9))
+        assert (check.level, check.advice) == ("ok", "")
 
 
 class TestJudgement:
@@ -67,6 +97,8 @@ class TestJudgement:
                 "warn",
                 "hot_standby_feedback",
             ),
+            ({"blockers": [_blocker()]}, "locks", "warn", "pg_terminate_backend(7)"),
+            ({"blockers": [_blocker(pid=0, open_s=None, waiting_s=6.0)]}, "locks", "warn", "pg_prepared_xacts"),
             ({"prepared_transactions": 2}, "prepared transactions", "warn", "pg_prepared_xacts"),
             ({"invalid_indexes": ["jobs_ready"]}, "indexes", "fail", "REINDEX"),
             ({"partitions_ahead_days": 0}, "history partitions", "warn", "jobconsole migrate"),

@@ -16,6 +16,8 @@ from queue_core.stores.postgres.sql import load
 
 LONGEST = 6.0
 """Seconds that `doctor` waits for a notification."""
+BLOCKERS = 4
+"""Transactions that are named as holding others up."""
 
 
 class Facts:
@@ -38,11 +40,13 @@ class Facts:
         backend, version, version_number (such as 180006); schema (0: none) and schema_known; fsync, full_page_writes,
         synchronous_commit, read_only; connections and max_connections; oldest_transaction_s and
         oldest_transaction_pid (None: no other transaction is open), prepared_transactions, held_snapshots (of slots
-        and standbys: kind, name, and for how many transactions); invalid_indexes; partitions_ahead_days (None: no
-        schema); tables (name → live, dead, bytes, vacuumed_s); clock_skew_s (server minus this machine, give or take
-        clock_skew_error_s); notifications_s (until the first one arrived; None: none did within some seconds, and
-        notifications_reason says why); pooler (True: something between here and the server keeps sessions of its own);
-        refused (why something that operators do is not carried out; "" when all is, or nothing can be written).
+        and standbys: kind, name, and for how many transactions); blockers (transactions that others wait for on these
+        tables, and idle ones with locks there, the oldest first; see inspect/locks.sql); invalid_indexes;
+        partitions_ahead_days (None: no schema); tables (name → live, dead, bytes, vacuumed_s); clock_skew_s (server
+        minus this machine, give or take clock_skew_error_s); notifications_s (until the first one arrived; None: none
+        did within some seconds, and notifications_reason says why); pooler (True: something between here and the
+        server keeps sessions of its own); refused (why something that operators do is not carried out; "" when all
+        is, or nothing can be written).
         """
         schema = await self._pool.schema()
         async with self._pool.connection(any_schema=True) as connection:
@@ -52,6 +56,8 @@ class Facts:
             async with connection.cursor(row_factory=dict_row) as cursor:
                 await cursor.execute(load("inspect/facts"))
                 (found,) = await cursor.fetchall()
+                await cursor.execute(load("inspect/locks"), {"limit": BLOCKERS})
+                blockers = await cursor.fetchall()
             pooler = found.pop("backend_pid") != connection.info.backend_pid
         tried = schema == KNOWN and not found["read_only"]
         seconds, reason = await self._notifications()
@@ -59,6 +65,7 @@ class Facts:
             "backend": "postgres",
             **found,
             "tables": found["tables"] or {},
+            "blockers": blockers,
             "schema": schema,
             "schema_known": KNOWN,
             "clock_skew_s": now.timestamp() - (asked + answered) / 2,

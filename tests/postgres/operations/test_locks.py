@@ -1,0 +1,128 @@
+"""Doctor names the transactions that hold others up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from queue_core.rules import QueueRules
+from queue_core.settings import PostgresSettings
+from queue_core.stores.postgres.inspector import PostgresInspector
+from queue_core.stores.postgres.store import PostgresStore
+from tests.cli.running import Cli
+from tests.conformance.making import QUEUE
+from tests.postgres.operations.filling import Database
+from tests.postgres.traps.hands import new_job
+from tests.waiting import eventually
+
+CALLER = "shop\x1b[2J"
+
+
+@pytest.fixture
+async def caller(postgres_url: str) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+    """A connection of an application, whose name is not harmless."""
+    async with await psycopg.AsyncConnection.connect(postgres_url, application_name="shop") as connection:
+        await connection.execute("select set_config('application_name', %s, false)", [CALLER])
+        await connection.commit()
+        yield connection
+
+
+@pytest.fixture
+async def store(postgres_url: str, database: Database) -> AsyncIterator[PostgresStore]:
+    """A store whose queue has a limit, and more patience than this machine is slow."""
+    await database.do("insert into queues (name) values (%(name)s)", {"name": QUEUE})
+    store = PostgresStore(PostgresSettings(url=postgres_url, timeout=60.0), rules={QUEUE: QueueRules(limit=10)})
+    yield store
+    await store.close()
+
+
+async def blockers(inspector: PostgresInspector) -> list[dict[str, Any]]:
+    return list((await inspector.facts())["blockers"])
+
+
+async def waits(database: Database) -> bool:
+    return bool(await database.value("select count(*) from pg_locks where not granted"))
+
+
+@pytest.mark.parametrize(
+    ("job", "table"),
+    [({"ordering_key": "customer-1", "queue": "other"}, "order_gates"), ({}, "queue_rooms")],
+    ids=["an ordering key", "a limit"],
+)
+async def test_a_caller_s_transaction_that_holds_up_an_enqueue_is_named(
+    store: PostgresStore,
+    inspector: PostgresInspector,
+    database: Database,
+    caller: psycopg.AsyncConnection[Any],
+    postgres_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    job: dict[str, Any],
+    table: str,
+) -> None:
+    await store.insert([new_job(**job)])
+    await store.insert_on(caller, [new_job(**job)])
+    later = asyncio.create_task(store.insert([new_job(**job)]))
+    assert await eventually(lambda: waits(database))
+    (found,) = await blockers(inspector)
+    assert (found["pid"], found["state"], found["waiters"]) == (caller.info.backend_pid, "idle in transaction", 1)
+    assert found["waiter_application"] == "queue_core"
+    assert found["asked"] == [table]
+    assert {"jobs", table} <= set(found["tables"])
+    assert found["open_s"] >= found["waiting_s"] >= 0
+    monkeypatch.setattr("jobconsole.core.checks.LOCKED_SECONDS", 0.0)
+    answer = await asyncio.to_thread(Cli({"JOBCONSOLE_JOBS__POSTGRES__URL": postgres_url}), "doctor")
+    (line,) = [line for line in answer.out.splitlines() if "  locks " in line]
+    assert line.startswith("warn")
+    assert f"(pid {caller.info.backend_pid})" in line
+    assert f"queue_core (pid {found['waiter']}) at {table}" in line
+    assert "\x1b" not in answer.out
+    await caller.commit()
+    await later
+    assert await blockers(inspector) == []
+
+
+async def test_who_stands_at_the_head_of_a_line_is_named_with_all_behind_it(
+    inspector: PostgresInspector, database: Database, caller: psycopg.AsyncConnection[Any], postgres_url: str
+) -> None:
+    await database.queues()
+    await caller.execute("update queues set paused_at = now()")
+    async with (
+        await psycopg.AsyncConnection.connect(postgres_url, autocommit=True) as second,
+        await psycopg.AsyncConnection.connect(postgres_url, autocommit=True) as third,
+    ):
+        update = "update queues set paused_at = null"
+        asked = [asyncio.create_task(one.execute(update)) for one in (second, third)]
+        crowd = "select count(distinct pid) = 2 from pg_locks where not granted"
+        assert await eventually(lambda: database.value(crowd))
+        (found,) = await blockers(inspector)
+        assert (found["pid"], found["waiters"]) == (caller.info.backend_pid, 2)
+        await caller.rollback()
+        await asyncio.gather(*asked)
+
+
+async def test_an_idle_transaction_with_locks_is_named_and_one_that_has_read_is_not(
+    inspector: PostgresInspector, database: Database, caller: psycopg.AsyncConnection[Any]
+) -> None:
+    await database.queues()
+    await caller.execute("select count(*) from jobs")
+    assert await blockers(inspector) == []
+    await caller.execute("select id from queues for update")
+    (found,) = await blockers(inspector)
+    assert (found["pid"], found["waiters"], found["tables"]) == (caller.info.backend_pid, 0, ["queues"])
+
+
+async def test_tables_of_others_are_no_concern(
+    inspector: PostgresInspector, database: Database, caller: psycopg.AsyncConnection[Any]
+) -> None:
+    await database.do("create table orders (n int)")
+    await caller.execute("lock table orders")
+    other = asyncio.create_task(database.do("select * from orders"))
+    try:
+        assert await blockers(inspector) == []
+    finally:
+        await caller.rollback()
+        await other
