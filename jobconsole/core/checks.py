@@ -170,8 +170,9 @@ def _locks(facts: Facts) -> Check:
 
 def _blocker(one: Mapping[str, Any]) -> str:
     """Return who has locks, since when, on what, and who waits for them."""
-    client = one["client"] or "local"
-    who = f"{_program(one['application'], one['pid'])} from {client}" if one["pid"] else "a prepared transaction"
+    # Of other users' sessions PostgreSQL shows no state and no address to those without pg_read_all_stats.
+    client = f" from {one['client'] or 'this machine'}" if one["state"] else ""
+    who = f"{_program(one['application'], one['pid'])}{client}" if one["pid"] else "a prepared transaction"
     since = f"open for {age(one['open_s'])}" if one["open_s"] is not None else "open"
     idle = ", idle" if one["state"].startswith("idle") else ""
     on = f", locks in {_some(one['tables'])}" if one["tables"] else ""

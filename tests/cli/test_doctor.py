@@ -62,9 +62,13 @@ class TestLocks:
         assert check.said.splitlines() == [
             "shop␛[2J (pid 7) from 10.0.0.3: open for 1m, idle, locks in jobs; "
             "3 connections held up for 8s: web (pid 9) at order_gates and others",
-            "a program without a name (pid 7) from local: open for 1m, locks in jobs; nothing waits for it now",
+            "a program without a name (pid 7) from this machine: open for 1m, locks in jobs; nothing waits for it now",
             "and 10 more",
         ]
+
+    def test_a_session_that_this_user_may_not_look_at_is_named_nevertheless(self) -> None:
+        check = self.check(_blocker(state="", client=None, open_s=None, waiters=1, waiting_s=9.0, waiter=9))
+        assert check.said.startswith("shop␛[2J (pid 7): open, locks in jobs; 1 connection held up for 9s")
 
     def test_short_ones_are_nothing_to_look_at(self) -> None:
         check = self.check(_blocker(open_s=1.0, waiters=1, waiting_s=0.5, waiter=9))
