@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import Counter
 from collections.abc import Sequence
 
@@ -26,6 +27,9 @@ NEARLY = 0.9
 another program, a type announced late, a restored database. By heads alone 500 of those a second would come back."""
 MOST = 50_000
 """Jobs looked at by pages in one round, over all queues: about a second. The next round goes on there."""
+IDLE_SECONDS, IDLE_QUEUES = 10.0, 100
+"""Seconds between two looks at queues that have no ready jobs, and so many of them at a time, in turn: what somebody
+else has written there would keep workers from waiting at the dispatcher."""
 
 logger = logging.getLogger("queue_core.audit")
 
@@ -40,20 +44,35 @@ class Audit:
         self._reached: dict[str, int] = {}
         # jobs that this round may still page through
         self._left = MOST
+        # time.monotonic of the last look at idle queues, and the last of these
+        self._idle_at, self._idle_last = time.monotonic(), ""
 
     async def run_once(self) -> int:
         """Look at every queue that may have ready jobs once and return how many jobs were offered again."""
         offered, self._left = 0, MOST
         try:
             queues = await self._store.ready_queues()
-            # An idle fleet costs the dispatcher nothing.
-            doubtful = set(await self._dispatcher.doubtful(queues)) if queues else set()
+            asked = [*queues, *await self._idle(queues)]
+            # An idle fleet costs the dispatcher next to nothing.
+            doubtful = set(await self._dispatcher.doubtful(asked)) if asked else set()
             for queue in doubtful:
                 offered += await self.rebuild(queue)
             offered += await self._check([queue for queue in queues if queue not in doubtful])
         except DispatchUnavailable as error:
             logger.debug("audit waits for the dispatcher: %s", error)
         return offered
+
+    async def _idle(self, ready: Sequence[str]) -> list[str]:
+        """Return the queues without ready jobs whose turn it is, from time to time."""
+        now = time.monotonic()
+        if now - self._idle_at < IDLE_SECONDS:
+            return []
+        self._idle_at = now
+        names = sorted(set(await self._store.queues()).difference(ready))
+        turn = [name for name in names if name > self._idle_last] + [name for name in names if name <= self._idle_last]
+        part = turn[:IDLE_QUEUES]
+        self._idle_last = part[-1] if part else ""
+        return part
 
     async def _check(self, queues: Sequence[str]) -> int:
         """Check the heads of queues, many together; those whose heads are deep in a few statements more."""

@@ -212,6 +212,21 @@ async def test_keys_of_a_wrong_type_are_put_right(
     assert await client.exists(f"{redis_prefix}{{default}}:waiters", f"{redis_prefix}{{default}}:eseq") == 0
 
 
+async def test_keys_of_a_wrong_type_are_put_right_in_a_queue_without_ready_jobs(
+    jobs: JobQueue, client: Redis, redis_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its workers could not wait at Redis, and would look into the store for as long as nothing comes."""
+    await jobs.enqueue("task", delay=3600.0)
+    names = ("pending", "scheduled", "gen", "eseq", "waiters")
+    keys = [f"{redis_prefix}{{default}}:{name}" for name in names]
+    for key in keys:
+        await client.delete(key)
+        await client.hset(key, "a field", "of somebody else's")
+    monkeypatch.setattr("queue_core.worker.audit.IDLE_SECONDS", 0.0)
+    await audit_of(jobs).run_once()
+    assert "hash" not in {await client.type(key) for key in keys}
+
+
 async def test_hints_of_jobs_that_will_never_be_due_go_away(
     jobs: JobQueue, audit: Audit, client: Redis, redis_prefix: str
 ) -> None:
