@@ -31,8 +31,8 @@ async def planned(jobs: JobQueue, name: str) -> Planned:
     return await jobs.schedules.get(name)
 
 
-async def make_due(jobs: JobQueue, name: str, since: float = 3 * DAY) -> float:
-    """Let the next tick of a schedule have come so many seconds ago; return when."""
+async def make_due(jobs: JobQueue, name: str, since: float = DAY / 8) -> float:
+    """Let the next tick have come so many seconds ago, less than mode redis keeps ticks for; return when."""
     now = float(int((await jobs.schedules.list()).now))
     one = (await planned(jobs, name)).schedule
     for announcement in (Announcement(one._replace(cron="0 0 2 1 *"), 0.0), Announcement(one, now - since)):

@@ -32,7 +32,7 @@ async def play(world: World) -> None:
     # Waiting jobs that are cancelled never ran: they are no attempts.
     await world.inspector.cancel([released.id])
     await world.trashed(queue="mail", type="send")
-    await world.crashed(3, type="task", priority=100)
+    await world.lost(3, type="task", priority=100)
     await world.beat()
     await world.inspector.pause("mail")
 

@@ -15,10 +15,12 @@ async def test_killed_while_enqueueing(plant: Plant, point: str) -> None:
     code = plant.crew.produce()
     since = now()
     assert code == -signal.SIGKILL
-    ((_, count),) = plant.ledger.open_batches.items()
+    count = sum(plant.ledger.open_batches.values())
     plant.crew.start(1)
     await plant.until_quiet()
     found = await plant.findings(f"producer killed {point}", since)
     assert found.problems == []
-    assert found.jobs == len(plant.ledger.ids) + (0 if point == "before_commit" else count)
+    # Offers travel behind their callers' backs: the batch after the one that was offered may be written or not.
+    possible = {"before_commit": {0}, "before_offer": {count}, "after_offer": {0, count}}[point]
+    assert found.jobs - len(plant.ledger.ids) in possible
     assert len(plant.ledger.ends) == found.jobs

@@ -33,7 +33,7 @@ for i = 1, #KEYS - 10 do
     if job[1] == 'queued' and not (job[11] and redis.call('ZSCORE', KEYS[9], id)) then
       local rank = number(job[5])
       found[#found + 1] = {i, key, id, job, rank}
-      before, sorted, size = rank, sorted and before < rank, size + #job[3]
+      before, sorted, size = rank, sorted and before < rank, size + #(job[3] or '')
     elseif job[1] == 'running' and job[14] == name then
       answers[#answers + 1] = {i, job[13], unpack(job, 2, 12)}
     end
