@@ -132,6 +132,8 @@ def test_an_object_that_is_open_elsewhere_is_refused_before_anything_is_written(
         client.enqueue("task", queue=queue)
     with pytest.raises(QueueCoreError, match="opened in another event loop"), jobs.blocking():
         pass
+    with suppress(QueueCoreError):
+        client.close()
     assert queue not in loop.run_until_complete(jobs.store.queues())
     loop.run_until_complete(jobs.close())
     with jobs.blocking() as after:

