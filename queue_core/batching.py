@@ -93,15 +93,18 @@ class Batcher(Generic[T, R]):
     """Gathers groups of items from many callers into one call; each caller gets the answers to its own items.
 
     A group is never torn apart. The call that fails, fails for the callers whose items were in it. A batch ends at
-    `limit` items or `LARGEST` characters, as `size` counts them.
+    `limit` items or `LARGEST` characters, as `weigh` counts those of a group.
     """
 
     def __init__(
-        self, flush: Callable[[list[T]], Awaitable[Sequence[R]]], limit: int, size: Callable[[T], int] = lambda item: 0
+        self,
+        flush: Callable[[list[T]], Awaitable[Sequence[R]]],
+        limit: int,
+        weigh: Callable[[Sequence[T]], int] = lambda items: 0,
     ) -> None:
         self._flush = flush
         self._limit = limit
-        self._size = size
+        self._weigh = weigh
         self._waiting: deque[_Group[T, R]] = deque()
         self._sent: list[_Group[T, R]] = []
         self._task: asyncio.Task[None] | None = None
@@ -121,7 +124,7 @@ class Batcher(Generic[T, R]):
 
     async def put(self, items: Sequence[T]) -> Sequence[R]:
         """Hand in a group and wait for its answers, in order. Cancelling the wait does not take the items back."""
-        group: _Group[T, R] = _Group(items, sum(map(self._size, items)), asyncio.get_running_loop())
+        group: _Group[T, R] = _Group(items, self._weigh(items), asyncio.get_running_loop())
         self._waiting.append(group)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())

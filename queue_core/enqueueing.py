@@ -11,7 +11,7 @@ from queue_core.batching import AT_ONCE, Batcher, Pacing
 from queue_core.codec import encode_payload
 from queue_core.errors import InvalidJob, QueueFull, StoreUnavailable
 from queue_core.identifiers import new_id
-from queue_core.job import Inserted, NewJob
+from queue_core.job import Inserted, NewJob, weight_of
 from queue_core.opening import Parts
 from queue_core.priorities import Priority, parse_priority
 from queue_core.rules import rules_of
@@ -36,10 +36,10 @@ class Enqueueing:
     def __init__(self, parts: Parts, settings: JobsSettings) -> None:
         self._parts = parts
         self._settings = settings
-        self._batcher: Batcher[NewJob, Inserted] = Batcher(self._flush, BATCH, _size)
+        self._batcher: Batcher[NewJob, Inserted] = Batcher(self._flush, BATCH, weight_of)
         # Lists of queues with limits: one that is refused must not take the others with it.
         self._limited: Batcher[Sequence[NewJob], Sequence[Inserted] | QueueFull] = Batcher(
-            self._flush_limited, BATCH, lambda jobs: sum(map(_size, jobs))
+            self._flush_limited, BATCH, lambda lists: sum(map(weight_of, lists))
         )
         self._seconds = settings.store_timeout
         for batcher in (self._batcher, self._limited):
@@ -65,7 +65,7 @@ class Enqueueing:
                 await self._pacing.turn()
             made = self._build(type_, dump(payloads[len(jobs) : len(jobs) + step]), options)
             jobs += made
-            size = sum(map(_size, made))
+            size = weight_of(made)
             self._pacing.note(size)
             if len(jobs) >= len(payloads):
                 return jobs
@@ -163,7 +163,3 @@ def _unique_key(type_: str, options: EnqueueOptions) -> tuple[str | None, float 
         return None, None
     key = f"{type_}:{check_key(options.unique, 'unique')}"
     return key, None if options.unique_for is None else check_delay(options.unique_for, "unique_for")
-
-
-def _size(job: NewJob) -> int:
-    return len(job.payload)

@@ -7,6 +7,7 @@ they are datetimes in UTC.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
@@ -41,6 +42,11 @@ class NewJob(NamedTuple):
     unique_key: str | None = None
     # for so many seconds from now; None: while the job is unfinished
     unique_seconds: float | None = None
+
+
+def weight_of(jobs: Sequence[NewJob]) -> int:
+    """Return about how many characters these jobs carry to the store."""
+    return sum([len(job.payload) for job in jobs])
 
 
 class Inserted(NamedTuple):

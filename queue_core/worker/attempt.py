@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
+from math import inf
 from typing import Any, Literal, Protocol
 
 from queue_core.job import Claim, Outcome, Settled, attempt_of
@@ -76,13 +77,13 @@ class Attempt:
         # seconds of time.perf_counter
         self.started = 0.0
         # seconds of time.monotonic; infinity = no limit
-        self.deadline = float("inf")
+        self.deadline = inf
         # seconds of time.monotonic before which the lease was surely renewed (at first: claimed)
         self.renewed = claimed_at
         # why the runner cancelled the task
         self.stop_reason: StopReason | None = None
         # when, in seconds of time.monotonic
-        self.stopped_at = float("inf")
+        self.stopped_at = inf
         # settled although its handler goes on, which swallowed the cancellation: nothing that it does counts any more
         self.abandoned = False
         # identifier of the thread that runs a plain function
@@ -150,6 +151,6 @@ class Attempt:
                 self.task.cancel()
 
 
-def describe(claim: Claim, **extra: Any) -> dict[str, Any]:
+def describe(claim: Claim, worker: str) -> dict[str, Any]:
     """Return what a `claimed` event says."""
-    return {"priority": claim.priority, "attempt": attempt_of(claim), **extra}
+    return {"priority": claim.priority, "attempt": attempt_of(claim), "worker": worker}

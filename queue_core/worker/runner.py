@@ -187,7 +187,7 @@ class Runner:
         attempt.started = time.perf_counter()
         # Before the announcer is woken: the handler comes first, then the news of it.
         attempt.task = _spawn(self._run(attempt), self.context.copy())
-        extra = describe(claim, worker=self._worker)
+        extra = describe(claim, self._worker)
         self._announcer.tell(Event(EventName.CLAIMED, claim.queue, claim.id, claim.type, claim.token, extra))
 
     async def _run(self, attempt: Attempt) -> None:
@@ -199,20 +199,17 @@ class Runner:
             # Not the handler's doing. Nothing is stored and the lease is left to end, so that the job runs again.
             logger.exception("job %s: the worker itself failed", attempt.claim.id)
         finally:
-            if not attempt.abandoned:
-                self._leave(attempt)
-            self._stubborn.discard(attempt)
-        if not attempt.abandoned:
-            self._end(attempt, outcome)
+            if attempt.abandoned:
+                self._stubborn.discard(attempt)
+            else:
+                self._end(attempt, outcome)
 
-    def _leave(self, attempt: Attempt) -> None:
-        """Free the attempt's slot."""
+    def _end(self, attempt: Attempt, outcome: Outcome | None) -> None:
+        """Free the attempt's slot, and hand on what is to be stored; None: nothing."""
         self._running.discard(attempt)
         self._ended += 1
         self._fill()
         self._changed.set()
-
-    def _end(self, attempt: Attempt, outcome: Outcome | None) -> None:
         if outcome is not None:
             self._settler.put(outcome, attempt.settled)
         elif self._held.get(attempt.claim.id) is attempt:
@@ -232,7 +229,6 @@ class Runner:
         )
         if attempt.task is not None:
             attempt.task.cancel()  # one that swallows a single one may hear of the next
-        self._leave(attempt)
         self._end(attempt, outcome)
 
     def give_up_running(self) -> None:

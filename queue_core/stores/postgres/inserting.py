@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from queue_core.batching import parts_of
-from queue_core.job import Inserted, NewJob
+from queue_core.batching import LARGEST, parts_of
+from queue_core.job import Inserted, NewJob, weight_of
 from queue_core.rules import Rules, rules_of
 from queue_core.stores.postgres.arrivals import count_arrivals, each_arrival
 from queue_core.stores.postgres.gates import lock_gates, open_gates
@@ -28,8 +28,10 @@ def is_plain(jobs: Sequence[NewJob], rules: Rules) -> bool:
     return not any(one.limits or one.aging for one in [rules_of(rules, name) for name in {job.queue for job in jobs}])
 
 
-def parts_for(jobs: Sequence[NewJob]) -> list[list[NewJob]]:
+def parts_for(jobs: Sequence[NewJob]) -> Sequence[Sequence[NewJob]]:
     """Return the jobs as the statements that write them: several where their payloads are large."""
+    if weight_of(jobs) <= LARGEST:
+        return [jobs]
     return list(parts_of(jobs, lambda job: len(job.payload)))
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from queue_core.errors import InvalidJob, TransactionError
-from queue_core.job import Final, Inserted, NewJob
+from queue_core.job import Final, Inserted, NewJob, weight_of
 from queue_core.rules import Rules
 from queue_core.stores.postgres.callers import driver_connection, run_on
 from queue_core.stores.postgres.gates import make_gates
@@ -67,7 +67,7 @@ class Producing:
         return await self._lane.carry_out(
             lambda: insert_parts(parts, numbers) if plain else insert_ruled(jobs, numbers, self._rules),
             len(parts),
-            weight=sum(len(job.payload) for job in jobs),
+            weight=weight_of(jobs),
         )
 
     async def insert_on(self, connection: Any, jobs: Sequence[NewJob]) -> list[Inserted]:
