@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
@@ -27,9 +28,13 @@ class Flusher:
         return [item[:1] for item in items]
 
 
+def length(items: Sequence[str]) -> int:
+    return sum(map(len, items))
+
+
 async def test_batches_are_cut_by_number_and_by_size() -> None:
     flusher = Flusher()
-    batcher = Batcher(flusher.flush, 3, len)
+    batcher = Batcher(flusher.flush, 3, length)
     small = await asyncio.gather(*(batcher.put([one]) for one in "abcd"))
     assert small == [["a"], ["b"], ["c"], ["d"]]
     assert [len(batch) for batch in flusher.batches] == [3, 1]
@@ -42,7 +47,7 @@ async def test_batches_are_cut_by_number_and_by_size() -> None:
 
 async def test_who_waits_for_his_turn_waits_no_longer_than_his_time_and_is_not_sent_then() -> None:
     flusher = Flusher(held=True)
-    batcher = Batcher(flusher.flush, 1, len)
+    batcher = Batcher(flusher.flush, 1, length)
     batcher.limit_waits(0.2, lambda: TimeoutError("no answer"))
     async with asyncio.timeout(PATIENCE):
         answers = await asyncio.gather(*(batcher.put([one]) for one in "abc"), return_exceptions=True)
@@ -62,7 +67,7 @@ async def test_a_line_that_moves_is_waited_for() -> None:
         await asyncio.sleep(0.4)
         return items
 
-    batcher = Batcher(flush, 1, len)
+    batcher = Batcher(flush, 1, length)
     batcher.limit_waits(2.0, lambda: TimeoutError("no answer"))
     answers = await asyncio.gather(*(batcher.put([str(n)]) for n in range(8)))
     assert [answer[0] for answer in answers] == [str(n) for n in range(8)]
@@ -73,7 +78,7 @@ async def test_the_error_of_a_flush_comes_before_the_end_of_the_time() -> None:
         await asyncio.sleep(0.2)
         raise OSError("its own")
 
-    batcher = Batcher(flush, 1, len)
+    batcher = Batcher(flush, 1, length)
     batcher.limit_waits(0.2, lambda: TimeoutError("no answer"))
     with pytest.raises(OSError, match="its own"):
         await batcher.put(["a"])
