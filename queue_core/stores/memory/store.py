@@ -109,7 +109,8 @@ class MemoryStore:
         with self.state.lock:
             end = bisect_right(self.state.due, self.state.clock.now(), key=lambda entry: entry[0])
             rows = [self.state.jobs[job_id] for _, _, job_id in self.state.due[: min(end, limit)]]
-            for row in rows:
+            # An ordering key lets those of them through that arrived first, whichever was due first.
+            for row in sorted(rows, key=lambda row: row.sequence):
                 self.state.ready(row)
             return sorted((row.ready() for row in rows if not row.blocked), key=lambda ready: ready.rank)
 

@@ -10,7 +10,7 @@ from queue_core.job import Failure, Ready, Reclaimed
 from queue_core.losses import failure_of_loss
 from queue_core.redis.scripts import Call
 from queue_core.rules import Rules, rules_of
-from queue_core.stores.redis.link import TOGETHER, Link, chunks
+from queue_core.stores.redis.link import CHUNK, TOGETHER, Link, chunks
 from queue_core.stores.redis.ruling import GATES, dead_holds, told
 from queue_core.stores.redis.settling import failure_arguments
 
@@ -50,10 +50,18 @@ class Sweeping:
         groups: dict[str, list[str]] = {}
         for _, queue, job_id in due:
             groups.setdefault(queue, []).append(job_id)
+        for queue in [queue for queue, ids in groups.items() if len(ids) > CHUNK]:
+            groups[queue] = await self._by_arrival(queue, groups[queue])
         ready: list[Ready] = []
         for queue, part, found in await self._run("promote", _PROMOTE, groups, ()):
             ready += [Ready(job_id, queue, int(rank)) for job_id, rank in zip(part, found, strict=True) if rank]
         return sorted(ready, key=lambda job: job.rank)
+
+    async def _by_arrival(self, queue: str, ids: Sequence[str]) -> list[str]:
+        """Put jobs that several scripts promote in the order in which those with ordering keys arrived."""
+        found = await self._link.read({queue: ids}, ("status", "seq"))
+        seqs = {job_id: int(seq or 0) for (_, job_id), (_, seq) in found.items()}
+        return sorted(ids, key=lambda job_id: seqs.get(job_id, 0))
 
     async def next_due(self) -> float | None:
         """Return the seconds until the next scheduled or retrying job is due."""

@@ -25,9 +25,9 @@ def promote(transaction: Transaction, limit: int, rules: Rules) -> list[Ready]:
     promoted: list[tuple[int, float, int]] = []
     gated: list[tuple[int | None, bool | None, float, int]] = []
     ready: list[tuple[int, int, str, str]] = []
-    for number, job_id, queue_id, queue, priority, seq, aged, key, holds in transaction.rows(
-        "sweep/due", (now, max(limit, 0))
-    ):
+    due = transaction.rows("sweep/due", (now, max(limit, 0)))
+    # An ordering key lets those of them through that arrived first, whichever was due first.
+    for number, job_id, queue_id, queue, priority, seq, aged, key, holds in sorted(due, key=lambda row: row[5]):
         rank = standing(priority, seq, aged)
         through = True if holds or key is None else gates.arrive(queue, queue_id, key)
         if key is None:

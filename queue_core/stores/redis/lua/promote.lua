@@ -28,19 +28,19 @@ for i = 1, #KEYS - 8 do
     stands('d', number(priority), -1)
     stands('q', number(priority), 1)
     if order then
-      keyed[#keyed + 1] = {number(run_at), number(seq), i, id, order, rank}
+      keyed[#keyed + 1] = {number(seq), i, id, order, rank, digits(number(run_at))}
     else
       ready(i, id, rank)
     end
   end
 end
--- Those of one moment arrive in the order in which they were enqueued.
+-- A key lets those of them through that arrived first, whichever was due first.
 table.sort(keyed, function(one, other)
-  return one[1] < other[1] or one[1] == other[1] and one[2] < other[2]
+  return one[1] < other[1]
 end)
 for _, job in ipairs(keyed) do
-  local run_at, seq, i, id, order, rank = unpack(job)
-  if arrive(order, id, seq, rank, digits(run_at)) then
+  local seq, i, id, order, rank, run_at = unpack(job)
+  if arrive(order, id, seq, rank, run_at) then
     ready(i, id, rank)
   end
 end
