@@ -16,7 +16,7 @@ from queue_core.stores.redis import logs
 from queue_core.stores.redis.claiming import Claiming
 from queue_core.stores.redis.heart import RedisHeart
 from queue_core.stores.redis.inserting import Inserting
-from queue_core.stores.redis.link import SCHEMA, Link
+from queue_core.stores.redis.link import SCHEMA, Link, portions
 from queue_core.stores.redis.settling import settle
 from queue_core.stores.redis.sweeping import Sweeping
 from queue_core.stores.redis.upkeep import Upkeep
@@ -25,6 +25,8 @@ BATCH = 1000
 """Ids of different callers that one look gathers at most."""
 
 _FINAL = ("status", "result", "error", "completed_at")
+_FINAL_WEIGHED = ("status", "?result", "error", "completed_at")
+"""Of a large result its length: 1,000 of 1 MB in one answer never came within a time limit."""
 
 
 class RedisStore:
@@ -84,16 +86,28 @@ class RedisStore:
     async def _read_finals(self, ids: Sequence[str]) -> list[Final | None]:
         queues, now = await self._link.look()
         wanted = list(dict.fromkeys(ids))
-        rows = await self._link.read(dict.fromkeys(queues, wanted), _FINAL)
+        rows = await self._link.read(dict.fromkeys(queues, wanted), _FINAL_WEIGHED)
         if missing := set(wanted).difference(job_id for _, job_id in rows):
             # Unknown, or on the way from one queue to another one.
-            rows |= {(queue, job_id): row for job_id, (queue, row) in (await self._link.find(missing, _FINAL)).items()}
+            moved = await self._link.find(missing, _FINAL_WEIGHED)
+            rows |= {(queue, job_id): row for job_id, (queue, row) in moved.items()}
+        await self._read_large(rows)
         since = 0 if self._results is None else now - round(self._results * 1e6)
         found = {
             job_id: _final(job_id, Status(status), result, error, int(ended or 0) > since)
             for (_, job_id), (status, result, error, ended) in rows.items()
         }
         return [found.get(job_id) for job_id in ids]
+
+    async def _read_large(self, rows: dict[tuple[str, str], list[Any]]) -> None:
+        """Replace the lengths of large results by the results, in parts that one answer carries."""
+        large = [(place, row[1]) for place, row in rows.items() if isinstance(row[1], int)]
+        for part in portions(large, lambda one: one[1]):
+            places: dict[str, list[str]] = {}
+            for (queue, job_id), _ in part:
+                del rows[queue, job_id]
+                places.setdefault(queue, []).append(job_id)
+            rows |= await self._link.read(places, _FINAL)
 
     # -- workers
 
