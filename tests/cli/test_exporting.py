@@ -78,7 +78,7 @@ class TestOpen:
         answer = alone("open", "jobconsole://prod/signature/9f31c2", "--json")
         assert answer.body == {
             "version": 1, "context": "prod", "place": "signature", "value": "9f31c2",
-            "command": ["jobconsole", "--context=prod", "dlq", "list", "--signature=9f31c2"],
+            "command": ["jobconsole", "--context=prod", "dlq", "list", "--signature=9f31c2"], "masked": [],
         }  # fmt: skip
 
     @pytest.mark.parametrize(
@@ -110,6 +110,16 @@ class TestOpen:
         answer = alone("open", "jobconsole:///live", "--json", *where, "--redis-url", "redis://cache")
         words = ["--config=/etc/jobs.yaml", "--context=prod", "--redis-url=redis://cache", "--prefix=shop:"]
         assert answer.body["command"] == ["jobconsole", *words, "queue", "list"]
+
+    def test_the_command_shows_no_password(self, alone: Cli) -> None:
+        where = ("--postgres-url", "postgresql://app:hunter2@db/app", "--redis-url", "redis://cache/0?password=hunter2")
+        filtered = quote('"http://a:b@c"', safe="")
+        answer = alone("open", f"jobconsole:///jobs/{filtered}", "--json", *where)
+        assert "hunter2" not in answer.out + answer.err
+        words = ["--postgres-url=postgresql://app:***@db/app", "--redis-url=redis://cache/0?password=***"]
+        assert answer.body["command"][1:3] == words
+        assert answer.body["masked"] == ["--postgres-url", "--redis-url"]
+        assert answer.body["command"][-1] == '--filter="http://a:b@c"'
 
     def test_no_link(self, alone: Cli) -> None:
         answer = alone("open", "https://example.org")

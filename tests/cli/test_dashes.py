@@ -1,0 +1,62 @@
+"""A value of two dashes is a value: every option takes it or refuses it in one sentence."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+
+from jobconsole.cli.failures import UsageError
+from jobconsole.cli.parsing import Parser
+from jobconsole.cli.root import parser_of
+from tests.cli.running import Cli
+
+
+def parsers(parser: Parser, path: str = "jobconsole") -> Iterator[tuple[str, Parser]]:
+    """Yield a parser and those of its commands and verbs."""
+    parser.declare()
+    yield path, parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, sub in action.choices.items():
+                yield from parsers(sub, f"{path} {name}")
+
+
+def read(parser: Parser, action: argparse.Action) -> object:
+    """Return what an option makes of two dashes; they themselves where it refuses them."""
+    with suppress(UsageError, argparse.ArgumentError):
+        return parser._get_values(action, ["--"])
+    return "--"
+
+
+def test_every_option_reads_two_dashes_as_its_value() -> None:
+    found = 0
+    for path, parser in parsers(parser_of()):
+        for action in parser._actions:
+            if action.option_strings and action.nargs is None:
+                found += 1
+                assert read(parser, action) == "--", (path, action.option_strings)
+    assert found > 200
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("job list --filter=--", 0),
+        ("job list --tag=--", 0),
+        ("job list --queue=--", 4),
+        ("job list --signature=--", 2),
+        ("job list --limit=--", 2),
+        ("job list --older-than=--", 2),
+        ("job list --cursor=--", 2),
+        ("--context=-- job list", 2),
+        ("dlq groups --window=--", 2),
+        ("dlq retry --filter=-- --dry-run", 0),
+        ("job enqueue t --tag=-- --dry-run", 0),
+    ],
+)
+def test_two_dashes_are_no_fault_of_the_program(cli: Cli, line: str, code: int) -> None:
+    answer = cli(*line.split())
+    assert (answer.code, "internal error" in answer.err) == (code, False), answer.err
