@@ -68,6 +68,13 @@ class RunningJobs:
             if job is not None:
                 self._fill(job, event)
 
+    def told(self, job_id: str, token: int, progress: int) -> tuple[int, str] | None:
+        """Return progress and message of an attempt as events tell them; None where what was read is as far."""
+        job = self.live.get(job_id)
+        if job is None or job.token != token or job.progress < progress or not (job.progress or job.message):
+            return None
+        return job.progress, job.message
+
     def adopt(self, rows: Iterable[JobLine], complete: bool, began: float, lossy: bool) -> None:
         """Put right what a snapshot contradicts. `began`: when its read began, by this process's steady clock.
 

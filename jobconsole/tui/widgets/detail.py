@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
@@ -33,7 +34,7 @@ from jobconsole.tui.drawing.subject import (
 )
 from jobconsole.tui.widgets.scrollpane import ScrollPane
 from queue_core.errors import QueueCoreError
-from queue_core.states import FINAL
+from queue_core.states import FINAL, Status
 
 ROOMY = 48
 """Cells that the tabs take with their whole names."""
@@ -206,10 +207,22 @@ class Detail(ScrollPane):
         """What was raised and where; below it how to repair it, or what it concerns."""
         if self._loaded is None:
             return [((self._problem or ("reading ..." if self.subject.job_id else "nothing is chosen"), "muted"),)]
-        return brief_lines(self.subject, self._loaded, self._notes(), self.console.moment(), width, height)
+        return brief_lines(
+            self.subject, self._current(self._loaded), self._notes(), self.console.moment(), width, height
+        )
+
+    def _current(self, loaded: Loaded) -> Loaded:
+        """The job as it was read, and as far as its events tell since then."""
+        job = loaded.job
+        going = job.status is Status.RUNNING
+        told = self.console.model.running.told(job.id, job.token, job.progress) if going else None
+        if told is None:
+            return loaded
+        return replace(loaded, job=replace(job, progress=told[0], progress_message=told[1]))
 
     def _facts(self, width: int) -> list[Line]:
-        return head_lines(self.subject, self._loaded, self._notes(), self.console.moment(), width)
+        loaded = self._current(self._loaded) if self._loaded else None
+        return head_lines(self.subject, loaded, self._notes(), self.console.moment(), width)
 
     def _notes(self) -> GroupNotes:
         """What is known about a group beside what the store says of it."""

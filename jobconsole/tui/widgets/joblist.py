@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Sequence
+from datetime import datetime
 from functools import partial
 
 from textual.message import Message
@@ -22,6 +24,7 @@ from jobconsole.tui.widgets.table import MarkTable
 from queue_core.errors import QueueCoreError
 from queue_core.filters import Filter
 from queue_core.inspection import Order
+from queue_core.states import Status
 
 NEW_SECONDS = 3.0
 """How long a row that has just come in is marked."""
@@ -50,7 +53,10 @@ class JobTable(MarkTable[JobLine]):
         self.filter_text = ""
         # the last read found no store, and nothing was shown yet
         self.failed = False
+        # id of a row that is held -> when it came in, 0 where it was there before
         self._seen: dict[str, float] = {}
+        # when the list was read last, by the store's clock
+        self._read_at: datetime | None = None
         self._renewal = Renewal(self, f"read-{id}")
 
     @property
@@ -95,6 +101,7 @@ class JobTable(MarkTable[JobLine]):
             self.window = Window(where, self.order)
             self.begin_anew()
             self._seen.clear()
+            self._read_at = None
             self.repaint()
             self.read()
 
@@ -137,10 +144,25 @@ class JobTable(MarkTable[JobLine]):
             return
         bare = "the trash is empty" if self.where.trash else "no jobs"
         self.empty = "nothing matches" if self.where.terms else bare
-        now = time.monotonic()
-        first = not self._seen
-        self._seen = {job.id: self._seen.get(job.id, 0.0 if first else now) for job in self.window.rows}
+        self._note_new(self.window.rows)
         self.show(self.window.rows)
+
+    def _note_new(self, rows: Sequence[JobLine]) -> None:
+        """Note when rows came in: those above others that were there before, and those changed since the last read.
+
+        Others were there all the time, and are only read now that somebody has come to them.
+        """
+        now, since, self._read_at = time.monotonic(), self._read_at, self.console.model.now
+        last = max((place for place, job in enumerate(rows) if job.id in self._seen), default=-1)
+        fresh = {job.id for place, job in enumerate(rows) if place < last or (since and job.updated_at > since)}
+        self._seen = {job.id: self._seen.get(job.id, now if job.id in fresh else 0.0) for job in rows}
+
+    def current(self, row: JobLine) -> JobLine:
+        """How far a running job is comes with its events, before the list is read again."""
+        if row.status is not Status.RUNNING:
+            return row
+        told = self.console.model.running.told(row.id, row.token, row.progress)
+        return row if told is None else dataclasses.replace(row, progress=told[0], message=told[1])
 
     def is_new(self, row: JobLine) -> bool:
         """A row is marked for a moment after it came in."""

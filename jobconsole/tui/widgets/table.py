@@ -67,7 +67,7 @@ class Table(Pane, Generic[T]):
         rows = selection.rows[selection.top : selection.top + self.visible_rows]
         return [
             self._titles(fitted, width),
-            *(self._row(selection.top + y, row, fitted, moment, width) for y, row in enumerate(rows)),
+            *(self._row(selection.top + y, self.current(row), fitted, moment, width) for y, row in enumerate(rows)),
         ]
 
     @property
@@ -162,6 +162,10 @@ class Table(Pane, Generic[T]):
     def on_resize(self) -> None:
         self.selection.scroll(self.visible_rows)
         super().on_resize()
+
+    def current(self, row: T) -> T:
+        """Return a row as it is drawn, with what has been heard of it since it was read."""
+        return row
 
     def is_new(self, row: T) -> bool:
         """Return whether a row has just come in."""
