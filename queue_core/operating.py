@@ -142,16 +142,23 @@ class Operations:
         """Return what carries out all operations of the store; any number of them may work."""
         return Executor(self._store, self._control)
 
-    async def noted(self, asked: NewOperation, act: Callable[[], Awaitable[T]], ids: Sequence[str] = ()) -> T:
+    async def noted(
+        self,
+        asked: NewOperation,
+        act: Callable[[], Awaitable[T]],
+        ids: Sequence[str] = (),
+        begun: Callable[[int], object] = lambda number: None,
+    ) -> T:
         """Do something at once and keep a note of it; its failure is noted, too, and raised.
 
         The note is begun before, so that nothing is done that leaves no trace; when its end cannot be written, that is
-        logged, for what was asked for is done. `ids`: the jobs that it is about.
+        logged, for what was asked for is done. `ids`: the jobs that it is about. `begun` is given the note's number.
 
         Raises:
             InvalidArgument: a value in it cannot be; nothing was done.
         """
         number = (await self._store.create(_shortened(asked))).number
+        begun(number)
         try:
             if ids:
                 await self._store.add(number, check_ids(ids))

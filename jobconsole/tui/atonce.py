@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from jobconsole.core.connection import Connection
+from jobconsole.core.rows import NAME
 from queue_core.operating import this_author
 from queue_core.operations import NewOperation
+from queue_core.text import safe
 
 Order = Literal["quiet", "resume", "stop"]
 ScheduleVerb = Literal["pause", "resume", "trigger"]
 Steer = Literal["pause", "resume", "cancel"]
+
+LOOKED_AT = 100
+"""Operations among which is looked for what others have done since."""
 
 ORDERED: dict[Order, str] = {
     "quiet": "claims no more jobs",
@@ -21,13 +27,25 @@ ORDERED: dict[Order, str] = {
 STEERED: dict[Steer, str] = {"pause": "is paused", "resume": "goes on", "cancel": "is cancelled"}
 
 
+class Switched(NamedTuple):
+    """What came of pausing something or letting it go on."""
+
+    words: str
+    # False: it was so already
+    changed: bool
+    # the number of its note
+    note: int
+
+
 class AtOnce:
     """Each method returns a sentence, and raises what its change raises: then nothing was changed."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        # of this console, in the order in which they were begun
+        self._notes: deque[int] = deque(maxlen=LOOKED_AT)
 
-    async def pause(self, queue: str, pause: bool, why: str = "") -> str:
+    async def pause(self, queue: str, pause: bool, why: str = "") -> Switched:
         """Pause a queue, or let it go on."""
         control = self._connection.control
         state = "paused" if pause else "running again"
@@ -36,26 +54,38 @@ class AtOnce:
             changed = await (control.pause(queue) if pause else control.resume(queue))
             return "" if changed else f"it was {state} already"
 
-        already = await self._noted("pause" if pause else "resume", f"queue {queue}", act, why)
-        return f"{queue} was {state} already" if already else f"{queue} is {state}"
+        return await self._switched("pause" if pause else "resume", "queue", queue, state, act, why)
 
-    async def schedule(self, name: str, verb: ScheduleVerb, why: str = "") -> str:
-        """Pause, resume or trigger a schedule."""
-        schedules, label = self._connection.schedules, f"schedule {name}"
-        if verb == "trigger":
-
-            async def trigger() -> str:
-                return f"enqueued job {(await schedules.trigger(name)).id}"
-
-            return f"{name} was triggered: {(await self._noted(verb, label, trigger, why))}"
-        state = "paused" if verb == "pause" else "ticking again"
+    async def trigger(self, schedule: str) -> str:
+        """Enqueue the job of a schedule now."""
 
         async def act() -> str:
-            changed = await (schedules.pause(name) if verb == "pause" else schedules.resume(name))
+            return f"enqueued job {(await self._connection.schedules.trigger(schedule)).id}"
+
+        return f"{schedule} was triggered: {(await self._noted('trigger', f'schedule {schedule}', act))}"
+
+    async def pause_schedule(self, name: str, pause: bool, why: str = "") -> Switched:
+        """Pause a schedule, or let it tick again."""
+        schedules = self._connection.schedules
+        state = "paused" if pause else "ticking again"
+
+        async def act() -> str:
+            changed = await (schedules.pause(name) if pause else schedules.resume(name))
             return "" if changed else f"it was {state} already"
 
-        already = await self._noted(verb, label, act, why)
-        return f"{name} was {state} already" if already else f"{name} is {state}"
+        return await self._switched("pause" if pause else "resume", "schedule", name, state, act, why)
+
+    async def overtaken(self, kind: str, name: str, note: int) -> str:
+        """Say who has paused or resumed something after a note of this console; "" when nobody has."""
+        for one in await self._connection.operations.find(LOOKED_AT):
+            if one.number <= note:
+                break
+            about = one.asked.label == f"{kind} {name}" and one.asked.verb in {"pause", "resume"}
+            # One with a note of its own changed nothing, or failed.
+            if about and one.state == "done" and not one.note and one.number not in self._notes:
+                past = "paused" if one.asked.verb == "pause" else "resumed"
+                return f"{safe(one.asked.author.user, NAME)} has {past} {safe(name, NAME)} since (#{one.number})"
+        return ""
 
     async def order(self, worker: str, label: str, order: Order) -> str:
         """Give a worker an order, which its next heartbeat brings."""
@@ -76,6 +106,21 @@ class AtOnce:
         late = await self._noted(verb, f"operation #{number}", act, why)
         return f"#{number}: {late}" if late else f"#{number} {STEERED[verb]}"
 
-    async def _noted(self, verb: str, label: str, act: Callable[[], Awaitable[str]], why: str = "") -> str:
+    async def _switched(
+        self, verb: str, kind: str, name: str, state: str, act: Callable[[], Awaitable[str]], why: str
+    ) -> Switched:
+        numbers: list[int] = []
+        if await self._noted(verb, f"{kind} {name}", act, why, numbers):
+            return Switched(f"{name} was {state} already", False, numbers[0])
+        return Switched(f"{name} is {state}", True, numbers[0])
+
+    async def _noted(
+        self, verb: str, label: str, act: Callable[[], Awaitable[str]], why: str = "", numbers: list[int] | None = None
+    ) -> str:
+        def begun(number: int) -> None:
+            self._notes.append(number)
+            if numbers is not None:
+                numbers.append(number)
+
         asked = NewOperation(verb, label, this_author(), why)
-        return await self._connection.operations.noted(asked, act)
+        return await self._connection.operations.noted(asked, act, begun=begun)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 
 from textual.message import Message
@@ -13,9 +12,9 @@ from jobconsole.core import operations
 from jobconsole.core.connection import Connection
 from jobconsole.core.editing import Draft, Edited, submit_edit
 from jobconsole.core.operations import REVERSIBLE, TOLD, Plan, Report, Target, Verb
-from jobconsole.tui.atonce import AtOnce, Order, ScheduleVerb, Steer
+from jobconsole.tui.atonce import AtOnce, Order, ScheduleVerb, Steer, Switched
 from jobconsole.tui.messages import Finished, Planned, Progressed
-from jobconsole.tui.undoing import Asked, Change, Paused, Remembered, SchedulePaused
+from jobconsole.tui.undoing import Asked, Change, Kind, Paused, Remembered
 from queue_core.errors import OperationNotFound, QueueCoreError, ReadOnly, StoreUnavailable
 from queue_core.job import Job
 from queue_core.operating import this_author
@@ -169,10 +168,10 @@ class Operator:
             return ""
         if isinstance(last, Asked):
             return await self._take_back(last)
-        if isinstance(last, SchedulePaused):
-            return await self._at_once.schedule(last.name, "resume" if last.paused else "pause", UNDONE)
         assert isinstance(last, Paused)
-        return await self._at_once.pause(last.queue, not last.paused, UNDONE)
+        if overtaken := await self._at_once.overtaken(last.kind, last.name, last.note):
+            return f"not undone: {overtaken}"
+        return (await self._switch(last.kind, last.name, not last.paused, UNDONE)).words
 
     async def steer(self, number: int, verb: Steer) -> str:
         """Pause, resume or cancel an operation, anybody's; returns a sentence.
@@ -196,8 +195,7 @@ class Operator:
         """
         if self.read_only:
             raise ReadOnly("pause")
-        with self._remembered(Paused(queue, not paused)):
-            return await self._at_once.pause(queue, not paused)
+        return self._undoable_words(await self._switch_remembered("queue", queue, not paused))
 
     async def edit(self, job: Job, draft: Draft, why: str) -> Edited:
         """Enqueue a new job from an edited one.
@@ -232,21 +230,29 @@ class Operator:
         if self.read_only:
             raise ReadOnly(f"schedule {verb}")
         if verb == "trigger":
-            return await self._at_once.schedule(name, verb)
-        with self._remembered(SchedulePaused(name, verb == "pause")):
-            return f"{await self._at_once.schedule(name, verb)}, u undoes it"
+            return await self._at_once.trigger(name)
+        return self._undoable_words(await self._switch_remembered("schedule", name, verb == "pause"))
 
-    @contextmanager
-    def _remembered(self, change: Change) -> Iterator[None]:
-        """Remember a change from before it is made; not one that fails."""
+    @staticmethod
+    def _undoable_words(switched: Switched) -> str:
+        return f"{switched.words}, u undoes it" if switched.changed else switched.words
+
+    async def _switch(self, kind: Kind, name: str, pause: bool, why: str = "") -> Switched:
+        act = self._at_once.pause if kind == "queue" else self._at_once.pause_schedule
+        return await act(name, pause, why)
+
+    async def _switch_remembered(self, kind: Kind, name: str, pause: bool) -> Switched:
+        """Pause something or let it go on, remembered from before it is done; not what fails or changes nothing."""
+        change = Paused(kind, name, pause)
+        change.failed = True
         self._undo.add(change)
         try:
-            yield
-        except BaseException:
-            self._undo.drop(change)
-            change.failed = True
-            raise
+            switched = await self._switch(kind, name, pause)
+            change.note, change.failed = switched.note, not switched.changed
+            return switched
         finally:
+            if change.failed:
+                self._undo.drop(change)
             change.settled.set()
 
     # -- following

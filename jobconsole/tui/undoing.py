@@ -6,7 +6,10 @@ import asyncio
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Literal
 
+Kind = Literal["queue", "schedule"]
+"""What can be paused."""
 REMEMBERED = 50
 """Changes that can be taken back."""
 
@@ -42,30 +45,20 @@ class Asked(Change):
 
 @dataclass(eq=False, slots=True)
 class Paused(Change):
-    """A queue was paused or resumed."""
+    """A queue or a schedule was paused or resumed."""
 
-    queue: str
-    # what it was made
-    paused: bool
-
-    @property
-    def words(self) -> str:
-        """What was done to which queue."""
-        return f"the {'pause' if self.paused else 'resume'} of {self.queue}"
-
-
-@dataclass(eq=False, slots=True)
-class SchedulePaused(Change):
-    """A schedule was paused or resumed."""
-
+    kind: Kind
     name: str
     # what it was made
     paused: bool
+    # the number of the operation that notes it
+    note: int = 0
 
     @property
     def words(self) -> str:
-        """What was done to which schedule."""
-        return f"the {'pause' if self.paused else 'resume'} of schedule {self.name}"
+        """What was done to what."""
+        what = "schedule " if self.kind == "schedule" else ""
+        return f"the {'pause' if self.paused else 'resume'} of {what}{self.name}"
 
 
 class Remembered:

@@ -25,7 +25,7 @@ class QueueActions(ReworkActions):
 
     async def _pause(self, queue: str, paused: bool) -> None:
         try:
-            self.notice.say(await self.console.operator.toggle_pause(queue, paused) + ", u undoes it", "good")
+            self.notice.say(await self.console.operator.toggle_pause(queue, paused), "good")
         except QueueCoreError as error:
             self.notice.say(str(error), "bad")
         self.console.refresher.resync()
