@@ -303,8 +303,11 @@ class JobStore(Protocol):
         """Return those of these jobs that are claimable now and whose type a live worker of this queue announced."""
         ...
 
-    async def ready_after(self, queue: str, rank: int, limit: int) -> list[Ready]:
-        """Return ready jobs of a queue with a higher rank than this, in order, for a rebuild."""
+    async def ready_after(self, queue: str, rank: int, limit: int, whole: bool = True) -> list[Ready]:
+        """Return ready jobs of a queue with a higher rank than this, in order.
+
+        Unless it is to be `whole`, what would take long to find may be left to `heads`.
+        """
         ...
 
     async def queues(self) -> dict[str, bool]:

@@ -122,7 +122,7 @@ class Audit:
             rank = lacking[-1].rank
         offered = 0
         while rank is not None and self._left > 0:
-            page = await self._store.ready_after(queue, rank, PAGE)
+            page = await self._store.ready_after(queue, rank, PAGE, whole=False)
             self._left -= PAGE
             lacking = await self._dispatcher.lacking(page)
             if lacking:

@@ -159,7 +159,7 @@ class MemoryStore:
             announced = self.state.announced()
             return [row.ready() for row in self._ready_among(queue, ids) if announced.has(queue, row.given.type)]
 
-    async def ready_after(self, queue: str, rank: int, limit: int) -> list[Ready]:
+    async def ready_after(self, queue: str, rank: int, limit: int, whole: bool = True) -> list[Ready]:
         """Return ready jobs with a higher rank."""
         with self.state.lock:
             found = self.state.queues.get(queue)

@@ -137,7 +137,9 @@ class Claiming:
         for job in ready:
             queues.setdefault(job.queue, []).append(job.rank)
         for queue, ranks in queues.items():
-            self.passed.came_back(queue, named(ranks), time.monotonic())
+            parts = named(ranks)
+            self.passed.came_back(queue, parts, time.monotonic())
+            self.heads.came_back(queue, parts)
 
     async def _settle_doubts(self, passed: Passed, params: Mapping[str, Any]) -> None:
         now = time.monotonic()
@@ -148,8 +150,8 @@ class Claiming:
             look = passed.look(now)
             asked = {name: params[name] for name in ("queue_id", "types")}
             rows = await self._lane.run("claim/first", asked | parameters(look.parts))
-            first = rows[0][0] if rows else None
-            passed.stopped(look, first, MOST if first is None else first, time.monotonic())
+            found = [rank for (rank,) in rows]
+            passed.stopped(look, found, found[0] if found else MOST, time.monotonic())
 
     async def _with_payloads(self, rows: Rows) -> Rows:
         """Fetch what was too large to be sent under a lock; who has lost its lease by then is left out."""
@@ -169,3 +171,8 @@ class Claiming:
         number = await self._numbers.find(queue, self._lane)
         rows = await self._lane.run("claim/claimable", {"queue_id": number, "ids": plain_array(known_ids(ids))})
         return [Ready(job_id, queue, rank) for job_id, rank in rows]
+
+    async def ready_after(self, queue: str, rank: int, limit: int, whole: bool) -> list[Ready]:
+        """Return ready jobs of a queue with a higher rank than this, in order; see `Heads.after`."""
+        number = await self._numbers.find(queue, self.heads.lane)
+        return await self.heads.after(queue, number, rank, limit, whole)

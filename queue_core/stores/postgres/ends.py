@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from queue_core.job import MOST_LOSSES, Outcome, Ready, Reclaimed, Settled
 from queue_core.rules import Rules
-from queue_core.stores.postgres.duetimes import DueTimes
+from queue_core.store import Look
+from queue_core.stores.postgres.duetimes import EVER, DueTimes, Looks
 from queue_core.stores.postgres.keyed import (
     complete,
     is_ruled,
@@ -46,6 +47,8 @@ class Ends:
         self._settles, self._sweeps, self._keyed = lanes
         self._rules = rules
         self._due = DueTimes()
+        # those at whether anything is ready
+        self._ready = Looks()
         self._leases = Walk(self._sweeps, "leases")
         # whether due jobs came to wait for ordering keys that somebody had locked in the last round
         self._locked = False
@@ -132,6 +135,20 @@ class Ends:
         if not self._locked:
             return seconds
         return LOCKED_SECONDS if seconds is None or seconds <= 0 else min(seconds, LOCKED_SECONDS)
+
+    async def look(self) -> Look:
+        """Return what a leader has to do, in one statement.
+
+        Where it takes long, jobs are assumed to be ready or running, and due ones looked for among the last.
+        """
+        back, busy, began = self._due.back(), self._ready.rests, time.monotonic()
+        (row,) = await self._sweeps.run("sweep/look", {"back": back, "busy": busy})
+        took = time.monotonic() - began
+        if not busy:
+            self._ready.took(took)
+        elif back == EVER:
+            self._due.took(back, took)
+        return Look(*row)
 
     async def reclaim(self, limit: int, bound: int = MOST_LOSSES) -> list[Reclaimed]:
         """Move jobs whose lease expired to queued with one loss more, or bury them as lost where that makes `bound`."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from queue_core.errors import StoreUnavailable
 from queue_core.job import Ready
 from queue_core.stores.postgres.lane import Lane, Rows
-from queue_core.stores.postgres.ranks import MOST, Look, Part, Passed, Ranks
+from queue_core.stores.postgres.ranks import EVERYWHERE, MOST, Look, Part, Passed, Ranks, parameters
 from queue_core.stores.postgres.sql import plain_array, text_array
 
 USUAL, USUAL_EACH = 0.005, 0.00003
@@ -22,7 +22,7 @@ class Heads:
     """See queue_core.store.JobStore for what each method does."""
 
     def __init__(self, lane: Lane) -> None:
-        self._lane = lane
+        self.lane = lane
         self._passed = Ranks()
         # by queue: which types its workers had announced
         self._announced: dict[str, int] = {}
@@ -45,7 +45,7 @@ class Heads:
             "limit": limit,
         }
         try:
-            rows = await self._lane.run("sweep/heads", asked)
+            rows = await self.lane.run("sweep/heads", asked)
         except StoreUnavailable:
             for queue in queues:
                 self._passed.of(queue).cut_off()
@@ -54,9 +54,26 @@ class Heads:
         found = self._learn(looks, rows, limit, max(0.0, time.monotonic() - began - usual))
         return [job for jobs in found.values() for job in jobs[:limit]]
 
+    async def after(self, queue: str, number: int | None, rank: int, limit: int, whole: bool) -> list[Ready]:
+        """Return the next ready jobs of a queue; unless it is to be `whole`, without what is passed.
+
+        A whole page reads what ended, too, once. Where that was cut off, it does without what is passed, too.
+        """
+        passed = self._passed.of(queue)
+        if passed.wants_edge(time.monotonic()):
+            await self._know_edge([passed])
+        parts = [EVERYWHERE] if whole and not passed.given_up else passed.left()
+        clipped = [(max(low, rank), high) for low, high in parts if high > rank]
+        try:
+            rows = await self.lane.run("sweep/ready_after", {"queue_id": number, "limit": limit, **parameters(clipped)})
+        except StoreUnavailable:
+            passed.cut_off()
+            raise
+        return [Ready(job_id, queue, job_rank) for job_id, job_rank in rows]
+
     async def _know_edge(self, doubtful: Sequence[Passed]) -> None:
         now = time.monotonic()
-        for (place,) in await self._lane.run("sweep/edge") if doubtful else ():
+        for (place,) in await self.lane.run("sweep/edge") if doubtful else ():
             for passed in doubtful:
                 passed.know_edge(place, now)
 
@@ -76,17 +93,17 @@ class Heads:
         for queue in found.keys() & looks.keys():
             jobs, passed = found[queue], self._passed.of(queue)
             reached = jobs[limit - 1].rank if len(jobs) >= limit > 0 else MOST
-            passed.stopped(looks[queue], jobs[0].rank if jobs else None, reached, now, extra)
+            passed.stopped(looks[queue], [job.rank for job in jobs], reached, now, extra)
         return found
 
     async def ready_queues(self) -> list[str]:
         """Return the queues that are not paused and have ready or running jobs."""
         began = time.monotonic()
         if began < self._doubt_until:
-            return [queue for queue, _, paused in await self._lane.run("sweep/queues") if not paused]
+            return [queue for queue, _, paused in await self.lane.run("sweep/queues") if not paused]
         rows: Rows = []
         try:
-            rows = await self._lane.run("sweep/ready_queues")
+            rows = await self.lane.run("sweep/ready_queues")
         finally:
             took = time.monotonic() - began
             if took > 4 * USUAL + USUAL_EACH * len(rows):

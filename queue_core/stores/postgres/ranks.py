@@ -75,6 +75,8 @@ class Passed:
         self._slow = self._doubt = self._used = False
         # looks in a row that were cut off by their time limit
         self._cut = 0
+        # whether looks at everything are cut off, so that nothing may look at everything
+        self.given_up = False
         self._edge: tuple[int, float] | None = None
         self._walked = -1
         self._step = STEP_FIRST
@@ -94,13 +96,17 @@ class Passed:
             self._leave_out(self._soon.popleft()[1])
         if not self._slow:
             return Look([EVERYWHERE], now, edge=edge)
-        parts = [*self._gaps(), *(part for part, _ in self._named)]
+        parts = self.left()
         walk = None
         if now >= self._walk_at and (step := self._next_step()) is not None:
             part, begins = step
             parts.append(part)
             walk = part[1], begins
         return Look(merged(parts), now, walk, edge)
+
+    def left(self) -> list[Part]:
+        """Return what is not passed."""
+        return merged([*self._gaps(), *(part for part, _ in self._named)]) if self._slow else [EVERYWHERE]
 
     def claimed(self, look: Look, ranks: Sequence[int], now: float) -> None:
         """Note the ranks that a look has found, in order, and that are claimed now."""
@@ -111,21 +117,24 @@ class Passed:
             upto[rank >> BAND_BITS] = max(rank & LAST, upto.get(rank >> BAND_BITS, -1))
         self._pass(look, upto, ranks[-1] if ranks else -1)
 
-    def stopped(self, look: Look, first: int | None, reached: int, now: float, extra: float | None = None) -> None:
-        """Note where a look has found its first job, which stays there, None: nowhere; and how far it has come.
+    def stopped(self, look: Look, found: Sequence[int], reached: int, now: float, extra: float | None = None) -> None:
+        """Note the ranks at which a look has found jobs, in order, which stay there; and how far it has come.
 
         `extra`: the seconds that it took beyond the usual, where the caller knows better.
         """
         extra = max(0.0, now - look.began - USUAL) if extra is None else extra
         self._note_time(look, reached, extra, now)
-        upto = {} if first is None else {first >> BAND_BITS: (first & LAST) - 1}
+        # Within each priority nothing stands in front of the first one.
+        upto = {rank >> BAND_BITS: (rank & LAST) - 1 for rank in reversed(found)}
         if look.edge is not None and extra > LONG:
             # Nothing that came before it stands in front.
-            if first is None:
+            if not found:
                 self._base = max(self._base, look.edge)
             else:
-                upto |= {band: max(look.edge, self._upto.get(band, -1)) for band in range(first >> BAND_BITS)}
-        self._pass(look, upto, MOST if first is None else first)
+                upto |= {band: max(look.edge, self._upto.get(band, -1)) for band in range(found[0] >> BAND_BITS)}
+        self._pass(look, upto, found[0] if found else MOST)
+        # What a step of the walk has found is looked at until it is gone: the walk itself goes on.
+        self.came_back([(rank - 1, rank) for rank in found], look.began)
         self._doubt, self._used = False, True
 
     def _known(self, now: float) -> int | None:
@@ -169,7 +178,7 @@ class Passed:
         self._edge, self._used = (place, now), False
         if self._cut >= CUT:
             # It has nothing to go by: what arrived last comes first, and what did before is left to the walk.
-            self._slow, self._base = True, max(self._base, place - RECENT)
+            self._slow, self._base, self.given_up = True, max(self._base, place - RECENT), True
             self._walked, self._walk_at, self._cut = -1, now, 0
 
     def cut_off(self) -> None:
@@ -214,6 +223,7 @@ class Passed:
                 # Its end moves on meanwhile: the rest of it is for the next turn.
                 return (start, end), (end if end < high else high | LAST)
         self._slow = self._turn > 2 * LONG
+        self.given_up = self.given_up and self._slow
         self._walked, self._turn = -1, 0.0
         return None
 

@@ -186,11 +186,9 @@ class PostgresStore:
         """Return those of these jobs that are claimable now and whose type a live worker of this queue announced."""
         return await self._claiming.claimable(queue, ids)
 
-    async def ready_after(self, queue: str, rank: int, limit: int) -> list[Ready]:
-        """Return ready jobs of a queue with a higher rank than this, in order, for a rebuild."""
-        number = await self._numbers.find(queue, self._sweeps)
-        rows = await self._sweeps.run("sweep/ready_after", {"queue_id": number, "rank": rank, "limit": limit})
-        return [Ready(job_id, queue, job_rank) for job_id, job_rank in rows]
+    async def ready_after(self, queue: str, rank: int, limit: int, whole: bool = True) -> list[Ready]:
+        """Return ready jobs of a queue with a higher rank than this, in order, those that are passed if `whole`."""
+        return await self._claiming.ready_after(queue, rank, limit, whole)
 
     async def queues(self) -> dict[str, bool]:
         """Return every queue's name and whether it is paused."""
@@ -231,8 +229,7 @@ class PostgresStore:
 
     async def look(self) -> Look:
         """Return what a leader has to do, in one statement."""
-        (row,) = await self._sweeps.run("sweep/look")
-        return Look(*row)
+        return await self._ends.look()
 
     async def leaders(self, duties: Sequence[str]) -> dict[str, Led]:
         """Return who leads these duties, or has led them last."""

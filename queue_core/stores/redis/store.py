@@ -176,8 +176,8 @@ class RedisStore:
         """Return those of these jobs that are claimable now and whose type a live worker of this queue announced."""
         return await self._claiming.claimable(queue, ids)
 
-    async def ready_after(self, queue: str, rank: int, limit: int) -> list[Ready]:
-        """Return ready jobs of a queue with a higher rank than this, in order, for a rebuild."""
+    async def ready_after(self, queue: str, rank: int, limit: int, whole: bool = True) -> list[Ready]:
+        """Return ready jobs of a queue with a higher rank than this, in order, always all."""
         return await self._claiming.ready_after(queue, rank, limit)
 
     async def queues(self) -> dict[str, bool]:

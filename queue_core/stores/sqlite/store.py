@@ -155,8 +155,8 @@ class SqliteStore:
         wanted = list(dict.fromkeys(ids))
         return await self._file.read(lambda transaction: sweeping.claimable(transaction, queue, wanted))
 
-    async def ready_after(self, queue: str, rank: int, limit: int) -> list[Ready]:
-        """Return ready jobs of a queue with a higher rank than this, in order, for a rebuild."""
+    async def ready_after(self, queue: str, rank: int, limit: int, whole: bool = True) -> list[Ready]:
+        """Return ready jobs of a queue with a higher rank than this, in order, always all."""
         return await self._file.read(lambda transaction: sweeping.ready_after(transaction, queue, rank, limit))
 
     async def queues(self) -> dict[str, bool]:

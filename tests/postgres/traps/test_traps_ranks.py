@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TypeVar
 
 import psycopg
 import pytest
 
 from queue_core.settings import PostgresSettings
 from queue_core.store import ClaimRequest
-from queue_core.stores.postgres import heads, ranks
+from queue_core.stores.postgres import duetimes, heads, ranks
 from queue_core.stores.postgres.connecting import hot_options
+from queue_core.stores.postgres.lane import Lane
 from queue_core.stores.postgres.ranks import EVERYWHERE, Passed, Ranks, merged, named, parameters, spell
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome, worker_beat
 from tests.postgres.traps.conftest import NewHand
 from tests.postgres.traps.hands import Hand, claim_parameters, new_job
-from tests.postgres.traps.test_traps_plans import looked_at
+from tests.postgres.traps.test_traps_plans import LOOKED_AT, looked_at
 from tests.postgres.traps.test_traps_snapshot import ENDED, FEW, generic
+
+T = TypeVar("T")
 
 END_JOBS = f"""
 insert into jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, max_retries)
@@ -149,6 +153,88 @@ async def test_trap_10_heads_find_types_that_are_announced_late(store: PostgresS
     await store.head(QUEUE, 10)
     assert [job.id for job in await store.head(QUEUE, 10)] == [parked, *ready]
     heart.close()
+
+
+async def read_by(lane: Lane, call: Callable[[], Awaitable[T]]) -> tuple[T, int]:
+    """Return what a call returns, and how many rows and entries of indexes its statements look at."""
+    connection = lane._connection
+    assert connection is not None
+    async with connection.transaction():
+        before = await (await connection.execute(LOOKED_AT)).fetchone()
+        found = await call()
+        after = await (await connection.execute(LOOKED_AT)).fetchone()
+    assert before is not None
+    assert after is not None
+    return found, after[0] - before[0]
+
+
+async def test_trap_10_pages_of_the_audit_pass_over_what_ended_and_a_rebuild_misses_nothing(
+    store: PostgresStore, new_hand: NewHand, snapshot: Hand, slow: None
+) -> None:
+    """A job that came back where all was passed, of which nobody told, is still offered after Redis lost its data."""
+    heart = store.heart()
+    heart.beat(worker_beat())
+    heart.close()
+    (lost,) = await inserted(store)
+    hand = new_hand()
+    hand.do("insert into leases values (%(id)s::uuid, 1, 1, 'x', now(), now() + interval '1 hour')", {"id": lost})
+    hand.do(END_JOBS.replace("%%", "%").replace("delete from jobs", f"delete from jobs where id <> '{lost}'"))
+    (urgent,), ready = await inserted(store, priority=10), await inserted(store, 100)
+    for _ in range(3):
+        head = await store.head(QUEUE, 10)
+    assert [job.id for job in head] == [urgent, *ready[:9]]
+    hand.do("delete from leases")
+    page, read = await read_by(store._sweeps, lambda: store.ready_after(QUEUE, head[0].rank, 10, whole=False))
+    assert [job.id for job in page] == ready[:10]
+    assert read < FEW
+    page, read = await read_by(store._sweeps, lambda: store.ready_after(QUEUE, -1, 10))
+    assert [job.id for job in page] == [urgent, lost, *ready[:8]]
+    assert read > ENDED
+    passed = store._claiming.heads._passed.of(QUEUE)
+    for _ in range(ranks.CUT):
+        passed.cut_off()
+    passed.know_edge(5_000_000, time.monotonic())
+    page, read = await read_by(store._sweeps, lambda: store.ready_after(QUEUE, -1, 10))
+    assert [job.id for job in page] == []
+    assert read < FEW, "a rebuild that is cut off again and again keeps to what arrived last"
+
+
+async def test_trap_10_heads_go_on_naming_what_the_walk_has_found(
+    store: PostgresStore, new_hand: NewHand, slow: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The audit looks twice before it offers a job; the walk was elsewhere by then."""
+    heart = store.heart()
+    heart.beat(worker_beat())
+    heart.close()
+    jobs = await inserted(store, 300)
+    hand = new_hand()
+    hand.do("insert into leases select id, 1, 1, 'x', now(), now() + interval '1 hour' from jobs where seq <= 250")
+    for _ in range(2):
+        assert [job.id for job in await store.head(QUEUE, 1)] == [jobs[250]]
+    hand.do("delete from leases where id = any(%(ids)s::uuid[])", {"ids": jobs[200:202]})
+    assert [job.id for job in await store.head(QUEUE, 1)] == [jobs[250]]
+    passed = store._claiming.heads._passed.of(QUEUE)
+    passed._walk_at, passed._walked, passed._step = 0.0, -1, 50_000
+    for _ in range(5):
+        assert [job.id for job in await store.head(QUEUE, 3)] == [*jobs[200:202], jobs[250]]
+
+
+async def test_trap_10_the_leader_looks_rarely_at_what_is_ready_while_that_takes_long(
+    store: PostgresStore, new_hand: NewHand, snapshot: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of its rounds asked it: with millions of ended jobs in front the leader did nothing else."""
+    await inserted(store)
+    hand = new_hand()
+    hand.do(END_JOBS.replace("%%", "%") + "delete from jobs")
+    monkeypatch.setattr(duetimes, "ENOUGH", ((2, 0.0),))
+    monkeypatch.setattr(duetimes, "PAUSE", 1e9)
+    for _ in range(2):
+        look, read = await read_by(store._sweeps, store.look)
+        assert not look.busy
+        assert read > ENDED
+    look, read = await read_by(store._sweeps, store.look)
+    assert look.busy, "it is assumed"
+    assert read < FEW
 
 
 async def test_fast_looks_are_at_all_ranks(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:

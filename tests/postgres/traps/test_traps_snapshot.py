@@ -150,7 +150,7 @@ async def test_trap_12_can_fail(
     await hot_statements(store, hand)
     monkeypatch.setattr("tests.postgres.traps.test_traps_snapshot.load", lambda name: joined)
     with psycopg.connect(**hot_options(PostgresSettings(url=postgres_url))) as connection:
-        plan = generic(connection, "sweep/ready_after", {"queue_id": 1, "rank": -1, "limit": 100})
+        plan = generic(connection, "sweep/ready_after", statements(new_job())["sweep/ready_after"])
     assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] > FEW
 
 
@@ -202,9 +202,9 @@ async def test_trap_10_due_jobs_are_found_beside_those_that_were_promoted(
                 looked_at(connection, name, {"limit": 100, "back": back}) for back in (duetimes.EVER, duetimes.BACK)
             ]
             assert read[1] < FEW < ENDED <= read[0]
-    monkeypatch.setattr(duetimes, "USUAL", 0.0)
+    monkeypatch.setattr(duetimes, "ENOUGH", ((2, 0.0),))
     monkeypatch.setattr(duetimes, "PAUSE", 1e9)
-    for _ in range(duetimes.LOOKS):
+    for _ in range(2):
         await store.next_due()
     assert store._ends._due.back() == duetimes.BACK
     hand.do(
@@ -212,5 +212,5 @@ async def test_trap_10_due_jobs_are_found_beside_those_that_were_promoted(
         " values (gen_random_uuid(), 1, 1, 5, 'scheduled', now() - interval '1 minute', 'task', '{}', 3)"
     )
     assert [job.id for job in await store.promote(10)] == [due.id]
-    store._ends._due._ever_at = 0.0
+    store._ends._due._looks._again_at = 0.0
     assert len(await store.promote(10)) == 1
