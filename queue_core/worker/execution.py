@@ -66,9 +66,12 @@ async def _handled(attempt: Attempt, definition: Definition, around: Surrounding
     claim, limits = attempt.claim, around.limits
     try:
         payload = decode_payload(claim.payload)
+    except ValueError as error:
+        return outcomes.unreadable(claim, error, limits)
+    try:
         arguments = definition.payloads.loaded(payload, claim.payload)
     except ValueError as error:
-        return outcomes.invalid_payload(claim, error, limits)
+        return outcomes.misfit(claim, 0, error, definition.policy, limits)
     own = partial(begin, attempt, definition, around.store)
     args = (JobContext(claim, payload, around.worker, attempt, own),) if definition.takes_context else ()
     try:
@@ -90,7 +93,7 @@ async def _handled(attempt: Attempt, definition: Definition, around: Surrounding
             # What goes wrong while a handler cleans up is not why its attempt ended.
             raise asyncio.CancelledError from problem
         if isinstance(problem, TypeError) and (misfit := _misfit(definition, payload)) is not None:
-            return outcomes.invalid_payload(claim, misfit, limits)
+            return outcomes.misfit(claim, attempt.run_us(), misfit, definition.policy, limits)
         return outcomes.failed(claim, attempt.run_us(), problem, definition.policy, limits)
     return outcomes.completed(claim, attempt.run_us(), result, limits)
 

@@ -142,7 +142,7 @@ class ManualClaims:
             return ClaimedJob(self, claim, decode_payload(claim.payload), terms)
         except ValueError as error:
             with contextlib.suppress(StaleLease):
-                await self.settle(outcomes.invalid_payload(claim, error, terms.limits))
+                await self.settle(outcomes.unreadable(claim, error, terms.limits))
             return None
 
     async def _forget(self, claim: Claim) -> None:

@@ -16,6 +16,9 @@ from queue_core.signature import failure_of
 from queue_core.store import Stray
 from queue_core.text import cut
 
+MISFIT_SECONDS = 1.0
+"""What a job waits at least whose payload did not fit: at once, the same worker would be the first to have room."""
+
 
 class TimeLimitExceeded(Exception):
     """The attempt ran longer than its task's time limit."""
@@ -99,9 +102,20 @@ def buried(claim: Claim, run_us: int, failure: Failure) -> Outcome:
     return _outcome(claim, "dead", run_us, failure)
 
 
-def invalid_payload(claim: Claim, error: Exception, limits: Limits) -> Outcome:
-    """Return the outcome of a job whose stored payload its handler cannot take; another attempt would not help."""
+def unreadable(claim: Claim, error: Exception, limits: Limits) -> Outcome:
+    """Return the outcome of a job whose stored payload is no JSON object; another attempt would not help."""
     return buried(claim, 0, failure_of(error, "invalid_payload", limits.traceback))
+
+
+def misfit(claim: Claim, run_us: int, error: Exception, policy: Policy, limits: Limits) -> Outcome:
+    """Return the outcome of a job whose payload its handler cannot take: workers of another version may be able to.
+
+    It is retried by the task's policy, and once more than after other failures, which may have used up its retries.
+    """
+    failure = failure_of(error, "invalid_payload", limits.traceback)
+    if claim.retry_count > claim.max_retries:
+        return buried(claim, run_us, failure)
+    return _outcome(claim, "retrying", run_us, failure, max(MISFIT_SECONDS, policy.wait(claim.retry_count)))
 
 
 def time_limit_error(seconds: float, cause: BaseException, thread: int | None) -> TimeLimitExceeded:
