@@ -106,6 +106,9 @@ class Defaults(Model):
     max_losses: int = Field(default=20, ge=1, le=1000)
     # how long an event loop may stand still before its worker gives back what has not begun
     stall: Duration = 10.0
+    # child processes of a worker at a time for jobs that run alone, and as many for tasks with `process=True`;
+    # None: one for each processor, at least 4 and 2
+    children: int | None = Field(default=None, ge=1, le=1000)
 
 
 class RetentionSettings(Model):

@@ -51,9 +51,11 @@ class Child:
         reading, writing = os.pipe()
         try:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "queue_core.worker.isolated", target, worker, str(writing)),
+                *(sys.executable, "-m", "queue_core.worker.isolated", target, worker, str(writing), str(os.getpid())),
                 stdin=asyncio.subprocess.PIPE,
                 pass_fds=(writing,),
+                # What a terminal sends to its programs is for the worker, which drains.
+                start_new_session=True,
             )
         except BaseException:
             os.close(reading)

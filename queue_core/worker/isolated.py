@@ -1,6 +1,7 @@
 """The child of queue_core.worker.children: runs jobs one after the other and writes their outcomes.
 
-Started as `python -m queue_core.worker.isolated TARGET WORKER FD`; a claim is a line of JSON on standard input.
+Started as `python -m queue_core.worker.isolated TARGET WORKER FD PARENT`, PARENT being the worker's process; a claim is
+a line of JSON on standard input. Without the worker it ends at once and says nothing: nobody would store an outcome.
 """
 
 from __future__ import annotations
@@ -16,15 +17,19 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TextIO
 
+from queue_core.addresses import mask
+from queue_core.errors import QueueCoreError
 from queue_core.job import Claim
 from queue_core.queue import JobQueue
+from queue_core.text import safe
 from queue_core.worker.attempt import Attempt
 from queue_core.worker.execution import Surroundings, execute
+from queue_core.worker.options import EXIT_USAGE
 from queue_core.worker.process import load_target, run_loop
 from queue_core.worker.relay import Relay
 
 ORPHAN_TICK = 0.5
-"""Seconds between two looks whether the worker is still there: without it, nobody would store the outcome."""
+"""Seconds between two looks whether the worker is still there."""
 
 
 class ReportingAttempt(Attempt):
@@ -50,7 +55,7 @@ async def run(jobs: JobQueue, worker: str, source: TextIO, output: TextIO) -> No
     """Run the jobs on `source` until it ends."""
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="job") as threads:
         around = Surroundings(jobs.settings.limits, worker, threads, jobs.hooks, jobs.store)
-        while line := await asyncio.to_thread(source.readline):
+        while (line := await asyncio.to_thread(source.readline)).endswith("\n"):
             claim = Claim(*json.loads(line))
             claim = claim._replace(tags=tuple(claim.tags))
             _say(output, {"begun": claim.id})
@@ -65,29 +70,41 @@ async def run(jobs: JobQueue, worker: str, source: TextIO, output: TextIO) -> No
 
 def _say(output: TextIO, said: object) -> None:
     # One write a line: a handler's threads may report progress at the same time.
-    output.write(json.dumps(said) + "\n")
-    output.flush()
+    try:
+        output.write(json.dumps(said) + "\n")
+        output.flush()
+    except BrokenPipeError:
+        _end()
 
 
 def _end_with(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(ORPHAN_TICK)
+    _end()
+
+
+def _end() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def main(target: str, worker: str, pipe: int) -> None:
+def main(target: str, worker: str, pipe: int, parent: int) -> None:
     """Run jobs until the worker closes standard input or is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the worker, which drains
-    threading.Thread(target=_end_with, args=(os.getppid(),), name="orphan", daemon=True).start()
+    threading.Thread(target=_end_with, args=(parent,), name="orphan", daemon=True).start()
     # Handlers, and the processes that they start, must not reach what the worker and this process say to each other.
     os.set_inheritable(pipe, False)
     source = os.fdopen(os.dup(0), encoding="utf-8")
     with Path(os.devnull).open(encoding="utf-8") as nothing:
         os.dup2(nothing.fileno(), 0)
     with os.fdopen(pipe, "w", encoding="utf-8") as output:
-        run_loop(run(load_target(target), worker, source, output))
+        try:
+            jobs = load_target(target)
+        except QueueCoreError as error:
+            sys.stderr.write(f"{safe(mask(str(error)))}\n")
+            os._exit(EXIT_USAGE)
+        run_loop(run(jobs, worker, source, output))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
     os._exit(0)

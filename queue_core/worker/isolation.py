@@ -1,6 +1,7 @@
 """Runs a job alone in a process of its own, so that what it does to its process is proven to be its own doing.
 
-For jobs whose workers were lost twice, or which were buried as poison before.
+For jobs whose workers were lost twice, or which were buried as poison before. The time limit of such a job begins when
+its process has it.
 """
 
 from __future__ import annotations
@@ -8,18 +9,23 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 from queue_core.job import Claim, Failure, Outcome
 from queue_core.losses import SUSPECT_LOSSES
 from queue_core.signature import sign
+from queue_core.tasks import Definition
 from queue_core.worker import outcomes
 from queue_core.worker.attempt import Attempt
 from queue_core.worker.children import Child, ChildLost
+from queue_core.worker.slots import START_SECONDS, Slots, begin
 
 EXCEPTION = "ProcessDied"
 WITNESS = 1.0
 """Seconds that a worker outlives a child before it blames the job: who ends a service ends its processes one by one."""
+LEAST = 4
+"""Children at a time on a machine with few processors: jobs that sleep for long must not hold up all others."""
 OF_THE_SERVICE = frozenset({-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP, -signal.SIGQUIT})
 """Ends by the signals that are sent to all processes of a service when it is to stop."""
 
@@ -29,9 +35,9 @@ def is_suspect(claim: Claim) -> bool:
     return claim.crashes > 0 or claim.losses >= SUSPECT_LOSSES
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Isolation:
-    """Starts a child for each job."""
+    """Starts a child for each job, a few at a time: what lost one worker may have been started many times over."""
 
     # package.module:name of the queue object
     target: str
@@ -40,8 +46,18 @@ class Isolation:
     max_losses: int
     # whether the worker is about to end
     draining: Callable[[], bool]
+    # children at a time; None: one for each processor, at least a few
+    most: int | None
+    _slots: Slots = field(init=False)
 
-    async def execute(self, attempt: Attempt) -> Outcome:
+    def __post_init__(self) -> None:
+        self._slots = Slots(self.most, LEAST)
+
+    def hold_back(self) -> None:
+        """Begin nothing more: give back the jobs that wait for a child."""
+        self._slots.hold_back()
+
+    async def execute(self, attempt: Attempt, definition: Definition) -> Outcome:
         """Run the attempt's handler in a child and return the outcome to store.
 
         A child that died while the worker lives on buries the job as poison. One that never had the job, or that ended
@@ -50,9 +66,14 @@ class Isolation:
         Raises:
             CancelledError: the attempt was stopped; the child is killed.
         """
+        async with self._slots.taken(attempt):
+            begin(attempt, definition, START_SECONDS)
+            return await self._run(attempt, partial(begin, attempt, definition))
+
+    async def _run(self, attempt: Attempt, begun: Callable[[], None]) -> Outcome:
         child = await Child.start(self.target, self.worker)
         try:
-            return await child.run(attempt)
+            return await child.run(attempt, begun)
         except ChildLost as lost:
             await asyncio.sleep(WITNESS)
             to_blame = lost.begun and lost.code not in OF_THE_SERVICE and not self.draining()

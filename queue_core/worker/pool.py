@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import sys
-import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from functools import partial
 
 from queue_core.errors import ConfigurationError
 from queue_core.job import Failure, Outcome
@@ -18,26 +15,21 @@ from queue_core.tasks import Definition
 from queue_core.worker import outcomes
 from queue_core.worker.attempt import Attempt
 from queue_core.worker.children import Child, ChildLost
+from queue_core.worker.slots import START_SECONDS, Slots, begin
 
 EXCEPTION = "ProcessDied"
 TRIES = 3
 """Children tried for a job before it is blamed for none of them taking it."""
 
 
-START_SECONDS = 30.0
-"""What a new child may take to import the queue object before the job's time limit begins."""
-
-
 class ProcessPool:
-    """Warm children, at most one for each processor; jobs beyond wait for one, and their time limit does not run."""
+    """Warm children; jobs beyond their number wait for one, and their time limit does not run."""
 
-    def __init__(self, target: str, worker: str, concurrency: int) -> None:
+    def __init__(self, target: str, worker: str, most: int | None) -> None:
         self._target = target
         self._worker = worker
-        self._slots = asyncio.Semaphore(min(concurrency, max(2, os.cpu_count() or 1)))
+        self._slots = Slots(most, 2)
         self._idle: list[Child] = []
-        # attempts that no child has taken yet
-        self._waiting: set[Attempt] = set()
 
     async def execute(self, attempt: Attempt, definition: Definition, limits: Limits) -> Outcome:
         """Run the attempt's handler in a child and return the outcome to store; a dead child fails the attempt.
@@ -45,16 +37,10 @@ class ProcessPool:
         Raises:
             CancelledError: the attempt was stopped; the child is killed.
         """
-        async with self._slot(attempt):
-
-            def begin(seconds: float = 0.0) -> None:
-                attempt.started = time.perf_counter()
-                if definition.timeout:
-                    attempt.deadline = time.monotonic() + seconds + definition.timeout
-
-            begin(START_SECONDS)
+        async with self._slots.taken(attempt):
+            begin(attempt, definition, START_SECONDS)
             try:
-                return await self._run(attempt, begin)
+                return await self._run(attempt, partial(begin, attempt, definition))
             except ChildLost as lost:
                 message = f"the process that ran this job {lost.how}"
                 failure = Failure("crashed", EXCEPTION, message, "", *sign(EXCEPTION, message))
@@ -62,28 +48,17 @@ class ProcessPool:
             except OSError as error:
                 return outcomes.failed(attempt.claim, attempt.run_us(), error, definition.policy, limits)
 
-    @asynccontextmanager
-    async def _slot(self, attempt: Attempt) -> AsyncIterator[None]:
-        self._waiting.add(attempt)
-        try:
-            async with self._slots:
-                self._waiting.discard(attempt)
-                yield
-        finally:
-            self._waiting.discard(attempt)
-
     def hold_back(self) -> None:
         """Begin nothing more: give back the jobs that wait for a child."""
-        for attempt in list(self._waiting):
-            attempt.stop("release")
+        self._slots.hold_back()
 
-    async def _run(self, attempt: Attempt, begin: Callable[[], None]) -> Outcome:
+    async def _run(self, attempt: Attempt, begun: Callable[[], None]) -> Outcome:
         tries = 0
         while True:
             tries += 1
             child = await self._take()
             try:
-                outcome = await child.run(attempt, begin)
+                outcome = await child.run(attempt, begun)
             except ChildLost as lost:
                 await child.kill()
                 if lost.begun or tries >= TRIES:

@@ -57,6 +57,8 @@ class RunPlan:
     target: str | None = None
     # losses that bury a job
     max_losses: int = MOST_LOSSES
+    # child processes at a time of either kind; None: one for each processor
+    children: int | None = None
 
 
 class Runner:
@@ -70,9 +72,9 @@ class Runner:
         self._isolation = (
             None
             if plan.target is None
-            else Isolation(plan.target, plan.worker, plan.max_losses, lambda: self._draining)
+            else Isolation(plan.target, plan.worker, plan.max_losses, lambda: self._draining, plan.children)
         )
-        self._pool = None if plan.target is None else ProcessPool(plan.target, plan.worker, concurrency)
+        self._pool = None if plan.target is None else ProcessPool(plan.target, plan.worker, plan.children)
         self._settler = settler
         self._announcer = announcer
         self._held = held
@@ -246,11 +248,11 @@ class Runner:
     async def _outcome(self, attempt: Attempt) -> Outcome | None:
         """Run the handler and return what to store; None when the lease is lost and nothing may be stored."""
         definition = self._tasks.get(attempt.claim.type)
-        if definition.timeout and not definition.process:
-            attempt.deadline = time.monotonic() + definition.timeout
         try:
             if self._isolation is not None and not definition.process and is_suspect(attempt.claim):
-                return await self._isolation.execute(attempt)
+                return await self._isolation.execute(attempt, definition)
+            if definition.timeout and not definition.process:
+                attempt.deadline = time.monotonic() + definition.timeout
             if definition.process and self._pool is not None:
                 return await self._pool.execute(attempt, definition, self._limits)
             return await execute(attempt, definition, self._around)
@@ -333,8 +335,9 @@ class Runner:
     def hold_back(self) -> None:
         """Begin nothing more; give back what waits for a child process."""
         self._draining = True
-        if self._pool is not None:
-            self._pool.hold_back()
+        for children in (self._isolation, self._pool):
+            if children is not None:
+                children.hold_back()
 
     def release_waiting(self) -> None:
         """Give back the jobs that have not started."""

@@ -71,8 +71,9 @@ class Worker:
         self._settler = Settler(jobs.store, jobs.dispatcher, self._announcer, self._held, jobs.hooks)
         handlers, target = handlers_of(jobs, handler, queues, target)
         slots = check_slots(concurrency)
-        most = jobs.settings.defaults.max_losses
-        plan = RunPlan(handlers, jobs.hooks, jobs.settings.limits, slots, self.id, jobs.store, target, most)
+        defaults, limits = jobs.settings.defaults, jobs.settings.limits
+        most = defaults.max_losses
+        plan = RunPlan(handlers, jobs.hooks, limits, slots, self.id, jobs.store, target, most, defaults.children)
         self._runner = Runner(plan, self._settler, self._announcer, self._held)
         request = ClaimRequest("", self.id, self._types, 0, self._times.lease)
         self._fetcher = Fetcher(jobs.store, jobs.dispatcher, self._runner, self._queues, request, jobs.settings.queues)

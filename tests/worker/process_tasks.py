@@ -14,6 +14,9 @@ from pathlib import Path
 
 from queue_core import JobContext, JobQueue, Retry, SoftTimeLimitExceeded
 
+if slow := os.environ.get("SLOW_CHILDREN"):
+    time.sleep(float(slow))
+
 jobs = JobQueue(memory=True)
 ONCE = Retry(max_retries=1, delay=0.01)
 tenant: ContextVar[str] = ContextVar("tenant", default="")
@@ -36,6 +39,16 @@ def alone(folder: str, how: str) -> int:
     if how == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(600)
+    return os.getpid()
+
+
+@jobs.task(timeout=0)
+def alone_in_turn(folder: str) -> None:
+    take_turns.definition.function(folder)
+
+
+@jobs.task(timeout=0.5, retry=Retry(max_retries=0))
+def alone_at_once() -> int:
     return os.getpid()
 
 

@@ -83,7 +83,7 @@ async def test_one_death_alone_that_its_worker_saw_is_poison(jobs: JobQueue, tmp
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 async def test_a_signal_of_the_service_blames_nobody(jobs: JobQueue, tmp_path: Path, number: signal.Signals) -> None:
     job_id = await suspect(jobs, tmp_path, "wait")
-    async with working(jobs, target=TARGET):
+    async with working(jobs, target=TARGET, grace="0.1s"):
         os.kill(await until_alone(tmp_path), number)
         job = await until_lost(jobs, job_id)
         assert (job.failure_kind, job.losses, job.crashes, job.retry_count) == ("lost", 3, 0, 0)
