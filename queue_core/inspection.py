@@ -74,6 +74,8 @@ class WorkerInfo:
     heartbeat_age: float
     # no heartbeat for three intervals
     lost: bool
+    # handlers that were given up, for they swallow their cancellation or cannot be ended, and still run
+    stuck: int = 0
 
     def runs(self, queue: str, type_: str) -> bool:
         """Tell whether this worker is alive and claims jobs of this type from this queue."""

@@ -33,8 +33,10 @@ class Health:
     # since when this process goes on without Redis, or with one that is not its database's, or without the
     # notifications of PostgreSQL; None: none of them
     degraded_since: datetime | None
-    # why it is not healthy, or degraded; else empty
+    # why it is not healthy, or degraded, or that handlers are stuck; else empty
     reason: str
+    # handlers that live workers gave up and that still run; None: the store did not answer
+    stuck: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,9 @@ async def health(parts: Parts, mode: str) -> Health:
     except QueueCoreError as error:
         return Health(False, None, None, None, mode, None, str(error))
     since, reason = await _degraded(parts)
+    stuck = sum(worker.stuck for worker in overview.workers if not worker.lost)
+    if stuck and not reason:
+        reason = f"handlers that their workers gave up still run: {stuck}"
     return Health(
         healthy=True,
         pending=sum(queue.pending for queue in overview.queues),
@@ -73,6 +78,7 @@ async def health(parts: Parts, mode: str) -> Health:
         mode=mode,
         degraded_since=since,
         reason=reason,
+        stuck=stuck,
     )
 
 

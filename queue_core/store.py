@@ -78,6 +78,8 @@ class WorkerBeat(NamedTuple):
     look: bool = False
     # it asks what these have given it
     doubts: Sequence[Doubt] = ()
+    # handlers that were given up and still run; they hold no slot
+    stuck: int = 0
 
 
 class Neighbour(NamedTuple):

@@ -164,7 +164,7 @@ def show_workers(output: Output, workers: Iterable[WorkerInfo]) -> None:
                 worker.host,
                 worker.pid,
                 worker_state(worker),
-                f"{worker.busy}/{worker.concurrency}",
+                f"{worker.busy}/{worker.concurrency}" + (f" + {worker.stuck} stuck" if worker.stuck else ""),
                 age(worker.heartbeat_age),
                 worker.version,
                 ", ".join(worker.queues),

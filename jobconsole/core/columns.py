@@ -341,6 +341,8 @@ def _worker_state(worker: WorkerInfo, moment: Moment) -> Spans:
         return ((f"{moment.glyphs.states[Status.DEAD]} lost", "bad"),)
     if worker.quiet:
         return ((f"{moment.glyphs.pause} quiet", "warn"),)
+    if worker.stuck:
+        return ((f"{worker.stuck} stuck", "warn"),)
     return ((f"{moment.glyphs.dot} busy", "accent"),) if worker.busy else ((f"{moment.glyphs.dot} idle", "muted"),)
 
 

@@ -72,6 +72,7 @@ def _about_now(overview: Overview, queues: Sequence[str]) -> Iterator[Metric]:
     yield _values("job_queue_oldest_enqueued_timestamp_seconds", oldest)
     workers = Counter((_state(worker),) for worker in overview.workers)
     yield _values("job_workers", {(state,): workers[state,] for state in WORKER_STATES})
+    yield _values("job_handlers_stuck", {(): sum(worker.stuck for worker in overview.workers if not worker.lost)})
 
 
 def _state(worker: WorkerInfo) -> str:

@@ -108,13 +108,12 @@ class Runner:
 
     @property
     def stuck_threads(self) -> int:
-        """Threads that were given up and still run."""
-        self._given_up = [attempt for attempt in self._given_up if attempt.thread is not None]
-        return len(self._given_up)
+        """Threads that were given up and still run; from any thread."""
+        return sum(attempt.thread is not None for attempt in list(self._given_up))
 
     @property
     def stuck(self) -> int:
-        """Handlers that were given up and still run, in threads or as coroutines."""
+        """Handlers that were given up and still run, in threads or as coroutines; from any thread."""
         return self.stuck_threads + len(self._stubborn)
 
     @property
@@ -262,7 +261,7 @@ class Runner:
     def _stopped(self, attempt: Attempt, definition: Definition, error: BaseException) -> Outcome | None:
         claim, run_us, reason = attempt.claim, attempt.run_us(), attempt.stop_reason
         if attempt.thread is not None:
-            self._given_up.append(attempt)
+            self._given_up = [*(one for one in self._given_up if one.thread is not None), attempt]
             stuck = self.stuck_threads
             logger.warning("job %s: its thread cannot be ended and is given up; %d such threads run", claim.id, stuck)
         if reason == "timeout":

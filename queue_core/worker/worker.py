@@ -241,13 +241,14 @@ class Worker:
             lease=self._times.lease,
             interval=self._times.tick,
             leases=(),
+            stuck=self._runner.stuck,
         )
 
     def _may_rest(self) -> bool:
-        """Tell whether the heartbeat has nothing to fetch: orders are heard of, and no answer to a claim got lost."""
+        """Tell whether the heartbeat has nothing to fetch or show: orders are heard of, and no claim is in doubt."""
         store = self._jobs.store
         hears = isinstance(store, AttentiveStore) and store.hears()
-        return hears and not self._fetcher.claims.doubts(True)
+        return hears and not self._runner.stuck and not self._fetcher.claims.doubts(True)
 
     def _tell(self, state: str) -> None:
         self._announcer.tell(Event(EventName.WORKER, "", self.id, extra={"state": state, "pid": os.getpid()}))

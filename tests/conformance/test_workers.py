@@ -18,25 +18,33 @@ async def test_nobody_is_there(world: World) -> None:
 async def test_the_first_beat_announces_it(world: World) -> None:
     claim = await world.running()
     reply = await world.beat(
-        held(claim), host="host-9", pid=99, queues=("a", "b"), types=("t", "u"), concurrency=8, busy=3, quiet=True
+        held(claim),
+        host="host-9",
+        pid=99,
+        queues=("a", "b"),
+        types=("t", "u"),
+        concurrency=8,
+        busy=3,
+        quiet=True,
+        stuck=2,
     )
     assert reply.command == ""
     (info,) = (await workers(world)).values()
     assert (info.id, info.host, info.pid, info.version) == ("worker-1", "host-9", 99, "1.2.3")
     assert (info.queues, info.types) == (("a", "b"), ("t", "u"))
-    assert (info.concurrency, info.busy, info.quiet, info.lost) == (8, 3, True, False)
+    assert (info.concurrency, info.busy, info.quiet, info.lost, info.stuck) == (8, 3, True, False, 2)
     assert 0 <= info.heartbeat_age < 5
     assert info.started_at <= info.heartbeat_at
 
 
 async def test_each_beat_renews_it(world: World) -> None:
-    await world.beat(busy=1)
+    await world.beat(busy=1, stuck=1)
     started_at = (await workers(world))["worker-1"].started_at
     await world.advance(20)
     assert (await workers(world))["worker-1"].heartbeat_age == pytest.approx(20, abs=5)
     await world.beat(busy=7, quiet=True, types=("new",))
     info = (await workers(world))["worker-1"]
-    assert (info.busy, info.quiet, info.types) == (7, True, ("new",))
+    assert (info.busy, info.quiet, info.types, info.stuck) == (7, True, ("new",), 0)
     assert info.heartbeat_age < 5
     assert (info.started_at - started_at).total_seconds() == pytest.approx(-20, abs=20.001)
     assert (info.heartbeat_at - info.started_at).total_seconds() == pytest.approx(20, abs=5)

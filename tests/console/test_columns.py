@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -15,12 +16,14 @@ from jobconsole.core.columns import (
     QUEUES,
     RUNNING_JOBS,
     WORKERS,
+    Moment,
     bar,
     fit_columns,
     signature_columns,
 )
 from jobconsole.core.glyphs import ASCII, UNICODE, Glyphs, glyphs_for
 from jobconsole.core.ordering import held_order
+from queue_core.inspection import WorkerInfo
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 TABLES = {
@@ -44,6 +47,21 @@ def test_a_table_fills_its_width(name: str, width: int) -> None:
 def test_what_a_table_is_about_is_never_dropped(name: str) -> None:
     flexible = next(column.title for column in TABLES[name] if column.flex)
     assert flexible in [column.title for column, _ in fit_columns(TABLES[name], 30)]
+
+
+def test_a_worker_with_stuck_handlers_says_so() -> None:
+    """Unless it is lost or quiet, which matters more."""
+    worker = WorkerInfo("a", "host", 1, "1", ("q",), None, 10, 3, False, NOW, NOW, 0.1, lost=False, stuck=2)
+    moment = Moment(NOW, UNICODE)
+    state = WORKERS[0]
+    assert state.title == "STATE"
+
+    def said(**given: bool) -> str:
+        return "".join(text for text, _ in state.value(replace(worker, **given), moment))
+
+    assert said() == "2 stuck"
+    assert "lost" in said(lost=True)
+    assert "quiet" in said(quiet=True)
 
 
 @given(st.integers(0, 100), st.integers(1, 60), st.sampled_from([UNICODE, ASCII]))

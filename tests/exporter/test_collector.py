@@ -32,6 +32,7 @@ PROMISED = {
     "job_dlq_size": ("gauge", {"queue"}),
     "job_leases_expired_total": ("counter", {"queue"}),
     "job_workers": ("gauge", {"state"}),
+    "job_handlers_stuck": ("gauge", set()),
     "job_queue_paused": ("gauge", {"queue"}),
     "jobconsole_up": ("gauge", {"backend"}),
     "jobconsole_scrape_duration_seconds": ("gauge", {"backend"}),
@@ -150,8 +151,8 @@ class TestValues:
     async def test_workers_by_what_they_do(self, world: World) -> None:
         claim = await world.running()
         beats = [
-            worker_beat(worker="a", busy=1),
-            worker_beat(worker="b", busy=0),
+            worker_beat(worker="a", busy=1, stuck=2),
+            worker_beat(worker="b", busy=0, stuck=1),
             worker_beat(worker="c", busy=1, quiet=True),
         ]
         heart = world.store.heart()
@@ -159,8 +160,10 @@ class TestValues:
             heart.beat(beat)
         heart.close()
         assert (await samples(world)).by("state", "job_workers") == {"busy": 1, "idle": 1, "quiet": 1, "lost": 0}
+        assert (await samples(world)).total("job_handlers_stuck") == 3
         await world.advance(1_000.0)
         assert (await samples(world)).by("state", "job_workers")["lost"] == 3
+        assert (await samples(world)).total("job_handlers_stuck") == 0
         assert claim.token
 
 

@@ -61,6 +61,7 @@ def _worker(name: str, row: WorkerRow, now: float) -> WorkerInfo:
         heartbeat_at=moment(row.heartbeat_at),
         heartbeat_age=now - row.heartbeat_at,
         lost=row.lost(now),
+        stuck=beat.stuck,
     )
 
 

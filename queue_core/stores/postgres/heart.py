@@ -81,6 +81,7 @@ class PostgresHeart:
                 "interval": beat.interval,
                 "place": beat.place,
                 "process": beat.process,
+                "stuck": beat.stuck,
                 "look": beat.look,
             },
             binary=True,

@@ -121,7 +121,7 @@ def _queue(row: Row, counts: _Counts, heads: list[Row]) -> QueueInfo:
 
 
 def _worker(row: Row) -> WorkerInfo:
-    name, host, pid, version, queues, types, concurrency, busy, quiet, started_at, heartbeat_at, age, lost = row
+    name, host, pid, version, queues, types, concurrency, busy, quiet, started_at, heartbeat_at, age, lost, stuck = row
     return WorkerInfo(
         id=name,
         host=host,
@@ -136,4 +136,5 @@ def _worker(row: Row) -> WorkerInfo:
         heartbeat_at=utc(heartbeat_at),
         heartbeat_age=age,
         lost=lost,
+        stuck=stuck,
     )

@@ -191,6 +191,7 @@ def _worker(worker: str, entry: Entry, now: int) -> WorkerInfo:
         heartbeat_at=moment(heartbeat_at),
         heartbeat_age=(now - heartbeat_at) / 1e6,
         lost=entry.is_lost(now),
+        stuck=beat.stuck,
     )
 
 

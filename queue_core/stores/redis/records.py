@@ -142,7 +142,8 @@ def entry_text(beat: WorkerBeat) -> str:
     """Return what a worker says about itself as it is stored."""
     fields = beat._replace(leases=())._asdict()
     # What an earlier version does not know would make it take the whole entry for none.
-    return json.dumps({name: fields[name] for name in fields if name not in _NOT_KEPT})
+    left_out = _NOT_KEPT if beat.stuck else _NOT_KEPT | {"stuck"}
+    return json.dumps({name: fields[name] for name in fields if name not in left_out})
 
 
 class Entry(NamedTuple):
@@ -167,7 +168,8 @@ def entries_of(texts: Mapping[str, str]) -> dict[str, Entry]:
             fields = json.loads(said)
             for name in ("queues", "types", "leases"):
                 fields[name] = None if name == "types" and fields[name] is None else tuple(fields[name])
-            found[worker] = Entry(int(started_at), int(heartbeat_at), WorkerBeat(**fields))
+            known = {name: value for name, value in fields.items() if name in WorkerBeat._fields}
+            found[worker] = Entry(int(started_at), int(heartbeat_at), WorkerBeat(**known))
         except (ValueError, TypeError, KeyError):
             continue
     return found

@@ -89,6 +89,7 @@ def _register(transaction: Transaction, beat: WorkerBeat) -> str:
         "interval": beat.interval,
         "place": beat.place,
         "process": beat.process,
+        "stuck": beat.stuck,
         "now": transaction.now,
     }
     transaction.run("worker/entry", entry)

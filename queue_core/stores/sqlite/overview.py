@@ -106,7 +106,7 @@ def _info(queue: _Queue, count: Counter[str]) -> QueueInfo:
 
 
 def _worker(row: Row, now: float) -> WorkerInfo:
-    name, host, pid, version, queues, types, concurrency, busy, quiet, interval, started_at, heartbeat_at = row
+    name, host, pid, version, queues, types, concurrency, busy, quiet, interval, started_at, heartbeat_at, stuck = row
     return WorkerInfo(
         id=name,
         host=host,
@@ -121,4 +121,5 @@ def _worker(row: Row, now: float) -> WorkerInfo:
         heartbeat_at=moment(heartbeat_at),
         heartbeat_age=now - heartbeat_at,
         lost=now - heartbeat_at > 3 * interval,
+        stuck=stuck,
     )

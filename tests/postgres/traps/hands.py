@@ -162,6 +162,7 @@ def beat_parameters(claims: Sequence[Claim], **given: Any) -> dict[str, Any]:
         "interval": 10.0,
         "place": "",
         "process": "",
+        "stuck": 0,
         "look": False,
     } | given
 
