@@ -23,6 +23,8 @@ TICK = 1.0
 """Seconds between two small beats, which carry progress there and orders and cancellations back."""
 IDLE = 12.0
 """The same while a worker holds nothing and hears of orders at once."""
+CLOSE_SECONDS = 5.0
+"""What the last beat may take at the end of a worker."""
 MARGIN = 0.2
 """Part of a lease before whose end a worker that cannot reach the store stops its own jobs."""
 
@@ -102,6 +104,8 @@ class Heartbeat:
         self._beaten_at = float("-inf")
         self._stop = threading.Event()
         self._woken = threading.Event()
+        # the thread has come to its end
+        self._ended = asyncio.Event()
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._last_full = float("-inf")
@@ -112,7 +116,7 @@ class Heartbeat:
     def start(self) -> None:
         """Start the thread; the first beat announces the worker."""
         self._loop = asyncio.get_running_loop()
-        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+        self._thread = threading.Thread(target=self._live, name="heartbeat", daemon=True)
         self._thread.start()
 
     async def close(self) -> None:
@@ -120,7 +124,10 @@ class Heartbeat:
         self._stop.set()
         self._woken.set()
         if self._thread is not None:
-            await asyncio.to_thread(self._thread.join, 5.0)
+            # Not joined in one of the loop's own threads: handlers may have taken all of them, for ever.
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ended.wait(), CLOSE_SECONDS)
+                self._thread.join(CLOSE_SECONDS)
 
     def hand_back(self) -> None:
         """Give back with the next beat what has not begun, since the event loop stands still; from any thread."""
@@ -149,6 +156,12 @@ class Heartbeat:
     def _rests(self, now: float) -> bool:
         quiet = not self._held and self.may_rest()
         return quiet and self._rested and not self._called and now - self._beaten_at < self._times.idle
+
+    def _live(self) -> None:
+        try:
+            self._run()
+        finally:
+            self._in_loop(self._ended.set)
 
     def _run(self) -> None:
         while True:

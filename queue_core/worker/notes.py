@@ -1,4 +1,4 @@
-"""What a worker notes for the service that started it: who it is, and where its store is.
+"""What a worker notes for the service that started it: who it is, where its store is, and that it goes on draining.
 
 In a nameless file that the service has opened, so that the service need not import the application, whose code only
 runs in its workers.
@@ -32,9 +32,21 @@ def open_note() -> int:
 
 
 def write_note(descriptor: int, worker: str, settings: JobsSettings) -> None:
-    """Note who this worker is; the descriptor is closed, for its handlers have no business there."""
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump({"worker": worker, "settings": _plain(settings.model_dump())}, file)
+    """Note who this worker is."""
+    os.set_inheritable(descriptor, False)  # the processes that handlers start have no business there
+    said = json.dumps({"worker": worker, "settings": _plain(settings.model_dump())})
+    with os.fdopen(descriptor, "w", encoding="utf-8", closefd=False) as file:
+        file.write(said)
+
+
+def write_sign(descriptor: int) -> None:
+    """Show the service that this worker's event loop goes on while it drains: its note grows by a blank."""
+    os.write(descriptor, b" ")
+
+
+def signs(descriptor: int) -> int:
+    """Return a number that grows with each sign."""
+    return os.fstat(descriptor).st_size
 
 
 def _plain(value: Any) -> Any:

@@ -6,18 +6,20 @@ Started by queue_core.worker.service as `python -m queue_core.worker.process TAR
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import logging
 import os
 import resource
 import sys
+import threading
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
 from queue_core.errors import ConfigurationError, QueueCoreError, SchemaError, StoreUnavailable
 from queue_core.queue import JobQueue
-from queue_core.worker.notes import write_note
+from queue_core.worker.notes import write_note, write_sign
 from queue_core.worker.options import (
     EXIT_FAILED,
     EXIT_RECYCLE,
@@ -28,6 +30,8 @@ from queue_core.worker.options import (
 )
 from queue_core.worker.worker import Worker
 
+CLOSE_SECONDS = 2.0
+"""What the end of the event loop may take after the worker has ended."""
 GUARD_TICK = 0.25
 """Seconds between two looks at the service that started this process, and at what this process has used."""
 
@@ -89,13 +93,22 @@ async def work(jobs: JobQueue, target: str, options: ServiceOptions) -> int:
     if worker.stuck:
         # The end of an event loop would wait for handlers that swallow their cancellation, for ever.
         logger.warning("%d handlers cannot be ended; the process ends without them", worker.stuck)
-        logging.shutdown()
-        os._exit(code)
+        end(code)
+    # It also waits minutes for calls that handlers have left in the loop's own threads.
+    last = threading.Timer(CLOSE_SECONDS, end, [code])
+    last.daemon = True
+    last.start()
     return code
 
 
+def end(code: int) -> None:
+    """End this process at once, whatever threads and tasks it has."""
+    logging.shutdown()
+    os._exit(code)
+
+
 class Guard:
-    """Drains the worker when the service is gone, or when another process shall go on in its place."""
+    """Drains the worker when its service is gone or another process shall go on; shows the service that it drains."""
 
     def __init__(self, worker: Worker, options: ServiceOptions) -> None:
         self._worker = worker
@@ -103,18 +116,29 @@ class Guard:
         self.recycled = False
 
     async def run(self) -> None:
-        """Watch until there is a reason to stop the worker."""
+        """Watch until there is a reason to stop the worker, and from its stop on show that it goes on, for ever."""
         # A service that dies while this process is still importing is not seen by looking only from here on.
         parent = self._options.service or os.getppid()
-        while os.getppid() == parent:  # nothing tells of a parent's death on every system
-            if reason := self._reason():
-                self.recycled = True
-                logger.info("%s; this worker drains and is replaced", reason)
-                self._worker.stop()
-                return
+        while True:
+            if self._worker.draining:
+                self._show()
+            elif not self._worker.stopping:
+                self._look(parent)
             await asyncio.sleep(GUARD_TICK)
-        logger.warning("the service is gone; this worker drains")
-        self._worker.stop()
+
+    def _look(self, parent: int) -> None:
+        if os.getppid() != parent:  # nothing tells of a parent's death on every system
+            logger.warning("the service is gone; this worker drains")
+            self._worker.stop()
+        elif reason := self._reason():
+            self.recycled = True
+            logger.info("%s; this worker drains and is replaced", reason)
+            self._worker.stop()
+
+    def _show(self) -> None:
+        if self._options.note is not None:
+            with contextlib.suppress(OSError):
+                write_sign(self._options.note)
 
     def _reason(self) -> str:
         if stuck := self._worker.used_up and self._worker.stuck:
@@ -164,7 +188,4 @@ def main(argv: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    code = main(sys.argv[1:])
-    logging.shutdown()
-    # Threads that a time limit gave up on would keep a normal exit waiting for ever.
-    os._exit(code)
+    end(main(sys.argv[1:]))

@@ -9,7 +9,6 @@ import sys
 import time
 from collections import deque
 from collections.abc import Coroutine, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +26,7 @@ from queue_core.worker.isolation import Isolation, is_suspect
 from queue_core.worker.pool import ProcessPool
 from queue_core.worker.raw import Handlers
 from queue_core.worker.settler import Settler
+from queue_core.worker.threads import HandlerThreads
 
 AHEAD_SECONDS = 0.1
 """Waiting jobs are what the slots will start within this time, by how many ended in the time before."""
@@ -81,7 +81,7 @@ class Runner:
         self._waiting: deque[Attempt] = deque()
         self._running: set[Attempt] = set()
         # Threads start as they are needed; more than the slots only stand in for those that were given up.
-        self._threads = ThreadPoolExecutor(max_workers=2 * concurrency + 10, thread_name_prefix="job")
+        self._threads = HandlerThreads(2 * concurrency + 10)
         self._around = Surroundings(plan.limits, plan.worker, self._threads, plan.hooks, plan.store)
         # attempts that ended since they were last counted, and how many of them there were in a second
         self._ended = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import selectors
 import signal
@@ -15,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from types import FrameType
 
-from queue_core.worker.notes import Note, open_note, read_note
+from queue_core.worker.notes import Note, open_note, read_note, signs
 from queue_core.worker.options import EXIT_RECYCLE, EXIT_USAGE, ServiceOptions, to_stop
 
 PAUSE_FIRST, PAUSE_MOST = 0.5, 30.0
@@ -25,6 +26,10 @@ SOON = 10.0
 
 PREPARE_TICK = 0.5
 """Seconds between two looks whether the first worker works."""
+SILENCE = 5.0
+"""Seconds over its grace period that a worker may take without a sign of its event loop, before it is killed."""
+SIGN_TICK = 0.5
+"""Seconds between two looks for such a sign."""
 LAST_SECONDS = 2.0
 """Seconds that a service which ends waits for its reports."""
 
@@ -43,6 +48,9 @@ class _Place:
     told: int = 0
     # descriptor of the file in which it notes who it is
     note: int = -1
+    # seconds of time.monotonic after which it is killed unless it gives a sign, and how many it had given
+    kill_at: float = math.inf
+    signs: int = 0
 
 
 @dataclass
@@ -117,6 +125,7 @@ class Service:
             code = place.process.poll()
             if code is None:
                 self._tell(place, place.process)
+                self._end_in_time(place, place.process, now)
                 return False
             self._buried(place, code, now)
             return True
@@ -128,7 +137,7 @@ class Service:
         # A group of its own: Ctrl+C reaches this process alone, which passes one signal on.
         place.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, process_group=0, pass_fds=(place.note,))
         place.started_at = now
-        place.told = 0
+        place.told, place.kill_at, place.signs = 0, math.inf, 0
         # A signal may have come while the process was being started.
         self._tell(place, place.process)
         return True
@@ -160,9 +169,11 @@ class Service:
         logger.warning("worker process %d %s; it is replaced in %.1f s", pid, how, max(0.0, place.start_at - now))
 
     def _patience(self) -> float | None:
-        """Return the seconds until a place wants its next process; None while all have theirs."""
+        """Return the seconds until a place wants its next process, or a look; None while all have theirs."""
+        if self._stops:
+            return SIGN_TICK
         waits = [place.start_at for place in self._places if place.process is None]
-        return max(0.0, min(waits) - time.monotonic()) if waits and not self._stops else None
+        return max(0.0, min(waits) - time.monotonic()) if waits else None
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         # Only noted here: the loop that it wakes passes it on, to processes that are just being started, too.
@@ -174,6 +185,18 @@ class Service:
         while place.told < min(2, self._stops):
             place.told += 1
             process.send_signal(signal.SIGTERM)
+            grace = self.options.grace if place.told == 1 else 0.0
+            place.kill_at = min(place.kill_at, time.monotonic() + grace + SILENCE)
+
+    def _end_in_time(self, place: _Place, process: subprocess.Popen[bytes], now: float) -> None:
+        """Kill a process that was told to end, whose time is over, and whose event loop does not go on."""
+        if self._stops and (given := signs(place.note)) != place.signs:
+            place.signs = given
+            place.kill_at = max(place.kill_at, now + SILENCE)
+        if now >= place.kill_at:
+            logger.warning("worker process %d does not end and is killed", process.pid)
+            process.kill()
+            place.kill_at = math.inf
 
     def _kill(self) -> None:
         for place in self._places:

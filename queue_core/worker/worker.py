@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 import contextvars
 import logging
+import math
 import os
 import signal
 import socket
+import time
 import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -29,6 +31,8 @@ from queue_core.worker.settler import Settler
 from queue_core.worker.sweeper import Duty, Sweeper
 from queue_core.worker.watchdog import Patience, Watchdog, end_process
 
+RETIRE_SECONDS = 2.0
+"""What the removal of a worker's entry may take."""
 RESTART_SECONDS = 1.0
 """Pause before a loop that failed unexpectedly is started again."""
 
@@ -67,6 +71,9 @@ class Worker:
         self._held: dict[str, Attempt] = {}
         self._stopping = asyncio.Event()
         self._forced = asyncio.Event()
+        # what outcomes may take that wait for the store at the end, and when, by time.monotonic, all is over
+        self._settling = max(5.0, self._times.lease / 2)
+        self._end_by = math.inf
         self._announcer = Announcer(jobs.bus)
         self._settler = Settler(jobs.store, jobs.dispatcher, self._announcer, self._held, jobs.hooks)
         handlers, target = handlers_of(jobs, handler, queues, target)
@@ -96,6 +103,8 @@ class Worker:
         """Stop claiming and drain; a second call gives the running jobs back at once. For the loop's thread."""
         if self._stopping.is_set():
             self._forced.set()
+        else:
+            self._end_by = time.monotonic() + self._grace + STUBBORN_SECONDS + self._settling + RETIRE_SECONDS
         self._stopping.set()
         self._runner.hold_back()  # at once: the loop that drains has yet to hear of it
 
@@ -117,6 +126,16 @@ class Worker:
     def stuck(self) -> int:
         """Handlers that a time limit, a cancellation or a stop gave up on, and that still run."""
         return self._runner.stuck
+
+    @property
+    def stopping(self) -> bool:
+        """Whether it was stopped."""
+        return self._stopping.is_set()
+
+    @property
+    def draining(self) -> bool:
+        """Whether it was stopped and is within the time that its end may take."""
+        return self.stopping and time.monotonic() < self._end_by
 
     @property
     def refused(self) -> int:
@@ -199,7 +218,7 @@ class Worker:
             await heartbeat.close()
             await self._announcer.close(announcing)
             with contextlib.suppress(Exception):  # the entry expires by itself
-                await asyncio.wait_for(self._jobs.store.retire(self.id, heartbeat.place), 2.0)
+                await asyncio.wait_for(self._jobs.store.retire(self.id, heartbeat.place), RETIRE_SECONDS)
             await self._runner.close()
             self._runner.forget_stubborn()
 
@@ -215,7 +234,7 @@ class Worker:
             await asyncio.wait([idle], timeout=STUBBORN_SECONDS)
             self._runner.give_up_running()
         await _end([idle, forced])
-        await self._settler.close(settling, seconds=max(5.0, self._times.lease / 2))
+        await self._settler.close(settling, seconds=self._settling)
 
     async def _supervise(self, name: str, run: Any) -> None:
         """Keep a loop alive: whatever unexpected ends it is logged, and it starts again."""

@@ -1,6 +1,9 @@
 """What the worker processes of the service tests import."""
 
+import asyncio
+import contextlib
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -36,3 +39,44 @@ def waits(ctx: JobContext) -> int:
     while not (FOLDER / "gate").exists():
         time.sleep(0.02)
     return ctx.attempt
+
+
+@jobs.task(timeout=0)
+async def swallows() -> None:
+    """Swallow every cancellation."""
+    (FOLDER / "begun").touch()
+    while True:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(600)
+
+
+@jobs.task(timeout=0)
+async def blocks() -> None:
+    """Let nothing else run in the event loop."""
+    (FOLDER / "begun").touch()
+    time.sleep(600)  # noqa: ASYNC251  this is the point
+
+
+@jobs.task(timeout=0)
+def never_ends() -> None:
+    """Go on in a thread."""
+    (FOLDER / "begun").touch()
+    threading.Event().wait()
+
+
+@jobs.task(timeout=0)
+async def leaves_threads() -> None:
+    """Take all threads of the event loop for ever, and end at once when asked to."""
+    for _ in range(100):
+        asyncio.get_running_loop().run_in_executor(None, threading.Event().wait)
+    (FOLDER / "begun").touch()
+    await asyncio.sleep(600)
+
+
+@jobs.task(timeout=0, process=True)
+def chatters(ctx: JobContext) -> None:
+    """Tell the worker of progress as fast as it goes, in a child process."""
+    for percent in range(10**9):
+        ctx.progress_now(percent % 100)
+        if percent == 100:
+            (FOLDER / "begun").write_text(str(os.getpid()))

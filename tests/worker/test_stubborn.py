@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,13 +15,13 @@ from queue_core.worker import runner, worker
 from tests.conformance.working import PATIENCE, until, working
 
 PROGRAM = """
-import asyncio
+import asyncio, sys, threading
 from queue_core import JobQueue, Worker
 
 jobs = JobQueue(memory=True)
 
 @jobs.task(timeout=0)
-async def stubborn():
+async def swallows():
     print("begun", flush=True)
     while True:
         try:
@@ -28,8 +29,13 @@ async def stubborn():
         except asyncio.CancelledError:
             pass
 
+@jobs.task(timeout=0)
+def never_ends():
+    print("begun", flush=True)
+    threading.Event().wait()
+
 async def main():
-    await stubborn.enqueue()
+    await jobs.enqueue(sys.argv[1])
     await Worker(jobs, grace=0.1).run()
     print((await jobs.stats()).processing, "running", flush=True)
 
@@ -71,11 +77,20 @@ async def test_a_time_limit_ends_the_attempt_of_a_handler_that_swallows_it() -> 
                 await handle.result(PATIENCE)
             assert (await jobs.inspector.get(handle.id)).failure_kind == "timeout"
             assert worker.stuck == 1
+
+            async def shown() -> bool:
+                (info,) = (await jobs.inspector.overview()).workers
+                return info.stuck == 1
+
+            await until(shown)
+            health = await jobs.health()
+            assert (health.healthy, health.stuck) == (True, 1)
+            assert health.reason == "handlers that their workers gave up still run: 1"
             assert await (await other.enqueue()).result(PATIENCE) == "done"
             released.set()
 
             async def freed() -> bool:
-                return worker.stuck == 0
+                return worker.stuck == 0 and (await jobs.health()).stuck == 0
 
             await until(freed)
         assert str((await jobs.inspector.get(handle.id)).status) == "dead"
@@ -122,14 +137,13 @@ async def test_cancelling_a_worker_drains_it() -> None:
         assert await later.status() == "queued"
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
-def test_a_program_ends_beside_a_handler_that_swallows_its_cancellation(tmp_path: Path, name: str) -> None:
-    import signal
-
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
+@pytest.mark.parametrize("handler", ["swallows", "never_ends"])
+def test_a_program_ends_beside_a_handler_that_does_not(tmp_path: Path, name: str, handler: str) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     with subprocess.Popen(
-        [sys.executable, str(program)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, str(program), handler], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "begun\n"
