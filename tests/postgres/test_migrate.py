@@ -1,15 +1,19 @@
 """Migrations: forward, numbered, once, by one process at a time; and the history's partitions."""
 
+import logging
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import psycopg
 import pytest
+from pydantic import SecretStr
 
 from queue_core.errors import ConfigurationError, SchemaError, SchemaMissing, SchemaNewer, StoreUnavailable
+from queue_core.settings import PostgresSettings
 from queue_core.stores.postgres import migrate as migrating
 from queue_core.stores.postgres.migrate import KNOWN, check, migrate, migrations, schema_version
 from queue_core.stores.postgres.sql import load
+from queue_core.stores.postgres.store import PostgresStore
 
 
 def days(connection: psycopg.Connection[tuple[str]]) -> set[str]:
@@ -129,3 +133,45 @@ def test_making_partitions_lets_the_hot_path_write(postgres_url: str) -> None:
         )
         upkeep.execute("set lock_timeout = '2s'")
         upkeep.execute("select make_job_history(8)")
+
+
+@pytest.fixture
+def lacking(postgres_url: str) -> psycopg.Connection[tuple[int]]:
+    """A connection to a database whose history lacks a day."""
+    connection = psycopg.connect(postgres_url)
+    connection.execute(f"drop table job_history_{datetime.now(UTC) + timedelta(days=3):%Y%m%d}")
+    connection.commit()
+    return connection
+
+
+async def make_room(url: str) -> None:
+    store = PostgresStore(PostgresSettings(url=SecretStr(url)))
+    await store.make_room()
+    await store.close()
+
+
+async def test_a_worker_that_starts_while_another_one_makes_the_days_does_not_warn(
+    lacking: psycopg.Connection[tuple[int]], postgres_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of 16 that started at once, most did, on a slow machine."""
+    with lacking as another:
+        another.execute("select make_job_history(7)")
+        await make_room(postgres_url)
+    assert [record.message for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+async def test_a_worker_warns_where_nobody_can_make_the_days(
+    lacking: psycopg.Connection[tuple[int]], postgres_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with lacking as somebody:
+        somebody.execute("lock table job_history in access exclusive mode")
+        await make_room(postgres_url)
+    assert "no days of the history are made now" in caplog.text
+    assert {record.levelno for record in caplog.records} >= {logging.WARNING}
+
+
+async def test_where_no_day_is_lacking_nothing_is_locked(postgres_url: str) -> None:
+    with psycopg.connect(postgres_url) as another:
+        another.execute("select pg_advisory_xact_lock(5812640217730002)")
+        with psycopg.connect(postgres_url, options="-c lock_timeout=10ms") as upkeep:
+            assert upkeep.execute(load("upkeep/partitions")).fetchone() == (0,)

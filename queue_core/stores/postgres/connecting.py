@@ -7,7 +7,7 @@ import logging
 import os
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -139,6 +139,12 @@ def connect_blocking(settings: PostgresSettings, options: dict[str, Any]) -> Blo
         except psycopg.OperationalError as error:
             _refused(settings, tried, error)
     raise _unacceptable()
+
+
+async def close_all(connections: Iterable[Connection]) -> None:
+    """Close connections on which nothing is under way."""
+    for connection in connections:
+        await connection.close()
 
 
 def cut(connection: Connection, one: Try) -> None:

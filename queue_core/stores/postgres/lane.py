@@ -1,4 +1,4 @@
-"""One reserved connection to PostgreSQL that comes back by itself."""
+"""Statements of one kind, one after the other, on a connection that comes back by itself."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from queue_core.errors import (
     StoreUnavailable,
 )
 from queue_core.settings import PostgresSettings
-from queue_core.stores.postgres.bounded import FORGOTTEN, HELD, RETRIED, Connection, Try, closed_by_server, is_broken
-from queue_core.stores.postgres.connecting import connect, cut, found_pooler, hot_options, prepares
+from queue_core.stores.postgres.bounded import FORGOTTEN, HELD, RETRIED, Connection, Try, is_broken
+from queue_core.stores.postgres.connecting import cut, found_pooler, prepares
 from queue_core.stores.postgres.plan import Plan, carry_out
+from queue_core.stores.postgres.sessions import Session, Sessions
 from queue_core.stores.postgres.sql import load
 
 T = TypeVar("T")
@@ -93,14 +94,18 @@ class LockHeld(StoreRefused):
 
 
 class Lane:
-    """Runs one statement at a time on its own connection, each its own transaction, within a time limit."""
+    """Runs one statement at a time, each its own transaction, within a time limit.
 
-    def __init__(self, settings: PostgresSettings) -> None:
+    Lanes with the same `sessions` share connections; without, a lane has its own.
+    """
+
+    def __init__(self, settings: PostgresSettings, sessions: Sessions | None = None) -> None:
         self._settings = settings
-        self._connection: Connection | None = None
+        self._sessions = sessions or Sessions(settings)
+        self._shares = sessions is not None
+        # that it had last
+        self._session: Session | None = None
         self._lock = asyncio.Lock()
-        # seconds of time.monotonic
-        self._planned_at = float("-inf")
 
     async def run(self, query: str, params: Mapping[str, Any] | None = None) -> Rows:
         """Run a query file by its name and return its rows.
@@ -162,15 +167,10 @@ class Lane:
                         raise LockHeld from error
                     if isinstance(error, FORGOTTEN):
                         found_pooler(self._settings, str(error))
-                    if is_broken(error) or isinstance(error, FORGOTTEN):
-                        await self._drop()
                     if not one.again(error, attempt):
                         late = is_broken(error) and one.late.is_set()
                         raise (self._no_answer() if late else translate(error)) from error
                     ends = one.next_ends()
-                except asyncio.CancelledError:
-                    await self._drop()
-                    raise
         finally:
             self._lock.release()
         raise AssertionError("the last attempt returns or raises")
@@ -186,37 +186,41 @@ class Lane:
         return StoreUnavailable("postgres", f"no answer within {self._settings.timeout:g} s")
 
     async def _run_in_time(self, work: Work[T], one: Try) -> T:
-        connection = self._connection
-        if connection is None or closed_by_server(connection):
-            await self._drop()
-            async with asyncio.timeout_at(one.ends):
-                connection = await self._connect()
+        session = self._session = await self._sessions.take(self._session, one.ends)
+        connection = session.connection
         watch = asyncio.get_running_loop().call_at(one.ends, cut, connection, one)
         try:
-            aged = time.monotonic() - self._planned_at >= PLANS_SECONDS
+            aged = time.monotonic() - session.planned_at >= PLANS_SECONDS
             if aged and not one.light and prepares(self._settings):
                 await connection.execute(load("lane/forget_plans"), prepare=False)
-                self._planned_at = time.monotonic()
-            return await work(connection, one)
+                session.planned_at = time.monotonic()
+            done = await work(connection, one)
+        except BaseException as error:
+            # Of a session in doubt nothing is wanted: closing the socket is enough, the server ends its part.
+            if _is_whole(connection, error):
+                self._sessions.put_back(session)
+            else:
+                await self._sessions.drop(session)
+            raise
         finally:
             watch.cancel()
+        self._sessions.put_back(session)
+        return done
 
     @staticmethod
     async def _step(connection: Connection, query: str, params: Mapping[str, Any] | None) -> Rows:
         cursor = await connection.execute(load(query), params, binary=True)
         return await cursor.fetchall() if cursor.description else []
 
-    async def _connect(self) -> Connection:
-        self._connection = await connect(self._settings, hot_options(self._settings))
-        await self._connection.set_isolation_level(psycopg.IsolationLevel.READ_COMMITTED)
-        return self._connection
-
-    async def _drop(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            # Closing the socket is enough: the server ends the backend, and nothing of a broken session is wanted.
-            await connection.close()
-
     async def close(self) -> None:
-        """Disconnect; doing it twice is safe."""
-        await self._drop()
+        """Disconnect, unless others share the connections; doing it twice is safe."""
+        self._session = None
+        if not self._shares:
+            await self._sessions.close()
+
+
+def _is_whole(connection: Connection, error: BaseException) -> bool:
+    """Tell whether a connection can be used after an error."""
+    if isinstance(error, (asyncio.CancelledError, *FORGOTTEN)) or is_broken(error):
+        return False
+    return connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE

@@ -16,6 +16,7 @@ from queue_core.settings import PostgresSettings
 from queue_core.stores.postgres.bounded import BROKEN, Connection, Try
 from queue_core.stores.postgres.connecting import connect, connection_options, cut
 from queue_core.stores.postgres.lane import Lane
+from queue_core.stores.postgres.sessions import Sessions
 from queue_core.stores.postgres.sql import load, text_array
 
 PAUSE_FIRST, PAUSE_MOST = 0.1, 10.0
@@ -48,10 +49,12 @@ class Notifications:
 
     def __init__(self, settings: PostgresSettings) -> None:
         self._settings = settings
+        # for all that this process asks, here and in the store
+        self.sessions = Sessions(settings)
         self._direct = (
             settings if settings.listen_url is None else settings.model_copy(update={"url": settings.listen_url})
         )
-        self._lane = Lane(settings)
+        self._lane = Lane(settings, self.sessions)
         # channel -> what is called with each payload
         self._calls: dict[str, list[Callable[[str], None]]] = {"probe": []}
         self._gaps: list[Callable[[], None]] = []
@@ -132,7 +135,7 @@ class Notifications:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         self._arriving = False
-        await self._lane.close()
+        await self.sessions.close()
 
     # -- the connection
 

@@ -31,7 +31,7 @@ from queue_core.stores.postgres.bounded import (
     Try,
     closed_by_server,
 )
-from queue_core.stores.postgres.connecting import connect, connection_options, cut, found_pooler
+from queue_core.stores.postgres.connecting import close_all, connect, connection_options, cut, found_pooler
 from queue_core.stores.postgres.lane import refused, translate
 from queue_core.stores.postgres.migrate import require
 from queue_core.stores.postgres.plan import Plan, carry_out
@@ -39,6 +39,9 @@ from queue_core.stores.postgres.sql import load
 
 CONNECTIONS = 4
 """A console asks two or three things at a time, an exporter as many; more would be taken from the workers."""
+LINGER = 30.0
+"""Seconds without use after which a connection is closed: consoles and exporters ask more often, workers ask at their
+start, for schedules, and while an operation runs."""
 
 PLANNED = "-c plan_cache_mode=force_custom_plan"
 """Each statement is planned for the tables as they are. A session of a console lasts for days: plans that it kept from
@@ -61,7 +64,10 @@ class Pool:
     def __init__(self, settings: PostgresSettings) -> None:
         self.settings = self._settings = settings
         self._slots = asyncio.Semaphore(min(CONNECTIONS, settings.pool))
-        self._idle: list[Connection] = []
+        # and when each was used last (of the loop's clock), the longest ago first
+        self._idle: list[tuple[Connection, float]] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._closing: asyncio.Task[None] | None = None
         # Raised by a drop: connections of an earlier generation are not used again.
         self._generation = 0
         self._schema = 0
@@ -198,7 +204,7 @@ class Pool:
 
     async def _take(self) -> Connection:
         while self._idle:
-            connection = self._idle.pop()
+            connection, _ = self._idle.pop()
             if not closed_by_server(connection):
                 return connection
             await connection.close()
@@ -215,9 +221,22 @@ class Pool:
     async def _put_back(self, connection: Connection, generation: int) -> None:
         idle = connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
         if idle and generation == self._generation:
-            self._idle.append(connection)
+            loop = asyncio.get_running_loop()
+            self._idle.append((connection, loop.time()))
+            if self._timer is None:
+                self._timer = loop.call_later(LINGER, self._thin_out)
         else:
             await connection.close()
+
+    def _thin_out(self) -> None:
+        """Close what has not been used lately."""
+        loop = asyncio.get_running_loop()
+        self._timer = None
+        unused = [connection for connection, since in self._idle if since <= loop.time() - LINGER]
+        del self._idle[: len(unused)]
+        self._closing = loop.create_task(close_all(unused))
+        if self._idle:
+            self._timer = loop.call_at(self._idle[0][1] + LINGER, self._thin_out)
 
     async def _check_schema(self, connection: Connection) -> None:
         try:
@@ -232,10 +251,13 @@ class Pool:
         if generation == self._generation:
             self._generation += 1
             while self._idle:
-                await self._idle.pop().close()
+                await self._idle.pop()[0].close()
 
     async def close(self) -> None:
         """Disconnect; doing it twice is safe."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         await self._drop(self._generation)
 
 

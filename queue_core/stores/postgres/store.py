@@ -40,22 +40,16 @@ class PostgresStore:
         notifications: Notifications | None = None,
     ) -> None:
         self._settings = settings
-        # One reserved connection for each kind of work, so that none waits for another.
-        self._inserts = Lane(settings)
-        self._claims = Lane(settings)
-        self._settles = Lane(settings)
-        self._sweeps = Lane(settings)
-        # connects when somebody asks what became of a job: an enqueue does not wait for those who do
-        self._looks = Lane(settings)
-        # connects when a job writes a line
-        self._logs = Lane(settings)
-        # connects when a job has an ordering key
-        self._keyed = Lane(settings)
+        self._notifications = notifications or Notifications(settings)
+        self._sessions = self._notifications.sessions
+        # A lane for each kind of work, so that none waits for all that is asked of another: an enqueue does not for
+        # those who ask what became of jobs, nor a plain settle for one of ordering keys that somebody has locked.
+        lanes = [Lane(settings, self._sessions) for _ in range(7)]
+        self._inserts, self._claims, self._settles, self._sweeps, self._looks, self._logs, self._keyed = lanes
         retention, rules = retention or RetentionSettings(), rules or {}
         self._upkeep = Upkeep(self._sweeps, self._keyed, settings, retention, rules)
         # Seconds; a thousand years stand for never.
         self._results = 3e10 if retention.results is None else retention.results
-        self._notifications = notifications or Notifications(settings)
         self._news = News(self._notifications)
         # duties and the workers of this process that lead them, as far as is known
         self._leading: set[tuple[str, str]] = set()
@@ -80,8 +74,7 @@ class PostgresStore:
         await self._news.close()
         await self._notifications.close()
         await self._transactions.close()
-        for lane in (self._inserts, self._looks, self._claims, self._settles, self._sweeps, self._logs, self._keyed):
-            await lane.close()
+        await self._sessions.close()
 
     # -- producers
 

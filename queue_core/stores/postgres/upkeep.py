@@ -75,7 +75,10 @@ class Upkeep:
         try:
             await self._lane.carry_out(_make_partitions, patient=False)
         except LockHeld as error:
-            logger.warning("no days of the history are made now: %s", error)
+            # Many workers that start at once want the same days; one of them makes these, and says so if it cannot.
+            ((made,),) = await self._lane.run("upkeep/partitions_made")
+            level = logging.INFO if made else logging.WARNING
+            logger.log(level, "no days of the history are made now: %s", error)
 
     async def prune(self) -> None:
         """Make partitions ahead and remove what is over its retention, the totals counting on."""

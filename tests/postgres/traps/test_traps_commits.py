@@ -104,8 +104,7 @@ async def test_trap_17_prepared_statements_are_an_option(postgres_url: str, prep
     lane = Lane(PostgresSettings(url=postgres_url, prepare=prepare))
     for _ in range(5):
         await lane.run("sweep/next_due", {"back": 1e9})
-    connection = lane._connection
-    assert connection is not None
-    cursor = await connection.execute("select count(*) from pg_prepared_statements")
+    assert lane._session is not None
+    cursor = await lane._session.connection.execute("select count(*) from pg_prepared_statements")
     assert await cursor.fetchone() == (int(prepare),)
     await lane.close()
