@@ -32,8 +32,11 @@ class Signatures:
             return []
         (place,) = wanted.places
         pieces = {"place": sql.Identifier(place), "conditions": wanted.condition}
-        deaths = template("inspect/deaths" if minutes_tell(where) else "inspect/deaths_of").format(**pieces)
-        query = template("inspect/signatures").format(**pieces, deaths=deaths, order=fragments()["newest"])
+        known = minutes_tell(where)
+        pieces["deaths"] = template("inspect/deaths" if known else "inspect/deaths_of")
+        # One look at the jobs tells both how many there are and when they died: a second one took as long again.
+        pieces["slice"] = fragments()["no slice" if known else "slice"]
+        query = template("inspect/signatures").format(**pieces, order=fragments()["newest"])
         given = {"window": max(window, 1.0), "slices": max(slices, 1), "limit": limit}
         rows = await self._pool.rows(query, wanted.params | given)
         return [_info(row, max(slices, 1)) for row in rows]

@@ -64,6 +64,13 @@ payload_matches(v.payload, {path}::text[], '>', {value}, {number}::numeric)
 AND
 -- [everything]
 true
+-- [no slice]
+NULL::int
+-- [slice]
+CASE WHEN v.updated_at > (SELECT to_timestamp(since) - interval '1 minute' FROM bounds)
+      AND floor(date_part('epoch', v.updated_at) / 60) * 60 > (SELECT since - 60 FROM bounds)
+     THEN least(greatest(floor((floor(date_part('epoch', v.updated_at) / 60) * 60 - (SELECT since FROM bounds)) * %(slices)s
+                               / (SELECT seconds FROM bounds)), 0), %(slices)s - 1)::int END
 -- [newest]
 v.updated_at DESC, v.id DESC
 -- [oldest]

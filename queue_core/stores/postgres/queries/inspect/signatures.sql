@@ -1,16 +1,13 @@
--- Groups of dead jobs by error: what is there from the index alone, and the deaths of each minute.
-WITH one AS MATERIALIZED (
-    SELECT v.signature, v.queue, v.queue_id, v.type, count(*) AS n, max(v.updated_at) AS last
+-- Groups of dead jobs by error: what is there, from the index alone where the filter allows it, and the deaths of each minute.
+WITH bounds AS MATERIALIZED (
+    SELECT extract(epoch FROM now())::float8 - %(window)s::float8 AS since, %(window)s::float8 AS seconds
+), one AS MATERIALIZED (
+    SELECT v.signature, v.queue, v.queue_id, v.type, {slice} AS slice, count(*) AS n, max(v.updated_at) AS last
       FROM {place} v
      WHERE {conditions}
-     GROUP BY v.signature, v.queue, v.queue_id, v.type
+     GROUP BY v.signature, v.queue, v.queue_id, v.type, slice
 ), grown AS MATERIALIZED (
-    SELECT d.signature, least(greatest(floor((d.minute - c.since) * %(slices)s / c.seconds), 0), %(slices)s - 1)::int AS slice,
-           sum(d.n)::bigint AS n
-      FROM (SELECT extract(epoch FROM now())::float8 - %(window)s::float8 AS since, %(window)s::float8 AS seconds) c
-     CROSS JOIN LATERAL ({deaths}) d
-     WHERE (d.signature, d.queue_id) IN (SELECT signature, queue_id FROM one)
-     GROUP BY 1, 2
+    {deaths}
 ), trend AS (
     SELECT signature, sum(n)::bigint AS grown, array_agg(slice) AS slices, array_agg(n) AS deaths FROM grown GROUP BY signature
 ), top AS (
