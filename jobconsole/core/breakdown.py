@@ -31,29 +31,35 @@ async def breakdown(inspector: Inspector, target: Target) -> Facts:
         return await _sample(inspector, target.ids[0]) if target.ids and "sample" not in known else ()
     rows: list[JobLine] = []
     oldest: list[JobLine] = []
-    wanted = PAGE if "types" not in known else 1
+    wanted, more = PAGE if "types" not in known else 1, False
     for where in target.wheres:
         page = await inspector.jobs(where, wanted)
         rows += [job_line(job) for job in page.jobs]
+        more = more or page.cursor is not None
         if "died" not in known and page.cursor is not None:
             oldest += [job_line(job) for job in (await inspector.jobs(where, 1, None, "oldest")).jobs]
         if len(rows) >= wanted:
+            more = more or where is not target.wheres[-1]
             break
-    told = facts_of(rows, rows + oldest) if rows else ()
+    told = facts_of(rows, rows + oldest, more) if rows else ()
     return tuple(pair for pair in told if pair[0] not in known)
 
 
-def facts_of(rows: Sequence[JobLine], seen: Sequence[JobLine] = ()) -> Facts:
-    """Return what one wants to know of some jobs; `seen`: those whose times are looked at, where they are others."""
+def facts_of(rows: Sequence[JobLine], seen: Sequence[JobLine] = (), more: bool = False) -> Facts:
+    """Return what one wants to know of some jobs, which are the newest where there are `more`.
+
+    `seen`: those whose times are looked at, where they are others.
+    """
     types = Counter(row.type for row in rows).most_common(SHOWN)
     queues = sorted({row.queue for row in rows})
-    some = f" (of the newest {exact(len(rows))})" if len(rows) >= PAGE else ""
+    # In front: what stands at the end of a line is cut off at 80 columns.
+    some = f"of the newest {exact(len(rows))}: " if more else ""
     times = [row.updated_at for row in seen or rows]
     last = max(times)
     died = f"from {moment_of(min(times), last)} to {moment_of(last, last)}"
     return (
-        ("types", ", ".join(f"{name} {exact(number)}" for name, number in types) + some),
-        ("queues", ", ".join(queues[:SHOWN])),
+        ("types", some + ", ".join(f"{name} {exact(number)}" for name, number in types)),
+        ("queues", some + ", ".join(queues[:SHOWN])),
         ("changed" if any(row.status != "dead" for row in rows) else "died", died),
         ("sample", sample_of(rows[0])),
     )

@@ -128,6 +128,7 @@ class ConsoleApp(Travel, inherit_bindings=False):
 
     def do_undo(self) -> None:
         """Take the last change back."""
+        self.say("")
         spawn(self, "operations", self._undo)
 
     async def _undo(self) -> None:

@@ -67,6 +67,11 @@ class Operator:
         """What `undo` would take back; "" when there is nothing."""
         return self._undo.last.words if self._undo.last is not None else ""
 
+    @property
+    def taking_back(self) -> str:
+        """What is being taken back, in words; "" when nothing is."""
+        return self._taking_back
+
     def left_behind(self, workers: bool) -> str:
         """Say what happens to own operations when the console is left; "" when none is under way."""
         if self._writing:

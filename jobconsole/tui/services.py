@@ -119,6 +119,8 @@ class Services(App[int], inherit_bindings=False):
         else:
             if self.view is not None and plan.verb != "cancel":
                 self.view.expect_gone(plan.keys)
+            # A sentence about the change before would be taken for one about this.
+            self.say("")
             spawn(self, "operations", self.operator.carry_out, plan)
 
     def open_jobs(self, where: Filter, text: str) -> None:

@@ -175,6 +175,21 @@ async def test_marked_jobs_bring_their_breakdown(sit: Sit, buried: Buried) -> No
         await seat.until("crm, images, mail")
 
 
+async def test_types_and_queues_of_the_newest_are_told_as_such(
+    sit: Sit, buried: Buried, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The queue of the newest 200 jobs stood there as that of 50,000."""
+    monkeypatch.setattr("jobconsole.core.breakdown.PAGE", 4)
+    async with sit() as seat:
+        await seat.ready()
+        await seat.press("3")
+        await seat.until("TimeoutError")
+        await seat.press("right_square_bracket", "asterisk", "R")
+        await seat.until("Retry 10 jobs")
+        await seat.until("types    of the newest 4: send_email 4")
+        await seat.until("queues   of the newest 4: mail")
+
+
 async def test_a_delete_and_a_cancel_take_a_reason(sit: Sit, jobs: JobQueue, buried: Buried) -> None:
     async with sit() as seat:
         await open_sheet(seat, "D")

@@ -182,3 +182,43 @@ async def test_an_operation_that_could_not_be_written_is_not_undone(
         await seat.until("nothing was deleted: ValueError: no room")
         await seat.press("u")
         await seat.until("nothing to undo")
+
+
+@SIZES
+async def test_a_sentence_about_the_change_before_goes_when_another_is_asked_for(
+    sit: Sit, jobs: JobQueue, buried: Buried, slow_writes: Gate, size: tuple[int, int]
+) -> None:
+    """It said that nothing was deleted while the next delete was being written."""
+    async with sit(size) as seat:
+        await seat.ready()
+        await seat.until("TimeoutError")
+        slow_writes.opened.clear()
+        await delete(seat, 5)
+        await asyncio.wait_for(slow_writes.waiting.wait(), 30)
+        await seat.press("u")
+        slow_writes.opened.set()
+        await seat.until("nothing was deleted")
+        slow_writes.opened.clear()
+        slow_writes.waiting.clear()
+        await delete(seat, 5)
+        await asyncio.wait_for(slow_writes.waiting.wait(), 30)
+        await seat.until("being written: 2 of 5", but="nothing was deleted")
+        slow_writes.opened.set()
+        await seat.until("deleted 5 jobs")
+
+
+@SIZES
+async def test_what_is_being_taken_back_is_said(
+    sit: Sit, jobs: JobQueue, buried: Buried, slow_writes: Gate, size: tuple[int, int]
+) -> None:
+    async with sit(size) as seat:
+        await seat.ready()
+        await seat.until("TimeoutError")
+        await delete(seat, 5)
+        await seat.until("deleted 5 jobs")
+        slow_writes.opened.clear()
+        await seat.press("u")
+        await asyncio.wait_for(slow_writes.waiting.wait(), 30)
+        await seat.until("taking back delete #1", but="deleted 5 jobs")
+        slow_writes.opened.set()
+        await seat.until("restored 5 jobs")

@@ -37,10 +37,12 @@ class Notice(LineWidget):
         """Draw the line."""
         if self.said:
             return [fit(((" ", "text"), self._said), width)]
-        active = self.console.operator.active
+        active, back = self.console.operator.active, self.console.operator.taking_back
         if self.screen.has_class("-operating"):
             # What is under way stands right above.
             active = tuple(report for report in active if report.operation is None)
+        if back and not active:
+            return [fit(((f" taking back {safe(back)} {self.console.glyphs.ellipsis}", "muted"),), width)]
         return [fit(self._progress(active[0], len(active) - 1), width)] if active else []
 
     def _progress(self, report: Report, others: int) -> Spans:
