@@ -32,7 +32,7 @@ class Parts(NamedTuple):
     operations: OperationStore
     # whether Redis, where a mode goes on without it, is in use
     circuit: Circuit | None = None
-    # whether that Redis is the one that works with the database
+    # whether that Redis, or none, is the one that works with the database
     pairing: Pairing | None = None
     # whether notifications arrive, where workers are woken by them
     hearing: Hearing | None = None
@@ -101,6 +101,7 @@ def _postgres(settings: JobsSettings) -> Parts:
         PostgresEventBus(settings.postgres, notifications),
         PostgresSchedules(settings.postgres, store),
         PostgresOperations(settings.postgres, settings.queues),
+        pairing=Pairing(store, None),
         hearing=notifications,
     )
 

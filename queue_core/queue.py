@@ -129,7 +129,7 @@ class JobQueue(Housed, Verbs):
 
     @property
     def pairing(self) -> Pairing | None:
-        """Whether Redis is the one that works with the database, where there are both."""
+        """Whether Redis, or none, is the one that works with the database, where there is one."""
         return self._parts.pairing
 
     @property

@@ -87,7 +87,7 @@ async def _degraded(parts: Parts) -> tuple[datetime | None, str]:
         since = datetime.fromtimestamp(parts.hearing.lost_since, UTC)
         return since, f"notifications do not arrive: {parts.hearing.reason}"
     if parts.dispatcher is None or parts.circuit is None:
-        return None, ""
+        return await _unpaired(parts)
     try:
         await parts.dispatcher.ping()
     except DispatchUnavailable as error:

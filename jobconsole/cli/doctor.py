@@ -86,7 +86,7 @@ async def _delivery(jobs: JobQueue) -> list[Check]:
     from queue_core.dispatch import DispatchUnavailable
 
     if jobs.dispatcher is None or not jobs.settings.mode.endswith("+redis"):
-        return []
+        return [] if jobs.pairing is None else [one for one in await _pairing(jobs.pairing) if one.level != "ok"]
     checks: list[Check] = []
     try:
         checks = [Check("redis", "ok", "answers"), *check_redis(await jobs.dispatcher.facts())]

@@ -162,3 +162,48 @@ async def test_a_redis_of_another_database_is_told(
         doubtful, reason = await found(second)
         assert doubtful
         assert "another database" in reason
+
+
+@asynccontextmanager
+async def without_redis(postgres: str) -> AsyncIterator[JobQueue]:
+    """A process in mode `postgres`."""
+    async with JobQueue(postgres=postgres) as jobs:
+        yield jobs
+
+
+async def test_a_worker_without_redis_on_a_database_with_one_is_told(
+    postgres_url: str, redis_url: str, redis_prefix: str
+) -> None:
+    """What it makes ready, as the leader, that Redis does not hear of; whoever uses it looks into the database then."""
+    async with (
+        without_redis(postgres_url) as alone,
+        unopened(postgres_url, redis_url, redis_prefix) as pair,
+    ):
+        assert await found(alone) == (False, "")
+        assert (await alone.health()).reason == ""
+        await found(pair)
+        assert await found(alone) == (False, "")
+        with psycopg.connect(postgres_url) as connection:
+            connection.execute("update leaders set expires_at = expires_at + interval '5 s' where duty = 'delivery'")
+        doubtful, reason = await found(alone)
+        assert doubtful
+        assert "has none" in reason
+        assert (await alone.health()).reason == reason
+        doubtful, reason = await found(pair)
+        assert doubtful
+        assert "mode postgres" in reason
+
+
+async def test_a_worker_without_redis_takes_over_from_those_that_had_one(
+    postgres_url: str, redis_url: str, redis_prefix: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody is warned: the pair is not confirmed any more."""
+    async with (
+        without_redis(postgres_url) as alone,
+        unopened(postgres_url, redis_url, redis_prefix) as before,
+    ):
+        await found(before)
+        with caplog.at_level(logging.WARNING, "queue_core"):
+            for _ in range(3):
+                assert await found(alone) == (False, "")
+        assert not caplog.records
