@@ -10,8 +10,9 @@ from textual.message import Message
 
 from jobconsole.core.columns import GAP, Column, Moment, Spans, fit_columns
 from jobconsole.core.selection import Selection
-from jobconsole.tui.drawing.spans import Line, fit, grounded
+from jobconsole.tui.drawing.spans import Line, fit, grounded, wrap
 from jobconsole.tui.widgets.pane import Extent, Pane
+from queue_core.text import safe
 
 T = TypeVar("T")
 
@@ -62,13 +63,20 @@ class Table(Pane, Generic[T]):
         selection = self.selection
         moment = self.console.moment()
         if not selection.rows:
-            empty = self.empty if self.console.model.snapshot is not None else "nothing was read yet"
-            return [self._titles(fitted, width), (), (("   " + empty, "muted"),)]
+            return [self._titles(fitted, width), (), *self._nothing(width)]
         rows = selection.rows[selection.top : selection.top + self.visible_rows]
         return [
             self._titles(fitted, width),
             *(self._row(selection.top + y, self.current(row), fitted, moment, width) for y, row in enumerate(rows)),
         ]
+
+    def _nothing(self, width: int) -> list[Line]:
+        """What stands there without rows; before the first picture why there is none, whole: the header may cut it."""
+        if self.console.model.snapshot is not None:
+            return [(("   " + self.empty, "muted"),)]
+        error = safe(self.console.connection.store.error)
+        why = wrap(error, width - GUTTER) if error and width > 2 * GUTTER else ()
+        return [(("   nothing was read yet", "muted"),), *((("   " + line, "warn"),) for line in why)]
 
     @property
     def anchored(self) -> bool:
