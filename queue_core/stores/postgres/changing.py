@@ -75,6 +75,8 @@ def _go(members: Members, way: Way, rules: Rules, looked: Rows, query: str) -> P
     if query == "change/move":
         yield from _lock_jobs(members)
     rows = yield query, arrays(members) | _way(members, way, target, routes, gates) | _arrivals(arrivals, rules)
+    if query == "change/retry" and way.later and rows:
+        yield "change/put_off", {}
     yield from let_go_of_keys(routes.values(), {row[0] for row in rows})
     opened = yield from open_gates(gates, rules)
     ready = tuple(Ready(*row) for row in rows if row[2] is not None)
