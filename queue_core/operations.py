@@ -61,6 +61,11 @@ class Way(NamedTuple):
     # another priority; None: each keeps its own
     priority: int | None = None
 
+    @property
+    def later(self) -> bool:
+        """Whether they are put off."""
+        return self.delay > 0 or self.spread > 0
+
 
 class Pace(NamedTuple):
     """How carefully an operation goes on."""

@@ -80,6 +80,8 @@ class WorkerBeat(NamedTuple):
     doubts: Sequence[Doubt] = ()
     # handlers that were given up and still run; they hold no slot
     stuck: int = 0
+    # the queues of the jobs that it holds; None: nobody has said, it may be any
+    held_in: Sequence[str] | None = None
 
 
 class Neighbour(NamedTuple):
@@ -119,6 +121,8 @@ class Look(NamedTuple):
     noted: bool
     # operations have not ended
     operations: bool
+    # seconds until the first lease may end, where that is known; None: no lease, or it is looked for while jobs run
+    lease: float | None = None
 
 
 class BeatReply(NamedTuple):
@@ -169,10 +173,6 @@ class TransactionalStore(Protocol):
         """
         ...
 
-    async def committed(self, seconds: float) -> set[str]:
-        """Wait until such transactions have committed, or the time is over; return the queues that got jobs."""
-        ...
-
     def transaction(self) -> AbstractAsyncContextManager[Any]:
         """Give a connection in a transaction, which the block's normal end commits and an exception rolls back.
 
@@ -209,6 +209,13 @@ class AttentiveStore(Protocol):
 
     async def look(self) -> Look:
         """Return what a leader has to do."""
+        ...
+
+    async def committed(self, seconds: float) -> set[str]:
+        """Wait until something is due before the last look, or was committed behind its back, or the time is over.
+
+        Return the queues that got jobs in callers' own transactions.
+        """
         ...
 
 

@@ -68,7 +68,10 @@ has gone to another queue, its key keeps only a field `moved`, for a day:
 | `<prefix>changes:<id>` | ZSET number → number | the operations that have changed a job, the last 1,000 |
 | `<prefix>numbers` | string | the last number of an operation |
 | `<prefix>leaders` | HASH duty → time, worker | who leads until when |
+| `<prefix>hints:{due}` | ZSET queue → time | when the first scheduled or retrying job is due, or before |
+| `<prefix>hints:{leases}` | ZSET queue → time | when the first lease ends, or before |
 | `<prefix>schema` | string | version of all this |
+| `<prefix>news` | channel | what processes tell each other (queue_core.stores.redis.news); not for others |
 """
 
 from __future__ import annotations
@@ -83,6 +86,7 @@ class Keys:
         self._prefix = prefix
         self._channel_end = f"@{database}" if database else ""
         self.events = f"{prefix}events{self._channel_end}"
+        self.news = f"{prefix}news{self._channel_end}"
         self.generation = f"{prefix}gen"
         self.identity = f"{prefix}identity"
         self.confirmed = f"{prefix}identity:confirmed"
@@ -104,6 +108,10 @@ class Keys:
     def residents(self, name: str) -> str:
         """Return the key of the workers at a place."""
         return self._residents + name
+
+    def hints(self, name: str) -> str:
+        """Return the key of the hints of this name, which has a hash tag of its own."""
+        return f"{self._prefix}hints:{{{name}}}"
 
     def jobs(self, queue: str, ids: Iterable[str]) -> list[str]:
         """Return the keys of jobs' hashes."""

@@ -23,7 +23,10 @@ from queue_core.worker.runner import Runner
 BATCH = 500
 """Jobs claimed at a time: some 5 ms of the store."""
 WAIT = 1.5
-"""Seconds of one blocking wait. Waking does not depend on it: it only bounds how long a stop can take unheard."""
+"""Seconds of one blocking wait. Waking does not depend on it: it only bounds how long one that hangs goes unnoticed
+while the store could be asked."""
+WAIT_ALONE = 6.0
+"""The same where that server is the store, too."""
 AT_ONCE = 0.001
 """Seconds of a wait that only collects what is there."""
 POLL_FIRST, POLL_MOST = 0.05, 1.0
@@ -71,6 +74,8 @@ class Fetcher:
         self._unfinished: deque[str] = deque()
         # while it is doubtful, Redis may not hear of all jobs: this worker looks into the store, too, from time to time
         self.pairing: Pairing | None = None
+        # seconds
+        self.wait = WAIT_ALONE if store.name == "redis" else WAIT
         # time.monotonic
         self._look_at = float("-inf")
         # seconds of time.monotonic at which a claim last worked, for health
@@ -158,7 +163,7 @@ class Fetcher:
                 self._unfinished.remove(taken.queue)
             return taken
         # A queue that cools down must not be waited past its time.
-        wait = WAIT if len(queues) == len(self._queues) else max(AT_ONCE, self._coolest() - time.monotonic())
+        wait = self.wait if len(queues) == len(self._queues) else max(AT_ONCE, self._coolest() - time.monotonic())
         return await self._dispatcher.take(queues, limit, wait)
 
     def _coolest(self) -> float:

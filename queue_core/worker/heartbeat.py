@@ -174,11 +174,11 @@ class Heartbeat:
                 continue
             full = now - self._last_full >= self._times.interval - self._times.tick / 2
             self._beating_since = now
-            self._called = False
+            called, self._called = self._called, False
             try:
                 if self._stalled.is_set():
                     self._hand_back()
-                self._beat(full)
+                self._beat(full, called)
                 if full:
                     self._last_full = now
                 self._failed_since = None
@@ -199,7 +199,7 @@ class Heartbeat:
                 self._heart.hand_back(self._identity().worker, [])
         self._heart.close()
 
-    def _beat(self, full: bool) -> None:
+    def _beat(self, full: bool, called: bool = False) -> None:
         held = [attempt for attempt in list(self._held.values()) if not attempt.handed_back]
         attempts = [attempt for attempt in held if full or attempt.untold or attempt.has_news()]
         news = [attempt for attempt in attempts if attempt.untold]
@@ -213,8 +213,10 @@ class Heartbeat:
             interval=self._times.idle if rests else self._times.tick,
             place=self.place,
             process=self._process,
-            look=self._process != "",
+            # Whoever rests hears of those who come to its place, or leave it.
+            look=self._process != "" and (full or called or not rests),
             doubts=self._claims.doubts(full),
+            held_in=tuple({attempt.claim.queue for attempt in held}),
         )
         try:
             reply = self._heart.beat(said)

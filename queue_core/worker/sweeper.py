@@ -17,7 +17,7 @@ from queue_core.job import Ready, Reclaimed
 from queue_core.losses import failure_of_loss, summary
 from queue_core.middleware import Hooks
 from queue_core.schedules import ScheduleStore
-from queue_core.store import AttentiveStore, JobStore, Look, TransactionalStore
+from queue_core.store import AttentiveStore, JobStore, Look
 from queue_core.telling import created
 from queue_core.worker.announcer import Announcer
 from queue_core.worker.audit import Audit
@@ -141,12 +141,12 @@ class Sweeper:
 
     async def _watch_commits(self, seconds: float, until_told: bool = False) -> None:
         """Wait; jobs that a caller's own transaction committed meanwhile are offered at once."""
-        if self._audit is None or not isinstance(self._store, TransactionalStore):
+        if self._audit is None or self._attentive is None:
             await asyncio.sleep(seconds)
             return
         ends = time.monotonic() + seconds
         while (left := ends - time.monotonic()) > 0:
-            for queue in await self._store.committed(left):
+            for queue in await self._attentive.committed(left):
                 await self._audit.offer_head(queue)
             if until_told:
                 return
@@ -167,7 +167,7 @@ class Sweeper:
         if not self._leads:
             return False
         look = self._seen = None if self._attentive is None else await self._attentive.look()
-        if look is None or look.busy:
+        if look is None or look.busy or (look.lease is not None and look.lease <= 0):
             await self.reclaim()
         if look is None or look.noted or (look.due is not None and look.due <= 0):
             await self.promote()
@@ -229,7 +229,7 @@ class Sweeper:
     async def _until_due(self) -> float:
         look = self._seen
         if look is not None and not look.noted and (look.due is None or look.due > 0):
-            times = [one for one in (look.due, look.tick) if one is not None]
+            times = [one for one in (look.due, look.tick, look.lease) if one is not None]
             idle = not look.busy and self._attentive is not None and self._attentive.hears()
             return max(SHORTEST, min([IDLE if idle else TICK, *(one if one > 0 else TICK for one in times)]))
         due = await self._store.next_due()

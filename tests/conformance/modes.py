@@ -113,8 +113,13 @@ def redis(address: str | None) -> Opener:
 
     url, _, prefix = str(address).partition(" ")
     settings = RedisSettings(url=url, prefix=prefix)
+    stores: list[RedisStore] = []
 
     async def advance(seconds: float) -> None:
+        for store in stores:
+            # What they know of times, they know by a clock that does not pass.
+            store._hints.forget()
+            store._upkeep.forget()
         scripts = [(QUERIES / name).read_text(encoding="utf-8") for name in ("pass_time_jobs.lua", "pass_time.lua")]
         with Redis.from_url(url) as client:
             for script in scripts:
@@ -123,6 +128,7 @@ def redis(address: str | None) -> Opener:
     async def opened(rules: Rules | None = None) -> World:
         store = RedisStore(settings, rules=rules)
         await store.open()
+        stores.append(store)
         schedules, operations = RedisSchedules(settings, rules), RedisOperations(settings, rules)
         return World(store, RedisInspector(settings, rules=rules), advance, schedules, operations)
 

@@ -9,7 +9,9 @@ from queue_core.errors import QueueNotFound
 from queue_core.inspection import Changed
 from queue_core.operations import AS_IT_WAS, MemberVerb, Way
 from queue_core.rules import Rules
+from queue_core.stores.redis.hinting import Hints
 from queue_core.stores.redis.link import Link
+from queue_core.stores.redis.news import ORDER
 from queue_core.stores.redis.verbs import LOOK, Outcome, Verbs, seen
 
 
@@ -18,6 +20,7 @@ class Changes:
 
     def __init__(self, link: Link, rules: Rules) -> None:
         self._link = link
+        self._hints = Hints(link)
         self._verbs = Verbs(link, rules)
 
     async def retry(self, ids: Sequence[str], spread: float = 0.0) -> Changed:
@@ -46,6 +49,8 @@ class Changes:
         outcome = Outcome()
         for part in self._verbs.parts(verb, jobs, way):
             outcome.take(part, (await self._link.run_many([part.call]))[0])
+        if verb == "retry" and way.later:
+            await self._hints.waiting({job.queue for job in jobs})
         return outcome.result()
 
     async def pause(self, queue: str, paused: bool) -> bool:
@@ -65,4 +70,5 @@ class Changes:
 
     async def command(self, worker: str, command: Literal["quiet", "resume", "stop"]) -> bool:
         """Give a worker an order that its next heartbeat brings."""
-        return bool(await self._link.run("order", [self._link.keys.workers], [worker, command]))
+        told = [self._link.keys.news, f"{ORDER} {worker}"]
+        return bool(await self._link.run("order", [self._link.keys.workers], [worker, command, *told]))

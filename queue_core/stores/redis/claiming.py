@@ -12,6 +12,7 @@ from queue_core.errors import StoreUnavailable
 from queue_core.job import Claim, Ready
 from queue_core.rules import Rules, rules_of
 from queue_core.store import ClaimRequest
+from queue_core.stores.redis.hinting import Hints
 from queue_core.stores.redis.link import CHUNK, Link, chunks, microseconds
 from queue_core.stores.redis.records import entries_of, tags_of, whole
 from queue_core.stores.redis.ruling import gate_arguments
@@ -29,9 +30,10 @@ _SETS = ("paused", "pending", "offered", "running", "unfinished", "token", "type
 class Claiming:
     """Reads of ready jobs and the script that claims them."""
 
-    def __init__(self, link: Link, rules: Rules) -> None:
+    def __init__(self, link: Link, rules: Rules, hints: Hints) -> None:
         self._link = link
         self._rules = rules
+        self._hints = hints
         # the last claim whose answer did not come: what it asked for, and its name
         self._unanswered: dict[tuple[str, str, int, tuple[str, ...]], str] = {}
         # the rank up to which a queue was looked through without finding enough of some types
@@ -85,6 +87,8 @@ class Claiming:
         types = ["*"] if request.types is None else [len(request.types), *request.types]
         gate = gate_arguments(rules_of(self._rules, request.queue))
         args = [request.worker, lease, request.limit, name, request.begin, *gate, *types, *ids]
+        # Before the claim, so that a crash in between loses no hint.
+        await self._hints.leased(request.queue, request.lease)
         try:
             found = await self._link.run("claim", keys, args)
         except StoreUnavailable:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import redis
-from redis.exceptions import NoScriptError, RedisError
+from redis.exceptions import NoScriptError, RedisError, ResponseError
 
 from queue_core.redis.client import keys_of, make_thread_client
 from queue_core.redis.scripts import Call, digest, source
 from queue_core.settings import RedisSettings
 from queue_core.store import Beat, BeatReply, Neighbour, Stray, WorkerBeat
 from queue_core.stores.redis.link import PACKAGE, chunks, unavailable
+from queue_core.stores.redis.news import DUE, ORDER
 from queue_core.stores.redis.records import entry_text
 
 HOMES = 10_000
@@ -47,9 +49,10 @@ class RedisHeart:
             raise unavailable(error) from error
 
     def _beat(self, beat: WorkerBeat) -> BeatReply:
-        order, queues = self._register(beat)
+        (order,) = self._run([Call("beat", [self._keys.workers], [beat.worker, entry_text(beat)])])
         if beat.process and self._placed != beat.worker:
             self._show(beat)
+        queues = sorted(self._names() if beat.held_in is None else beat.held_in)
         homes = self._find(beat.leases, queues)
         groups: dict[str, list[Beat]] = {}
         for lease in beat.leases:
@@ -80,12 +83,15 @@ class RedisHeart:
             StoreUnavailable: no connection or no answer in time.
         """
         try:
-            names: Any = self._connected().smembers(self._keys.queues)
-            for queue in names:
+            ended: list[int | str] = []
+            for queue in self._names():
                 mine = [job_id for job_id, (whose, *_) in self._running(queue).items() if whose == worker]
                 keys = [self._keys.of(queue, "running")]
                 for part in chunks([job_id for job_id in mine if job_id not in begun]):
                     self._run_one("end", keys + self._keys.jobs(queue, part), [worker, 1, *part])
+                    ended += [0, queue]
+            if ended:
+                self._run_one("hint", [self._keys.hints("leases")], [self._keys.news, DUE, "1", *ended])
         except (RedisError, OSError) as error:
             self.close()
             raise unavailable(error) from error
@@ -113,6 +119,8 @@ class RedisHeart:
         key = self._keys.residents(beat.place)
         self._connected().hset(key, beat.worker, beat.process)
         self._connected().expire(key, DAY)
+        with suppress(ResponseError):  # not allowed: then nobody rests who would have to hear of it
+            self._connected().publish(self._keys.news, f"{ORDER} {beat.place}")
         self._placed = beat.worker
 
     def _neighbours(self, beat: WorkerBeat) -> tuple[Neighbour, ...]:
@@ -121,10 +129,9 @@ class RedisHeart:
             self._placed = ""
         return tuple(Neighbour(worker, process) for worker, process in found.items() if worker != beat.worker)
 
-    def _register(self, beat: WorkerBeat) -> tuple[str, list[str]]:
-        (order,) = self._run([Call("beat", [self._keys.workers], [beat.worker, entry_text(beat)])])
+    def _names(self) -> Iterable[str]:
         names: Any = self._connected().smembers(self._keys.queues)
-        return order, sorted(names)
+        return names  # type: ignore[no-any-return]
 
     def _find(self, leases: Sequence[Beat], queues: Iterable[str]) -> dict[str, str]:
         """Return the queue of each job, looking for those that the last heartbeat did not hold."""

@@ -19,7 +19,7 @@ from redis.exceptions import (
     TryAgainError,
 )
 
-from queue_core.errors import StoreRefused, StoreUnavailable
+from queue_core.errors import SchemaNewer, StoreRefused, StoreUnavailable
 from queue_core.redis.client import keys_of, make_client
 from queue_core.redis.facts import server_facts
 from queue_core.redis.scripts import Call, Scripts
@@ -111,6 +111,19 @@ class Link:
         """Return what `doctor` checks about the server."""
         async with self._reaching():
             return await server_facts(self._client)
+
+    async def require_schema(self) -> None:
+        """Check the version of what is stored, and write it where nothing is.
+
+        Raises:
+            SchemaNewer: it was written by a newer version.
+        """
+        commands = self.batch()
+        commands.setnx(self.keys.schema, SCHEMA)
+        commands.get(self.keys.schema)
+        _, found = await self.send(commands)
+        if int(found) > SCHEMA:
+            raise SchemaNewer(int(found), SCHEMA)
 
     def batch(self) -> Pipeline:
         """Return an empty list of commands, to be filled and handed to `send`."""

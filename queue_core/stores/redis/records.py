@@ -135,7 +135,7 @@ def _attempt(job_id: str, text: str) -> Attempt:
     )
 
 
-_NOT_KEPT = frozenset({"place", "process", "look", "doubts"})
+_NOT_KEPT = frozenset({"place", "process", "look", "doubts", "held_in"})
 
 
 def entry_text(beat: WorkerBeat) -> str:

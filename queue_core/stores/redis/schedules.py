@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from queue_core.errors import StoreUnavailable
@@ -13,6 +14,7 @@ from queue_core.schedules import Announcement, PassedTick, Planned, Planning, Sc
 from queue_core.settings import RedisSettings
 from queue_core.stores.redis.inserting import ASKED, Inserting, inserted
 from queue_core.stores.redis.link import Link, microseconds
+from queue_core.stores.redis.news import TICKS
 from queue_core.stores.redis.ruling import check_room
 
 
@@ -42,6 +44,8 @@ class RedisSchedules:
             commands = self._link.batch()
             commands.hset(self._link.keys.schedules, name, queue)
             await self._link.send(commands)
+        if announcements:
+            await self._tell()
 
     async def _move(self, name: str, home: str, queue: str) -> None:
         """Take a schedule to another queue. Meanwhile it is in neither, so that no tick can pass in both."""
@@ -70,16 +74,13 @@ class RedisSchedules:
 
     async def until_tick(self) -> float | None:
         """Return the seconds until the next tick of a schedule that is not paused."""
-        queues = set((await self._homes()).values())
-        if not queues:
+        tick = await first_tick(self._link)
+        if tick is None:
             return None
         commands = self._link.batch()
-        for queue in queues:
-            commands.zrange(self._link.keys.of(queue, "ticks"), 0, 0, withscores=True)
         commands.time()
-        *found, time = await self._link.send(commands)
-        ticks = [tick for entries in found for _, tick in entries]
-        return (min(ticks) - microseconds(time)) / 1e6 if ticks else None
+        (time,) = await self._link.send(commands)
+        return (tick - microseconds(time)) / 1e6
 
     async def fire(self, tick: Tick) -> Inserted | None:
         """Let a tick pass and insert its job, unless somebody else was sooner.
@@ -124,7 +125,9 @@ class RedisSchedules:
         queue = (await self._homes()).get(name)
         if queue is None:
             return False
-        return bool(await self._link.run("schedule_switch", self._keys(queue, name)[:2], [name, next_tick]))
+        done = await self._link.run("schedule_switch", self._keys(queue, name)[:2], [name, next_tick])
+        await self._tell()
+        return bool(done)
 
     async def remove(self, name: str) -> bool:
         """Forget a schedule and its ticks."""
@@ -150,13 +153,35 @@ class RedisSchedules:
 
     async def _homes(self) -> dict[str, str]:
         """Return the queue of each schedule, by name."""
+        return await schedule_homes(self._link)
+
+    async def _tell(self) -> None:
+        """Let the leader look at the ticks."""
         commands = self._link.batch()
-        commands.hgetall(self._link.keys.schedules)
-        (homes,) = await self._link.send(commands)
-        return dict(sorted(homes.items()))
+        commands.publish(self._link.keys.news, TICKS)
+        with suppress(StoreUnavailable):  # it finds them a little later
+            await self._link.send(commands)
 
     def _keys(self, queue: str, name: str) -> list[str]:
         return schedule_keys(self._link, queue, name)
+
+
+async def schedule_homes(link: Link) -> dict[str, str]:
+    """Return the queue of each schedule, by name."""
+    commands = link.batch()
+    commands.hgetall(link.keys.schedules)
+    (homes,) = await link.send(commands)
+    return dict(sorted(homes.items()))
+
+
+async def first_tick(link: Link) -> float | None:
+    """Return the next tick of all schedules that are not paused, in microseconds."""
+    queues = set((await schedule_homes(link)).values())
+    commands = link.batch()
+    for queue in queues:
+        commands.zrange(link.keys.of(queue, "ticks"), 0, 0, withscores=True)
+    found = await link.send(commands) if queues else []
+    return min((tick for entries in found for _, tick in entries), default=None)
 
 
 def schedule_keys(link: Link, queue: str, name: str) -> list[str]:

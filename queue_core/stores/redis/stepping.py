@@ -15,6 +15,7 @@ from queue_core.operations import Operation
 from queue_core.operations import Step as Taken
 from queue_core.redis.scripts import Call
 from queue_core.rules import Rules
+from queue_core.stores.redis.hinting import Hints
 from queue_core.stores.redis.link import Link, microseconds
 from queue_core.stores.redis.marks import Members
 from queue_core.stores.redis.operationrows import UNKNOWN, Member, mapped, operation_of
@@ -45,6 +46,7 @@ class Stepping:
         self._link = link
         self._members = Members(link)
         self._verbs = Verbs(link, rules)
+        self._hints = Hints(link)
 
     async def step(self, number: int, most: int) -> Taken:
         """Change the next members that are as they were frozen, and count all of them."""
@@ -63,6 +65,8 @@ class Stepping:
             parts = await self._parts(view, members, step)
             answer = await self._take(parts, self._count(step, members, len(parts)), outcome)
             if answer[0] >= 0:
+                if way.later or view.asked.verb == "move":
+                    await self._hints.waiting({part.target for part in parts})
                 row = mapped(number, answer[1:])
                 wait = whole(row.get("next_at")) - whole(row["updated_at"]) if answer[0] else 0
                 changed = outcome.result([member.id for member in members])

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from queue_core.batching import Batcher
-from queue_core.errors import SchemaNewer
 from queue_core.job import MOST_LOSSES, Claim, Final, Inserted, LogLine, NewJob, Outcome, Ready, Reclaimed, Settled
 from queue_core.rules import Rules
 from queue_core.settings import RedisSettings, RetentionSettings
 from queue_core.states import Status
-from queue_core.store import ClaimRequest
+from queue_core.store import ClaimRequest, Look
 from queue_core.stores.redis import logs
 from queue_core.stores.redis.claiming import Claiming
 from queue_core.stores.redis.heart import RedisHeart
 from queue_core.stores.redis.inserting import Inserting
-from queue_core.stores.redis.link import SCHEMA, Link, portions
+from queue_core.stores.redis.leading import Leading
+from queue_core.stores.redis.link import Link, portions
 from queue_core.stores.redis.settling import settle
 from queue_core.stores.redis.sweeping import Sweeping
 from queue_core.stores.redis.upkeep import Upkeep
@@ -41,9 +41,11 @@ class RedisStore:
         self._rules = rules = rules or {}
         retention = retention or RetentionSettings()
         self._link = Link(settings)
+        self._leading = Leading(self._link, settings)
+        self._hints, self._news = self._leading.hints, self._leading.news
         self._inserting = Inserting(self._link, rules)
-        self._claiming = Claiming(self._link, rules)
-        self._sweeping = Sweeping(self._link, rules)
+        self._claiming = Claiming(self._link, rules, self._hints)
+        self._sweeping = Sweeping(self._link, rules, self._hints)
         self._upkeep = Upkeep(self._link, retention, rules)
         self._results = retention.results
         # Many may wait for results at once: while one look is on its way, the next gathers.
@@ -55,15 +57,11 @@ class RedisStore:
         Raises:
             SchemaNewer: it was written by a newer version.
         """
-        commands = self._link.batch()
-        commands.setnx(self._link.keys.schema, SCHEMA)
-        commands.get(self._link.keys.schema)
-        _, found = await self._link.send(commands)
-        if int(found) > SCHEMA:
-            raise SchemaNewer(int(found), SCHEMA)
+        await self._link.require_schema()
 
     async def close(self) -> None:
         """Disconnect; doing it twice is safe."""
+        await self._leading.close()
         await self._link.close()
 
     # -- producers
@@ -76,7 +74,9 @@ class RedisStore:
         Raises:
             QueueFull: a limit of a queue refuses them; nothing was written.
         """
-        return await self._inserting.insert(jobs)
+        inserted = await self._inserting.insert(jobs)
+        await self._hints.due(_earliest((one.queue, one.due) for one in inserted if one.due is not None))
+        return inserted
 
     async def finals(self, ids: Sequence[str]) -> list[Final]:
         """Return what is known about these jobs, unknown ids left out."""
@@ -117,7 +117,10 @@ class RedisStore:
 
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
         """End attempts whose token still holds; refuse the others without changing anything."""
-        return await settle(self._link, self._rules, outcomes)
+        settled = await settle(self._link, self._rules, outcomes)
+        later = ((one.queue, end.due) for one, end in zip(outcomes, settled, strict=True) if end.due is not None)
+        await self._hints.due(_earliest(later))
+        return settled
 
     async def log(self, lines: Sequence[LogLine]) -> list[bool]:
         """Append lines to the logs of jobs; say of each whether its token still holds."""
@@ -136,11 +139,12 @@ class RedisStore:
 
     async def retire(self, worker: str, place: str = "") -> None:
         """Remove a worker's entry and its leaderships after its end."""
+        self._news.orders.pop(worker, None)
         commands = self._link.batch()
         commands.hdel(self._link.keys.workers, worker)
         commands.hdel(self._link.keys.residents(place), worker)
         await self._link.send(commands)
-        await self._link.run("resign", [self._link.keys.leaders], [worker])
+        await self._leading.resign(worker, place)
 
     def heart(self) -> RedisHeart:
         """Return a new link for a heartbeat thread."""
@@ -169,8 +173,8 @@ class RedisStore:
         return [ready for queue in queues for ready in await self.head(queue, limit)]
 
     async def ready_queues(self) -> list[str]:
-        """Return the queues that are not paused."""
-        return [name for name, paused in (await self.queues()).items() if not paused]
+        """Return the queues that are not paused and may have ready jobs."""
+        return await self._leading.ready_queues()
 
     async def claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
         """Return those of these jobs that are claimable now and whose type a live worker of this queue announced."""
@@ -182,23 +186,49 @@ class RedisStore:
 
     async def queues(self) -> dict[str, bool]:
         """Return every queue's name and whether it is paused."""
-        names, _ = await self._link.look()
-        commands = self._link.batch()
-        for name in names:
-            commands.exists(self._link.keys.of(name, "paused"))
-        paused = await self._link.send(commands) if names else []
-        return {name: bool(found) for name, found in zip(names, paused, strict=True)}
+        return await self._leading.queues()
 
     async def lead(self, duty: str, worker: str, seconds: float) -> bool:
         """Take or renew the leadership of a duty for some seconds; False when another worker holds it."""
-        return bool(await self._link.run("lead", [self._link.keys.leaders], [duty, worker, round(seconds * 1e6)]))
+        return await self._leading.lead(duty, worker, seconds)
+
+    def hears(self) -> bool:
+        """Tell whether what other processes tell arrives."""
+        return self._news.hears()
+
+    def led_at(self) -> float:
+        """Return the time of time.monotonic at which a leader of the sweeps was heard last."""
+        return self._news.led_at
+
+    def on_order(self, worker: str, place: str, call: Callable[[], None]) -> None:
+        """Call when an order was left for a worker, or the workers at its place are others, until it retires."""
+        self._news.orders[worker] = (place, call)
+        self._news.start()
+
+    async def committed(self, seconds: float) -> set[str]:
+        """Wait until something is due before what the leader knew of, or the time is over; it names no queues."""
+        await self._news.wait(seconds)
+        return set()
+
+    async def look(self) -> Look:
+        """Return what a leader has to do."""
+        return await self._leading.look()
 
     async def make_room(self) -> None:
         """Do nothing: there is always room."""
 
     async def upkeep(self) -> None:
-        """Remove what is over its retention, in bounded steps. For the leader."""
+        """Repair hints, remove what is over its retention, in bounded steps. For the leader."""
+        await self._leading.repair()
         await self._upkeep.run()
+
+
+def _earliest(times: Iterable[tuple[str, float]]) -> dict[str, int]:
+    """Return the earliest time of each queue in microseconds."""
+    found: dict[str, float] = {}
+    for queue, at in times:
+        found[queue] = min(at, found.get(queue, at))
+    return {queue: round(at * 1e6) for queue, at in found.items()}
 
 
 def _final(job_id: str, status: Status, result: str | None, error: str | None, kept: bool) -> Final:

@@ -10,12 +10,12 @@ from queue_core.job import Failure, Ready, Reclaimed
 from queue_core.losses import failure_of_loss
 from queue_core.redis.scripts import Call
 from queue_core.rules import Rules, rules_of
+from queue_core.stores.redis.hinting import WAITING, Hints
 from queue_core.stores.redis.link import CHUNK, TOGETHER, Link, chunks
 from queue_core.stores.redis.ruling import GATES, dead_holds, told
 from queue_core.stores.redis.settling import failure_arguments
 
-_WAITING = ("scheduled", "retrying")
-_PROMOTE = (*_WAITING, "pending", "unfinished", "depths", *GATES)
+_PROMOTE = (*WAITING, "pending", "unfinished", "depths", *GATES)
 _RECLAIM = (
     "running", "unfinished", "pending", "dlq", "cancelled", "cancelling", "types", "causes", "deaths", "tallies",
     "minutes", "signatures", "seen", "depths", *GATES,
@@ -38,23 +38,26 @@ class _Lost(NamedTuple):
 
 
 class Sweeping:
-    """Each duty looks first, over all queues, and then changes what it saw where that still holds."""
+    """Each duty looks first, at the queues that hints name, and then changes what it saw where that still holds."""
 
-    def __init__(self, link: Link, rules: Rules) -> None:
+    def __init__(self, link: Link, rules: Rules, hints: Hints) -> None:
         self._link = link
         self._rules = rules
+        self._hints = hints
 
     async def promote(self, limit: int) -> list[Ready]:
         """Move due scheduled and retrying jobs to queued, those first that are due for the longest time."""
-        due = await self._until_now(_WAITING, limit)
-        groups: dict[str, list[str]] = {}
-        for _, queue, job_id in due:
-            groups.setdefault(queue, []).append(job_id)
-        for queue in [queue for queue, ids in groups.items() if len(ids) > CHUNK]:
-            groups[queue] = await self._by_arrival(queue, groups[queue])
-        ready: list[Ready] = []
-        for queue, part, found in await self._run("promote", _PROMOTE, groups, ()):
-            ready += [Ready(job_id, queue, int(rank)) for job_id, rank in zip(part, found, strict=True) if rank]
+        if limit <= 0:
+            return []
+        async with self._hints.due_now() as (now, queues):
+            groups: dict[str, list[str]] = {}
+            for _, queue, job_id in await self._until_now(queues, WAITING, now, limit):
+                groups.setdefault(queue, []).append(job_id)
+            for queue in [queue for queue, ids in groups.items() if len(ids) > CHUNK]:
+                groups[queue] = await self._by_arrival(queue, groups[queue])
+            ready: list[Ready] = []
+            for queue, part, found in await self._run("promote", _PROMOTE, groups, ()):
+                ready += [Ready(job_id, queue, int(rank)) for job_id, rank in zip(part, found, strict=True) if rank]
         return sorted(ready, key=lambda job: job.rank)
 
     async def _by_arrival(self, queue: str, ids: Sequence[str]) -> list[str]:
@@ -64,41 +67,41 @@ class Sweeping:
         return sorted(ids, key=lambda job_id: seqs.get(job_id, 0))
 
     async def next_due(self) -> float | None:
-        """Return the seconds until the next scheduled or retrying job is due."""
-        queues, now = await self._link.look()
-        commands = self._link.batch()
-        for queue in queues:
-            for key in self._link.of(queue, _WAITING):
-                commands.zrange(key, 0, 0, withscores=True)
-        firsts = await self._link.send(commands) if queues else []
-        scores = [score for first in firsts for _, score in first]
-        return (min(scores) - now) / 1e6 if scores else None
+        """Return the seconds until the next scheduled or retrying job is due, as far as hints know."""
+        now, due, _ = await self._hints.first()
+        return None if due is None else (due - now) / 1e6
 
     async def reclaim(self, limit: int, bound: int) -> list[Reclaimed]:
         """Take jobs back whose lease expired."""
-        expired: dict[str, list[str]] = {}
-        for _, queue, job_id in await self._until_now(("running",), limit):
-            expired.setdefault(queue, []).append(job_id)
-        known = await self._link.read(expired, ["status", "type", "token", "worker", "losses", "ahead"])
-        lost: dict[str, list[_Lost]] = {}
-        for queue, ids in expired.items():
-            lost[queue] = [_lost(queue, job_id, known.get((queue, job_id), [None] * 6), bound) for job_id in ids]
-        return [
-            _reclaimed(job, answer)
-            for _, jobs, answers in await self._run("reclaim", _RECLAIM, lost, ("attempts:",))
-            for job, answer in zip(jobs, answers, strict=True)
-            if answer
-        ]
+        if limit <= 0:
+            return []
+        async with self._hints.lapsed() as (now, queues):
+            expired: dict[str, list[str]] = {}
+            for _, queue, job_id in await self._until_now(queues, ("running",), now, limit):
+                expired.setdefault(queue, []).append(job_id)
+            known = await self._link.read(expired, ["status", "type", "token", "worker", "losses", "ahead"])
+            lost: dict[str, list[_Lost]] = {}
+            for queue, ids in expired.items():
+                lost[queue] = [_lost(queue, job_id, known.get((queue, job_id), [None] * 6), bound) for job_id in ids]
+            return [
+                _reclaimed(job, answer)
+                for _, jobs, answers in await self._run("reclaim", _RECLAIM, lost, ("attempts:",))
+                for job, answer in zip(jobs, answers, strict=True)
+                if answer
+            ]
 
     async def end_leases(self, worker: str) -> None:
         """End the leases of a worker; all running jobs are looked through, which happens where a worker was lost."""
         queues, _ = await self._link.look()
+        ended: list[str] = []
         for queue in queues:
             commands = self._link.batch()
             commands.zrange(self._link.keys.of(queue, "running"), 0, -1)
             (running,) = await self._link.send(commands)
             found = await self._link.read({queue: running}, ["status", "worker"])
             ids = [job_id for (_, job_id), (_, whose) in found.items() if whose == worker]
+            if ids:
+                ended.append(queue)
             await self._link.run_many(
                 [
                     Call(
@@ -109,18 +112,20 @@ class Sweeping:
                     for part in chunks(ids)
                 ]
             )
+        await self._hints.ended(ended)
 
-    async def _until_now(self, names: Sequence[str], limit: int) -> list[tuple[float, str, str]]:
+    async def _until_now(
+        self, queues: Sequence[str], names: Sequence[str], now: int, limit: int
+    ) -> list[tuple[float, str, str]]:
         """Return (time, queue, id) of the entries of these sets whose time has come, the earliest first."""
-        if limit <= 0:
+        if not queues:
             return []
-        queues, now = await self._link.look()
         commands = self._link.batch()
         for queue in queues:
             for key in self._link.of(queue, names):
                 commands.zrangebyscore(key, "-inf", now, start=0, num=limit, withscores=True)
         places = [queue for queue in queues for _ in names]
-        found = await self._link.send(commands) if places else []
+        found = await self._link.send(commands)
         entries = (
             (score, queue, job_id) for queue, entries in zip(places, found, strict=True) for job_id, score in entries
         )

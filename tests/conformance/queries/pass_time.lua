@@ -7,7 +7,7 @@ local function earlier(text)
 end
 local BY_TIME = {scheduled = true, retrying = true, running = true, unfinished = true, completed = true,
   cancelled = true, dlq = true, trash = true, seen = true, ticks = true,
-  blocked = true, unique_ends = true, preparing = true, ended = true}
+  blocked = true, unique_ends = true, preparing = true, ended = true, hints = true}
 local function shift_minutes(key)
   local entries = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')
   redis.call('DEL', key)
@@ -26,7 +26,7 @@ local function shift_fields(key, pattern)
   end
 end
 for _, key in ipairs(KEYS) do
-  local name = string.match(key, '}:([a-z_]+)') or string.match(key, ':([a-z]+)$')
+  local name = string.match(key, '}:([a-z_]+)') or string.match(key, ':([a-z]+)$') or string.match(key, ':(hints):{')
   if BY_TIME[name] then
     for _, member in ipairs(redis.call('ZRANGE', key, 0, -1)) do
       redis.call('ZINCRBY', key, string.format('%.0f', -by), member)

@@ -32,6 +32,8 @@ class Look:
         """Return all keys with their values; those of the queue by their short names."""
         raw: State = {}
         async for key in self._client.scan_iter(f"{self._prefix}*", count=1000):
+            if key.startswith(f"{self._prefix}hints:"):
+                continue  # they may be lost, and are tested by themselves
             name = key.removeprefix(self._prefix).removeprefix(f"{{{self._queue}}}:")
             raw[name] = await _value(self._client, key)
         hashes = [value for key, value in raw.items() if key.startswith("job:")]

@@ -17,7 +17,7 @@ from tests.conformance.world import STATES, World
 
 DAY = 86400.0
 LASTING = {"deaths", "minutes", "seen", "seq", "signatures", "tallies", "token", "queues", "schema", "leaders",
-           "announced"}  # fmt: skip
+           "announced", "hints"}  # fmt: skip
 """What stays of a queue without jobs: its name, its totals, bounded in number."""
 _NAME = re.compile(r"`(?:P |<prefix>)([a-z_]+)")
 

@@ -177,6 +177,38 @@ async def test_a_full_server_takes_nothing_half(own: RedisStore, own_servers: Em
         assert len(await own.claim(ClaimRequest(QUEUE, "w", (TYPE,), 5, LEASE))) == 1
 
 
+async def hints_on_a_cluster(store: RedisStore, inspector: RedisInspector, client: Redis) -> None:
+    """What is noted beside the queues, and what is asked of many of them, in all ways that there are."""
+    assert await store.lead("sweep", "w", 60)
+    for number in range(60):
+        await store.insert([new_job(queue=f"q{number}", delay=3600)])
+    for name in ("due", "leases"):
+        await client.delete(f"jobs:hints:{{{name}}}")
+    store._hints.forget()
+    look = await store.look()
+    assert look.due is not None
+    assert look.busy
+    assert QUEUE in await store.ready_queues()
+    assert await client.zcard("jobs:hints:{due}") == 61, "and one that waits for its retry"
+    job = new_job(queue="q1")
+    await store.insert([job])
+    (claim,) = await store.claim(ClaimRequest("q1", "gone", (TYPE,), 1, LEASE, [job.id]))
+    await store.write_off(["gone"], "here")
+    assert [one.id for one in await store.reclaim(10)] == [claim.id]
+    (claim,) = await store.claim(ClaimRequest("q1", "stuck", (TYPE,), 1, LEASE, [job.id]))
+    heart = store.heart()
+    heart.beat(worker_beat(worker="stuck", place="here", process="1", look=True))
+    heart.hand_back("stuck", [])
+    heart.close()
+    assert await inspector.command("stuck", "quiet")
+    assert [one.id for one in await store.reclaim(10)] == [claim.id]
+    (claim,) = await store.claim(ClaimRequest("q1", "w", (TYPE,), 1, LEASE, [job.id]))
+    assert (await store.settle([outcome(claim, "dead")]))[0].accepted
+    assert (await inspector.retry([job.id], spread=0.001)).ids == (job.id,)
+    await asyncio.sleep(0.01)
+    assert [one.id for one in await store.promote(10)] == [job.id]
+
+
 async def test_no_script_leaves_the_slot_of_its_queue(start_servers: StartServers) -> None:
     """A cluster of one node refuses keys of two slots in one script, as one of many does."""
     servers = start_servers(redis_options={"cluster-enabled": "yes"})
@@ -209,5 +241,6 @@ async def test_no_script_leaves_the_slot_of_its_queue(start_servers: StartServer
         await store.upkeep()
         await store.retire("w")
         assert len((await inspector.jobs(Filter(), 100)).jobs) == 14
+        await hints_on_a_cluster(store, inspector, client)
         for part in (store, inspector):
             await part.close()
