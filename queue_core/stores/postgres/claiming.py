@@ -10,7 +10,7 @@ from queue_core.errors import StoreUnavailable
 from queue_core.job import Claim, Outcome, Ready, Settled
 from queue_core.rules import Rules, rules_of
 from queue_core.store import ClaimRequest
-from queue_core.stores.postgres.gating import claim_gated
+from queue_core.stores.postgres.gating import Running, claim_gated
 from queue_core.stores.postgres.heads import Heads
 from queue_core.stores.postgres.lane import Lane, Rows
 from queue_core.stores.postgres.numbers import Numbers
@@ -51,6 +51,8 @@ class Claiming:
         self._rules = rules
         # what claims by rank have passed
         self.passed = Ranks(PAUSE_CLAIMS)
+        # by queue
+        self._running: dict[str, Running] = {}
         # what the audit asks
         self.heads = Heads(sweeps)
 
@@ -68,7 +70,7 @@ class Claiming:
             "lease": request.lease,
             "claim": request.number,
             "starting": request.limit if request.begin is None else request.begin,
-            # any payload comes with its job
+            # any payload comes with its job, which is not counted
             "inline": None,
         }
         if request.ids is None:
@@ -103,7 +105,9 @@ class Claiming:
     async def _claim(self, query: str, queue: str, params: Mapping[str, Any]) -> Rows:
         rules = rules_of(self._rules, queue)
         if rules.gated:
-            return await self._with_payloads(await self._lane.carry_out(lambda: claim_gated(query, params, rules)))
+            running = self._running.setdefault(queue, Running())
+            claimed = await self._lane.carry_out(lambda: claim_gated(query, params, rules, running))
+            return await self._with_payloads(claimed)
         return await self._lane.run(query, params)
 
     async def _claim_by_rank(self, request: ClaimRequest, params: Mapping[str, Any]) -> Rows:

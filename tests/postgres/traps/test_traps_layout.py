@@ -19,7 +19,11 @@ def indexed_columns(hand: Hand, table: str) -> dict[str, str]:
 async def test_trap_12_no_index_on_state_expiry_progress_or_worker(new_hand: NewHand) -> None:
     """Each further index is paid at every claim and settle."""
     hand = new_hand()
-    assert indexed_columns(hand, "leases") == {"leases_pkey": "(id)", "leases_cancelled": "(worker) WHERE cancel"}
+    assert indexed_columns(hand, "leases") == {
+        "leases_pkey": "(id)",
+        "leases_cancelled": "(worker) WHERE cancel",
+        "leases_counted": "(queue_id, token) WHERE counted",
+    }
     jobs = indexed_columns(hand, "jobs")
     assert jobs == {
         "jobs_pkey": "(id)",

@@ -22,9 +22,9 @@ WITH soft AS MATERIALIZED (
     WINDOW best AS (ORDER BY c.rank ROWS UNBOUNDED PRECEDING)
 -- Jobs until their payloads fill 8 MB (queue_core.batching.LARGEST).
 ), leased AS (
-    INSERT INTO leases (id, token, queue_id, worker, started_at, expires_at, begun, claim)
+    INSERT INTO leases (id, token, queue_id, worker, started_at, expires_at, begun, claim, counted)
     SELECT n.id, n.token, %(queue_id)s, %(worker)s, now(), now() + make_interval(secs => %(lease)s), n.place <= %(starting)s,
-           %(claim)s
+           %(claim)s, %(inline)s::int IS NOT NULL
       FROM numbered n, soft
      WHERE n.ahead < 8388608
         ON CONFLICT (id) DO NOTHING

@@ -1,0 +1,108 @@
+"""What runs in a queue with a concurrency is counted exactly, without what ended before the last count."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+
+import psycopg
+import pytest
+
+from queue_core.rules import QueueRules
+from queue_core.settings import PostgresSettings
+from queue_core.store import ClaimRequest
+from queue_core.stores.postgres import gating
+from queue_core.stores.postgres.connecting import hot_options
+from queue_core.stores.postgres.store import PostgresStore
+from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome
+from tests.postgres.traps.hands import Hand, new_job
+from tests.postgres.traps.test_traps_plans import looked_at
+
+MOST = 10
+RULES = {QUEUE: QueueRules(concurrency=MOST)}
+NewStore = Callable[..., PostgresStore]
+
+
+@pytest.fixture
+async def new_store(postgres_url: str) -> AsyncIterator[NewStore]:
+    """Makes stores, each as of a process of its own."""
+    async with AsyncExitStack() as stack:
+
+        def make(**given: object) -> PostgresStore:
+            store = PostgresStore(PostgresSettings(url=postgres_url), **given)  # type: ignore[arg-type]
+            stack.push_async_callback(store.close)
+            return store
+
+        store = make()
+        await store.open()
+        await store.lead("sweep", "leader", 0)
+        await store.insert([new_job() for _ in range(300)])
+        yield make
+
+
+def request(limit: int) -> ClaimRequest:
+    return ClaimRequest(QUEUE, WORKER, (TYPE,), limit, LEASE)
+
+
+async def test_the_concurrency_holds_whoever_claimed_and_ended_since_the_last_count(new_store: NewStore) -> None:
+    one, two = new_store(rules=RULES), new_store(rules=RULES)
+    mine, theirs = await one.claim(request(4)), await two.claim(request(4))
+    assert [len(await store.claim(request(5))) for store in (one, two)] == [2, 0]
+    for _ in range(5):
+        await two.settle([outcome(claim, "completed") for claim in mine])
+        await one.settle([outcome(claim, "released") for claim in theirs])
+        mine, theirs = await one.claim(request(3)), await two.claim(request(20))
+        assert (len(mine), len(theirs)) == (3, 5)
+    assert await new_store(rules=RULES).claim(request(5)) == []
+
+
+async def test_who_does_not_know_the_rule_is_counted_from_the_next_whole_look(
+    new_store: NewStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    knows, does_not = new_store(rules=RULES), new_store()
+    assert len(await knows.claim(request(2))) == 2
+    early = await does_not.claim(request(5))
+    monkeypatch.setattr(gating, "WHOLE", 0.0)
+    monkeypatch.setattr(gating, "PAUSE", 0.0)
+    knows._claiming._running[QUEUE]._whole_at = 0.0
+    assert len(await knows.claim(request(20))) == MOST - 2 - len(early)
+    assert await knows.claim(request(1)) == []
+
+
+async def test_with_more_running_than_are_remembered_all_leases_are_counted(
+    new_store: NewStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing large is sent under the lock of a queue."""
+    monkeypatch.setattr(gating, "MOST", 3)
+    one, two = new_store(rules=RULES), new_store(rules=RULES)
+    for _ in range(2):
+        assert [len(await store.claim(request(4))) for store in (one, two, one, two)] == [4, 4, 2, 0]
+        assert one._claiming._running[QUEUE]._known == []
+        held = await one._claims.run("starts/running", {"queue_id": 1, "some": 5})
+        assert (held[0][0], len(held[0][1])) == (MOST, 5)
+        await one._claims.run("worker/hand_back", {"worker": WORKER, "begun": "{}"})
+        assert len(await two.reclaim(100)) == MOST
+
+
+async def test_a_count_reads_nothing_that_ended_before_the_last_one(new_store: NewStore, postgres_url: str) -> None:
+    """A transaction that is open keeps the leases of all jobs that have ended: a claim read every one of them."""
+    store = new_store(rules=RULES)
+    with Hand(postgres_url) as snapshot, Hand(postgres_url) as hand:
+        snapshot.do("begin isolation level repeatable read")
+        snapshot.do("select count(*) from leases")
+        long = await store.claim(request(2))
+        hand.do(
+            "insert into leases (id, token, queue_id, worker, started_at, expires_at, counted)"
+            " select gen_random_uuid(), (select max(token) from leases), 1, 'gone', now(), now(), true"
+            "   from generate_series(1, 20000);"
+            " delete from leases where worker = 'gone'"
+        )
+        for _ in range(3):
+            await store.settle([outcome(claim, "completed") for claim in await store.claim(request(5))])
+        running = store._claiming._running[QUEUE]
+        assert set(running._known) >= {claim.id for claim in long}
+        asked = {"queue_id": 1, "known": list(running._known), "above": running._above}
+        with psycopg.connect(**hot_options(PostgresSettings(url=postgres_url))) as connection:
+            read = [looked_at(connection, "starts/read", asked | {"above": above}) for above in (running._above, 0)]
+    assert read[0] < 100
+    assert read[1] >= 20_000

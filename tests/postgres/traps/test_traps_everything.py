@@ -1,0 +1,152 @@
+"""Traps 10 and 12, whatever the store asks: with a snapshot held, no statement of daily work reads all that ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import psycopg
+import pytest
+
+from queue_core.rules import QueueRules
+from queue_core.settings import PostgresSettings
+from queue_core.store import ClaimRequest
+from queue_core.stores.postgres import duetimes, heads, ranks
+from queue_core.stores.postgres.connecting import hot_options
+from queue_core.stores.postgres.lane import Lane
+from queue_core.stores.postgres.store import PostgresStore
+from tests.conformance.making import LEASE, TYPE, WORKER, held, outcome, worker_beat
+from tests.postgres.traps.conftest import NewHand
+from tests.postgres.traps.hands import new_job
+from tests.postgres.traps.test_traps_plans import looked_at
+
+RULES = {
+    "plain": QueueRules(),
+    "limited": QueueRules(limit=1000),
+    "counted": QueueRules(concurrency=100),
+    "rated": QueueRules(rate=100_000),
+    "aged": QueueRules(aging=1.0),
+    "keyed": QueueRules(),
+}
+ENDED = 5_000
+"""Jobs that ended in each queue."""
+FEW = 1_500
+"""Rows and entries; a look at ten queues and ten jobs is below it."""
+RARELY = {
+    "sweep/ready_queues": "assumed for a time that grows with what it took",
+    "unique/look": "once a minute, on a walk over all keys",
+    "gates/stalled": "once a minute, on a walk over all keys",
+    "claim/by_rank": "in queues with aging, where what comes later may stand before what was passed",
+    "rooms/count": "where room below a limit does not suffice, or once a minute",
+    "rooms/spend": "what retried and released jobs have noted since the snapshot",
+    "gates/open": "what ended of a key: where a delayed job comes, or until it was slow three times",
+    "starts/running": "once a minute in each process",
+}
+"""What may read more, and how often or how much."""
+ENDING = f"""
+create temporary table n as select nextval('job_seq') as n from generate_series(1, {ENDED});
+insert into jobs (id, queue_id, rank, seq, place, priority, status, run_at, type, payload, max_retries)
+select gen_random_uuid(), id, coalesce(place, 122::bigint << 45 | n), n, place, 5, 'queued', now(), 'task', '{{}}', 3
+  from (select id, n, aged_rank(5::smallint, (extract(epoch from now()) * 1e6)::bigint,
+                                1000000 * (name = 'aged')::int) as place from queues, n) q;
+insert into leases (id, token, queue_id, worker, started_at, expires_at, counted)
+select id, seq, queue_id, 'gone', now(), now() + interval '1 hour', true from jobs;
+delete from jobs;
+delete from leases;
+insert into jobs (id, queue_id, seq, priority, status, run_at, type, payload, max_retries)
+select gen_random_uuid(), q.id, n, 5, 'scheduled', now() - interval '1 hour', 'task', '{{}}', 3 from queues q, n;
+delete from jobs;
+insert into jobs (id, queue_id, seq, priority, status, run_at, type, payload, max_retries, ordering_key)
+select gen_random_uuid(), q.id, n, 5, 'queued', now(), 'task', '{{}}', 3, 'k' from queues q, n where q.name = 'keyed';
+update jobs set holds = true, rank = 122::bigint << 45 | seq;
+delete from jobs;
+insert into queue_returns (queue_id, band, n) select q.id, '', 1 from queues q, n;
+delete from queue_returns;
+insert into tally_deltas (queue_id, type, outcome, n) select q.id, 't', 'enqueued', 1 from queues q, n;
+delete from tally_deltas;
+insert into order_gates (queue_id, key) select q.id, 'k' || n from queues q, n;
+delete from order_gates;
+insert into job_keys (queue_id, key, job_id, expires_at)
+select q.id, 'k' || n, gen_random_uuid(), 'infinity' from queues q, n;
+delete from job_keys;
+analyze jobs, leases, queue_returns, tally_deltas, order_gates, job_keys;
+"""
+
+
+async def everything(store: PostgresStore, round_: int) -> None:
+    """Do what producers, workers and the leader do, in queues with all kinds of rules."""
+    heart = store.heart()
+    identity = {"queues": tuple(RULES), "place": "here", "process": "1", "look": True}
+    heart.beat(worker_beat(**identity))
+    for queue in RULES:
+        key: dict[str, Any] = {"ordering_key": "k"} if queue == "keyed" else {}
+        jobs = [new_job(queue=queue, **key) for _ in range(4)]
+        jobs += [new_job(queue=queue, unique_key=f"u{round_}", **key), new_job(queue=queue, delay=0.001, **key)]
+        await store.insert(jobs)
+        await store.promote(10)
+        ids = [job.id for job in jobs]
+        claims = await store.claim(ClaimRequest(queue, WORKER, (TYPE,), 1, LEASE, ids))
+        claims += await store.claim(ClaimRequest(queue, WORKER, (TYPE,), 3, LEASE))
+        heart.beat(worker_beat(*(held(claim, 50, "half") for claim in claims), **identity))
+        for claim, kind in zip(claims, ("completed", "retrying", "released", "dead"), strict=False):
+            await store.settle([outcome(claim, kind, delay=0.001 if kind == "retrying" else 0.0)])
+        await store.head(queue, 20)
+        await store.claimable(queue, ids)
+        await store.finals(ids)
+        await store.ready_after(queue, 0, 20, whole=False)
+        await store.claim(ClaimRequest(queue, WORKER, (TYPE,), 10, 0.0))
+        await store.reclaim(10)
+    heart.close()
+    await store.heads(list(RULES), 20)
+    await store.ready_queues()
+    await store.look()
+    await store.next_due()
+    await store.queues()
+    await store.upkeep()
+
+
+async def asked(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Mapping[str, Any] | None]]:
+    """Return what the store asks when it does everything once more."""
+    found: list[tuple[str, Mapping[str, Any] | None]] = []
+    step = Lane._step
+
+    async def noted(connection: Any, query: str, params: Mapping[str, Any] | None) -> Any:
+        found.append((query, params))
+        return await step(connection, query, params)
+
+    with monkeypatch.context() as noting:
+        noting.setattr(Lane, "_step", staticmethod(noted))
+        await everything(store, 9)
+    return found
+
+
+async def test_nothing_that_is_asked_all_the_time_reads_what_ended(
+    new_hand: NewHand, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is slow once is not slow for long; what is exempt is named here, with its bound."""
+    for module in (ranks, heads):
+        monkeypatch.setattr(module, "USUAL", -1.0)
+    monkeypatch.setattr(ranks, "LONG", -1.0)
+    monkeypatch.setattr(ranks, "LAG", 0.0)
+    monkeypatch.setattr(ranks, "PAUSE_LEAST", 3600.0)
+    monkeypatch.setattr(duetimes, "ENOUGH", ((2, 0.0),))
+    monkeypatch.setattr(duetimes, "PAUSE", 1e9)
+    store = PostgresStore(PostgresSettings(url=postgres_url), rules=RULES)
+    await store.open()
+    await store.lead("sweep", "leader", 0)
+    await everything(store, 0)
+    snapshot, hand = new_hand(), new_hand()
+    snapshot.do("begin isolation level repeatable read")
+    snapshot.do("select count(*) from jobs")
+    hand.do(ENDING)
+    for round_ in range(4):
+        await everything(store, round_ + 1)
+    store._upkeep._pruned_at = float("-inf")
+    found: dict[str, int] = {}
+    calls = await asked(store, monkeypatch)
+    with psycopg.connect(**hot_options(PostgresSettings(url=postgres_url))) as connection:
+        for name, params in calls:
+            found[name] = max(found.get(name, 0), looked_at(connection, name, dict(params or {})))
+    await store.close()
+    assert len(found) > 40, "it is a part of all there is"
+    assert {name: read for name, read in found.items() if read > FEW and name not in RARELY} == {}
