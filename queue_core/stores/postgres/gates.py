@@ -6,6 +6,7 @@ and sees what all those did who had it before, so the last of them leaves no key
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from typing import NamedTuple
@@ -26,6 +27,15 @@ FIRST = (-1, "")
 """A place before all keys."""
 LOOKED_AT = 2_000
 """Keys looked at a minute for one that nobody let through: some 20 ms."""
+
+SLOW, SLOW_EACH, SLOW_TIMES = 0.02, 0.0002, 3
+"""Seconds in which gates are opened, and each of them; how often in a row that has to take longer until their keys note
+what they have passed: after 10,000 jobs of one key have ended beside an open snapshot."""
+SLOW_OPENED = 500
+"""How often a process must have opened a gate for that: it is the ends of its own key that make it slow. Gates of keys
+that know what they have passed stay, so they must be few."""
+SLOW_MOST = 1000
+"""Gates about which that is remembered."""
 
 
 class Opened(NamedTuple):
@@ -87,18 +97,60 @@ def note_gates(gates: Gates) -> Plan[None]:
         yield "gates/note", {"queue_id": plain_array(numbers), "key": text_array(keys)}
 
 
-def open_gates(gates: Gates, rules: Rules) -> Plan[list[Opened]]:
-    """Let the next jobs of locked gates through and return them, best rank first."""
+class SlowGates:
+    """Gates that this process has opened often, and whose opening took long several times in a row."""
+
+    def __init__(self) -> None:
+        # how often each was opened, and how often in a row that took long; the last ones
+        self._opened: dict[Gate, int] = {}
+        self._times: dict[Gate, int] = {}
+
+    def note(self, gates: Collection[Gate], seconds: float) -> list[Gate]:
+        """Note how long it took to open some gates; return those whose keys should know what they have passed."""
+        for gate in gates:
+            self._opened[gate] = self._opened.pop(gate, 0) + 1
+        while len(self._opened) > SLOW_MOST:
+            self._times.pop(self._forget_first(), None)
+        if seconds <= SLOW + SLOW_EACH * len(gates):
+            if self._times:
+                for gate in gates:
+                    self._times.pop(gate, None)
+            return []
+        often = [gate for gate in gates if self._opened.get(gate, 0) >= SLOW_OPENED]
+        self._times.update({gate: self._times.get(gate, 0) + 1 for gate in often})
+        return [gate for gate in often if self._times[gate] >= SLOW_TIMES]
+
+    def _forget_first(self) -> Gate:
+        first = next(iter(self._opened))
+        del self._opened[first]
+        return first
+
+
+_slow = SlowGates()
+
+
+def open_gates(gates: Gates, rules: Rules, whole: bool = True) -> Plan[list[Opened]]:
+    """Let the next jobs of locked gates through and return them, best rank first.
+
+    `whole`: also jobs that came to wait at an earlier place than others that were let through already.
+    """
     if not gates.rows:
         return []
+    named = {(queue, key): (number, key) for queue, number, key in gates.rows}
+    began = time.monotonic()
     rows = yield (
         "gates/open",
         {
-            "queue_id": plain_array([number for _, number, _ in gates.rows]),
-            "key": text_array([key for _, _, key in gates.rows]),
-            "most": plain_array([rules_of(rules, queue).open_keys for queue, _, _ in gates.rows]),
+            "queue_id": plain_array([number for number, _ in named.values()]),
+            "key": text_array([key for _, key in named.values()]),
+            "most": plain_array([rules_of(rules, queue).open_keys for queue, _ in named]),
+            "whole": whole,
         },
     )
+    slow = [named[gate] for gate in _slow.note(named.keys(), time.monotonic() - began)]
+    if slow:
+        numbers, keys = zip(*slow, strict=True)
+        yield "gates/pass", {"queue_id": plain_array(numbers), "key": text_array(keys)}
     names = {number: queue for queue, number, _ in gates.rows}
     return [Opened((names[number], key), Ready(job_id, names[number], rank)) for number, key, job_id, rank in rows]
 

@@ -123,6 +123,6 @@ def _write(jobs: Sequence[NewJob], numbers: Numbers, rules: Rules) -> Plan[list[
             "arrival_us": plain_array(islice(arrived, len(part))),
         }
         rows += yield "insert/ruled", params
-    opened = yield from open_gates(gates, rules)
+    opened = yield from open_gates(gates, rules, whole=False)
     ranks = {one.ready.id: one.ready.rank for one in opened}
     return inserted(jobs, [(job_id, ranks.get(job_id, rank), due) for job_id, rank, due in rows])

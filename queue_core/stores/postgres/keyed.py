@@ -38,7 +38,7 @@ def settle_soon(outcomes: Sequence[Outcome], rules: Rules) -> Plan[dict[Key, Set
     """
     gates = yield from lock_gates_soon(_gates(outcomes))
     done = yield from _settle(outcomes, rules, gates)
-    return _with_opened(outcomes, done, (yield from open_gates(gates, rules)))
+    return _with_opened(outcomes, done, (yield from open_gates(gates, rules, whole=False)))
 
 
 def settle_late(outcomes: Sequence[Outcome], rules: Rules) -> Plan[dict[Key, Settled]]:
@@ -46,7 +46,7 @@ def settle_late(outcomes: Sequence[Outcome], rules: Rules) -> Plan[dict[Key, Set
     free, locked = yield from lock_free_gates(_gates(outcomes))
     done = yield from _settle(outcomes, rules, Gates(free.rows + locked.rows))
     yield from note_gates(locked)
-    return _with_opened(outcomes, done, (yield from open_gates(free, rules)))
+    return _with_opened(outcomes, done, (yield from open_gates(free, rules, whole=False)))
 
 
 def _gates(outcomes: Sequence[Outcome]) -> set[Gate]:
@@ -109,7 +109,7 @@ def complete(outcome: Outcome, rules: Rules) -> Plan[Settled]:
     yield from read_committed("the end of a job with an ordering key")
     gates = yield from lock_gates(_gates([outcome]))
     done = yield from _settle([outcome], rules, gates)
-    answers = _with_opened([outcome], done, (yield from open_gates(gates, rules)))
+    answers = _with_opened([outcome], done, (yield from open_gates(gates, rules, whole=False)))
     return answers.get((outcome.id, outcome.token), Settled(outcome.id, False))
 
 

@@ -41,7 +41,7 @@ insert into queue_returns select 2, '', 1, now() from generate_series(1, 20000) 
 
 def statements(on: Scene) -> dict[str, dict[str, Any]]:
     """Return every statement of the rules on the way of jobs, for one key and for a few jobs."""
-    gates = {"queue_id": "{1,1}", "key": f"{{{on.key},busy}}", "most": "{3,3}"}
+    gates = {"queue_id": "{1,1}", "key": f"{{{on.key},busy}}", "most": "{3,3}", "whole": True}
     unique = {"queue_id": "{1}", "key": "{other}", "job_id": plain_array([new_id()]), "seconds": "{NULL}"}
     room = {"queue_id": "{1}", "band": '{""}', "most": "{100}", "n": "{1}"}
     ids = plain_array([on.running, on.due])
@@ -54,6 +54,7 @@ def statements(on: Scene) -> dict[str, dict[str, Any]]:
         "gates/note": {"queue_id": "{1}", "key": f"{{{on.key}}}"},
         "gates/noted": {"gates": f'{{"1 {on.key}"}}'},
         "gates/open": gates,
+        "gates/pass": gates,
         "gates/of_unfinished": {"ids": ids},
         "gates/of_dead": {"ids": plain_array([on.dead])},
         "settle/finish": parameters("settle/finish", [on.outcome("completed")]) | locked,
@@ -69,7 +70,7 @@ def statements(on: Scene) -> dict[str, dict[str, Any]]:
         "rooms/lock": room,
         "rooms/spend": room,
         "starts/lock": {"queue_id": 1, "burst": 1.0},
-        "starts/read": {"queue_id": 1},
+        "starts/read": {"queue_id": 1, "known": ids, "above": 0},
         "starts/spend": {"queue_id": 1, "tokens": 1.0, "at": 0.0},
         "arrivals/count": {"queue": f"{{{QUEUE}}}", "n": "{1}"},
         "gates/stalled": {"queue": "{}", "most": "{}", "queue_id": -1, "key": "", "limit": 50},

@@ -1,0 +1,148 @@
+"""A key whose jobs have ended by the thousand is opened without reading them, and in the same order as ever."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import psycopg
+import pytest
+
+from queue_core.rules import QueueRules
+from queue_core.settings import PostgresSettings
+from queue_core.store import ClaimRequest
+from queue_core.stores.postgres import gates
+from queue_core.stores.postgres.connecting import hot_options
+from queue_core.stores.postgres.store import PostgresStore
+from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome
+from tests.postgres.traps.hands import Hand, new_job
+from tests.postgres.traps.test_traps_plans import looked_at
+from tests.waiting import eventually
+
+ENDED = 20_000
+END_JOBS = f"""
+insert into jobs (id, queue_id, seq, priority, status, run_at, type, payload, max_retries, ordering_key)
+select gen_random_uuid(), 1, nextval('job_seq'), 5, 'queued', now(), 'task', '{{}}', 3, 'k'
+  from generate_series(1, {ENDED});
+update jobs set holds = true, rank = 122::bigint << 45 | seq where not holds;
+delete from jobs
+"""
+
+
+@pytest.fixture
+async def store(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[PostgresStore]:
+    """A store to which every gate opens slowly."""
+    monkeypatch.setattr(gates, "SLOW", -1.0)
+    monkeypatch.setattr(gates, "SLOW_EACH", 0.0)
+    monkeypatch.setattr(gates, "SLOW_TIMES", 1)
+    monkeypatch.setattr(gates, "SLOW_OPENED", 1)
+    monkeypatch.setattr(gates, "_slow", gates.SlowGates())
+    store = PostgresStore(PostgresSettings(url=postgres_url), rules={QUEUE: QueueRules()})
+    await store.open()
+    await store.lead("sweep", "leader", 0)
+    yield store
+    await store.close()
+
+
+async def insert(store: PostgresStore, count: int = 1, **given: object) -> list[str]:
+    jobs = [new_job(ordering_key="k", **given) for _ in range(count)]
+    await store.insert(jobs)
+    return [job.id for job in jobs]
+
+
+async def run_one(store: PostgresStore, kind: str = "completed", **given: object) -> str:
+    """Claim the only job that may run, end it, and return it."""
+    (claim,) = await store.claim(ClaimRequest(QUEUE, WORKER, (TYPE,), 10, LEASE))
+    (settled,) = await store.settle([outcome(claim, kind, **given)])
+    assert settled.accepted
+    return claim.id
+
+
+def passed(hand: Hand) -> list[int]:
+    return [place for (place,) in hand.do("select passed from order_gates")]
+
+
+async def test_what_comes_back_to_an_earlier_place_is_let_through_first(
+    store: PostgresStore, postgres_url: str
+) -> None:
+    """Delayed before, retried, given back, or arriving while the key was idle."""
+    with Hand(postgres_url) as hand:
+        (late,) = await insert(store, delay=0.01)
+        jobs = await insert(store, 6)
+        assert await run_one(store) == jobs[0]
+        assert passed(hand)[0] > 0
+        assert await eventually_promoted(store) == []
+        assert await run_one(store, "released") == jobs[1]
+        assert await run_one(store) == jobs[1]
+        assert await run_one(store) == late
+        assert await run_one(store, "retrying", delay=0.0) == jobs[2]
+        assert await eventually_promoted(store) == [jobs[2]]
+        assert [await run_one(store) for _ in range(4)] == jobs[2:]
+        assert await store.claim(ClaimRequest(QUEUE, WORKER, (TYPE,), 10, LEASE)) == []
+        assert passed(hand)[0] > 0, "an idle key that was slow keeps its gate"
+        more = await insert(store, 2)
+        assert [await run_one(store) for _ in range(2)] == more
+
+
+async def eventually_promoted(store: PostgresStore) -> list[str]:
+    """Promote the one job that is due, and return which jobs are ready by that."""
+    found: list[str] = []
+
+    async def once() -> bool:
+        before = await store.next_due()
+        found.extend(job.id for job in await store.promote(10))
+        return before is not None and await store.next_due() is None
+
+    assert await eventually(once)
+    return found
+
+
+async def test_a_caller_s_open_transaction_holds_up_no_other_key(store: PostgresStore, postgres_url: str) -> None:
+    """It has noted what its key has passed; who makes the gate of another key must not wait for that."""
+    await insert(store)
+    await run_one(store)
+    await insert(store, delay=0.001)
+    other = new_job(ordering_key="other", delay=0.001)
+    await store.insert([other])
+    async with await psycopg.AsyncConnection.connect(postgres_url) as caller:
+        await store.insert_on(caller, [new_job(ordering_key="k")])
+        found: list[str] = []
+
+        async def once() -> bool:
+            found.extend(job.id for job in await store.promote(10))
+            return bool(found)
+
+        assert await eventually(once, 20)
+    assert found == [other.id]
+
+
+async def test_a_key_is_opened_without_reading_what_ended(store: PostgresStore, postgres_url: str) -> None:
+    """With a snapshot held, the end of each job of a queue with one key read all that had ended before it."""
+    await insert(store)
+    await run_one(store)
+    with Hand(postgres_url) as snapshot, Hand(postgres_url) as hand:
+        snapshot.do("begin isolation level repeatable read")
+        snapshot.do("select count(*) from jobs")
+        hand.do(END_JOBS)
+        jobs = await insert(store, 10)
+        assert [await run_one(store) for _ in range(3)] == jobs[:3]
+        asked = {"queue_id": "{1}", "key": "{k}", "most": "{1}"}
+        with psycopg.connect(**hot_options(PostgresSettings(url=postgres_url))) as connection:
+            read = {whole: looked_at(connection, "gates/open", asked | {"whole": whole}) for whole in (False, True)}
+            read_again = looked_at(connection, "gates/pass", asked)
+    assert read[False] < 100
+    assert read_again < 100
+    assert read[True] >= ENDED
+
+
+def test_only_gates_that_are_opened_often_and_slow_again_and_again_are_noted() -> None:
+    slow, gate, other = gates.SlowGates(), ("q", "k"), ("q", "l")
+    long, quick = gates.SLOW + 1, 0.0
+    assert [slow.note([gate, other], long) for _ in range(5)] == [[]] * 5
+    for _ in range(gates.SLOW_OPENED):
+        assert slow.note([gate], quick) == []
+    assert [slow.note([gate, other], seconds) for seconds in (long, long, quick, long, long)] == [[]] * 5
+    assert slow.note([gate, other], long) == [gate]
+    for number in range(2 * gates.SLOW_MOST):
+        slow.note([("q", str(number))], long)
+    assert len(slow._opened) == gates.SLOW_MOST
+    assert len(slow._times) == 0
