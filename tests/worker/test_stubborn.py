@@ -148,6 +148,9 @@ def test_a_program_ends_beside_a_handler_that_does_not(tmp_path: Path, name: str
         assert process.stdout is not None
         assert process.stdout.readline() == "begun\n"
         process.send_signal(getattr(signal, name))
-        out, err = process.communicate(timeout=60)
+        try:
+            out, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert (process.returncode, out) == (0, "0 running\n"), err
     assert "Traceback" not in err
