@@ -8,7 +8,7 @@ import logging
 import sys
 import time
 from collections import deque
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,6 +96,8 @@ class Runner:
         self.left = sys.maxsize
         # what the context variables hold for every job; a worker sets it when it starts
         self.context = contextvars.copy_context()
+        # whether all tasks of the event loop were cancelled; set by a worker
+        self.all_cancelled: Callable[[], bool] = lambda: False
         # attempts whose thread was given up
         self._given_up: list[Attempt] = []
         # attempts whose coroutine was given up and goes on
@@ -271,6 +273,9 @@ class Runner:
             return outcomes.cancelled(claim, run_us)
         if reason == "lost":
             return None
+        if reason is None and self.all_cancelled():
+            self.hold_back()
+            reason = "release"
         if reason == "release":
             return outcomes.released(claim, run_us)
         return outcomes.failed(claim, run_us, error, definition.policy, self._limits)  # the handler cancelled itself

@@ -130,6 +130,9 @@ class Settler:
                 return
             logger.exception("the outcome of job %s cannot be stored; its lease is left to end", batch[0].id)
             self._forget(batch[0])
+        except asyncio.CancelledError:
+            self._put_back(batch)  # it may have been stored: the fence makes trying again safe
+            raise
         except Exception as error:  # noqa: BLE001  whatever it is, it says nothing about the outcomes
             self._put_back(batch)
             await self._wait_for_store(error)

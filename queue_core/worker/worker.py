@@ -33,6 +33,8 @@ from queue_core.worker.watchdog import Patience, Watchdog, end_process
 
 RETIRE_SECONDS = 2.0
 """What the removal of a worker's entry may take."""
+ABRUPT_SECONDS = 5.0
+"""What outcomes may take that wait for the store when all tasks of the event loop were cancelled."""
 RESTART_SECONDS = 1.0
 """Pause before a loop that failed unexpectedly is started again."""
 
@@ -145,6 +147,8 @@ class Worker:
     async def run(self) -> None:
         """Work until stopped by `stop`, SIGTERM, SIGINT, SIGHUP or cancelled; what runs may finish in the grace period.
 
+        When all tasks of the event loop are cancelled, as at the end of `asyncio.run`, what runs is given back.
+
         Raises:
             ConfigurationError: no tasks are registered.
             StoreUnavailable, SchemaMissing, SchemaNewer: the store cannot be used at the start.
@@ -159,7 +163,10 @@ class Worker:
             await self._jobs.store.announce(self._jobs.tasks.schemas())
         self._runner.context = contextvars.copy_context()
         with self._signals():
-            await self._to_the_end(asyncio.create_task(self._work()))
+            working = asyncio.create_task(self._work())
+            # Nobody else knows this task: who cancels it cancels all, as the end of a program's event loop does.
+            self._runner.all_cancelled = lambda: working.cancelling() > 0
+            await self._to_the_end(working)
 
     async def _to_the_end(self, working: asyncio.Task[None]) -> None:
         """Wait for the work; a cancellation drains it like SIGTERM, and another one stops it like a second signal."""
@@ -175,20 +182,8 @@ class Worker:
             raise asyncio.CancelledError
 
     async def _work(self) -> None:
-        heartbeat = Heartbeat(
-            self._jobs.store.heart(),
-            self._identity,
-            self._times,
-            self._held,
-            self._announcer,
-            self,
-            self._fetcher.claims,
-        )
-        if isinstance(self._jobs.store, AttentiveStore):
-            heartbeat.may_rest = self._may_rest
-            self._jobs.store.on_order(self.id, heartbeat.place, heartbeat.wake)
-        announcing = asyncio.create_task(self._supervise("announcer", self._announcer.run))
-        settling = asyncio.create_task(self._supervise("settler", self._settler.run))
+        heartbeat = self._new_heartbeat()
+        announcing, settling = self._sending()
         loops = [
             asyncio.create_task(self._supervise(name, run))
             for name, run in (
@@ -211,6 +206,13 @@ class Worker:
         try:
             await self._stopping.wait()
             await self._drain(loops, settling)
+        except asyncio.CancelledError:  # and so was everything else
+            await asyncio.wait([announcing, settling, *loops])
+            announcing, settling = self._sending()
+            self.stop()
+            self._forced.set()
+            self._settling = ABRUPT_SECONDS
+            await self._drain(loops, settling)
         finally:
             self._tell("stopped")
             watchdog.stop()
@@ -221,6 +223,26 @@ class Worker:
                 await asyncio.wait_for(self._jobs.store.retire(self.id, heartbeat.place), RETIRE_SECONDS)
             await self._runner.close()
             self._runner.forget_stubborn()
+
+    def _new_heartbeat(self) -> Heartbeat:
+        heartbeat = Heartbeat(
+            self._jobs.store.heart(),
+            self._identity,
+            self._times,
+            self._held,
+            self._announcer,
+            self,
+            self._fetcher.claims,
+        )
+        if isinstance(self._jobs.store, AttentiveStore):
+            heartbeat.may_rest = self._may_rest
+            self._jobs.store.on_order(self.id, heartbeat.place, heartbeat.wake)
+        return heartbeat
+
+    def _sending(self) -> tuple[asyncio.Task[None], asyncio.Task[None]]:
+        """Start the loops that go on to the last: those of events and of outcomes."""
+        announcing = asyncio.create_task(self._supervise("announcer", self._announcer.run))
+        return announcing, asyncio.create_task(self._supervise("settler", self._settler.run))
 
     async def _drain(self, loops: list[asyncio.Task[None]], settling: asyncio.Task[None]) -> None:
         """Stop claiming, give back what has not started, let the rest finish within the grace period."""
