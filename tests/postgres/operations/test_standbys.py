@@ -1,0 +1,133 @@
+"""What holds old rows without being a session here, on a real standby: doctor names it, and its advice ends it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from jobconsole.core import checks
+from jobconsole.embedded.commands import USER, postgres_url
+from jobconsole.embedded.identity import server_identity
+from jobconsole.embedded.servers import EmbeddedServers
+from queue_core.settings import PostgresSettings
+from queue_core.stores.postgres.inspector import PostgresInspector
+from queue_core.stores.postgres.migrate import migrate
+from tests.waiting import eventually, until
+
+NAME, SLOT = "reporting", "reports"
+
+
+@pytest.fixture
+def primary() -> Iterator[EmbeddedServers]:
+    """A server of this test alone: what holds its rows must not hold those of others."""
+    with EmbeddedServers.start() as servers:
+        migrate(servers.postgres_url)
+        yield servers
+
+
+@pytest.fixture
+async def inspector(primary: EmbeddedServers) -> AsyncIterator[PostgresInspector]:
+    """Looks at the primary."""
+    inspector = PostgresInspector(PostgresSettings(url=primary.postgres_url))
+    yield inspector
+    await inspector.close()
+
+
+@contextmanager
+def standby(primary: EmbeddedServers) -> Iterator[str]:
+    """Copy the primary and follow it, telling it what is read here; give the address."""
+    program = primary.postgres.program
+    if not program.with_name("pg_basebackup").exists():
+        pytest.skip("this PostgreSQL comes without pg_basebackup")
+    who = server_identity()
+    run_as: dict[str, Any] = {} if who is None else {"user": who.uid, "group": who.gid, "extra_groups": []}
+    folder = Path(tempfile.mkdtemp(prefix="standby-"))
+    data = folder / "data"
+    sockets = re.search(r"host=([^&]+)", primary.postgres_url)
+    assert sockets is not None
+    try:
+        if who is not None:
+            shutil.chown(folder, who.uid, who.gid)
+        host = sockets[1].replace("%2F", "/")
+        copy = [str(program.with_name("pg_basebackup")), "-D", str(data), "-h", host, "-p", "5432", "-U", USER]
+        subprocess.run([*copy, "-R", "-c", "fast"], check=True, cwd=folder, timeout=60, **run_as)
+        command = [str(program), "-D", str(data), "-k", str(folder), "-h", "", "-p", "5432"]
+        # With fewer connections than the primary it would not start.
+        settings = ("hot_standby_feedback=on", "wal_receiver_status_interval=1", "max_connections=200", "fsync=off")
+        for setting in (*settings, f"cluster_name={NAME}"):
+            command += ["-c", setting]
+        with (folder / "log").open("wb") as log:
+            server = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, **run_as)
+        try:
+            yield postgres_url(folder)
+        finally:
+            server.terminate()
+            server.wait(60)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def answers(url: str) -> bool:
+    """Tell whether a server can be read."""
+    try:
+        with psycopg.connect(url) as connection:
+            return connection.execute("select pg_is_in_recovery()").fetchone() == (True,)
+    except psycopg.OperationalError:
+        return False
+
+
+async def test_doctor_names_a_standby_and_a_slot_that_hold_old_rows(
+    primary: EmbeddedServers, inspector: PostgresInspector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The standby while it is read, and its slot even when the standby is gone for good."""
+    monkeypatch.setattr(checks, "HELD_TRANSACTIONS", 5)
+    with psycopg.connect(primary.postgres_url, autocommit=True) as connection:
+
+        async def held(kind: str, name: str) -> bool:
+            connection.execute("select pg_current_xact_id()")
+            found = (await inspector.facts())["held_snapshots"]
+            return [(one["kind"], one["name"]) for one in found if one["transactions"] >= 5] == [(kind, name)]
+
+        with standby(primary) as url:
+            assert until(lambda: answers(url))
+            with psycopg.connect(url) as reader:
+                reader.execute("begin isolation level repeatable read")
+                reader.execute("select count(*) from jobs")
+                assert await eventually(lambda: held("standby", NAME))
+                check = checks._held_snapshots(await inspector.facts())
+                assert (check.level, NAME in check.said) == ("warn", True)
+                connection.execute("select pg_create_physical_replication_slot(%s)", [SLOT])
+                with psycopg.connect(url, autocommit=True) as other:
+                    other.execute(f"alter system set primary_slot_name = '{SLOT}'")
+                    other.execute("select pg_reload_conf()")
+                assert await eventually(lambda: held("replication slot", SLOT))
+        assert await eventually(lambda: held("replication slot", SLOT)), "nobody follows it any more"
+        check = checks._held_snapshots(await inspector.facts())
+        assert (check.level, SLOT in check.said) == ("warn", True)
+        advice = re.search(r"select pg_drop_replication_slot\('\w+'\)", check.advice)
+        assert advice is not None
+        connection.execute(advice[0])
+        assert (await inspector.facts())["held_snapshots"] == []
+        assert checks._held_snapshots(await inspector.facts()).level == "ok"
+
+
+async def test_doctor_names_a_prepared_transaction(inspector: PostgresInspector, primary: EmbeddedServers) -> None:
+    with psycopg.connect(primary.postgres_url, autocommit=True) as connection:
+        connection.execute("alter system set max_prepared_transactions = 2")
+        primary.postgres.stop()
+        primary.postgres.start()
+    with psycopg.connect(primary.postgres_url, autocommit=True) as connection:
+        connection.execute("begin")
+        connection.execute("select pg_current_xact_id()")
+        connection.execute("prepare transaction 'forgotten'")
+        assert (await inspector.facts())["prepared_transactions"] == 1
+        connection.execute("rollback prepared 'forgotten'")
