@@ -1,9 +1,10 @@
 """Context variables: each job starts with those of the worker's start, whatever the jobs before it have set."""
 
 import asyncio
+import contextlib
 from contextvars import ContextVar
 
-from queue_core import Middleware, SettledJob
+from queue_core import JobContext, Middleware, SettledJob, TransactionError
 from queue_core.queue import JobQueue
 from tests.conformance.working import PATIENCE, working
 
@@ -49,7 +50,15 @@ async def test_hooks_do_not_see_the_context_variables_of_a_job(jobs: JobQueue) -
     async def change() -> None:
         tenant.set("the job's")
 
+    @jobs.task
+    async def commit(ctx: JobContext) -> None:
+        tenant.set("the job's")
+        with contextlib.suppress(TransactionError):  # in modes without PostgreSQL
+            async with ctx.transaction():
+                pass
+
     handles = await change.enqueue_many([{}] * 20)
+    handles += await commit.enqueue_many([{}] * 5)
     async with working(jobs, concurrency=3):
         await asyncio.gather(*(handle.result(PATIENCE) for handle in handles))
     assert seen == {"nobody"}

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from queue_core import ConfigurationError, Job, JobFailed, JobQueue, Worker
+from tests.conformance.making import new_job
 from tests.conformance.working import PATIENCE, until, until_status, working
 from tests.worker import process_tasks
 
@@ -92,6 +93,16 @@ async def test_a_process_that_dies_costs_its_job_only(
         assert (await result(jobs, "pid"))[1] == os.getpid()
         await jobs.control.cancel([neighbour.id])
         await until_status(jobs, neighbour.id, "cancelled")
+
+
+async def test_a_payload_that_does_not_fit_is_tried_again_there_too(jobs: JobQueue) -> None:
+    bad = new_job(type="leave", queue="default", payload='{"code":"seven"}', max_retries=0)
+    await jobs.store.insert([bad])
+    async with working(jobs, target=TARGET):
+        with pytest.raises(JobFailed):
+            await jobs.result(bad.id, PATIENCE)
+    attempts = await jobs.inspector.attempts(bad.id)
+    assert [attempt.kind for attempt in attempts] == ["invalid_payload"] * 2
 
 
 async def test_a_time_limit_kills_what_does_not_listen(jobs: JobQueue, tmp_path: Path) -> None:

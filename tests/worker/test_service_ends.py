@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from queue_core import JobQueue
-from tests.waiting import eventually, until
+from queue_core.worker.service import SILENCE
+from tests.waiting import PATIENCE, eventually, until
 from tests.worker.test_service import exists, serving
 
 GRACE = 1.0
@@ -54,17 +57,35 @@ async def test_a_service_kills_a_worker_whose_loop_stands_still(tmp_path: Path, 
     assert (job.status, job.retry_count, job.losses) == ("queued", 0, 1)
 
 
-async def test_a_worker_that_drains_is_not_killed(tmp_path: Path, jobs: JobQueue) -> None:
-    """However long the grace period is that it was given, and although a second worker has ended."""
-    with serving(tmp_path, grace=60.0) as service:
+async def test_a_worker_whose_outcomes_wait_for_the_store_is_not_killed(tmp_path: Path, jobs: JobQueue) -> None:
+    """Its event loop goes on, and it ends by itself once they are stored."""
+    with serving(tmp_path, processes=1, grace=GRACE, lease=LEASE) as service:
         handle = await jobs.enqueue("waits")
         assert await eventually((tmp_path / "started-1").exists)
-        service.send(signal.SIGTERM)
-        assert until(lambda: len(service.pids) == 1)
-        assert not until(lambda: service.process.poll() is not None, 7.0), "longer than a silent one is waited for"
-        (tmp_path / "gate").touch()
-        assert service.code() == 0
+        with closing(sqlite3.connect(tmp_path / "jobs.db", isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            (tmp_path / "gate").touch()
+            service.send(signal.SIGTERM)
+            assert not until(lambda: service.process.poll() is not None, GRACE + SILENCE + 3), service.log
+            connection.execute("ROLLBACK")
+        assert service.code() == 0, service.log
     assert str(await handle.status()) == "completed"
+
+
+async def test_a_worker_that_drains_goes_on_when_its_service_is_killed(tmp_path: Path, jobs: JobQueue) -> None:
+    """That is no second signal: what runs may finish in the grace period."""
+    with serving(tmp_path, processes=1, grace=PATIENCE) as service:
+        handle = await jobs.enqueue("waits")
+        assert await eventually((tmp_path / "started-1").exists)
+        (pid,) = service.pids
+        os.kill(pid, signal.SIGTERM)
+        later = await jobs.enqueue("which_process")
+        service.process.kill()
+        service.process.wait()
+        assert not until(lambda: not exists(pid), 1.0)
+        (tmp_path / "gate").touch()
+        assert await eventually(lambda: not exists(pid))
+    assert (str(await handle.status()), str(await later.status())) == ("completed", "queued")
 
 
 @pytest.mark.parametrize("slow_import", ["", "1.5"])
