@@ -20,7 +20,7 @@ WINDOW = 75.0
 """Seconds for which a pair counts as in use after it was last confirmed."""
 NONE = "none"
 """Stands in the place of the other Redis for workers in mode `postgres`, which have none."""
-PAIRED, DOUBTFUL = 25.0, 5.0
+PAIRED, DOUBTFUL = 35.0, 5.0
 """Seconds between two looks, while the pair is found and while it is not."""
 
 logger = logging.getLogger("queue_core.delivery")

@@ -21,7 +21,7 @@ from queue_core.worker.claims import Claims
 
 TICK = 1.0
 """Seconds between two small beats, which carry progress there and orders and cancellations back."""
-IDLE = 12.0
+IDLE = 15.0
 """The same while a worker holds nothing and hears of orders at once."""
 CLOSE_SECONDS = 5.0
 """What the last beat may take at the end of a worker."""

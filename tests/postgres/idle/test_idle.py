@@ -6,13 +6,16 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from unittest.mock import AsyncMock
 
 import psycopg
 import pytest
 
 from queue_core import JobQueue, Worker
 from queue_core.settings import JobsSettings, PostgresSettings, RedisSettings
+from queue_core.store import Look
 from queue_core.stores.postgres.store import PostgresStore
+from queue_core.worker import sweeper
 from tests.conformance.working import working
 from tests.waiting import PATIENCE, eventually
 
@@ -83,6 +86,35 @@ async def test_a_delayed_job_starts_at_its_time_while_the_fleet_is_idle(settings
             late.append(await handle.result(PATIENCE) - due)
         assert min(late) > -0.01
         assert sorted(late)[len(late) // 2] < 0.05 * 5, "generous, for a busy machine; the promise is 50 ms"
+
+
+async def test_a_leader_that_rests_hears_of_what_is_due_sooner(
+    settings: JobsSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told, and does not find it by a look: the next one comes much later here."""
+    async with fleet(settings, 1) as (worker,), JobQueue(settings=settings) as producer:
+        leader = worker._sweeper
+        monkeypatch.setattr(sweeper, "IDLE", 2 * PATIENCE)
+        rests = AsyncMock(wraps=leader._rest)
+        monkeypatch.setattr(leader, "_rest", rests)
+        assert await eventually(lambda: rests.await_args and rests.await_args[0][0] > PATIENCE)
+        for delay in (0.2, 1.0):
+            handle = await producer.enqueue("work", delay=delay)
+            await handle.result(PATIENCE)
+
+
+async def test_a_leader_rests_until_the_next_job_is_due(settings: JobsSettings) -> None:
+    """By the time that its last look has found: no other one is needed."""
+    async with JobQueue(settings=settings) as jobs:
+
+        @jobs.task
+        async def work() -> None: ...
+
+        sweeps = Worker(jobs)._sweeper
+        sweeps._seen = Look(due=0.3, tick=0.4, busy=False, noted=False, operations=False)
+        assert await sweeps._until_due() == 0.3
+        sweeps._seen = Look(due=None, tick=0.2, busy=False, noted=False, operations=False)
+        assert await sweeps._until_due() == 0.2
 
 
 async def test_an_order_reaches_an_idle_worker_at_once(settings: JobsSettings) -> None:
