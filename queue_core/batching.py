@@ -19,13 +19,13 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def parts_of(items: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]:
+def parts_of(items: Iterable[T], size: Callable[[T], int], most: int = LARGEST) -> Iterator[list[T]]:
     """Yield the items in parts that one statement carries, by their sizes."""
     part: list[T] = []
     total = 0
     for item in items:
         one = size(item)
-        if part and total + one > LARGEST:
+        if part and total + one > most:
             yield part
             part, total = [], 0
         part.append(item)

@@ -36,8 +36,8 @@ SLOW = 1.0
 IDLE, IDLE_SLOW = 1.3, 20.0
 """The same between two rounds, and between two rounds of upkeep, while nothing is ready, running or under way and the
 leader hears of what is due sooner."""
-RECLAIM_LIMIT = 1000
-PROMOTE_LIMIT = 2000
+RECLAIM_LIMIT = 500
+PROMOTE_LIMIT = 1000
 
 logger = logging.getLogger("queue_core.worker")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Literal
 
 from queue_core.errors import QueueNotFound
@@ -14,6 +15,9 @@ from queue_core.stores.postgres.plan import Plan
 from queue_core.stores.postgres.pool import Pool
 from queue_core.stores.postgres.records import known_ids
 from queue_core.text import storable
+
+MOST = 1000
+"""Jobs that are changed in one transaction: what it locks, and answers, stays small however long the list is."""
 
 
 class Changes:
@@ -69,7 +73,12 @@ class Changes:
 
     async def _carry_out(self, ids: Sequence[str], begin: Callable[[Members], Plan[Changed]]) -> Changed:
         jobs = members_of(known_ids(ids))
-        return await self._pool.carry_out(lambda: begin(jobs)) if jobs else Changed(())
+        changed = Changed(())
+        for start in range(0, len(jobs), MOST):
+            part = jobs[start : start + MOST]
+            done = await self._pool.carry_out(partial(begin, part))
+            changed = Changed(changed.ids + done.ids, changed.ready + done.ready)
+        return changed
 
     async def _switch(self, step: str, queue: str) -> bool:
         ((exists, changed),) = await self._pool.change(step, params={"queue": storable(queue)})

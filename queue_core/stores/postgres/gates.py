@@ -11,10 +11,11 @@ from collections.abc import Collection, Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
+from queue_core.batching import parts_of
 from queue_core.job import Ready
 from queue_core.rules import Rules, rules_of
 from queue_core.stores.postgres.lane import Lane, LockHeld
-from queue_core.stores.postgres.plan import Plan, Rows
+from queue_core.stores.postgres.plan import ANSWER, ROW, Plan, Rows
 from queue_core.stores.postgres.sql import plain_array, text_array
 
 Gate = tuple[str, str]
@@ -68,13 +69,21 @@ def gate_arrays(gates: Iterable[Gate]) -> dict[str, str]:
 def lock_gates(gates: Iterable[Gate]) -> Plan[Gates]:
     """Lock the gates of ordering keys until the transaction ends."""
     wanted = set(gates)
-    return Gates((yield "gates/lock", gate_arrays(wanted))) if wanted else NO_GATES
+    return _locked(wanted, (yield "gates/lock", gate_arrays(wanted))) if wanted else NO_GATES
 
 
 def lock_gates_soon(gates: Iterable[Gate]) -> Plan[Gates]:
     """Lock gates, or fail as `lane.LockHeld` when somebody has one of them locked for long."""
     wanted = set(gates)
-    return Gates((yield "gates/lock_soon", gate_arrays(wanted) | {"patience": PATIENCE})) if wanted else NO_GATES
+    if not wanted:
+        return NO_GATES
+    return _locked(wanted, (yield "gates/lock_soon", gate_arrays(wanted) | {"patience": PATIENCE}))
+
+
+def _locked(wanted: Iterable[Gate], rows: Rows) -> Gates:
+    """Return locked gates, given the numbers of their queues: their keys are not sent back."""
+    numbers: dict[str, int] = dict(rows)
+    return Gates([(queue, numbers[queue], key) for queue, key in wanted if queue in numbers])
 
 
 def make_gates(gates: Iterable[Gate]) -> Plan[None]:
@@ -86,7 +95,9 @@ def make_gates(gates: Iterable[Gate]) -> Plan[None]:
 
 def lock_free_gates(gates: Iterable[Gate]) -> Plan[tuple[Gates, Gates]]:
     """Lock the gates that are there and that nobody else has locked; return these, and the others."""
-    rows = yield "gates/lock_free", gate_arrays(gates)
+    rows: Rows = []
+    for part in parts_of(set(gates), lambda gate: ROW + len(gate[0]) + len(gate[1]), ANSWER):
+        rows += yield "gates/lock_free", gate_arrays(part)
     return Gates([row[:3] for row in rows if row[3]]), Gates([row[:3] for row in rows if not row[3]])
 
 
@@ -134,9 +145,16 @@ def open_gates(gates: Gates, rules: Rules, whole: bool = True) -> Plan[list[Open
 
     `whole`: also jobs that came to wait at an earlier place than others that were let through already.
     """
-    if not gates.rows:
-        return []
-    named = {(queue, key): (number, key) for queue, number, key in gates.rows}
+    rows: Rows = []
+    for part in parts_of(gates.rows, lambda row: ROW + len(row[2]), ANSWER):
+        rows += yield from _open(part, rules, whole)
+    names = {number: queue for queue, number, _ in gates.rows}
+    opened = [Opened((names[number], key), Ready(job_id, names[number], rank)) for number, key, job_id, rank in rows]
+    return sorted(opened, key=lambda one: one.ready.rank)
+
+
+def _open(gates: Rows, rules: Rules, whole: bool) -> Plan[Rows]:
+    named = {(queue, key): (number, key) for queue, number, key in gates}
     began = time.monotonic()
     rows = yield (
         "gates/open",
@@ -151,8 +169,7 @@ def open_gates(gates: Gates, rules: Rules, whole: bool = True) -> Plan[list[Open
     if slow:
         numbers, keys = zip(*slow, strict=True)
         yield "gates/pass", {"queue_id": plain_array(numbers), "key": text_array(keys)}
-    names = {number: queue for queue, number, _ in gates.rows}
-    return [Opened((names[number], key), Ready(job_id, names[number], rank)) for number, key, job_id, rank in rows]
+    return rows
 
 
 def blocking(rules: Rules) -> str:

@@ -12,7 +12,7 @@ from queue_core.rules import Rules, rules_of
 from queue_core.stores.postgres.arrivals import count_arrivals, each_arrival
 from queue_core.stores.postgres.gates import lock_gates, open_gates
 from queue_core.stores.postgres.limiting import take_room
-from queue_core.stores.postgres.plan import Plan
+from queue_core.stores.postgres.plan import ANSWER, ROW, Plan
 from queue_core.stores.postgres.sql import plain_array, text_array
 from queue_core.stores.postgres.uniqueness import Wanted, take_keys
 
@@ -33,6 +33,11 @@ def parts_for(jobs: Sequence[NewJob]) -> Sequence[Sequence[NewJob]]:
     if weight_of(jobs) <= LARGEST:
         return [jobs]
     return list(parts_of(jobs, lambda job: len(job.payload)))
+
+
+def _answered_parts(jobs: Sequence[NewJob]) -> list[list[NewJob]]:
+    """Return the same, but several also where the answers would be long under a lock."""
+    return [part for whole in parts_for(jobs) for part in parts_of(whole, lambda _: ROW, ANSWER)]
 
 
 def insert_parts(parts: Sequence[Sequence[NewJob]], numbers: Numbers, compare: bool = True) -> Plan[list[Inserted]]:
@@ -114,7 +119,7 @@ def _write(jobs: Sequence[NewJob], numbers: Numbers, rules: Rules) -> Plan[list[
     arrivals = yield from count_arrivals((job.queue for job in jobs), rules)
     arrived = iter(list(each_arrival((job.queue for job in jobs), arrivals)))
     rows: list[tuple[Any, ...]] = []
-    for part in parts_for(jobs):
+    for part in _answered_parts(jobs):
         params = insert_parameters(part, numbers) | {
             "ordering_key": text_array([job.ordering_key for job in part]),
             "unique_key": text_array([job.unique_key for job in part]),

@@ -12,6 +12,12 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+ANSWER = 96 << 10
+"""Bytes of an answer under a lock, about. So much finds room on the way even where its reader is frozen. A server with
+more to send heeds no bound and keeps its locks; a Unix socket takes some 200 KB, and has no time limit of its own."""
+ROW = 80
+"""Bytes of a row of such an answer, about, besides what is said of it."""
+
 Rows = list[tuple[Any, ...]]
 Plan = Generator[tuple[str, Mapping[str, Any]], Rows, T]
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from queue_core.batching import parts_of
 from queue_core.stores.postgres.lane import Lane
-from queue_core.stores.postgres.plan import Plan
+from queue_core.stores.postgres.plan import ANSWER, ROW, Plan
 from queue_core.stores.postgres.sql import plain_array, text_array
 
-LIMIT = 5_000
-"""Keys looked at in a statement."""
-STEPS = 20
+LIMIT = 500
+"""Keys looked at, and locked, in a statement."""
+STEPS = 200
 """Statements in one go, so that the leader's other duties do not wait."""
 START = (-1, "")
 
@@ -32,15 +33,18 @@ def take_keys(wanted: Sequence[Wanted]) -> Plan[dict[tuple[int, str], str]]:
     first: dict[tuple[int, str], Wanted] = {}
     for one in wanted:
         first.setdefault((one.queue, one.key), one)
-    if not first:
-        return {}
-    rows = yield "unique/lock", _arrays(list(first.values()))
-    holders: dict[tuple[int, str], str] = {(queue, key): job_id for queue, key, job_id in rows}
-    others = [one for key, one in first.items() if key not in holders]
-    if others:
-        rows = yield "unique/take", _arrays(others)
-        holders |= {(queue, key): job_id for queue, key, job_id in rows}
+    # In the order in which each statement locks, too, so that several are as one.
+    ordered = sorted(first.values(), key=lambda one: (one.queue, one.key.encode()))
+    holders: dict[tuple[int, str], str] = {}
+    for part in _parts(ordered):
+        holders |= {(queue, key): job_id for queue, key, job_id in (yield "unique/lock", _arrays(part))}
+    for part in _parts([one for one in ordered if (one.queue, one.key) not in holders]):
+        holders |= {(queue, key): job_id for queue, key, job_id in (yield "unique/take", _arrays(part))}
     return holders
+
+
+def _parts(wanted: Sequence[Wanted]) -> Iterator[list[Wanted]]:
+    return parts_of(wanted, lambda one: ROW + len(one.key), ANSWER)
 
 
 def _arrays(wanted: Sequence[Wanted]) -> dict[str, str]:

@@ -1,5 +1,5 @@
--- Lock the gates of ordering keys, making those that are missing; returns them with the numbers of their queues. One order
--- for everybody, and always before the rows of jobs, so that nobody waits in a circle.
+-- Lock the gates of ordering keys, making those that are missing; returns the numbers of their queues. One order for
+-- everybody, and always before the rows of jobs, so that nobody waits in a circle.
 WITH named AS MATERIALIZED (
     SELECT DISTINCT i.queue, q.id, i.key
       FROM unnest(%(queue)s::text[], %(key)s::text[]) AS i (queue, key)
@@ -10,4 +10,4 @@ WITH named AS MATERIALIZED (
     SELECT id, key FROM named ORDER BY id, key COLLATE "C"
         ON CONFLICT (queue_id, key) DO UPDATE SET key = excluded.key WHERE false
 )
-SELECT queue, id, key FROM named
+SELECT DISTINCT queue, id FROM named

@@ -11,4 +11,4 @@ WITH patience AS MATERIALIZED (
     SELECT id, key FROM named ORDER BY id, key COLLATE "C"
         ON CONFLICT (queue_id, key) DO UPDATE SET key = excluded.key WHERE false
 )
-SELECT queue, id, key FROM named, patience
+SELECT DISTINCT queue, id FROM named, patience
