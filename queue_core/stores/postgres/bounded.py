@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import select
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import errors as pg
 from psycopg.pq import TransactionStatus
+from psycopg.rows import AsyncRowFactory
 
 from queue_core.stores.postgres.sql import load
+
+T = TypeVar("T")
 
 SILENT_MS = 1000
 """How long the server waits for the next statement of a transaction. A process that is frozen there, or cut off, holds
@@ -97,13 +100,15 @@ class Try:
         return now + self._seconds if now > self.ends else self.ends
 
     @asynccontextmanager
-    async def transaction(self, connection: Connection, seconds: float, weight: int = 0) -> AsyncIterator[None]:
+    async def transaction(
+        self, connection: Connection, seconds: float, silent: int = SILENT_MS, begin: str = "lane/begin"
+    ) -> AsyncIterator[None]:
         """Commit what stands inside, on a connection in autocommit mode; an exception rolls it back.
 
-        Each statement may take so many seconds; `weight`: about how many bytes are sent.
+        Each statement may take so many seconds; `silent`: how many milliseconds the server waits for the next one.
         """
         try:
-            await connection.execute(bounds(seconds, weight), prepare=False)
+            await connection.execute(load(begin) + b";\n" + bounds(seconds, silent), prepare=False)
             self._begun = True
             yield
         except BaseException:
@@ -117,15 +122,44 @@ class Try:
         await connection.execute(load("lane/commit"), prepare=False)
 
 
-def bounds(seconds: float, weight: int = 0) -> bytes:
-    """Return the statements that begin a transaction in which each statement may take so long."""
+def silent_ms(weight: int) -> int:
+    """Return how many milliseconds the server waits for a statement of a client that sends about so many bytes."""
+    return SILENT_MS + weight // BYTES_PER_MS
+
+
+def bounds(seconds: float, silent: int = SILENT_MS) -> bytes:
+    """Return what bounds the transaction in which it is said; each statement may take so many seconds."""
     statement = max(1, round(seconds * 1000))
-    return load("lane/begin") % {
-        b"silent": SILENT_MS + weight // BYTES_PER_MS,
+    return load("lane/bounds") % {
+        b"silent": silent,
         b"patience": min(PATIENCE_MS, statement),
         b"statement": statement,
         b"unread": UNREAD_MS,
     }
+
+
+async def run_bounded(
+    connection: Connection, limits: bytes, statement: bytes, params: Mapping[str, Any] | None, rows: AsyncRowFactory[T]
+) -> list[T]:
+    """Run a single statement behind a pooler, whose sessions have no bounds of ours.
+
+    One message brings the bounds, the statement and its values: no client can fall silent in between.
+    """
+    async with psycopg.AsyncClientCursor(connection, row_factory=rows) as cursor:
+        await cursor.execute(limits + statement, params)
+        while cursor.nextset():
+            pass
+        return await cursor.fetchall() if cursor.description else []
+
+
+def limits(seconds: float, patient: bool = False) -> bytes:
+    """Return what stands before a statement in its message, so that it ends by itself when its client has given up.
+
+    Who is not `patient` tries again when a lock is not to be had soon.
+    """
+    statement = max(1, round(seconds * 1000))
+    patience = statement if patient else min(PATIENCE_MS, statement)
+    return load("lane/limits") % {b"patience": patience, b"statement": statement} + b"\n"
 
 
 def closed_by_server(connection: Connection | psycopg.Connection[Any]) -> bool:

@@ -16,7 +16,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from queue_core.errors import ConfigurationError
 from queue_core.settings import PostgresSettings
-from queue_core.stores.postgres.bounded import Connection, Try
+from queue_core.stores.postgres.bounded import PATIENCE_MS, Connection, Try
 from queue_core.stores.postgres.sql import load
 
 BY_INDEX = "-c enable_seqscan=off -c enable_bitmapscan=off -c jit=off -c plan_cache_mode=force_generic_plan"
@@ -82,9 +82,13 @@ def connection_options(settings: PostgresSettings, ours: str = "") -> dict[str, 
 
 
 def hot_options(settings: PostgresSettings, statement_ms: int | None = None) -> dict[str, Any]:
-    """Return the options of a connection for prepared statements, which the server ends after some milliseconds."""
-    limit = "" if statement_ms is None else f" -c statement_timeout={statement_ms}"
-    return connection_options(settings, BY_INDEX + limit)
+    """Return the options of a connection for prepared statements, which the server ends after some milliseconds.
+
+    So whatever becomes of this process, no server process stays behind that waits for somebody or for its reader.
+    """
+    limit = max(1, round(settings.timeout * 1000)) if statement_ms is None else statement_ms
+    bounds = {"statement_timeout": limit, "lock_timeout": min(PATIENCE_MS, limit), "tcp_user_timeout": limit}
+    return connection_options(settings, BY_INDEX + "".join(f" -c {name}={value}" for name, value in bounds.items()))
 
 
 async def connect(settings: PostgresSettings, options: dict[str, Any]) -> Connection:

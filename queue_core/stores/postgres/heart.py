@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,8 +10,14 @@ import psycopg
 
 from queue_core.settings import PostgresSettings
 from queue_core.store import BeatReply, Neighbour, Stray, WorkerBeat
-from queue_core.stores.postgres.bounded import BROKEN, FORGOTTEN, closed_by_server
-from queue_core.stores.postgres.connecting import BlockingConnection, connect_blocking, found_pooler, hot_options
+from queue_core.stores.postgres.bounded import BROKEN, FORGOTTEN, closed_by_server, limits
+from queue_core.stores.postgres.connecting import (
+    BlockingConnection,
+    connect_blocking,
+    found_pooler,
+    hot_options,
+    prepares,
+)
 from queue_core.stores.postgres.lane import translate
 from queue_core.stores.postgres.records import EVERY_TYPE
 from queue_core.stores.postgres.sql import load, plain_array, text_array
@@ -37,7 +43,7 @@ class PostgresHeart:
             strays = self._strays(beat) if beat.doubts else []
             if beat.place and not self._told:
                 message = {"channel": "queue_core_orders", "messages": text_array([beat.place])}
-                self._connected(beat.lease / 3).execute(load("notify/send"), message)
+                self._run("notify/send", message, beat.lease / 3)
                 self._told = True
         # The others name jobs of this worker that are to be cancelled, whatever the attempt, and (null) other workers.
         alive = {row[0] for row in rows if row[1] is False}
@@ -57,11 +63,11 @@ class PostgresHeart:
         """
         with self._in_time():
             given = {"worker": worker, "begun": plain_array(begun)}
-            self._connected(self._settings.timeout).execute(load("worker/hand_back"), given, binary=True)
+            self._run("worker/hand_back", given, self._settings.timeout)
 
     def _execute(self, beat: WorkerBeat) -> list[tuple[Any, ...]]:
-        cursor = self._connected(beat.lease / 3).execute(
-            load("worker/beat"),
+        return self._run(
+            "worker/beat",
             {
                 "id": plain_array(lease.id for lease in beat.leases),
                 "token": plain_array(lease.token for lease in beat.leases),
@@ -84,13 +90,26 @@ class PostgresHeart:
                 "stuck": beat.stuck,
                 "look": beat.look,
             },
-            binary=True,
+            beat.lease / 3,
         )
-        return cursor.fetchall()
 
     def _strays(self, beat: WorkerBeat) -> list[tuple[Any, ...]]:
         asked = {"worker": beat.worker, "claims": plain_array(doubt.number for doubt in beat.doubts)}
-        return self._connected(beat.lease / 3).execute(load("worker/strays"), asked, binary=True).fetchall()
+        return self._run("worker/strays", asked, beat.lease / 3)
+
+    def _run(self, query: str, params: Mapping[str, Any], seconds: float) -> list[tuple[Any, ...]]:
+        """Run a query file; a heartbeat that hangs longer than its lease helps nobody."""
+        seconds = max(1.0, min(self._settings.timeout, seconds))
+        connection = self._connected(seconds)
+        if prepares(self._settings):
+            cursor = connection.execute(load(query), params, binary=True)
+            return cursor.fetchall() if cursor.description else []
+        # Behind a pooler the bounds come with the statement; see `bounded.run_bounded`.
+        with psycopg.ClientCursor(connection) as bounded:
+            bounded.execute(limits(seconds, patient=True) + load(query), params)
+            while bounded.nextset():
+                pass
+            return bounded.fetchall() if bounded.description else []
 
     @contextmanager
     def _in_time(self) -> Iterator[None]:
@@ -105,8 +124,7 @@ class PostgresHeart:
     def _connected(self, seconds: float) -> BlockingConnection:
         if self._connection is None or closed_by_server(self._connection):
             self.close()
-            # Milliseconds; a heartbeat that hangs longer than its lease helps nobody.
-            limit = max(1000, int(min(self._settings.timeout, seconds) * 1000))
+            limit = int(seconds * 1000)
             options = hot_options(self._settings, limit)
             options["tcp_user_timeout"] = limit
             self._connection = connect_blocking(self._settings, options)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import psycopg
 from psycopg import errors as pg
+from psycopg.rows import tuple_row
 
 from queue_core.errors import (
     InvalidJob,
@@ -21,7 +22,17 @@ from queue_core.errors import (
     StoreUnavailable,
 )
 from queue_core.settings import PostgresSettings
-from queue_core.stores.postgres.bounded import FORGOTTEN, HELD, RETRIED, Connection, Try, is_broken
+from queue_core.stores.postgres.bounded import (
+    FORGOTTEN,
+    HELD,
+    RETRIED,
+    Connection,
+    Try,
+    is_broken,
+    limits,
+    run_bounded,
+    silent_ms,
+)
 from queue_core.stores.postgres.connecting import cut, found_pooler, prepares
 from queue_core.stores.postgres.plan import Plan, carry_out
 from queue_core.stores.postgres.sessions import Session, Sessions
@@ -114,7 +125,7 @@ class Lane:
             StoreUnavailable: no connection or no answer in time; the statement may or may not have been committed.
             SchemaMissing: a table is not there.
         """
-        return await self._again(lambda connection, _: self._step(connection, query, params), light=query in LIGHT)
+        return await self._again(lambda connection, _: self._alone(connection, query, params), light=query in LIGHT)
 
     async def look(self, query: str, params: Mapping[str, Any] | None = None) -> Rows:
         """Run a query file that changes nothing; again at once where its idle connection turned out to be gone."""
@@ -147,7 +158,7 @@ class Lane:
         """
 
         async def work(connection: Connection, one: Try) -> T:
-            async with one.transaction(connection, self._settings.timeout * times, weight):
+            async with one.transaction(connection, self._settings.timeout * times, silent_ms(weight)):
                 return await carry_out(begin(), partial(self._step, connection))
 
         return await self._again(work, times, patient)
@@ -206,6 +217,11 @@ class Lane:
             watch.cancel()
         self._sessions.put_back(session)
         return done
+
+    async def _alone(self, connection: Connection, query: str, params: Mapping[str, Any] | None) -> Rows:
+        if prepares(self._settings):
+            return await self._step(connection, query, params)
+        return await run_bounded(connection, limits(self._settings.timeout), load(query), params, tuple_row)
 
     @staticmethod
     async def _step(connection: Connection, query: str, params: Mapping[str, Any] | None) -> Rows:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg import errors as pg
 from psycopg import sql
-from psycopg.rows import dict_row
+from psycopg.rows import AsyncRowFactory, dict_row, tuple_row
 
 from queue_core.errors import ConfigurationError, QueueCoreError, StoreRefused, StoreUnavailable
 from queue_core.settings import PostgresSettings
@@ -30,8 +30,10 @@ from queue_core.stores.postgres.bounded import (
     Connection,
     Try,
     closed_by_server,
+    limits,
+    run_bounded,
 )
-from queue_core.stores.postgres.connecting import close_all, connect, connection_options, cut, found_pooler
+from queue_core.stores.postgres.connecting import close_all, connect, connection_options, cut, found_pooler, prepares
 from queue_core.stores.postgres.lane import refused, translate
 from queue_core.stores.postgres.migrate import require
 from queue_core.stores.postgres.plan import Plan, carry_out
@@ -50,6 +52,7 @@ when tables had one page read them as a whole; writing 5,000 ids down beside 200
 Query = bytes | sql.Composed
 Row = tuple[Any, ...]
 T = TypeVar("T")
+R = TypeVar("R")
 
 # A schema or rights that are not there.
 _NOT_OURS = (pg.UndefinedTable, pg.UndefinedColumn, pg.UndefinedObject, pg.UndefinedFunction, pg.InsufficientPrivilege)
@@ -80,13 +83,26 @@ class Pool:
             SchemaMissing, SchemaNewer: the schema does not fit.
         """
         async with self.connection() as connection:
-            return await fetch(connection, query, params)
+            if prepares(self._settings):
+                return await fetch(connection, query, params)
+            return await self._bounded(connection, load(query) if isinstance(query, str) else query, params, tuple_row)
 
     async def records(self, query: Query, params: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Run a composed query like `rows`, and return each row by the names of its columns."""
-        async with self.connection() as connection, connection.cursor(row_factory=dict_row) as cursor:
-            await cursor.execute(query, params, prepare=False)
-            return await cursor.fetchall()
+        async with self.connection() as connection:
+            if not prepares(self._settings):
+                return await self._bounded(connection, query, params, dict_row)
+            async with connection.cursor(row_factory=dict_row) as cursor:
+                await cursor.execute(query, params, prepare=False)
+                return await cursor.fetchall()
+
+    async def _bounded(
+        self, connection: Connection, query: Query, params: Mapping[str, Any] | None, rows: AsyncRowFactory[R]
+    ) -> list[R]:
+        statement = query if isinstance(query, bytes) else query.as_bytes(connection)
+        return await run_bounded(
+            connection, limits(self._settings.timeout * 0.9, patient=True), statement, params, rows
+        )
 
     async def change(self, *steps: str, params: Mapping[str, Any]) -> list[Row]:
         """Run query files in one transaction and return the rows of the last; again when others got in its way."""
@@ -135,9 +151,15 @@ class Pool:
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Connection]:
-        """Give a connection whose statements all see the store as of one moment and change nothing."""
-        async with self.connection() as connection, connection.transaction():
-            await connection.execute(load("inspect/snapshot"))
+        """Give a connection whose statements all see the store as of one moment and change nothing.
+
+        Nobody waits for who reads, save a migration and the vacuum: the server has as much patience as this process.
+        """
+        one, seconds = Try(self._ends(), self._settings.timeout), self._settings.timeout
+        async with (
+            self._connected(one) as connection,
+            one.transaction(connection, seconds * 0.9, round(seconds * 1000), "inspect/snapshot"),
+        ):
             yield connection
 
     async def schema(self) -> int:
@@ -208,8 +230,9 @@ class Pool:
             if not closed_by_server(connection):
                 return connection
             await connection.close()
-        # Through a pooler in transaction mode neither this option nor a SET reaches the right session.
-        ours = f"{PLANNED} -c statement_timeout={max(1, int(self._settings.timeout * 900))}"
+        # Through a pooler in transaction mode neither these options nor a SET reach the right session: see `limits`.
+        limit = max(1, int(self._settings.timeout * 900))
+        ours = f"{PLANNED} -c statement_timeout={limit} -c tcp_user_timeout={limit}"
         try:
             connection = await connect(self._settings, connection_options(self._settings, ours))
             await connection.set_isolation_level(psycopg.IsolationLevel.READ_COMMITTED)

@@ -11,6 +11,7 @@ from queue_core.identifiers import new_id
 from queue_core.operations import Author, MemberVerb, NewOperation, Pace, Way
 from queue_core.rules import Rules
 from queue_core.stores.postgres import stepping
+from queue_core.stores.postgres.bounded import bounds
 from queue_core.stores.postgres.plan import Plan, Rows, carry_out
 from queue_core.stores.postgres.pool import Pool
 from queue_core.stores.postgres.sql import load, plain_array, text_array
@@ -37,6 +38,7 @@ async def rehearse(pool: Pool, rules: Rules) -> str:
     """
     try:
         async with pool.connection() as connection, connection.transaction(force_rollback=True):
+            await connection.execute(bounds(pool.settings.timeout * 0.9), prepare=False)
 
             async def run(query: str, params: Mapping[str, Any]) -> Rows:
                 cursor = await connection.execute(load(query), params)

@@ -121,7 +121,8 @@ class PostgresStore:
 
     async def settle_on(self, connection: Any, outcome: Outcome) -> Settled:
         """Complete an attempt in the transaction of such a connection, or refuse; done once that has committed."""
-        return await self._transactions.settle(connection, self._ends.completion(outcome))
+        awaited = outcome.ordering_key is not None
+        return await self._transactions.settle(connection, self._ends.completion(outcome), awaited)
 
     async def log(self, lines: Sequence[LogLine]) -> list[bool]:
         """Append lines to the logs of jobs; say of each whether its token still holds."""

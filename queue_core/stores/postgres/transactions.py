@@ -14,7 +14,7 @@ from psycopg.rows import tuple_row
 from queue_core.errors import StoreUnavailable, TransactionError
 from queue_core.job import Settled
 from queue_core.settings import PostgresSettings
-from queue_core.stores.postgres.bounded import BROKEN, RETRIED, Connection, Try, closed_by_server
+from queue_core.stores.postgres.bounded import BROKEN, RETRIED, SILENT_MS, Connection, Try, closed_by_server
 from queue_core.stores.postgres.callers import run_on
 from queue_core.stores.postgres.connecting import connect, connection_options, cut
 from queue_core.stores.postgres.lane import translate
@@ -66,8 +66,10 @@ class Transactions:
                 raise
             self._put_back(connection)
 
-    async def settle(self, connection: Connection, plan: Plan[Settled]) -> Settled:
+    async def settle(self, connection: Connection, plan: Plan[Settled], awaited: bool) -> Settled:
         """Complete an attempt in such a transaction; the answer holds once that has been committed.
+
+        `awaited`: others wait for what it locks, as for an ordering key, and may not wait for long.
 
         Raises:
             TransactionError: the handler has ended or broken its transaction, or it is no place for this plan.
@@ -81,7 +83,9 @@ class Transactions:
         if status != _OPEN and not connection.closed:
             raise TransactionError("the handler has ended its transaction itself; that is for its return to do")
         async with self._in_time(connection):
-            await run_on(connection, "transaction/ending", {"milliseconds": f"{self._settings.timeout * 1000:.0f}"})
+            limit = round(self._settings.timeout * 1000)
+            params = {"silent": min(SILENT_MS, limit) if awaited else limit, "limit": limit}
+            await run_on(connection, "transaction/ending", params)
             return await carry_out(plan, partial(run_on, connection))
 
     async def _take(self) -> Connection:
@@ -121,6 +125,11 @@ class Transactions:
             raise  # not the connection's end, but two transactions in each other's way
         except BROKEN as error:
             raise translate(error) from error
+        except psycopg.InternalError as error:
+            if error.sqlstate is not None:
+                raise
+            # What the driver says to the words of a pooler that has lost the server.
+            raise StoreUnavailable("postgres", str(error)) from error
         finally:
             watch.cancel()
 

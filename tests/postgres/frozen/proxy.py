@@ -26,6 +26,7 @@ class Proxy:
         self.held = asyncio.Event()
         self._released = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._serving: set[asyncio.Task[None]] = set()
         self.url = ""
 
     def hold_after(self, statements: int, deaf: bool = False) -> None:
@@ -37,17 +38,22 @@ class Proxy:
         self._left, self._deaf = None, False
         self._released.set()
 
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._serving.add(asyncio.create_task(self._serve(reader, writer)))
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        up, down = await self._connect()
-        both = [asyncio.create_task(self._up(reader, down)), asyncio.create_task(self._down(up, writer))]
-        self._tasks.update(both)
-        with contextlib.suppress(asyncio.CancelledError):  # at the end of the test
-            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        for task in both:
-            task.cancel()
-        await asyncio.gather(*both, return_exceptions=True)
-        down.close()
-        writer.close()
+        with contextlib.closing(writer):
+            try:
+                up, down = await self._connect()
+            except OSError:
+                return
+            with contextlib.closing(down):
+                both = [asyncio.create_task(self._up(reader, down)), asyncio.create_task(self._down(up, writer))]
+                self._tasks.update(both)
+                await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+                for task in both:
+                    task.cancel()
+                await asyncio.gather(*both, return_exceptions=True)
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         host, port = str(self._target["host"]), int(self._target.get("port") or 5432)
@@ -83,7 +89,7 @@ class Proxy:
     @asynccontextmanager
     async def serve(self) -> AsyncIterator[Proxy]:
         """Listen on a port of this machine."""
-        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         user = quote(str(self._target.get("user", "")), safe="")
         name = self._target["dbname"]
@@ -95,4 +101,5 @@ class Proxy:
             server.close()
             for task in self._tasks:
                 task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await asyncio.gather(*self._tasks, *self._serving, return_exceptions=True)
+            await asyncio.sleep(0)  # in which what was closed is let go of

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from queue_core.identifiers import new_id
-from queue_core.operations import Author, NewOperation
 from queue_core.rules import QueueRules, Rules
 from queue_core.schedules import Announcement, Schedule, Tick
-from queue_core.settings import PostgresSettings
+from queue_core.settings import PostgresSettings, RetentionSettings
 from queue_core.store import ClaimRequest
 from queue_core.stores.postgres.inspector import PostgresInspector
 from queue_core.stores.postgres.operations import PostgresOperations
 from queue_core.stores.postgres.schedules import PostgresSchedules
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, TYPE, WORKER, new_job, outcome
-from tests.postgres.traps.hands import Hand
+from tests.postgres.traps.hands import PATIENCE, Hand
 
-KEY = "customer-1"
+KEY, APART = "customer-1", "customer-2"
 
 
 @dataclass
@@ -32,10 +31,12 @@ class Process:
     rules: Rules
     hand: Hand
     prepare: bool = True
+    timeout: float = PATIENCE
     kept: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        settings = PostgresSettings.model_validate({"url": self.url, "prepare": self.prepare})
+        given = {"url": self.url, "prepare": self.prepare, "timeout": self.timeout}
+        settings = PostgresSettings.model_validate(given)
         self.store = PostgresStore(settings, rules=self.rules)
         self.inspector = PostgresInspector(settings, rules=self.rules)
         self.operations = PostgresOperations(settings, self.rules)
@@ -65,6 +66,14 @@ class Scene:
     other: Work
     # it is done for all queues at once, by one leader
     alone: bool = False
+    # somebody else keeps a transaction open meanwhile, which nothing ends
+    caller_s: bool = False
+    # who wakes up after so long is told that it failed, and does it again
+    may_fail: bool = False
+    # the time limit of a call: on a loaded machine a frozen one waits long for all the others that are frozen, too
+    timeout: float = PATIENCE
+    # after how many statements it is frozen: a range reaches beyond the last one
+    points: Sequence[int] = range(1, 20)
 
 
 async def nothing(process: Process) -> None:
@@ -91,6 +100,14 @@ async def settle(process: Process) -> None:
 
 def keyed(process: Process) -> Awaitable[Any]:
     return process.insert(ordering_key=KEY)
+
+
+def keyed_apart(process: Process) -> Awaitable[Any]:
+    return process.insert(ordering_key=APART)
+
+
+def unique(process: Process) -> Awaitable[Any]:
+    return process.insert(unique_key="u")
 
 
 async def claim_one(process: Process) -> None:
@@ -122,19 +139,76 @@ async def reclaim(process: Process) -> None:
     await process.store.reclaim(10)
 
 
-async def asked(process: Process) -> None:
-    """Ask for the dead job to be retried."""
+async def locked_by_a_caller(process: Process) -> None:
+    """Let two jobs with different keys run; a caller's transaction has the first one's key locked, and keeps it."""
+    await process.insert(ordering_key=KEY)
+    await process.insert(ordering_key=APART)
+    process.kept["claims"] = await process.claim(2)
+    caller = process.kept["caller"] = Hand(process.hand.url)
+    caller.do("begin")
+    mine = "queue_id = (select id from queues where name = %(queue)s) and key = %(key)s"
+    caller.do(f"select from order_gates where {mine} for update", {"queue": process.queue, "key": KEY})
+
+
+async def settle_both(process: Process) -> None:
+    keys = {claim.id: claim.ordering_key for claim in process.kept["claims"]}
+    outcomes = [outcome(claim, "completed", ordering_key=keys[claim.id]) for claim in process.kept["claims"]]
+    assert [one.accepted for one in await process.store.settle(outcomes)] == [True, True]
+    process.kept["caller"].close()
+
+
+async def joint(process: Process) -> None:
+    """End a job in the transaction of its handler; all of it is begun again when its end was lost."""
+    async with process.store.transaction() as connection:
+        ended = outcome(process.kept["claim"], "completed", ordering_key=KEY)
+        assert (await process.store.settle_on(connection, ended)).accepted
+
+
+async def unheld(process: Process) -> None:
+    """Leave a unique key of a job that has ended."""
+    await process.insert(unique_key="u")
+    (claim,) = await process.claim()
+    await process.store.settle([outcome(claim, "completed")])
+
+
+async def keep_keys(process: Process) -> None:
+    await process.store._upkeep._keepers[0].run()
+
+
+async def stalled(process: Process) -> None:
+    """Let a key have room, and somebody wait for it."""
+    await process.insert(3, ordering_key=KEY)
+    process.hand.do("update jobs set holds = false, rank = null where ordering_key = %(key)s", {"key": KEY})
+
+
+async def keep_gates(process: Process) -> None:
+    await process.store._upkeep._keepers[1].run()
+
+
+async def overdue(process: Process) -> None:
+    """Let a dead job with the key be over its retention."""
     await dead(process)
-    wanted = NewOperation("retry", "retry", Author("a", "b"))
-    operation = await process.operations.create(wanted)
-    await process.operations.add(operation.number, [process.kept["claim"].id])
-    assert await process.operations.move(operation.number, "running")
-    process.kept["number"] = operation.number
+    process.hand.do("update jobs_dead set died_at = now() - interval '100 days'")
 
 
-async def step(process: Process) -> None:
-    done = (await process.operations.step(process.kept["number"], 10)).operation
-    assert (done.done, done.processed) == (1, 1)
+async def expire(process: Process) -> None:
+    process.store._upkeep._retention = RetentionSettings(dead=86400.0)
+    assert await process.store._upkeep._expire_holding() == 1
+
+
+async def crashed(process: Process) -> None:
+    """Let the server have forgotten its live epoch, as after a crash."""
+    await process.insert(5)
+    process.hand.do("truncate lease_epoch_live")
+
+
+async def lead(process: Process) -> None:
+    assert await process.store.lead("sweep", "leader", 0)
+
+
+async def lead_and_claim(process: Process) -> None:
+    await lead(process)
+    await claim_one(process)
 
 
 async def scheduled(process: Process) -> None:
@@ -149,19 +223,9 @@ async def fire(process: Process) -> None:
     await process.schedules.fire(Tick(process.queue, due_at, due_at + 60.0, job))
 
 
-async def cancel(process: Process) -> None:
-    await process.inspector.cancel([process.kept["claim"].id])
-
-
-async def delete(process: Process) -> None:
-    assert (await process.inspector.delete([process.kept["claim"].id])).ids
-
-
 SCENES: dict[str, Scene] = {
     "an enqueue with an ordering key": Scene({}, nothing, keyed, keyed),
-    "an enqueue with a unique key": Scene(
-        {}, nothing, lambda one: one.insert(unique_key="u"), lambda one: one.insert(unique_key="u")
-    ),
+    "an enqueue with a unique key": Scene({}, nothing, unique, unique),
     "an enqueue below a limit": Scene({"limit": 100}, nothing, lambda one: one.insert(), lambda one: one.insert()),
     "an enqueue with aging": Scene({"aging": 10}, nothing, lambda one: one.insert(), lambda one: one.insert()),
     "the end of a job with an ordering key": Scene({}, running, settle, keyed),
@@ -169,11 +233,15 @@ SCENES: dict[str, Scene] = {
     "a claim under a rate": Scene({"rate": 50}, lambda one: one.insert(5), claim_one, claim_one),
     "jobs that become due": Scene({}, due, promote, keyed, alone=True),
     "a job of a lost worker": Scene({}, lost, reclaim, keyed, alone=True),
-    "a step of an operation": Scene({}, asked, step, keyed),
-    "another step of an operation": Scene({}, asked, step, step),
     "a tick of a schedule": Scene({}, scheduled, fire, fire),
-    "a job is cancelled": Scene({}, running, cancel, keyed),
-    "a job is deleted": Scene({"dead_blocks_key": True}, dead, delete, keyed),
+    "the end of a job whose key a caller has locked": Scene(
+        {}, locked_by_a_caller, settle_both, keyed_apart, caller_s=True
+    ),
+    "the end of a handler's transaction": Scene({}, running, joint, keyed, caller_s=True, may_fail=True),
+    "keys that nobody holds are forgotten": Scene({}, unheld, keep_keys, unique, alone=True),
+    "jobs that nobody let through": Scene({}, stalled, keep_gates, keyed, alone=True),
+    "dead jobs over their retention": Scene({"dead_blocks_key": True}, overdue, expire, keyed, alone=True),
+    "the epoch of leases is raised": Scene({}, crashed, lead, lead_and_claim, alone=True),
 }
 
 
@@ -189,6 +257,17 @@ async def claim_many(process: Process) -> None:
 
 LARGE_PAYLOAD = '{"x": "' + "x" * 400_000 + '"}'
 LARGE = Scene({"concurrency": 30}, large, claim_many, claim_one)
+
+
+LONG_KEYS = [f"{n:05}".ljust(200, "k") for n in range(3000)]
+
+
+async def long_list(process: Process) -> None:
+    """Write more jobs, with longer keys, than fit into one answer."""
+    await process.store.insert([new_job(queue=process.queue, ordering_key=key) for key in LONG_KEYS])
+
+
+LONG = Scene({}, nothing, long_list, lambda one: one.insert(ordering_key=LONG_KEYS[-1]), points=(2, 3, 4, 5, 8, 12))
 
 
 def queue_of(n: int) -> str:

@@ -40,6 +40,7 @@ class Hand:
     """One connection, and a thread in which its statements may wait for another hand's."""
 
     def __init__(self, url: str) -> None:
+        self.url = url
         self._connection = psycopg.connect(url, autocommit=True, prepare_threshold=None)
         self._thread = ThreadPoolExecutor(1)
 

@@ -1,2 +1,2 @@
--- Let the statements of this transaction see one moment, and nothing else.
-SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY
+-- Begin a transaction whose statements see one moment, and nothing else; behind it come the bounds.
+BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY

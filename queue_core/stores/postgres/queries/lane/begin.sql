@@ -1,7 +1,2 @@
--- Begin a transaction that the server ends by itself when its client falls silent: it keeps what others wait for no longer than
--- that. The times are milliseconds. Nothing of it stays behind in the session, which may be a pooler's.
-BEGIN ISOLATION LEVEL READ COMMITTED;
-SET LOCAL idle_in_transaction_session_timeout = %(silent)d;
-SET LOCAL lock_timeout = %(patience)d;
-SET LOCAL statement_timeout = %(statement)d;
-SET LOCAL tcp_user_timeout = %(unread)d
+-- Begin a transaction whose statements each see what was committed before them; behind it come the bounds.
+BEGIN ISOLATION LEVEL READ COMMITTED
