@@ -29,15 +29,16 @@ class Holdings(NamedTuple):
 class Crew:
     """Worker processes as a service would start them, one by one."""
 
-    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, environment: Mapping[str, str], target: str = TARGET) -> None:
         self._folder = folder
+        self._target = target
         self._environment = dict(os.environ) | dict(environment) | {"PYTHONPATH": str(ROOT)}
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
     def start(self, count: int = 1, environment: Mapping[str, str] | None = None, **options: Any) -> list[int]:
         """Start workers, wait until each of them works, and return their pids."""
         given = ServiceOptions(**{"concurrency": 10, "lease": LEASE, "grace": 20.0} | options)
-        command = [sys.executable, "-m", "queue_core.worker.process", TARGET, given.to_json()]
+        command = [sys.executable, "-m", "queue_core.worker.process", self._target, given.to_json()]
         pids = []
         for _ in range(count):
             with (self._folder / "workers.log").open("ab") as log:
@@ -54,6 +55,20 @@ class Crew:
         for pid in pids:
             assert until(lambda pid=pid: self.works(pid)), f"worker {pid} does not start: {self.log()[-2000:]}"
         return pids
+
+    def start_beside(self, module: str) -> int:
+        """Start another program of the tests, and return its pid."""
+        with (self._folder / "workers.log").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", module],
+                cwd=ROOT,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        self._processes[process.pid] = process
+        return process.pid
 
     def produce(self) -> int:
         """Run a producer until something ends it, and return its exit code."""
