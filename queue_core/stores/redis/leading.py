@@ -32,8 +32,8 @@ class Leading:
         self._paused = Presence(link, "paused")
         # the names of all queues, as of the last repair or round of the audit
         self._names: list[str] | None = None
-        # the worker of this process that leads the sweeps, as far as is known
-        self._leader = ""
+        # the worker of this process that leads the sweeps, as far as is known, and until which time.monotonic
+        self._leader, self._leads_until = "", 0.0
         # the next tick in microseconds of the server's clock, and the time.monotonic at which it was read
         self._tick: tuple[float | None, float] = (None, float("-inf"))
 
@@ -48,12 +48,13 @@ class Leading:
         if duty == SWEEP:
             self._news.start()
             told = [self._link.keys.news, f"{LEADER} {worker}"]
-        args = [duty, worker, round(seconds * 1e6), *told]
+        args, sent = [duty, worker, round(seconds * 1e6), *told], time.monotonic()
         leads = bool(await self._link.run("lead", [self._link.keys.leaders], args))
         if duty == SWEEP:
             # The one before may have been killed between a change and its hint.
-            self._hints.doubtful = self._hints.doubtful or (leads and self._leader != worker)
-            self._leader = worker if leads else ""
+            anew = leads and (self._leader != worker or sent > self._leads_until)
+            self._hints.doubtful = self._hints.doubtful or anew
+            self._leader, self._leads_until = worker if leads else "", sent + seconds
         return leads
 
     async def resign(self, worker: str, place: str) -> None:
