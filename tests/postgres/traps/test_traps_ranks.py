@@ -157,8 +157,8 @@ async def test_trap_10_heads_find_types_that_are_announced_late(store: PostgresS
 
 async def read_by(lane: Lane, call: Callable[[], Awaitable[T]]) -> tuple[T, int]:
     """Return what a call returns, and how many rows and entries of indexes its statements look at."""
-    connection = lane._connection
-    assert connection is not None
+    assert lane._session is not None
+    connection = lane._session.connection
     async with connection.transaction():
         before = await (await connection.execute(LOOKED_AT)).fetchone()
         found = await call()
