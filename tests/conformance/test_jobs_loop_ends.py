@@ -15,7 +15,7 @@ from queue_core.worker.notes import _plain
 from tests.conformance.working import PATIENCE
 
 PROGRAM = """
-import asyncio, os
+import asyncio, os, sys
 from queue_core import JobQueue, Worker
 from queue_core.settings import JobsSettings
 
@@ -27,7 +27,8 @@ async def work():
     try:
         await asyncio.sleep(600)
     finally:
-        await asyncio.sleep(0.2)  # it takes its time
+        if takes := float(sys.argv[1]):
+            await asyncio.sleep(takes)
 
 async def main():
     global begun
@@ -41,13 +42,14 @@ asyncio.run(main())
 """
 
 
-async def test_the_end_of_an_event_loop_gives_back_what_runs(mode_settings: JobsSettings) -> None:
+@pytest.mark.parametrize("takes", ["0", "0.2"])
+async def test_the_end_of_an_event_loop_gives_back_what_runs(mode_settings: JobsSettings, takes: str) -> None:
     """Without using an attempt, and without waiting for the lease."""
     if mode_settings.mode == "memory":
         pytest.skip("a store in memory has one process")
     environment = os.environ | {"PROGRAM_SETTINGS": json.dumps(_plain(mode_settings.model_dump()))}
     program = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", PROGRAM, env=environment, stdout=asyncio.subprocess.PIPE
+        sys.executable, "-c", PROGRAM, takes, env=environment, stdout=asyncio.subprocess.PIPE
     )
     try:
         said, _ = await asyncio.wait_for(program.communicate(), PATIENCE)

@@ -69,6 +69,8 @@ async def test_a_payload_of_the_next_version_waits_for_it(jobs: JobQueue, max_re
     found = await jobs.inspector.get(job_id)
     assert (found.status, found.retry_count) == ("retrying", 1)
     assert "width" in str(found.error)
+    (attempt,) = await jobs.inspector.attempts(job_id)
+    assert (found.run_at - attempt.finished_at).total_seconds() > 0.1, "its policy says at once"
     version_2(jobs)
     async with working(jobs):
         assert await jobs.result(job_id, PATIENCE) == "a.png@2"
