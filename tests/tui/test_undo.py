@@ -186,9 +186,10 @@ async def test_an_operation_that_could_not_be_written_is_not_undone(
 
 @SIZES
 async def test_a_sentence_about_the_change_before_goes_when_another_is_asked_for(
-    sit: Sit, jobs: JobQueue, buried: Buried, slow_writes: Gate, size: tuple[int, int]
+    sit: Sit, buried: Buried, slow_writes: Gate, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It said that nothing was deleted while the next delete was being written."""
+    monkeypatch.setattr("jobconsole.tui.widgets.notice.SHOWN_SECONDS", 600.0)
     async with sit(size) as seat:
         await seat.ready()
         await seat.until("TimeoutError")
