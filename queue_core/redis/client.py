@@ -29,11 +29,25 @@ class _WholeCommands(AbstractConnection):
     async def send_packed_command(self, command: bytes | str | Iterable[bytes], check_health: bool = True) -> None:
         try:
             await super().send_packed_command(command, check_health)
-        except BaseException:  # above all the cancellation at the end of a time limit
+        except BaseException as error:  # above all the cancellation at the end of a time limit
             if self._writer is not None:
                 self._writer.transport.abort()  # what is still in the buffer is not sent
             await self.disconnect(nowait=True)
+            if isinstance(error, RuntimeError):
+                raise _closed(error) from error
             raise
+
+    async def read_response(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return await super().read_response(*args, **kwargs)
+        except RuntimeError as error:
+            await self.disconnect(nowait=True)
+            raise _closed(error) from error
+
+
+def _closed(error: RuntimeError) -> redis.ConnectionError:
+    """Return what the library raises for a closed connection: to uvloop, using one is an error in the program."""
+    return redis.ConnectionError(f"Connection closed: {error}")
 
 
 class _QuickPacking(AbstractConnection):
