@@ -4,7 +4,9 @@ A job that ended stays in the index of ready jobs until it is vacuumed away, whi
 after ten minutes at 10,000 jobs/s a look at all ranks takes seconds. While looks are fast, each is at all ranks. When
 one was slow, the following ones leave out what was passed, for each priority by itself, since what arrives later stands
 behind it there. What comes back to an earlier place is named by whoever puts it there (`came_back`). Whatever that
-misses is found by a walk: a part of what is left out is looked at again every now and then.
+misses (a notification that a pooler does not pass on, an offer that Redis lost) is found by looks at everything as long
+as these are not too slow, which are the rarer the longer they take; and by a walk: a part of what is left out is looked
+at again every now and then.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from queue_core.stores.postgres.sql import plain_array
 
@@ -32,8 +35,13 @@ CUT, RECENT = 2, 1_000_000
 """Looks cut off in a row, with a store that answers, after which only so many of the last arrivals are looked at."""
 STEP_LEAST, STEP_FIRST = 10_000, 50_000
 """Ranks of a step of the walk, which grows and shrinks with the time that it takes."""
+STEP_BANDS = 64
+"""Priorities of a step: most of them never had a job."""
 PAUSE_LEAST, PAUSE = 0.2, 50.0
 """Seconds between two steps; and how many times longer than the last one took."""
+WHOLE_LEAST, WHOLE_MOST = 1.0, 0.25
+"""Seconds between two looks at everything, at least; and beyond the usual, after which there are none. On a busy
+machine all looks are slow, and what was missed must not wait for the walk there."""
 PAUSE_CLAIMS = 100.0
 """The same for claims: workers are many, and what the leader's walk finds is named to all of them."""
 ASIDE, ASIDE_MOST = 1.0, 60.0
@@ -57,6 +65,8 @@ class Look:
     walk: Part | None = None
     # a place in the order of arrival before which nothing came since long before this look; None: not known
     edge: int | None = None
+    # whether it is at everything
+    whole: bool = False
 
 
 class Passed:
@@ -81,6 +91,8 @@ class Passed:
         self._walked = -1
         self._step = STEP_FIRST
         self._walk_at = 0.0
+        # when everything is looked at again
+        self._whole_at = 0.0
         # seconds that this turn of the walk has taken beyond the usual
         self._turn = 0.0
 
@@ -94,14 +106,14 @@ class Passed:
         edge = self._known(now)
         while self._soon and self._soon[0][0] <= now:
             self._leave_out(self._soon.popleft()[1])
-        if not self._slow:
-            return Look([EVERYWHERE], now, edge=edge)
+        if not self._slow or (now >= self._whole_at and not self.given_up):
+            return Look([EVERYWHERE], now, edge=edge, whole=True)
         parts = self.left()
         walk = None
         if now >= self._walk_at and (step := self._next_step()) is not None:
-            part, begins = step
-            parts.append(part)
-            walk = part[1], begins
+            more, begins = step
+            parts += more
+            walk = more[-1][1], begins
         return Look(merged(parts), now, walk, edge)
 
     def left(self) -> list[Part]:
@@ -154,9 +166,11 @@ class Passed:
     def _note_time(self, look: Look, reached: int, extra: float, now: float) -> None:
         self._cut = 0
         self._doubt = extra > 0 and (self._doubt or extra > LONG)
-        if not self._slow:
+        if look.whole:
+            if not self._slow:
+                self._walked, self._turn, self._walk_at = -1, 0.0, now + PAUSE_LEAST
             self._slow = extra > 0
-            self._walked, self._turn, self._walk_at = -1, 0.0, now + PAUSE_LEAST
+            self._whole_at = now + max(WHOLE_LEAST, self._pause * extra) if extra <= WHOLE_MOST else inf
         elif look.walk is not None:
             self._walked = look.walk[1] if reached > look.walk[0] else reached
             self._turn += extra
@@ -214,14 +228,23 @@ class Passed:
             at = high
         yield at, MOST
 
-    def _next_step(self) -> tuple[Part, int] | None:
-        """Return the next part of what is left out; None at the end of a turn: after a quick one all is looked at."""
+    def _next_step(self) -> tuple[list[Part], int] | None:
+        """Return the next parts of what is left out; None at the end of a turn: after a quick one all is looked at."""
+        parts: list[Part] = []
+        begins, left = MOST, self._step
         for low, high in self._zones():
-            if high > self._walked:
-                start = max(low, self._walked)
-                end = min(high, start + self._step)
-                # Its end moves on meanwhile: the rest of it is for the next turn.
-                return (start, end), (end if end < high else high | LAST)
+            if high <= self._walked:
+                continue
+            start = max(low, self._walked)
+            end = min(high, start + left)
+            parts.append((start, end))
+            left -= end - start
+            # Its end moves on meanwhile: the rest of it is for the next turn.
+            begins = end if end < high else high | LAST
+            if left <= 0 or len(parts) >= STEP_BANDS:
+                break
+        if parts:
+            return parts, begins
         self._slow = self._turn > 2 * LONG
         self.given_up = self.given_up and self._slow
         self._walked, self._turn = -1, 0.0

@@ -255,6 +255,44 @@ def test_after_a_quick_turn_of_the_walk_all_is_looked_at() -> None:
     assert passed.look(now).parts == [EVERYWHERE]
 
 
+def test_on_a_busy_machine_everything_is_looked_at_again_and_again() -> None:
+    """Every look is slow there, whatever it is at, and nobody may have told of what came back."""
+    passed, now, since, waited = Passed(), 100.0, 100.0, []
+    for _ in range(60):
+        look = passed.look(now)
+        if look.parts == [EVERYWHERE]:
+            waited.append(now - since)
+            since = now
+        passed.claimed(look, [122 << 45 | int(now * 10)], now + ranks.USUAL + 0.05)
+        now += 0.5
+    assert passed.slow
+    assert len(waited) > 5
+    assert max(waited) <= ranks.PAUSE * 0.06
+
+
+def test_looks_at_everything_that_take_long_are_left_to_the_walk() -> None:
+    passed, now = Passed(), 100.0
+    passed.claimed(passed.look(now), [122 << 45 | 90_000_000], now + 2 * ranks.WHOLE_MOST)
+    for _ in range(20):
+        now += 10
+        look = passed.look(now)
+        assert look.parts != [EVERYWHERE]
+        passed.claimed(look, [122 << 45 | int(now * 1_000_000)], now + 2 * ranks.WHOLE_MOST)
+
+
+def test_the_walk_takes_priorities_together_that_never_had_a_job() -> None:
+    """Where nothing was found all 256 of them are passed; one at a time, a turn took a minute of a small queue."""
+    passed, now, steps = Passed(), 100.0, 0
+    passed.know_edge(10_000, now)
+    now += 1
+    passed.stopped(passed.look(now), [], ranks.MOST, now + 1)
+    while passed.slow and steps < ranks.BANDS:
+        now += 10
+        passed.stopped(passed.look(now), [], ranks.MOST, now)
+        steps += 1
+    assert steps <= 12
+
+
 def test_parts_are_told_in_few_words() -> None:
     assert merged([(5, 9), (-1, 3), (8, 12), (3, 4)]) == [(-1, 4), (5, 12)]
     assert named([10, 12, 5000]) == [(9, 12), (4999, 5000)]
