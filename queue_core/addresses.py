@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 POSTGRES_SCHEMES = ("postgresql", "postgres")
@@ -45,6 +46,15 @@ def check_redis_url(url: str) -> str:
     if database and not database.isdecimal():
         raise ValueError("the database of a Redis URL must be a number, as in redis://localhost:6379/0")
     return url
+
+
+def named(host: str, port: str = "") -> str:
+    """Return a server's address for people; what another machine would take for its own gets the machine's name."""
+    if host.startswith("/"):
+        return f"{host} on {socket.gethostname()}"
+    address = f"[{host}]" if ":" in host else host
+    own = host in {"localhost", "::1"} or host.startswith("127.")
+    return address + (f":{port}" if port else "") + (f" on {socket.gethostname()}" if own else "")
 
 
 def _check(url: str, what: str, schemes: tuple[str, ...]) -> str:

@@ -63,6 +63,7 @@ def open_parts(settings: JobsSettings) -> Parts:
 def _postgres_redis(settings: JobsSettings) -> Parts:
     from queue_core.delivery.redis.bus import RedisEventBus
     from queue_core.delivery.redis.dispatcher import RedisDispatcher
+    from queue_core.stores.postgres.connecting import place_of
     from queue_core.stores.postgres.inspector import PostgresInspector
     from queue_core.stores.postgres.operations import PostgresOperations
     from queue_core.stores.postgres.schedules import PostgresSchedules
@@ -79,7 +80,7 @@ def _postgres_redis(settings: JobsSettings) -> Parts:
         PostgresSchedules(settings.postgres, store),
         PostgresOperations(settings.postgres, settings.queues),
         circuit,
-        Pairing(store, dispatcher),
+        Pairing(store, dispatcher, place_of(settings.postgres)),
     )
 
 

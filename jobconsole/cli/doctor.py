@@ -102,7 +102,7 @@ async def _pairing(pairing: Pairing) -> list[Check]:
         await pairing.look(change=False)
     except QueueCoreError:
         return []  # the database has its own finding
-    return [check_pairing(pairing.reason)]
+    return [check_pairing(pairing.reason, pairing.doubtful)]
 
 
 def _show(output: Output, checks: list[Check]) -> None:

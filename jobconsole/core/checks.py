@@ -87,11 +87,22 @@ def check_operations(operations: Sequence[Operation], overview: Overview) -> Che
     return Check("operations", "ok", f"{exact(len(running))} running")
 
 
-def check_pairing(reason: str) -> Check:
-    """Return the finding about whether Redis is the one that works with the database; `reason` why not, or empty."""
-    if not reason:
+def check_pairing(reason: str, doubtful: bool) -> Check:
+    """Return the finding about whether Redis is the one that works with the database.
+
+    `reason` says why it is not, or is empty; with `doubtful` and no reason it is not known yet.
+    """
+    if not reason and not doubtful:
         return Check("redis pairing", "ok", "this Redis works with this database")
-    advice = "give every program of the application the same jobs.redis.url and prefix, and each application a database"
+    if not reason:
+        said = "this Redis was emptied or replaced a moment ago, or another one of the same address is in use"
+        return Check(
+            "redis pairing", "warn", said, "look again in a minute: workers find out which, and repair the first"
+        )
+    advice = (
+        "give every program of the application the same jobs.redis.url and prefix, "
+        "and each application a database and a prefix of its own"
+    )
     return Check("redis pairing", "warn", reason, advice)
 
 

@@ -8,7 +8,7 @@ import random
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from queue_core.dispatch import DispatchUnavailable
 from queue_core.errors import QueueCoreError
@@ -20,10 +20,22 @@ WINDOW = 75.0
 """Seconds for which a pair counts as in use after it was last confirmed."""
 NONE = "none"
 """Stands in the place of the other Redis for workers in mode `postgres`, which have none."""
-PAIRED, DOUBTFUL = 35.0, 5.0
-"""Seconds between two looks, while the pair is found and while it is not."""
+PAIRED, DOUBTFUL, UNSURE = 8.0, 5.0, 2.0
+"""Seconds between two looks: while the pair is found, while it is not, and while that is not known."""
 
 logger = logging.getLogger("queue_core.delivery")
+
+
+class Kept(NamedTuple):
+    """What a Redis keeps under its prefix about the database that it delivers for."""
+
+    identity: str | None
+    # the address of that database, when it was confirmed lately
+    confirmed: str | None = None
+    # that of another one whose processes have said lately that they use this Redis, too
+    others: str | None = None
+    # that of another Redis, which a process has found in that database lately
+    beside: str | None = None
 
 
 class PairedStore(Protocol):
@@ -43,15 +55,26 @@ class PairedDelivery(Protocol):
 
     @property
     def place(self) -> str:
-        """The prefix and the database of the server, for people."""
+        """The server, its database and the prefix, for people."""
         ...
 
-    async def identity(self) -> tuple[str | None, bool]:
-        """Return the identity that is kept under the prefix, and whether a database has confirmed it lately."""
+    async def kept(self, turn: float = 0.0) -> tuple[Kept, bool]:
+        """Return what is kept under the prefix about the database, and whether no other process took this turn before.
+
+        `turn` are the seconds for which this process takes it; 0 = not at all.
+        """
         ...
 
-    async def identify(self, identity: str, seconds: float) -> str:
-        """Keep an identity where there is none, return the one that is there, and confirm it for some seconds."""
+    async def identify(self, identity: str, database: str, seconds: float) -> str:
+        """Keep an identity where there is none, return the one that is there, and confirm its database for a while."""
+        ...
+
+    async def intrude(self, database: str, seconds: float) -> None:
+        """Say for some seconds that processes of another database use this Redis, too."""
+        ...
+
+    async def pass_on(self, redis: str, seconds: float) -> None:
+        """Say for some seconds that processes of the database use another Redis."""
         ...
 
 
@@ -59,12 +82,15 @@ class Pairing:
     """A random identity stands in the database and under the prefix of its Redis; equal ones are a pair.
 
     A side that has lost its identity (FLUSHALL, a restored database, a new server) gets one again, unless the other
-    side is in use by somebody else. Who is not of the pair says so in the database, so that the others know, too.
+    side is in use by others. Who is not of the pair says so on the side that is not theirs alone, where the pair's own
+    processes read it: in the database, of another Redis; in Redis, of another database.
     Without a Redis (`delivery` is None) any that delivers for the database is another one.
     """
 
-    def __init__(self, store: PairedStore, delivery: PairedDelivery | None) -> None:
+    def __init__(self, store: PairedStore, delivery: PairedDelivery | None, database: str = "") -> None:
         self._store = store
+        # its server and name, for people
+        self._database = database
         self._delivery = delivery
         # of the pair that was found last; this process restores it where one side loses it
         self._identity = ""
@@ -74,6 +100,8 @@ class Pairing:
         self.doubtful = False
         # why, for people; "" while it is not known that anything is wrong
         self.reason = ""
+        # the reason that was logged last: only who works logs, not who asks how things are
+        self._logged = ""
         # seconds since the epoch
         self.since: float | None = None
 
@@ -81,12 +109,24 @@ class Pairing:
         """Look again and again, for ever."""
         while True:
             try:
-                await self.look()
+                await self._glance()
             except (DispatchUnavailable, QueueCoreError) as error:
                 logger.debug("cannot compare the identities: %s", error)
             # Without a Redis it hardly matters when another one is found, and an idle fleet asks for little.
             paired = WINDOW if self._delivery is None else PAIRED
-            await asyncio.sleep((DOUBTFUL if self.doubtful else paired) * random.uniform(0.8, 1.0))
+            pause = (DOUBTFUL if self.reason else UNSURE) if self.doubtful else paired
+            await asyncio.sleep(pause * random.uniform(0.8, 1.0))
+
+    async def _glance(self) -> None:
+        """Look; but of the processes that are a pair only one at a time asks the database, and the others Redis alone.
+
+        An idle fleet asks for little: twenty workers would ask PostgreSQL twice a second, all of them for the same.
+        """
+        if self._delivery is not None and self._identity and not self.doubtful:
+            kept, first = await self._delivery.kept(PAIRED)
+            if not (first or kept.identity != self._identity or kept.others or kept.beside):
+                return
+        await self.look()
 
     async def look(self, change: bool = True) -> None:
         """Compare the two sides; pair them where neither belongs to others, unless nothing is to be changed.
@@ -98,33 +138,37 @@ class Pairing:
             await self._look_without(change)
             return
         # Redis is written last and read first: what it confirms stands in its database.
-        kept, confirmed = await self._delivery.identity()
+        kept, _ = await self._delivery.kept()
         led = await self._store.leaders((DUTY, OTHERS))
-        pair = led.get(DUTY)
+        pair, others = led.get(DUTY), _live(led.get(OTHERS))
         theirs = "" if pair is None else pair.worker.partition(" ")[0]
-        if (pair is not None and kept == theirs) or self._was_ours(kept, theirs):
-            await self._found(self._delivery, kept or theirs, change and (kept is None or _ends_soon(pair)))
-            self._tell(_beside(led.get(OTHERS)))
+        if (pair is not None and kept.identity == theirs) or self._was_ours(kept.identity, theirs):
+            confirm = change and (kept.identity is None or _ends_soon(pair))
+            await self._found(self._delivery, kept.identity or theirs, pair, confirm)
+            if change and others is not None:
+                await self._delivery.pass_on(others.worker, PAIRED * 2)
+            self._tell(self._beside(others, kept.others, self._delivery.place), change)
             return
-        if (pair is None or pair.seconds <= 0) and not confirmed:
+        if _live(pair) is None and not kept.confirmed:
             if change:
-                await self._found(self._delivery, kept or secrets.token_hex(8), True)
-            self._tell("")
+                await self._found(self._delivery, kept.identity or secrets.token_hex(8), None, True)
+            self._tell("", change)
             return
-        await self._differs(self._delivery.place, kept, pair, change)
+        await self._differs(self._delivery, kept, _live(pair), others, change)
 
     async def _look_without(self, change: bool) -> None:
         """Look whether a Redis delivers for the database, which hears nothing of what this process makes ready."""
-        pair = (await self._store.leaders((DUTY,))).get(DUTY)
-        if pair is None or pair.seconds <= 0:
+        pair = _live((await self._store.leaders((DUTY,))).get(DUTY))
+        if pair is None:
             self._foreign = None
-            self._tell("")
+            self._tell("", change)
             return
         if change and not self._renewed(pair):
             return  # its last process may have ended a moment ago
         if change:
             await self._store.lead(OTHERS, NONE, WINDOW)
-        self._tell(f"a Redis ({pair.worker.partition(' ')[2]}) delivers for this database, and this process has none")
+        reason = f"a Redis ({_place(pair)}) delivers for this database, and this process has none"
+        self._tell(reason, change)
 
     def _renewed(self, pair: Led) -> bool:
         """Tell whether a foreign pair was confirmed again since it was seen first."""
@@ -137,46 +181,70 @@ class Pairing:
         """Tell whether one side has lost what this process has seen on both."""
         return bool(self._identity) and {kept or self._identity, theirs or self._identity} == {self._identity}
 
-    async def _found(self, delivery: PairedDelivery, identity: str, confirm: bool) -> None:
-        if confirm and not await self._store.lead(DUTY, f"{identity} {delivery.place}", WINDOW):
-            return  # another process was first: the next look finds its pair
-        self._identity, self._foreign = identity, None
+    async def _found(self, delivery: PairedDelivery, identity: str, pair: Led | None, confirm: bool) -> None:
         if confirm:
-            self._identity = await delivery.identify(identity, WINDOW)
+            # Two processes of a pair may write the address of its Redis in two ways: the first one's is kept.
+            ours = f"{identity} {delivery.place}"
+            kept = _live(pair)
+            name = kept.worker if kept is not None and kept.worker.startswith(f"{identity} ") else ours
+            if not await self._store.lead(DUTY, name, WINDOW):
+                return  # another process was first: the next look finds its pair
+            if await delivery.identify(identity, self._database, WINDOW) != identity:
+                return  # a process of another database was first, and the next look finds that
+        self._identity, self._foreign = identity, None
 
-    async def _differs(self, ours: str, kept: str | None, pair: Led | None, change: bool) -> None:
+    async def _differs(
+        self, delivery: PairedDelivery, kept: Kept, pair: Led | None, others: Led | None, change: bool
+    ) -> None:
         """Say so, once it is sure that the other pair is in use and not just the one before a side was emptied."""
-        if pair is None or pair.seconds <= 0:
-            self._tell(f"Redis ({ours}) delivers for another database")
-            return
-        place = pair.worker.partition(" ")[2]
-        renewed = self._renewed(pair)
-        if kept is None and place == ours and not renewed:
-            self.doubtful = True  # its server may have been emptied or replaced: then nobody confirms it any more
-            return
-        if change:
-            await self._store.lead(OTHERS, ours, WINDOW)
-        self._tell(f"another Redis ({place}) delivers for this database, not the one of this process ({ours})")
-
-    def _tell(self, reason: str) -> None:
-        self.doubtful = bool(reason)
-        if reason == self.reason:
-            return
-        if reason:
-            logger.warning("%s; workers look into the database themselves, later than they would be told", reason)
+        ours = delivery.place
+        # Its server may have been emptied or replaced: then nobody confirms the pair any more, nor has said otherwise.
+        elsewhere = pair is not None and (
+            self._renewed(pair) or _place(pair) != ours or (others is not None and others.worker == ours)
+        )
+        if pair is not None and elsewhere:
+            reason = f"another Redis ({_place(pair)}) delivers for this database, not the one of this process ({ours})"
+        elif kept.confirmed:
+            reason = f"Redis ({ours}) delivers for another database ({kept.confirmed})"
         else:
-            logger.warning("the database and Redis belong together again")
-        self.since = time.time() if reason else None
-        self.reason = reason
+            self.doubtful = True
+            return
+        if change and elsewhere:
+            await self._store.lead(OTHERS, ours, WINDOW)
+        if change and kept.confirmed:
+            await delivery.intrude(self._database, WINDOW)
+        self._tell(reason, change)
+
+    def _beside(self, others: Led | None, database: str | None, ours: str) -> str:
+        """Return what is said of those who use one side of the pair and not the other."""
+        found = []
+        if others is not None and others.worker == NONE:
+            found.append("workers in mode postgres work on this database, and tell its Redis nothing")
+        elif others is not None:
+            found.append(f"another application works on this database with another Redis ({others.worker})")
+        if database and database != self._database:
+            found.append(f"another application uses this Redis ({ours}) for another database ({database})")
+        return "; ".join(found)
+
+    def _tell(self, reason: str, working: bool) -> None:
+        self.doubtful = bool(reason)
+        if working and reason != self._logged:
+            if reason:
+                logger.warning("%s; workers look into the database themselves, later than they would be told", reason)
+            else:
+                logger.warning("the database and Redis belong together again")
+            self._logged = reason
+        if reason != self.reason:
+            self.since = time.time() if reason else None
+            self.reason = reason
 
 
-def _beside(others: Led | None) -> str:
-    """Return what is told of those who work on the database and are not of its pair."""
-    if others is None or others.seconds <= 0:
-        return ""
-    if others.worker == NONE:
-        return "workers in mode postgres work on this database, and tell its Redis nothing"
-    return f"another application works on this database with another Redis ({others.worker})"
+def _live(led: Led | None) -> Led | None:
+    return led if led is not None and led.seconds > 0 else None
+
+
+def _place(pair: Led) -> str:
+    return pair.worker.partition(" ")[2]
 
 
 def _ends_soon(pair: Led | None) -> bool:

@@ -15,12 +15,14 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.retry import Retry as BlockingRetry
 
+from queue_core.addresses import named
 from queue_core.errors import ConfigurationError
 from queue_core.redis.keys import Keys
 from queue_core.settings import RedisSettings
 
 CONNECTIONS = 64
 """The most connections of one client for short commands."""
+DEFAULT_PORT = "6379"
 
 
 class _WholeCommands(AbstractConnection):
@@ -116,6 +118,14 @@ def keys_of(settings: RedisSettings) -> Keys:
     """Return the keys under the prefix of the settings, and the channels of their database."""
     with _understood():
         return Keys(settings.prefix, int(parse_url(_url(settings)).get("db", 0)))
+
+
+def place_of(settings: RedisSettings) -> str:
+    """Return the server, the database and the prefix of the settings, for people."""
+    with _understood():
+        parts = parse_url(_url(settings))
+    server = named(parts.get("path") or parts.get("host") or "localhost", str(parts.get("port", "")) or DEFAULT_PORT)
+    return f"{server}, database {parts.get('db', 0)}, prefix '{settings.prefix}'"
 
 
 @contextmanager

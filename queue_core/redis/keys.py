@@ -9,7 +9,10 @@ P is `<prefix>{<queue>}:`. Delivery, in both modes that use Redis (the ready set
 | `P gen` | string | run id of the server, a random part; missing or foreign = rebuild |
 | `<prefix>gen` | string | the same for the server; missing or another one = look at all `P gen` |
 | `<prefix>identity` | string | a random text that the database of mode `postgres+redis` has, too |
-| `<prefix>identity:confirmed` | string | there while a process has seen so lately; expires |
+| `<prefix>identity:confirmed` | string | the address of that database, while a process has seen so lately; expires |
+| `<prefix>identity:others` | string | the address of another database whose processes use this Redis, too; expires |
+| `<prefix>identity:turn` | string | there while a process has compared lately, so that the others need not; expires |
+| `<prefix>identity:beside` | string | the address of another Redis that processes of that database use; expires |
 | `P eseq` | string | number of the last message of events |
 | `P waiters` | ZSET id → ms | finished jobs that somebody waits for; expires |
 | `<prefix>events` | channel | lifecycle events (queue_core.events) |
@@ -90,7 +93,9 @@ class Keys:
         self.generation = f"{prefix}gen"
         self.identity = f"{prefix}identity"
         self.confirmed = f"{prefix}identity:confirmed"
-        self.place = f"prefix '{prefix}', database {database}"
+        self.others = f"{prefix}identity:others"
+        self.turn = f"{prefix}identity:turn"
+        self.beside = f"{prefix}identity:beside"
         self.queues = f"{prefix}queues"
         self.workers = f"{prefix}workers"
         self.leaders = f"{prefix}leaders"

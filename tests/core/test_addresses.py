@@ -1,10 +1,17 @@
 """Server addresses: what is refused, and that no password is ever shown."""
 
+import socket
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from queue_core.addresses import check_postgres_url, check_redis_url, mask
+from queue_core.redis.client import place_of as redis_place
+from queue_core.settings import PostgresSettings, RedisSettings
+from queue_core.stores.postgres.connecting import place_of as postgres_place
+
+HERE = socket.gethostname()
 
 GOOD_POSTGRES = [
     "postgresql://app@db/app",
@@ -75,3 +82,27 @@ def test_passwords_in_parameters_are_masked_and_the_rest_stays() -> None:
     assert mask("postgresql:///x?user=a&password=p&sslmode=on") == "postgresql:///x?user=a&password=***&sslmode=on"
     assert mask("unix:///r.sock?db=0") == "unix:///r.sock?db=0"
     assert mask("postgresql://app@db:5432/x") == "postgresql://app@db:5432/x"
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("redis://app:hunter2@cache.example:6380/3", "cache.example:6380, database 3, prefix 'p:'"),
+        ("redis://", f"localhost:6379 on {HERE}, database 0, prefix 'p:'"),
+        ("unix://app:hunter2@/run/r.sock?db=2", f"/run/r.sock on {HERE}, database 2, prefix 'p:'"),
+    ],
+)
+def test_the_place_of_a_redis_names_its_server_and_no_credentials(url: str, place: str) -> None:
+    assert redis_place(RedisSettings.model_validate({"url": url, "prefix": "p:"})) == place
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("postgresql://app:hunter2@db:5433/shop?password=hunter2", "'shop' at db:5433"),
+        ("postgresql://app@/shop?host=/tmp/pg", f"'shop' at /tmp/pg on {HERE}"),
+        ("postgresql://app@one:5432,[::2]:5433/shop", "'shop' at one:5432, [::2]:5433"),
+    ],
+)
+def test_the_place_of_a_database_names_its_server_and_no_credentials(url: str, place: str) -> None:
+    assert postgres_place(PostgresSettings.model_validate({"url": url})) == place

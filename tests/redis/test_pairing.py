@@ -11,12 +11,19 @@ import psycopg
 import pytest
 from redis.asyncio import Redis
 
+from jobconsole.core.checks import check_pairing
+from jobconsole.embedded.servers import EmbeddedServers
 from queue_core.delivery import pairing as pairing_module
 from queue_core.delivery.pairing import Pairing
+from queue_core.delivery.redis import dispatcher as dispatcher_module
 from queue_core.queue import JobQueue
+from queue_core.redis.client import place_of
 from queue_core.retry import Retry
+from queue_core.stores.postgres.connecting import place_of as place_of_database
+from queue_core.stores.postgres.migrate import migrate
 from queue_core.worker.worker import Worker
 from tests.redis.test_databases import in_database
+from tests.waiting import eventually
 
 PATIENCE = 60.0
 
@@ -148,20 +155,100 @@ async def test_a_restored_database_is_taken_when_nobody_uses_another(
         assert (await jobs.health()).reason == ""
 
 
-async def test_a_redis_of_another_database_is_told(
-    postgres_url: str, empty_postgres_url: str, redis_url: str, redis_prefix: str
-) -> None:
-    from queue_core.stores.postgres.migrate import migrate
-
+@pytest.fixture
+def second_postgres_url(empty_postgres_url: str) -> str:
+    """Another database with the schema."""
     migrate(empty_postgres_url)
+    return empty_postgres_url
+
+
+def database_of(jobs: JobQueue) -> str:
+    return place_of_database(jobs.settings.postgres)
+
+
+async def asked(jobs: JobQueue) -> str:
+    """Return what `health()` and `doctor` of a program that does nothing else say."""
+    reason = (await jobs.health()).reason
+    assert reason == pairing_of(jobs).reason
+    assert check_pairing(reason, pairing_of(jobs).doubtful).level == ("warn" if reason else "ok")
+    return reason
+
+
+async def test_two_databases_on_one_redis_are_said_to_both(
+    postgres_url: str, second_postgres_url: str, redis_url: str, redis_prefix: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each takes the other's ids from Redis: in the logs of both, by health, by doctor; and the jobs of both run."""
+    async with (
+        application(postgres_url, redis_url, redis_prefix, "one") as one,
+        unopened(postgres_url, redis_url, redis_prefix) as beside_one,
+    ):
+        assert await asked(beside_one) == ""
+        with caplog.at_level(logging.WARNING, "queue_core.delivery"):
+            async with (
+                application(second_postgres_url, redis_url, redis_prefix, "two") as two,
+                unopened(second_postgres_url, redis_url, redis_prefix) as beside_two,
+            ):
+                assert await eventually(lambda: pairing_of(one).reason and pairing_of(two).reason)
+                first, second = await asked(beside_one), await asked(beside_two)
+                await run_every_kind(two, second_postgres_url, "two")
+                await run_every_kind(one, postgres_url, "one")
+    assert f"for another database ({database_of(two)})" in first
+    assert f"for another database ({database_of(one)})" in second
+    said = [record.getMessage().partition(";")[0] for record in caplog.records]
+    assert said[:2] in ([first, second], [second, first])
+
+
+async def test_two_servers_of_redis_are_said_to_both_by_their_addresses(
+    postgres_url: str, redis_url: str, redis_prefix: str, own_servers: EmbeddedServers, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With the same prefix and number of the database: the first look of the second says so, the next of the first."""
     async with (
         unopened(postgres_url, redis_url, redis_prefix) as first,
-        unopened(empty_postgres_url, redis_url, redis_prefix) as second,
+        unopened(postgres_url, own_servers.redis_url, redis_prefix) as second,
+        unopened(postgres_url, redis_url, redis_prefix) as beside_first,
+        unopened(postgres_url, own_servers.redis_url, redis_prefix) as beside_second,
     ):
         await found(first)
-        doubtful, reason = await found(second)
-        assert doubtful
-        assert "another database" in reason
+        with caplog.at_level(logging.WARNING, "queue_core.delivery"):
+            assert await found(second) == (True, await asked(beside_second))
+            assert await found(first) == (True, await asked(beside_first))
+            said = [record.getMessage().partition(";")[0] for record in caplog.records]
+            assert said == [pairing_of(second).reason, pairing_of(first).reason], "those who only ask log nothing"
+        places = [place_of(jobs.settings.redis) for jobs in (first, second)]
+        assert places[0] != places[1]
+        assert all(place in pairing_of(second).reason for place in places)
+        assert places[1] in pairing_of(first).reason
+
+
+async def test_two_servers_of_one_address_are_said_to_both(
+    postgres_url: str,
+    redis_url: str,
+    redis_prefix: str,
+    own_servers: EmbeddedServers,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Once the pair was confirmed again; whoever asks meanwhile does not hear that all is well."""
+    monkeypatch.setattr(dispatcher_module, "place_of", lambda settings: "cache:6379")
+    async with (
+        unopened(postgres_url, redis_url, redis_prefix) as first,
+        unopened(postgres_url, own_servers.redis_url, redis_prefix) as second,
+        unopened(postgres_url, own_servers.redis_url, redis_prefix) as beside,
+    ):
+        await found(first)
+        assert await found(second) == (True, "")
+        assert await asked_doubtful(beside)
+        with psycopg.connect(postgres_url) as connection:
+            connection.execute("update leaders set expires_at = expires_at + interval '5 s' where duty = 'delivery'")
+        assert "another Redis" in (await found(second))[1]
+        assert "another Redis" in await asked(beside)
+        assert "another Redis" in (await found(first))[1]
+
+
+async def asked_doubtful(jobs: JobQueue) -> bool:
+    """Tell whether `doctor` says that it is not known."""
+    await pairing_of(jobs).look(change=False)
+    pairing = pairing_of(jobs)
+    return (pairing.reason, check_pairing(pairing.reason, pairing.doubtful).level) == ("", "warn")
 
 
 @asynccontextmanager
@@ -207,3 +294,26 @@ async def test_a_worker_without_redis_takes_over_from_those_that_had_one(
             for _ in range(3):
                 assert await found(alone) == (False, "")
         assert not caplog.records
+
+
+async def test_of_the_processes_of_a_pair_one_at_a_time_asks_the_database(
+    postgres_url: str, redis_url: str, redis_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it finds there the others hear through Redis."""
+    monkeypatch.setattr(pairing_module, "PAIRED", 600.0)
+    async with (
+        unopened(postgres_url, redis_url, redis_prefix) as first,
+        unopened(postgres_url, redis_url, redis_prefix) as second,
+        unopened(postgres_url, redis_url, f"{redis_prefix}other:") as other,
+        Redis.from_url(redis_url) as client,
+    ):
+        for jobs in (first, second):
+            await found(jobs)
+        await pairing_of(first)._glance()
+        await found(other)
+        await pairing_of(second)._glance()
+        assert pairing_of(second).reason == "", "it was not its turn"
+        await client.delete(f"{redis_prefix}identity:turn")
+        await pairing_of(first)._glance()
+        await pairing_of(second)._glance()
+        assert "another Redis" in pairing_of(first).reason == pairing_of(second).reason

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 from queue_core.delivery.circuit import Circuit
+from queue_core.delivery.pairing import Kept
 from queue_core.delivery.redis.reaching import within
 from queue_core.delivery.redis.wholeness import Wholeness
 from queue_core.dispatch import Due, Taken
 from queue_core.job import Ready
-from queue_core.redis.client import keys_of, make_client
+from queue_core.redis.client import keys_of, make_client, place_of
 from queue_core.redis.facts import server_facts
 from queue_core.redis.scripts import Call, Scripts
 from queue_core.settings import RedisSettings
@@ -43,6 +44,7 @@ class RedisDispatcher:
         self._sets = [ready] if hints is None else [ready, hints]
         self._hints = hints
         self._keys = keys_of(settings)
+        self.place = place_of(settings)
         self._client = make_client(settings)
         # Blocking pops wait on their own connections, which never hold up a short command.
         self._blocking = make_client(settings, held=True)
@@ -123,28 +125,40 @@ class RedisDispatcher:
         async with within(self._timeout, self._circuit):
             await self._wholeness.mark(queue)
 
-    @property
-    def place(self) -> str:
-        """The prefix and the database of the server, for people."""
-        return self._keys.place
+    async def kept(self, turn: float = 0.0) -> tuple[Kept, bool]:
+        """Return what is kept under the prefix about the database, and whether no other process took this turn before.
 
-    async def identity(self) -> tuple[str | None, bool]:
-        """Return the identity that is kept under the prefix, and whether a database has confirmed it lately."""
+        `turn` are the seconds for which this process takes it; 0 = not at all.
+        """
+        keys = self._keys
         async with within(self._timeout, self._circuit):
             commands = self._client.pipeline(transaction=False)
-            commands.get(self._keys.identity)
-            commands.exists(self._keys.confirmed)
-            kept, confirmed = await commands.execute()
-            return kept, bool(confirmed)
+            commands.mget(keys.identity, keys.confirmed, keys.others, keys.beside)
+            if turn:
+                commands.set(keys.turn, 1, nx=True, px=round(turn * 1000))
+            found, *taken = await commands.execute()
+        return Kept(*found), taken != [None]
 
-    async def identify(self, identity: str, seconds: float) -> str:
-        """Keep an identity where there is none, return the one that is there, and confirm it for some seconds."""
+    async def identify(self, identity: str, database: str, seconds: float) -> str:
+        """Keep an identity where there is none, return the one that is there, and confirm its database for a while."""
         async with within(self._timeout, self._circuit):
             commands = self._client.pipeline(transaction=False)
             commands.set(self._keys.identity, identity, nx=True)
             commands.get(self._keys.identity)
-            commands.set(self._keys.confirmed, 1, px=round(seconds * 1000))
-            return str((await commands.execute())[1])
+            found = str((await commands.execute())[1])
+            if found == identity:
+                await self._client.set(self._keys.confirmed, database, px=round(seconds * 1000))
+            return found
+
+    async def intrude(self, database: str, seconds: float) -> None:
+        """Say for some seconds that processes of another database use this Redis, too."""
+        async with within(self._timeout, self._circuit):
+            await self._client.set(self._keys.others, database, px=round(seconds * 1000))
+
+    async def pass_on(self, redis: str, seconds: float) -> None:
+        """Say for some seconds that processes of the database use another Redis."""
+        async with within(self._timeout, self._circuit):
+            await self._client.set(self._keys.beside, redis, px=round(seconds * 1000))
 
     async def ping(self) -> float:
         """Return the seconds that one round trip takes."""

@@ -14,6 +14,7 @@ from typing import Any
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
+from queue_core.addresses import named
 from queue_core.errors import ConfigurationError
 from queue_core.settings import PostgresSettings
 from queue_core.stores.postgres.bounded import PATIENCE_MS, Connection, Try
@@ -38,6 +39,19 @@ BlockingConnection = psycopg.Connection[tuple[Any, ...]]
 def prepares(settings: PostgresSettings) -> bool:
     """Tell whether sessions keep prepared statements and take options: nothing in between is known to prevent it."""
     return settings.prepare and (settings.url is None or settings.url.get_secret_value() not in _poolers)
+
+
+def place_of(settings: PostgresSettings) -> str:
+    """Return the server and the database of the settings, for people."""
+    if settings.url is None:
+        return "no database"
+    parts = conninfo_to_dict(settings.url.get_secret_value())
+    hosts = str(parts.get("host") or parts.get("hostaddr") or os.environ.get("PGHOST") or "localhost").split(",")
+    ports = str(parts.get("port") or os.environ.get("PGPORT") or "5432").split(",")
+    ports *= len(hosts) if len(ports) == 1 else 1
+    servers = [named(host, "" if host.startswith("/") else port) for host, port in zip(hosts, ports, strict=False)]
+    name = parts.get("dbname") or os.environ.get("PGDATABASE") or parts.get("user") or os.environ.get("PGUSER", "")
+    return f"'{name}' at {', '.join(servers)}"
 
 
 def found_pooler(settings: PostgresSettings, why: str) -> None:
