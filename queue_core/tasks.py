@@ -8,6 +8,8 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
+from types import CodeType
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -214,6 +216,14 @@ class Definition:
             else:
                 payload[name] = value
         return payload
+
+
+def code_of(function: Callable[..., Any]) -> CodeType | None:
+    """Return the code that a call of it runs first; None for what is not written in Python."""
+    while isinstance(function, partial):
+        function = function.func
+    code = getattr(function, "__code__", None)
+    return code if isinstance(code, CodeType) else None
 
 
 def define(

@@ -8,8 +8,9 @@ import logging
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence, Set
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any
 
 from queue_core.events import Event, EventName
@@ -17,7 +18,7 @@ from queue_core.job import MOST_LOSSES, Claim, Outcome
 from queue_core.middleware import Hooks
 from queue_core.settings import Limits
 from queue_core.store import JobStore
-from queue_core.tasks import Definition
+from queue_core.tasks import Definition, code_of
 from queue_core.worker import outcomes
 from queue_core.worker.announcer import Announcer
 from queue_core.worker.attempt import Attempt, describe
@@ -124,9 +125,13 @@ class Runner:
         done = self.left <= 0 and not self._running and not self._waiting
         return done or self.stuck * 10 >= max(10, self.concurrency)
 
-    def job_of(self, task: asyncio.Task[Any] | None) -> Claim | None:
-        """Return the job whose handler a task runs; from any thread."""
-        return next((a.claim for a in list(self._running) if a.task is task is not None), None)
+    def job_of(self, task: asyncio.Task[Any] | None, codes: Set[CodeType]) -> Claim | None:
+        """Return the job whose handler a task runs just now, by the code that runs in its thread; from any thread.
+
+        A task runs more than its handler: hooks, and the start of a child process.
+        """
+        claim = next((a.claim for a in list(self._running) if a.task is task is not None), None)
+        return claim if claim is not None and code_of(self._tasks.get(claim.type).function) in codes else None
 
     def free(self) -> int:
         """Return how many jobs would begin at once."""

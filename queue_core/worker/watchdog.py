@@ -9,7 +9,8 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Set
+from types import CodeType
 from typing import NamedTuple
 
 from queue_core.job import Claim
@@ -20,6 +21,9 @@ LOOK = 0.25
 """Seconds between two questions to the loop: a few microseconds of its time each."""
 LAG = 1.0
 """Seconds without an answer after which it is logged who holds the loop up."""
+
+LOOPS = frozenset({"asyncio", "selectors", "uvloop"})
+"""What runs where the loop waits, or runs what is not written in Python."""
 
 logger = logging.getLogger("queue_core.worker")
 
@@ -40,11 +44,11 @@ def end_process() -> None:
 
 
 class Watchdog:
-    """A thread that asks the loop to answer. `find` tells which job an asyncio task runs; the others are what to do."""
+    """A thread that asks the loop to answer; `find` tells which job's handler a task runs, by the code in its stack."""
 
     def __init__(
         self,
-        find: Callable[[asyncio.Task[object] | None], Claim | None],
+        find: Callable[[asyncio.Task[object] | None, Set[CodeType]], Claim | None],
         patience: Patience,
         stalled: Callable[[], None],
         give_up: Callable[[], None] | None,
@@ -104,8 +108,14 @@ class Watchdog:
                 return
 
     def _tell(self, loop: asyncio.AbstractEventLoop, watched: int, silent: float) -> None:
-        claim = self._find(asyncio.current_task(loop))
-        who = f"job {claim.id} of type '{claim.type}' holds it up" if claim else "no job's own task holds it up"
         frame = sys._current_frames().get(watched)
+        stack = list(traceback.walk_stack(frame))
+        claim = self._find(asyncio.current_task(loop), {one.f_code for one, _ in stack})
+        if claim:
+            who = f"job {claim.id} of type '{claim.type}' holds it up"
+        elif frame is None or str(frame.f_globals.get("__name__")).partition(".")[0] in LOOPS:
+            who = "no job's handler holds it up"
+        else:
+            who = f"{frame.f_code.co_qualname} holds it up, which is no job's handler"
         where = cut("".join(traceback.format_stack(frame)[-8:]), 8 << 10) if frame else ""
         logger.warning("the event loop has not answered for %.1f s: %s, at\n%s", silent, who, where)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import subprocess
 import sys
 import threading
@@ -18,8 +19,10 @@ from queue_core.job import Claim
 from queue_core.settings import JobsSettings
 from queue_core.store import ClaimRequest
 from queue_core.worker.runner import Runner
+from queue_core.worker.watchdog import LAG
 from tests.architecture.sources import ROOT
 from tests.conformance.working import PATIENCE, working
+from tests.worker import process_tasks
 
 LEASE = "300s"
 """No test waits for the end of one."""
@@ -160,3 +163,46 @@ def test_a_plain_worker_whose_loop_never_answers_ends(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stdout) == (1, "blocks\n")
     assert "the event loop has not answered" in done.stderr
+
+
+STALL = LAG * 2
+
+
+async def blocks() -> None:
+    time.sleep(STALL)  # noqa: ASYNC251
+
+
+async def said_of(jobs: JobQueue, name: str, caplog: pytest.LogCaptureFixture, **options: Any) -> tuple[str, str]:
+    """Run one job of a task; return its id and what the log says of the loop."""
+    async with jobs:
+        handle = await jobs.enqueue(name)
+        with caplog.at_level("WARNING", "queue_core.worker"):
+            async with working(jobs, lease=LEASE, heartbeat="0.2s", **options):
+                await handle.result(PATIENCE)
+    return handle.id, next(text for text in caplog.messages if "has not answered" in text).partition("\n")[0]
+
+
+@pytest.mark.parametrize("handler", [blocks, functools.partial(blocks)])
+async def test_a_handler_that_holds_the_loop_up_is_named(
+    jobs: JobQueue, handler: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    jobs.task(name="blocks", timeout=0)(handler)
+    job_id, said = await said_of(jobs, "blocks", caplog)
+    assert f"job {job_id} of type 'blocks' holds it up" in said
+
+
+async def test_a_job_whose_child_is_being_started_is_not_blamed(
+    jobs: JobQueue, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """To fork takes seconds on a loaded machine: that is no doing of the handler."""
+    start = asyncio.create_subprocess_exec
+
+    async def slow_start(*command: Any, **options: Any) -> Any:
+        time.sleep(STALL)  # noqa: ASYNC251
+        return await start(*command, **options)
+
+    jobs.tasks.add(process_tasks.jobs.tasks.get("pid"))
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", slow_start)
+    job_id, said = await said_of(jobs, "pid", caplog, target="tests.worker.process_tasks:jobs")
+    assert job_id not in said
+    assert "slow_start holds it up, which is no job's handler" in said
