@@ -85,4 +85,4 @@ def setup_logging(log_format: str) -> None:
 def to_stop() -> list[signal.Signals]:
     """Return the signals that drain; `nohup` has SIGHUP ignored."""
     ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
-    return [signal.SIGTERM, signal.SIGINT, *([] if ignored else [signal.SIGHUP])]
+    return [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, *([] if ignored else [signal.SIGHUP])]

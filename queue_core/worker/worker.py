@@ -145,7 +145,7 @@ class Worker:
         return self._settler.refused
 
     async def run(self) -> None:
-        """Work until stopped by `stop`, SIGTERM, SIGINT, SIGHUP or cancelled; what runs may finish in the grace period.
+        """Work until stopped by `stop`, a signal to end or cancelled; what runs may finish in the grace period.
 
         When all tasks of the event loop are cancelled, as at the end of `asyncio.run`, what runs is given back.
 
@@ -326,12 +326,12 @@ class Worker:
 
     @contextlib.contextmanager
     def _signals(self) -> Any:
-        """Handle SIGTERM, SIGINT and SIGHUP where this is possible: in the main thread."""
+        """Handle SIGTERM, SIGINT, SIGQUIT and SIGHUP where this is possible: in the main thread."""
         loop = asyncio.get_running_loop()
         handled = []
         # nohup has SIGHUP ignored, and so it stays.
         hang_up = [] if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else [signal.SIGHUP]
-        for number in (signal.SIGTERM, signal.SIGINT, *hang_up):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, *hang_up):
             with contextlib.suppress(ValueError, NotImplementedError, RuntimeError):
                 loop.add_signal_handler(number, self.stop)
                 handled.append(number)

@@ -110,7 +110,7 @@ async def test_a_dead_process_is_replaced(tmp_path: Path, jobs: JobQueue) -> Non
         assert service.code() == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
 async def test_a_signal_drains(tmp_path: Path, jobs: JobQueue, number: signal.Signals) -> None:
     """What runs finishes, what waits stays, and the exit code is 0."""
     with serving(tmp_path, processes=1, concurrency=1) as service:

@@ -137,7 +137,7 @@ async def test_cancelling_a_worker_drains_it() -> None:
         assert await later.status() == "queued"
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT"])
 @pytest.mark.parametrize("handler", ["swallows", "never_ends"])
 def test_a_program_ends_beside_a_handler_that_does_not(tmp_path: Path, name: str, handler: str) -> None:
     program = tmp_path / "program.py"

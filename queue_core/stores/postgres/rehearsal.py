@@ -17,6 +17,7 @@ from queue_core.stores.postgres.pool import Pool
 from queue_core.stores.postgres.sql import load, plain_array, text_array
 
 AUTHOR = Author("doctor", "doctor")
+CREATE = "rehearse/create"
 VERBS: tuple[tuple[MemberVerb, Way, int], ...] = (
     # verb, how, and to which of two dead jobs, in an order that each of them can be carried out in
     ("move", Way(priority=7), 0),
@@ -67,7 +68,7 @@ def _everything(rules: Rules) -> Plan[str]:
 
 def _operation(asked: NewOperation, job: str, rules: Rules) -> Plan[int]:
     """Do everything that is done to an operation, and return how many jobs it has changed."""
-    number = yield from stepping.create(asked)
+    number = yield from stepping.create(asked, CREATE)
     yield from stepping.add(number, [job, "no id"], [job, None])
     for state in ("running", "paused", "running"):
         yield from stepping.turn(number, state, "")
@@ -81,7 +82,7 @@ def _operation(asked: NewOperation, job: str, rules: Rules) -> Plan[int]:
 
 def _at_once(queue: str) -> Plan[None]:
     """Do what is done at once, and only noted."""
-    number = yield from stepping.create(NewOperation("pause", queue, AUTHOR))
+    number = yield from stepping.create(NewOperation("pause", queue, AUTHOR), CREATE)
     yield from stepping.turn(number, "done", "")
     yield "change/pause", {"queue": queue}
     yield "change/resume", {"queue": queue}

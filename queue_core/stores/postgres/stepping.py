@@ -31,12 +31,12 @@ def operation_of(row: tuple[Any, ...]) -> Operation:
     return Operation(number, asked, *row[14:22], *[utc_or_none(moment) for moment in row[22:26]])
 
 
-def create(asked: NewOperation) -> Plan[int]:
+def create(asked: NewOperation, query: str = "operation/create") -> Plan[int]:
     """Write a new operation, preparing and without members, and return its number."""
     user, host = asked.author
     texts = {"verb": asked.verb, "label": asked.label, "user": user, "host": host, "why": asked.why}
     rows = yield (
-        "operation/create",
+        query,
         {name: storable(text) for name, text in texts.items()}
         | {
             **asked.way._asdict(),

@@ -57,3 +57,12 @@ async def test_a_verb_that_changes_nothing_is_found(
 ) -> None:
     monkeypatch.setattr(rehearsal, "VERBS", (rehearsal.VERBS[2],))
     assert (await inspector.facts())["refused"] == "a restore changed 0 of 1 job"
+
+
+async def test_it_takes_no_number_from_the_operations(inspector: PostgresInspector, database: Database) -> None:
+    """The list of operations would jump from 30 to 49 after two runs of `doctor`."""
+    sequence = await database.value("select pg_get_serial_sequence('operations', 'number')")
+    state = f"select last_value::text || is_called from {sequence}"
+    before = await database.value(state)
+    assert (await inspector.facts())["refused"] == ""
+    assert await database.value(state) == before
