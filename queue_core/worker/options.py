@@ -80,6 +80,8 @@ def setup_logging(log_format: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)
+    # Its warnings of cancelled queries say nothing that this program's own line about the server does not.
+    logging.getLogger("psycopg").setLevel(logging.ERROR)
 
 
 def to_stop() -> list[signal.Signals]:
