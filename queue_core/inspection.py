@@ -281,7 +281,7 @@ class Inspector(Protocol):
         ...
 
     async def retry(self, ids: Sequence[str], spread: float = 0.0) -> Changed:
-        """Move dead (trash included) and completed jobs to queued with retry count 0; token and crash count stay.
+        """Move dead (trash included) and completed jobs to queued with retry count 0; the crash count stays.
 
         They queue up behind what waits with their priority, so that a bulk retry does not push in front of live work.
         `spread` seconds: each is scheduled for a random moment within them.

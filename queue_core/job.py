@@ -230,7 +230,7 @@ class Job:
     progress: int
     progress_message: str
     tags: tuple[str, ...]
-    # the last lease token that was given out, 0 before the first claim
+    # of its last lease, or of what an operator changed since; 0 before the first
     token: int
     worker: str | None
     lease_expires_at: datetime | None

@@ -202,7 +202,8 @@ class OperationStore(Protocol):
         """Change the next `most` members of a running operation that are as they were frozen, and count all of them.
 
         All or nothing, and once: of several executors each takes other members, or none. A member is as it was
-        frozen when its job has the token of that time; the verb's own states are checked as by the inspector. Nothing
+        frozen when its job has the token of that time, for a claim gives another one and so does
+        each retry, move, delete and restore; the verb's own states are checked as by the inspector. Nothing
         happens before the time that the rate of the last step leaves, behind the barrier, or in another state. After
         the last member it is done.
         """

@@ -28,8 +28,15 @@ class Modelled:
     cancel: bool = False
     trashed: bool = False
     key: str | None = None
+    # an operator's change has given it a token that is not known yet
+    renewed: bool = False
     # it was let through by its ordering key and has not let go of it
     holds: bool = False
+
+    def learn(self, token: int) -> None:
+        """Take the token that an operator's change has given it, which is higher than the one before."""
+        assert not self.renewed or token > self.token
+        self.token, self.renewed = token if self.renewed else self.token, False
 
     def seen(self) -> tuple[str, str, int, int, int, bool, bool]:
         """Return what must agree with the store."""
@@ -130,6 +137,7 @@ class Model:
         for job in changed:
             self.arrivals += 1
             job.status, job.retries, job.losses, job.trashed, job.order = "queued", 0, 0, False, self.arrivals
+            job.renewed = True
         self.let_through()
         self.totals["retried_by_operator"] += len(changed)
         return {job.id for job in changed}
@@ -147,14 +155,14 @@ class Model:
         changed = [job for job in self._known(ids) if job.status in states and not job.trashed and job.queue != queue]
         for job in changed:
             self.arrivals += 1
-            job.queue, job.holds, job.order = queue, False, self.arrivals
+            job.queue, job.holds, job.order, job.renewed = queue, False, self.arrivals, True
         self.let_through()
         return {job.id for job in changed}
 
     def trash(self, ids: Iterable[str], trashed: bool) -> set[str]:
         changed = [job for job in self._known(ids) if job.status == "dead" and job.trashed is not trashed]
         for job in changed:
-            job.trashed = trashed
+            job.trashed, job.renewed = trashed, True
         return {job.id for job in changed}
 
     def purge(self, ids: Iterable[str]) -> set[str]:

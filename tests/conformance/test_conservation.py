@@ -318,6 +318,8 @@ class Operations(RuleBasedStateMachine):
         for trash in (False, True):
             page = self._run(self._world.inspector.jobs(Filter(trash=trash), 1000))
             found |= {job.id: seen(job) for job in page.jobs}
+            for job in page.jobs:
+                self._model.jobs[job.id].learn(job.token)
         assert found == {job.id: job.seen() for job in self._model.jobs.values()}
 
 

@@ -43,8 +43,9 @@ async def test_a_job_keeps_everything_but_its_queue(world: World, state: str) ->
     assert done.changed.ids == (job_id,)
     assert [(one.id, one.queue) for one in done.changed.ready] == ([(job_id, OTHER)] if state == "queued" else [])
     job = await world.job(job_id)
-    for name in ("status", "payload", "tags", "max_retries", "retry_count", "token", "run_at", "error", "priority"):
+    for name in ("status", "payload", "tags", "max_retries", "retry_count", "run_at", "error", "priority"):
         assert getattr(job, name) == getattr(before, name), name
+    assert job.token > before.token
     assert job.queue == OTHER
     assert len(await world.inspector.attempts(job_id)) == (1 if state in {"retrying", "dead"} else 0)
     there = {"queued": (1, 0, 0, 0), "scheduled": (0, 1, 0, 0), "retrying": (0, 0, 1, 0), "dead": (0, 0, 0, 1)}[state]

@@ -1,4 +1,7 @@
-"""What operators change: each function moves one job, or says that its state does not allow it."""
+"""What operators change: each function moves one job, or says that its state does not allow it.
+
+A job that may be changed again gets a new token, so that an operation that had chosen it before passes it over.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from queue_core.stores.memory.state import MemoryState
 
 
 def retry(state: MemoryState, row: JobRow, way: Way = AS_IT_WAS) -> bool:
-    """Move a dead or completed job to queued, or to scheduled when it is put off; token and crash count stay.
+    """Move a dead or completed job to queued, or to scheduled when it is put off; the crash count stays.
 
     It queues up anew, so that a bulk retry does not push in front of live work.
     """
@@ -27,6 +30,7 @@ def retry(state: MemoryState, row: JobRow, way: Way = AS_IT_WAS) -> bool:
     put_off = way.delay > 0 or way.spread > 0
     due = now + max(way.delay, 0.0) + uniform(0, max(way.spread, 0.0))
     state.again(row, Status.SCHEDULED if put_off else Status.QUEUED, due)
+    state.renew(row)
     return True
 
 
@@ -36,6 +40,7 @@ def move(state: MemoryState, row: JobRow, way: Way = AS_IT_WAS) -> bool:
     if not movable or not _elsewhere(row, way):
         return False
     state.transfer(row, way)
+    state.renew(row)
     return True
 
 
@@ -49,14 +54,16 @@ def delete(state: MemoryState, row: JobRow) -> bool:
         return False
     row.trashed_at = row.updated_at = state.clock.now()
     state.let_go(row)
+    state.renew(row)
     return True
 
 
-def restore(_state: MemoryState, row: JobRow) -> bool:
+def restore(state: MemoryState, row: JobRow) -> bool:
     """Move a job from the trash back into the DLQ, where it stands at the time of its death."""
     if row.trashed_at is None or row.finished_at is None:
         return False
     row.trashed_at, row.updated_at = None, row.finished_at
+    state.renew(row)
     return True
 
 

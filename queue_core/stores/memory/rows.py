@@ -60,7 +60,7 @@ class JobRow:
     retry_count: int = 0
     crashes: int = 0
     losses: int = 0
-    # the last lease token that was given out; nothing ever lowers it
+    # the token of its last lease, or of what an operator changed since; nothing ever lowers it
     token: int = 0
     # token -> how the worker ended that attempt
     endings: dict[int, OutcomeKind] = field(default_factory=dict)

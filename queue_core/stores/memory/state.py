@@ -69,12 +69,16 @@ class MemoryState:
 
     def start(self, row: JobRow, request: ClaimRequest, begun: bool = True) -> Lease:
         """Move a queued job to running under a lease with a token that no job ever had."""
-        self._token += 1
         self._move(row, Status.RUNNING)
-        row.token = self._token
+        self.renew(row)
         until = row.updated_at + request.lease
-        row.lease = Lease(self._token, request.worker, row.updated_at, until, begun=begun, claim=request.number)
+        row.lease = Lease(row.token, request.worker, row.updated_at, until, begun=begun, claim=request.number)
         return row.lease
+
+    def renew(self, row: JobRow) -> None:
+        """Give a job a token that no job ever had."""
+        self._token += 1
+        row.token = self._token
 
     def ready(self, row: JobRow) -> None:
         """Move a job to queued, where its rank is what it always was."""

@@ -28,7 +28,7 @@ class Changes:
         self._rules = rules
 
     async def retry(self, ids: Sequence[str], spread: float = 0.0) -> Changed:
-        """Move dead (trash included) and completed jobs to queued with retry count 0; token and crash count stay.
+        """Move dead (trash included) and completed jobs to queued with retry count 0; the crash count stays.
 
         With `spread`, to scheduled, each due at a random moment within so many seconds.
         """

@@ -9,6 +9,7 @@ from queue_core.inspection import Changed
 from queue_core.job import Ready
 from queue_core.operations import AS_IT_WAS, MemberVerb, Way
 from queue_core.rules import Rules
+from queue_core.stores.sqlite.claiming import take_tokens
 from queue_core.stores.sqlite.found import Found, Turns, count_waiting, hand_over, open_next
 from queue_core.stores.sqlite.link import Transaction
 from queue_core.stores.sqlite.moving import move, transferred
@@ -24,7 +25,12 @@ def change(
     """Change those of these jobs, each named once, that are in a state that the verb acts on."""
     places, act = _VERBS[verb]
     jobs = map(Found._make, transaction.rows("change/jobs", (texts(ids),)))
-    return act(transaction, rules, [job for job in jobs if job.place in places], way)
+    found = [job for job in jobs if job.place in places]
+    changed = act(transaction, rules, found, way)
+    if verb in _RENEWING:
+        renewed = set(changed.ids)
+        _renew(transaction, [job for job in found if job.id in renewed])
+    return changed
 
 
 def retry(transaction: Transaction, rules: Rules, jobs: list[Found], way: Way) -> Changed:
@@ -88,6 +94,18 @@ _VERBS: dict[MemberVerb, tuple[frozenset[str], Callable[[Transaction, Rules, lis
     "cancel": (frozenset({"scheduled", "queued", "retrying", "running"}), cancel),
     "move": (frozenset({"scheduled", "queued", "retrying", "dead"}), move),
 }
+
+
+_RENEWING = frozenset({"retry", "delete", "restore", "move"})
+"""The verbs behind which a job may be changed again."""
+
+
+def _renew(transaction: Transaction, jobs: list[Found]) -> None:
+    """Give jobs new tokens, so that operations that had chosen them before pass them over."""
+    # An attempt that ended before: its outcome may yet be handed in again.
+    transaction.run_many("claim/keep_ending", [(job.number, job.token, job.ended) for job in jobs if job.ended])
+    last = take_tokens(transaction, len(jobs))
+    transaction.run_many("change/renew", [(last + turn, job.number) for turn, job in enumerate(jobs, 1)])
 
 
 def _count(transaction: Transaction, jobs: list[Found], outcome: str) -> None:

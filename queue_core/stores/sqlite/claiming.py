@@ -30,6 +30,16 @@ def reserve_tokens(transaction: Transaction) -> None:
     transaction.run("claim/reserve_tokens", (TOKENS,))
 
 
+def take_tokens(transaction: Transaction, count: int) -> int:
+    """Return the token behind which these are given out; the commit is on the disk, so it may reserve more."""
+    ((token, ceiling),) = transaction.rows("claim/tokens")
+    while token + count > ceiling:
+        reserve_tokens(transaction)
+        ((token, ceiling),) = transaction.rows("claim/tokens")
+    transaction.run("claim/use_tokens", (count,))
+    return int(token)
+
+
 def claim(transaction: Transaction, request: ClaimRequest, rules: Rules) -> list[Claim]:
     """Move ready jobs of a queue that is not paused to running, best rank first, as many as its rules let start.
 

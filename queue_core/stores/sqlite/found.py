@@ -35,6 +35,9 @@ class Found(NamedTuple):
     unique_seconds: float | None
     # whether its queue counts its jobs
     counted: int
+    token: int
+    # how the worker ended the attempt of that token; None: it did not
+    ended: str | None
 
 
 class Pair(NamedTuple):

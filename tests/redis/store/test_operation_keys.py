@@ -58,9 +58,10 @@ async def test_a_moved_job_takes_everything_along(world: World, client: Redis, r
     assert set(left) <= STAYS
     after = await in_queue(client, redis_prefix, OTHER)
     job, job_before = after[f"job:{job_id}"], before[f"job:{job_id}"]
-    for name in ("rank", "seq"):
+    assert job["token"] > job_before.get("token", "")
+    for name in ("rank", "seq", "token"):
         job.pop(name, None)
-        job_before.pop(name)
+        job_before.pop(name, None)
     for found in (before, after):
         for name in STAYS - {"seen", "signatures"} | {"pending"}:
             found.pop(name, None)

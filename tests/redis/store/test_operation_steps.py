@@ -203,7 +203,7 @@ def between_look_and_step(world: World, act: Callable[[], Awaitable[None]]) -> N
 
 @pytest.mark.parametrize("verb", ["retry", "delete", "move"])
 async def test_a_job_that_moves_between_look_and_step(world: World, verb: str) -> None:
-    """It is as it was frozen, only elsewhere: it is not passed over."""
+    """It is not where it was seen, so the step looks again, and passes it over: somebody else has changed it."""
     ids = [await world.job_in("dead") for _ in range(2)]
     number = await started(world, verb, ids, Way(queue="third") if verb == "move" else AS_IT_WAS)
 
@@ -213,7 +213,8 @@ async def test_a_job_that_moves_between_look_and_step(world: World, verb: str) -
 
     between_look_and_step(world, move)
     step = await world.operations.step(number, 2)
-    assert (counts(step.operation), sorted(step.changed.ids)) == ((2, 2, 2, 0), sorted(ids))
+    assert (counts(step.operation), step.changed.ids) == ((2, 2, 1, 1), (ids[1],))
+    assert await world.operations.of_job(ids[0], 10) == [await world.operations.get(number + 1)]
 
 
 async def test_a_job_that_runs_between_look_and_step(world: World) -> None:

@@ -6,6 +6,7 @@ local gates, turns, blocked, pending, most = KEYS[3], KEYS[4], KEYS[5], KEYS[6],
 -- with: clock
 -- with: gates
 -- with: frozen
+-- with: renew
 local answers = {}
 for i = 1, #KEYS - 8 do
   local key, id = KEYS[6 + i], ARGV[1 + i]
@@ -14,6 +15,7 @@ for i = 1, #KEYS - 8 do
     mark(i)
     redis.call('ZADD', KEYS[2], stamp, id)
     redis.call('HSET', key, 'trashed_at', stamp, 'updated_at', stamp)
+    renew(key)
     local order = redis.call('HGET', key, 'ordering_key')
     answers[i] = told(1, order and let_go(order, id))
   end

@@ -4,6 +4,7 @@
 -- Returns for each job 1 where this changed it, else 0.
 -- with: clock
 -- with: frozen
+-- with: renew
 local answers = {}
 for i = 1, #KEYS - 4 do
   local key, id = KEYS[2 + i], ARGV[i]
@@ -14,6 +15,7 @@ for i = 1, #KEYS - 4 do
     redis.call('ZADD', KEYS[1], died, id)
     redis.call('HSET', key, 'updated_at', died)
     redis.call('HDEL', key, 'trashed_at')
+    renew(key)
   end
 end
 write_part()

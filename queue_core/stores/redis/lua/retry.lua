@@ -13,6 +13,7 @@ local gates, turns, blocked, pending, most = KEYS[13], KEYS[14], KEYS[15], KEYS[
 -- with: gates
 -- with: unique
 -- with: frozen
+-- with: renew
 local answers = {}
 for i = 1, #KEYS - 20 do
   local key, id, delay = KEYS[18 + i], ARGV[1 + 2 * i], tonumber(ARGV[2 + 2 * i])
@@ -21,6 +22,7 @@ for i = 1, #KEYS - 20 do
   answers[i] = ''
   if frozen(i, key) and (status == 'dead' or status == 'completed') then
     mark(i)
+    renew(key)
     local seq = redis.call('INCR', KEYS[8])
     local rank = rank_of(number(priority), seq, now + delay, tonumber(ARGV[1]), KEYS[18])
     for set = 4, 6 do

@@ -15,6 +15,7 @@ local gates, turns, blocked, pending, most = KEYS[12], KEYS[13], KEYS[14], KEYS[
 -- with: gates
 -- with: unique
 -- with: frozen
+-- with: renew
 -- with: carry
 local moves, answers, coming, named = ARGV[1] == 'move', {}, {}, nil
 local PLACES = moves and {scheduled = 'd', queued = 'q', retrying = 'd', dead = '-'} or {dead = '-', completed = '-'}
@@ -57,6 +58,7 @@ for i = 1, (#KEYS - 41) / 8 do
     end
     if moves then
       mark(i)
+      renew(there)
     end
   end
 end

@@ -1,5 +1,5 @@
 -- Move dead jobs to the trash, where none holds its ordering key; those that do, where its gate is locked. Not those that were
--- run again since their tokens were noted.
+-- changed since their tokens were noted: each change gives a new one.
 WITH locked AS MATERIALIZED (
     SELECT d.id
       FROM (SELECT * FROM unnest(%(ids)s::uuid[], %(tokens)s::bigint[]) AS i (id, token) ORDER BY id) i
@@ -8,4 +8,8 @@ WITH locked AS MATERIALIZED (
                             AND (NOT d.holds OR d.queue_id || ' ' || d.ordering_key = ANY (%(gates)s::text[]))
                             FOR UPDATE) d
 )
-UPDATE jobs_dead SET trashed_at = now(), holds = false WHERE id = ANY (ARRAY(SELECT id FROM locked)) RETURNING id::text
+UPDATE jobs_dead
+   SET trashed_at = now(), holds = false,
+       last_token = coalesce((SELECT epoch FROM lease_epoch_live), (SELECT epoch FROM lease_epoch))::bigint << 40 | nextval('lease_seq')
+ WHERE id = ANY (ARRAY(SELECT id FROM locked))
+RETURNING id::text

@@ -1,4 +1,4 @@
--- Give locked waiting jobs, and dead ones, that are still as they were seen to another queue or priority. Waiting ones arrive
+-- Give locked waiting jobs, and dead ones, that are still as they were seen to another queue or priority, and new tokens. Waiting ones arrive
 -- there anew and keep their states and times; who has an ordering key waits for it until gates/open. Written anew like those that
 -- settles give back, for a join might compare each with each. A statement of its own, for a lease that was taken while the
 -- lock was waited for is only seen by a new one.
@@ -19,7 +19,8 @@ WITH input AS MATERIALIZED (
 ), deleted AS (
     DELETE FROM jobs WHERE id = ANY (ARRAY(SELECT id FROM waiting)) RETURNING id
 ), numbered AS (
-    SELECT m.*, nextval('job_seq') AS new_seq
+    SELECT m.*, nextval('job_seq') AS new_seq,
+           coalesce((SELECT epoch FROM lease_epoch_live), (SELECT epoch FROM lease_epoch))::bigint << 40 | nextval('lease_seq') AS new_token
       FROM (SELECT *, coalesce(%(queue)s::int, queue_id) AS to_queue, coalesce(%(priority)s::smallint, priority) AS to_priority
               FROM waiting WHERE (id IN (SELECT id FROM deleted)) IS TRUE
              ORDER BY position) m
@@ -36,7 +37,7 @@ WITH input AS MATERIALIZED (
                       max_retries, last_token, error, created_at, updated_at, ordering_key, holds, unique_key, unique_seconds, place)
     SELECT id, to_queue,
            CASE WHEN status = 'queued' AND key IS NULL THEN coalesce(to_place, (127 - to_priority)::bigint << 45 | new_seq) END,
-           new_seq, to_priority, status, run_at, type, payload, tags, retry_count, crashes, losses, max_retries, last_token, error,
+           new_seq, to_priority, status, run_at, type, payload, tags, retry_count, crashes, losses, max_retries, new_token, error,
            created_at, updated_at, key, false, unique_key, unique_seconds, to_place
       FROM placed
     RETURNING id, queue_id, rank, priority
@@ -56,7 +57,8 @@ WITH input AS MATERIALIZED (
                             FOR UPDATE) d
 ), buried AS (
     UPDATE jobs_dead SET queue_id = coalesce(%(queue)s::int, queue_id), priority = coalesce(%(priority)s::smallint, priority), holds = false,
-                         ordering_key = (%(keys)s::text[])[array_position(%(ids)s::uuid[], id)]
+                         ordering_key = (%(keys)s::text[])[array_position(%(ids)s::uuid[], id)],
+                         last_token = coalesce((SELECT epoch FROM lease_epoch_live), (SELECT epoch FROM lease_epoch))::bigint << 40 | nextval('lease_seq')
      WHERE id = ANY (ARRAY(SELECT id FROM dead))
     RETURNING id, queue_id
 )

@@ -1,4 +1,4 @@
--- Remove jobs in the trash for good, with their attempts and logs; the totals go on counting them. Not those that were run again
+-- Remove jobs in the trash for good, with their attempts and logs; the totals go on counting them. Not those that were changed
 -- since their tokens were noted.
 WITH locked AS MATERIALIZED (
     SELECT d.id

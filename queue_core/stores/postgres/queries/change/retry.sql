@@ -1,6 +1,6 @@
--- Move dead and completed jobs to queued, or to scheduled where they are put off. What is unfinished, or was run again since its
--- token was noted, stays as it is. Their order is that of arrival anew; the token and the crash count are kept, for nothing ever
--- resets them; losses are counted anew. Who has an ordering key waits for it, until gates/open, unless it went on holding it when it died and stays
+-- Move dead and completed jobs to queued, or to scheduled where they are put off. What is unfinished, or was changed since its
+-- token was noted, stays as it is. Their order is that of arrival anew; they get new tokens; the crash count is kept, for nothing
+-- ever resets it; losses are counted anew. Who has an ordering key waits for it, until gates/open, unless it went on holding it when it died and stays
 -- where it is. `source` and `key`: the queue of a job that rules have to do with, and its ordering key from here on.
 WITH input AS MATERIALIZED (
     SELECT i.*
@@ -12,7 +12,7 @@ WITH input AS MATERIALIZED (
 ), dead AS MATERIALIZED (
     SELECT d.*, i.key, i.position
       FROM input i
-     CROSS JOIN LATERAL (SELECT id, queue_id, priority, type, payload, tags, crashes, max_retries, last_token, error, created_at,
+     CROSS JOIN LATERAL (SELECT id, queue_id, priority, type, payload, tags, crashes, max_retries, error, created_at,
                                 holds AND coalesce(%(queue)s::int, queue_id) = queue_id
                                       AND coalesce(%(priority)s::smallint, priority) = priority AS holds, unique_key, unique_seconds
                            FROM jobs_dead d
@@ -25,7 +25,7 @@ WITH input AS MATERIALIZED (
     -- An id that was used again after its end stands in the history more than once.
     SELECT h.*, i.key, i.position
       FROM input i
-     CROSS JOIN LATERAL (SELECT id, finished_at, queue_id, priority, type, payload, tags, crashes, max_retries, last_token, error,
+     CROSS JOIN LATERAL (SELECT id, finished_at, queue_id, priority, type, payload, tags, crashes, max_retries, error,
                                 created_at, unique_key, unique_seconds
                            FROM job_history h
                           WHERE h.id = i.id AND h.status = 'completed' AND (i.token IS NULL OR h.last_token = i.token)
@@ -41,14 +41,16 @@ WITH input AS MATERIALIZED (
      WHERE id = ANY (ARRAY(SELECT id FROM completed)) AND ((id, finished_at) IN (SELECT id, finished_at FROM completed)) IS TRUE
     RETURNING id
 ), numbered AS (
-    SELECT m.*, nextval('job_seq') AS seq, %(delay)s::float8 + random() * %(spread)s::float8 AS put_off
+    SELECT m.*, nextval('job_seq') AS seq,
+           coalesce((SELECT epoch FROM lease_epoch_live), (SELECT epoch FROM lease_epoch))::bigint << 40 | nextval('lease_seq') AS new_token,
+           %(delay)s::float8 + random() * %(spread)s::float8 AS put_off
       FROM (SELECT id, coalesce(%(queue)s::int, queue_id) AS queue_id, queue_id AS source,
-                   coalesce(%(priority)s::smallint, priority) AS priority, type, payload, tags, crashes, max_retries, last_token,
-                   error, created_at, key, holds, unique_key, unique_seconds, position
+                   coalesce(%(priority)s::smallint, priority) AS priority, type, payload, tags, crashes, max_retries, error,
+                   created_at, key, holds, unique_key, unique_seconds, position
               FROM dead WHERE (id IN (SELECT id FROM risen)) IS TRUE
             UNION ALL
             SELECT id, coalesce(%(queue)s::int, queue_id), queue_id, coalesce(%(priority)s::smallint, priority), type, payload, tags,
-                   crashes, max_retries, last_token, error, created_at, key, false, unique_key, unique_seconds, position
+                   crashes, max_retries, error, created_at, key, false, unique_key, unique_seconds, position
               FROM completed WHERE (id IN (SELECT id FROM again)) IS TRUE
              ORDER BY position) m
 ), placed AS MATERIALIZED (
@@ -66,7 +68,7 @@ WITH input AS MATERIALIZED (
                       max_retries, last_token, error, created_at, ordering_key, holds, unique_key, unique_seconds, place)
     SELECT id, queue_id, CASE WHEN at_once AND (key IS NULL OR holds) THEN coalesce(place, (127 - priority)::bigint << 45 | seq) END,
            seq, priority, CASE WHEN at_once THEN 'queued'::job_status ELSE 'scheduled' END,
-           now() + make_interval(secs => put_off), type, payload, tags, 0, crashes, max_retries, last_token, error, created_at,
+           now() + make_interval(secs => put_off), type, payload, tags, 0, crashes, max_retries, new_token, error, created_at,
            key, holds, unique_key, unique_seconds, place
       FROM placed
     RETURNING id, queue_id, rank, priority

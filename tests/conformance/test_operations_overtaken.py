@@ -1,0 +1,79 @@
+"""What was changed after an operation had chosen it is skipped by its step, to whatever state it was changed."""
+
+from __future__ import annotations
+
+import pytest
+
+from queue_core.errors import JobNotFound
+from queue_core.job import Job
+from queue_core.operations import AS_IT_WAS, Author, MemberVerb, NewOperation, Way
+from tests.conformance.making import QUEUE
+from tests.conformance.world import World
+
+AUTHOR = Author("ana", "bastion-1")
+VERBS: tuple[MemberVerb, ...] = ("retry", "delete", "restore", "purge", "cancel", "move")
+CHANGES = (
+    ("dead", "delete"),
+    ("dead", "delete restore"),
+    ("dead", "delete retry"),
+    ("dead", "move"),
+    ("dead", "move back"),
+    ("dead", "retry"),
+    ("trashed", "restore"),
+    ("trashed", "restore delete"),
+    ("trashed", "purge"),
+    ("trashed", "retry"),
+    ("completed", "retry"),
+    ("queued", "move"),
+    ("queued", "move back"),
+    ("scheduled", "move"),
+    ("retrying", "move"),
+    ("queued", "cancel"),
+    ("scheduled", "cancel"),
+    ("retrying", "cancel"),
+    ("running", "cancel"),
+)
+"""States that jobs are chosen in, and what others do to them before the step."""
+
+
+async def begun(world: World, verb: MemberVerb, job_id: str, way: Way) -> int:
+    """Return a running operation that has chosen a job as it is now."""
+    number = (await world.operations.create(NewOperation(verb, "a job", AUTHOR, way=way))).number
+    await world.operations.add(number, [job_id])
+    assert await world.operations.move(number, "running")
+    return number
+
+
+async def changed(world: World, verb: str, ids: list[str]) -> None:
+    """Change jobs as somebody else does: at once, or, where jobs are moved, by an operation."""
+    if verb not in {"move", "back"}:
+        assert set((await getattr(world.inspector, verb)(ids)).ids) == set(ids)
+        return
+    asked = NewOperation("move", "jobs", AUTHOR, way=Way(queue="other" if verb == "move" else QUEUE))
+    number = (await world.operations.create(asked)).number
+    await world.operations.add(number, ids)
+    await world.operations.move(number, "running")
+    assert (await world.operations.step(number, 100)).operation.processed == len(ids)
+
+
+@pytest.mark.parametrize(("state", "changes"), CHANGES)
+async def test_a_job_that_was_changed_since_it_was_chosen_is_skipped(world: World, state: str, changes: str) -> None:
+    ids = [await world.job_in(state) for _ in VERBS]
+    ways = [Way(queue="third") if verb == "move" else AS_IT_WAS for verb in VERBS]
+    numbers = [await begun(world, *each) for each in zip(VERBS, ids, ways, strict=True)]
+    for change in changes.split():
+        await changed(world, change, ids)
+    before = [await found(world, job_id) for job_id in ids]
+    for verb, number in zip(VERBS, numbers, strict=True):
+        step = await world.operations.step(number, 100)
+        assert (step.operation.processed, step.operation.skipped) == (0, 1), verb
+        assert (step.operation.state, step.changed.ids) == ("done", ()), verb
+    assert [await found(world, job_id) for job_id in ids] == before
+
+
+async def found(world: World, job_id: str) -> Job | None:
+    """Return a job, or None where it was purged."""
+    try:
+        return await world.job(job_id)
+    except JobNotFound:
+        return None
