@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from typing import Any
 
 import psycopg
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from queue_core import JobContext, JobQueue
 from queue_core.errors import StoreUnavailable
 from queue_core.settings import JobsSettings, PostgresSettings, RedisSettings
+from queue_core.stores.postgres import connecting
 from queue_core.stores.postgres import pool as pools
 from queue_core.stores.postgres import sessions as module
 from queue_core.stores.postgres.inspector import PostgresInspector
@@ -25,6 +27,7 @@ MOST = 4
 """Connections of a worker process that stay: two of its lanes, the heartbeat's, and the one that listens."""
 STAYS = 1.5
 """Seconds after which a connection is none that was opened for a moment, such as for a look at old days."""
+Observer = psycopg.AsyncConnection[tuple[int]]
 OURS = """
     select count(*) from pg_stat_activity
      where datname = current_database() and application_name = 'queue_core'
@@ -181,3 +184,51 @@ async def test_a_worker_keeps_at_most_four_connections(
 
 async def _is(found: object, wanted: int) -> bool:
     return await found == wanted  # type: ignore[misc, no-any-return]
+
+
+async def test_a_connection_that_is_made_while_all_are_closed_is_closed_too(
+    sessions: Sessions,
+    lanes: list[Lane],
+    observer: psycopg.AsyncConnection[tuple[int]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slowly(*args: Any) -> psycopg.AsyncConnection[Any]:
+        connection = await connecting.connect(*args)
+        made.set()
+        await go_on.wait()
+        return connection
+
+    monkeypatch.setattr(module, "connect", slowly)
+    asked = asyncio.create_task(lanes[0].run("sweep/queues"))
+    await made.wait()
+    await sessions.close()
+    go_on.set()
+    with pytest.raises(StoreUnavailable):
+        await asked
+    assert await eventually(lambda: nobody(observer))
+
+
+async def test_a_connection_is_closed_when_who_wanted_it_gives_up(
+    sessions: Sessions,
+    lanes: list[Lane],
+    observer: psycopg.AsyncConnection[tuple[int]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looking = asyncio.Event()
+
+    async def for_ever(*_: Any) -> None:
+        looking.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(connecting, "_look_behind", for_ever)
+    asked = asyncio.create_task(lanes[0].run("sweep/queues"))
+    await looking.wait()
+    asked.cancel()
+    await asyncio.wait([asked])
+    assert await eventually(lambda: nobody(observer))
+
+
+async def nobody(observer: psycopg.AsyncConnection[tuple[int]]) -> bool:
+    return await count(observer) == 0

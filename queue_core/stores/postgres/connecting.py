@@ -115,8 +115,12 @@ async def connect(settings: PostgresSettings, options: dict[str, Any]) -> Connec
     for tried in _tries(settings, options):
         try:
             connection = await psycopg.AsyncConnection.connect(**tried)
-            if prepares(settings):
-                await _look_behind(settings, connection)
+            try:
+                if prepares(settings):
+                    await _look_behind(settings, connection)
+            except BaseException:
+                await connection.close()
+                raise
             if not prepares(settings):
                 connection.prepare_threshold = None
             return connection

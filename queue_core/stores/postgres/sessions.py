@@ -44,6 +44,8 @@ class Sessions:
         self._waiting: deque[asyncio.Future[Session]] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._closing: asyncio.Task[None] | None = None
+        # how often `close` was called
+        self._closes = 0
 
     async def take(self, last: Session | None, ends: float) -> Session:
         """Return a connection for the caller alone, the one that it had last where that is free.
@@ -89,12 +91,16 @@ class Sessions:
 
     async def _connect(self, ends: float) -> Session:
         self._coming += 1
+        closes = self._closes
         try:
             async with asyncio.timeout_at(ends):
                 connection = await connect(self._settings, hot_options(self._settings))
             await connection.set_isolation_level(psycopg.IsolationLevel.READ_COMMITTED)
         finally:
             self._coming -= 1
+        if self._closes != closes:
+            await connection.close()
+            raise psycopg.OperationalError("closed while the connection was made")
         session = Session(connection)
         self._open.append(session)
         return session
@@ -136,9 +142,12 @@ class Sessions:
             self._open.remove(session)
 
     async def close(self) -> None:
-        """Disconnect; doing it twice is safe."""
+        """Disconnect, those too that are still being made; doing it twice is safe."""
+        self._closes += 1
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._closing is not None:
+            await self._closing
         for session in list(self._open):
             await self.drop(session)
