@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 CHECK_SECONDS = 2.0
 """A server that takes longer than this to answer a ping counts as lost."""
+SILENT_SECONDS = 1.0
+"""A ping that fails after so long had no answer; drivers have time limits of their own."""
+NO_ANSWER = f"no answer within {CHECK_SECONDS:g} s"
 
 ServerState = Literal["connecting", "up", "lost"]
 
@@ -39,6 +42,17 @@ class Server:
     latency: float | None = None
     # one sentence why it is lost
     error: str = ""
+    # lost by not answering: `since` is when it was asked
+    silent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A ping that is under way."""
+
+    answer: asyncio.Task[float]
+    # when it was sent, by this machine's clock
+    at: datetime
 
 
 Source: TypeAlias = "JobQueue | Callable[[], JobQueue]"
@@ -56,6 +70,8 @@ class Connection:
         self._opened = False
         # the attempt to open it that is under way
         self._opening: asyncio.Task[None] | None = None
+        # pings without an answer as yet
+        self._asked: dict[str, Asked] = {}
         now = datetime.now(UTC)
         self._servers: dict[str, Server] = {"store": Server("store", "connecting", now)}
 
@@ -142,6 +158,10 @@ class Connection:
             self._opening.cancel()
             await asyncio.wait({self._opening})
             self._opening = None
+        for asked in self._asked.values():
+            asked.answer.cancel()
+        await asyncio.gather(*(asked.answer for asked in self._asked.values()), return_exceptions=True)
+        self._asked.clear()
         jobs, self._jobs = self._jobs, None
         if jobs is not None and jobs is not self._source:
             with suppress(QueueCoreError, OSError, TimeoutError):
@@ -157,7 +177,7 @@ class Connection:
             done, _ = await asyncio.wait({self._opening}, timeout=CHECK_SECONDS)
             if not done:
                 # It goes on, and may still come to its end: a driver waits longer than a person.
-                self._note("store", None, f"no answer within {CHECK_SECONDS:g} s")
+                self._note("store", None, NO_ANSWER)
                 return
             opening, self._opening = self._opening, None
             await opening
@@ -183,21 +203,33 @@ class Connection:
         await asyncio.gather(*pings)
 
     async def _ping_one(self, which: str, ping: Callable[[], Awaitable[float]]) -> None:
+        asked = self._asked.get(which)
+        if asked is None:
+            asked = self._asked[which] = Asked(asyncio.ensure_future(ping()), datetime.now(UTC))
+        done, _ = await asyncio.wait({asked.answer}, timeout=CHECK_SECONDS)
+        if not done:
+            # It goes on until the store's own time limit. Cancelled, the driver of PostgreSQL would ask the server to
+            # cancel the query and wait up to 10 s for that: so long the header said LIVE.
+            self._note(which, None, NO_ANSWER)
+            return
         try:
-            async with asyncio.timeout(CHECK_SECONDS):
-                latency = await ping()
-        except TimeoutError:
-            self._note(which, None, f"no answer within {CHECK_SECONDS:g} s")
-        except (QueueCoreError, DispatchUnavailable, OSError) as error:
-            self._note(which, None, _why(error))
+            latency = await asked.answer
+        except (QueueCoreError, DispatchUnavailable, OSError, TimeoutError) as error:
+            self._note(which, None, _why(error) or NO_ANSWER)
         else:
             self._note(which, latency, "")
+        finally:
+            del self._asked[which]
 
     def _note(self, which: str, latency: float | None, error: str) -> None:
-        before = self._servers[which]
+        before, asked, now = self._servers[which], self._asked.get(which), datetime.now(UTC)
         state: ServerState = "lost" if error else "up"
-        since = before.since if before.state == state else datetime.now(UTC)
-        self._servers[which] = Server(before.name, state, since, latency, error)
+        # A server that refuses says so at once.
+        unheard = asked is not None and (now - asked.at).total_seconds() >= SILENT_SECONDS
+        since = now if asked is None or not (error and unheard) else asked.at
+        if before.state == state:
+            since, unheard = before.since, unheard or before.silent
+        self._servers[which] = Server(before.name, state, since, latency, error, bool(error) and unheard)
 
 
 def _why(error: Exception) -> str:

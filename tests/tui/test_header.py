@@ -40,12 +40,12 @@ def drawn(seat: Seat) -> list[str]:
     return ["".join(text for text, _ in line) for line in widget.lines(*widget.size)]
 
 
-def servers(store: str, delivery: str) -> dict[str, Server]:
+def servers(store: str, delivery: str, silent: bool = False) -> dict[str, Server]:
     """Two servers, in these states for an hour."""
     since = datetime.now(UTC) - HOUR
     return {
-        "store": Server("postgres", store, since, 0.002, "gone" if store == "lost" else ""),
-        "delivery": Server("redis", delivery, since, 0.001),
+        "store": Server("postgres", store, since, 0.002, "gone" if store == "lost" else "", silent),
+        "delivery": Server("redis", delivery, since, 0.001, "", silent),
     }
 
 
@@ -67,11 +67,12 @@ async def test_nothing_is_cut_at_80_columns(word: str, read_only: bool) -> None:
             assert all(f" {number}" in first for number in range(1, 7)), first
             assert name in first
             assert "LIVE" in first
-        for gone in (("lost", "up"), ("up", "lost")):
-            seat.app.connection._servers = servers(*gone)
+        for gone, silent in itertools.product((("lost", "up"), ("up", "lost")), (False, True)):
+            seat.app.connection._servers = servers(*gone, silent)
             seat.app.model._steady = lambda: time.monotonic() + HOUR.total_seconds()
             assert "…" not in drawn(seat)[0]
             assert len(drawn(seat)[0]) == NARROW[0]
+            assert "no answer for 1h" in drawn(seat)[0] or not silent
 
 
 async def test_no_number_is_cut_at_80_columns() -> None:

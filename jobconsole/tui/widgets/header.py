@@ -142,11 +142,17 @@ class Header(LineWidget):
             age = self.console.model.age
             if age is None:
                 return self._banner(f"{store.name.upper()} cannot be used, trying each second", safe(store.error))
-            picture = "picture " if self.size.width >= ROOMY else ""
-            picture += f"{humanize.elapsed(age)} old, keys that change are off"
-            return self._banner(_lost(store), picture, store.error)
+            off = "keys that change are off"
+            if self.size.width >= ROOMY:
+                off = f"picture {humanize.elapsed(age)} old, {off}"
+            elif not store.silent:
+                off = f"{humanize.elapsed(age)} old, {off}"
+            return self._banner(_lost(store), off, store.error)
         if delivery is not None and delivery.state == "lost":
-            return self._banner(_lost(delivery), f"{store.name} is read each second instead", delivery.error)
+            instead = f"{store.name} is read each second instead"
+            if delivery.silent and self.size.width < ROOMY:
+                instead = f"reading {store.name} instead"
+            return self._banner(_lost(delivery), instead, delivery.error)
         return ()
 
     def _banner(self, what: str, consequence: str, why: str = "") -> Spans:
@@ -200,8 +206,9 @@ def _value(number: int, tone: str = "strong", width: int = 5) -> Spans:
 
 
 def _lost(server: Server) -> str:
-    ago = (datetime.now(UTC) - server.since).total_seconds()
-    return f"{server.name.upper()} LOST since {humanize.clock(server.since)} ({humanize.elapsed(ago)})"
+    ago = humanize.elapsed((datetime.now(UTC) - server.since).total_seconds())
+    what = f"no answer for {ago}" if server.silent else ago
+    return f"{server.name.upper()} LOST since {humanize.clock(server.since)} ({what})"
 
 
 def _running(totals: Totals) -> Spans:
