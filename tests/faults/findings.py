@@ -141,7 +141,8 @@ def strange_keys(redis_url: str, prefix: str, queue: str = "default") -> list[st
         found = {key: client.type(key) for key in client.scan_iter(f"{prefix}*", count=1000)}
     allowed = {f"{prefix}{{{queue}}}:{name}": type_ for name, type_ in KEYS.items()}
     allowed[f"{prefix}{{}}:eseq"] = "string"  # of events that belong to no queue
-    allowed |= {f"{prefix}{name}": "string" for name in ("gen", "identity", "identity:confirmed")}
+    pair = ("identity", "identity:confirmed", "identity:others", "identity:turn")
+    allowed |= {f"{prefix}{name}": "string" for name in ("gen", *pair)}
     return [f"{key} ({type_})" for key, type_ in found.items() if allowed.get(key) != type_]
 
 

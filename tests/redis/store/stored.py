@@ -72,7 +72,10 @@ class _Spelling:
         self._raw = raw
         hashes = [value for key, value in raw.items() if key.startswith("job:")]
         self._moments = {at: f"t{number}" for number, at in enumerate(sorted(moments), 1)}
+        # An operator's change gives a job a new one; that of its claim stands with its ended attempts still.
         tokens = {value["token"] for value in hashes if "token" in value}
+        tokens |= {token for value in hashes for token in re.findall(r"\d{19}", value.get("ended", ""))}
+        tokens |= {text.split(" ", 2)[1] for key, value in raw.items() if key.startswith("attempts") for text in value}
         self._tokens = {token: f"token{number}" for number, token in enumerate(sorted(tokens), 1)}
 
     def state(self) -> State:

@@ -14,14 +14,14 @@ async def test_delete_and_restore(world: World, look: Look) -> None:
     await world.inspector.delete(["a"])
     trashed = await look()
     assert changes(dead, trashed) == {
-        "job:a": {"trashed_at": "t4", "updated_at": "t4"},
+        "job:a": {"trashed_at": "t4", "updated_at": "t4", "token": "token2"},
         "dlq": None,
         "trash": {"a": "t4"},
     }
     await world.inspector.delete(["a"])
     assert changes(trashed, await look()) == {}
     await world.inspector.restore(["a"])
-    assert changes(dead, await look()) == {}
+    assert changes(dead, await look()) == {"job:a": {"token": "token2"}}
 
 
 async def test_purge_leaves_only_totals(world: World, look: Look) -> None:
@@ -47,7 +47,7 @@ async def test_retry_by_an_operator(world: World, look: Look) -> None:
             "run_at": "t2",
             "rank": "5/2",
             "retry_count": "0",
-            "token": "token1",
+            "token": "token2",
             "ended": "token1c",
         },
         "pending": {"a": "5/2"},
