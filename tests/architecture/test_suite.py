@@ -86,8 +86,8 @@ def test_each_release_runs_its_servers_parts(suite: ModuleType, monkeypatch: pyt
     marks = [command[command.index("-m", 3) + 1 :] for command in commands[1:]]
     assert marks == [
         ["on_postgres or on_redis", "--postgres-bin=/pg15", "--redis-bin=/pg7"],
-        ["on_postgres", "--postgres-bin=/pg16"],
-        ["on_postgres", "--postgres-bin=/pg17"],
+        ["on_postgres", "--postgres-bin=/pg16", "--ignore=tests/postgres/frozen"],
+        ["on_postgres", "--postgres-bin=/pg17", "--ignore=tests/postgres/frozen"],
     ]
 
 
