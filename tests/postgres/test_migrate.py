@@ -1,5 +1,6 @@
 """Migrations: forward, numbered, once, by one process at a time; and the history's partitions."""
 
+import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -14,6 +15,7 @@ from queue_core.stores.postgres import migrate as migrating
 from queue_core.stores.postgres.migrate import KNOWN, check, migrate, migrations, schema_version
 from queue_core.stores.postgres.sql import load
 from queue_core.stores.postgres.store import PostgresStore
+from tests.waiting import eventually
 
 
 def days(connection: psycopg.Connection[tuple[str]]) -> set[str]:
@@ -158,6 +160,19 @@ async def test_a_worker_that_starts_while_another_one_makes_the_days_does_not_wa
         another.execute("select make_job_history(7)")
         await make_room(postgres_url)
     assert [record.message for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+async def test_days_that_another_session_makes_meanwhile_are_not_made_twice(
+    lacking: psycopg.Connection[tuple[int]], postgres_url: str
+) -> None:
+    """Whoever waits for that session has looked before, and must see what is there afterwards."""
+    upkeep = await psycopg.AsyncConnection.connect(postgres_url, autocommit=True)
+    async with upkeep:
+        with lacking as another, psycopg.connect(postgres_url, autocommit=True) as hand:
+            another.execute("select make_job_history(7)")
+            waiting = asyncio.create_task(upkeep.execute(load("upkeep/partitions")))
+            assert await eventually(lambda: hand.execute("select 1 from pg_locks where not granted").fetchall())
+        assert await (await waiting).fetchone() == (0,)
 
 
 async def test_a_worker_warns_where_nobody_can_make_the_days(
