@@ -88,11 +88,10 @@ class PostgresDispatcher:
             return
         now = time.monotonic()
         self._told.update(dict.fromkeys(queues, now))
-        back = [spell(named(self._back.pop(queue)), queue) for queue in queues if queue in self._back]
+        back = [("ranks", spell(named(self._back.pop(queue)), queue)) for queue in queues if queue in self._back]
         try:
-            if back:
-                await self._notifications.send("ranks", back)
-            await self._notifications.send("ready", queues)
+            # Who is woken looks at once, so the ranks come first.
+            await self._notifications.send_each([*back, *(("ready", queue) for queue in queues)])
         except StoreUnavailable as error:
             raise DispatchUnavailable(str(error)) from error
 

@@ -52,7 +52,7 @@ PLANS_SECONDS = 1.0
 """How long plans of prepared statements are kept. One made for a nearly empty table reads it as a whole, and the server
 keeps it until the next ANALYZE: after a burst of 300,000 jobs a claim took 13 s instead of 10 ms."""
 
-LIGHT = frozenset({"sweep/lead", "sweep/leaders", "sweep/look", "notify/send", "notify/probe"})
+LIGHT = frozenset({"sweep/lead", "sweep/leaders", "sweep/look", "notify/send", "notify/send_each", "notify/probe"})
 """Statements that have one plan whatever the tables hold. An idle fleet asks hardly anything else, and to forget plans
 is a statement, too."""
 

@@ -118,6 +118,17 @@ class Notifications:
         """
         await self._lane.run("notify/send", {"channel": PREFIX + channel, "messages": text_array(messages)})
 
+    async def send_each(self, messages: Sequence[tuple[str, str]]) -> None:
+        """Notify channels of messages, in this order and all at once: each process is woken once.
+
+        Raises:
+            StoreUnavailable: the store did not answer in time.
+        """
+        channels = text_array([PREFIX + channel for channel, _ in messages])
+        await self._lane.run(
+            "notify/send_each", {"channels": channels, "messages": text_array([message for _, message in messages])}
+        )
+
     async def ping(self) -> float:
         """Return the seconds that one round trip takes.
 
