@@ -24,24 +24,11 @@ class Taken(NamedTuple):
     ids: Sequence[str] | None
 
 
-class Due(NamedTuple):
-    """A job that becomes ready at a time."""
-
-    id: str
-    queue: str
-    # seconds since the epoch
-    due: float
-
-
 class Dispatcher(Protocol):
     """Ready sets, one per queue."""
 
     async def offer(self, ready: Sequence[Ready]) -> None:
         """Make these jobs known and wake as many waiting workers; offering again is harmless."""
-        ...
-
-    async def schedule(self, due: Sequence[Due]) -> None:
-        """Note when these jobs become ready, as a hint for the promoter."""
         ...
 
     async def take(self, queues: Sequence[str], limit: int, timeout: float) -> Taken | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from queue_core.dispatch import Dispatcher, DispatchUnavailable, Due
+from queue_core.dispatch import Dispatcher, DispatchUnavailable
 from queue_core.events import Event, EventName
 from queue_core.job import Failure, Outcome, Ready, Settled
 from queue_core.losses import summary
@@ -32,24 +32,18 @@ def _said(failure: Failure) -> dict[str, str]:
 
 
 async def dispatch(dispatcher: Dispatcher | None, ends: Iterable[tuple[Outcome, Settled]]) -> None:
-    """Offer jobs that are ready again or whose ordering key is free now, and note when others become so.
+    """Offer jobs that are ready again or whose ordering key is free now.
 
     What does not get there the leader finds.
     """
     ready: list[Ready] = []
-    due: list[Due] = []
     for outcome, answer in ends:
-        if answer.due is not None:
-            due.append(Due(outcome.id, outcome.queue, answer.due))
-        elif answer.rank is not None:
+        if answer.due is None and answer.rank is not None:
             ready.append(Ready(outcome.id, outcome.queue, answer.rank))
         ready += answer.opened
-    if dispatcher is None or not (ready or due):
+    if dispatcher is None or not ready:
         return
     try:
-        if ready:
-            await dispatcher.offer(ready)
-        if due:
-            await dispatcher.schedule(due)
+        await dispatcher.offer(ready)
     except DispatchUnavailable:
-        return  # the audit offers what is ready, the promoter reads the store
+        return  # the audit offers what is ready

@@ -119,7 +119,7 @@ def _redis(settings: JobsSettings) -> Parts:
     return Parts(
         RedisStore(settings.redis, settings.retention, settings.queues),
         RedisInspector(settings.redis, settings.queues),
-        RedisDispatcher(settings.redis, circuit, ready="offered", hints=None),
+        RedisDispatcher(settings.redis, circuit, ready="offered"),
         RedisEventBus(settings.redis, circuit),
         RedisSchedules(settings.redis, settings.queues),
         RedisOperations(settings.redis, settings.queues),

@@ -7,7 +7,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from queue_core.dispatch import DispatchUnavailable, Due
+from queue_core.dispatch import DispatchUnavailable
 from queue_core.events import Event, EventName
 from queue_core.job import Inserted, NewJob, Ready
 from queue_core.opening import Parts
@@ -102,12 +102,10 @@ class Telling:
         if dispatcher is None:
             return
         ready = [Ready(one.id, one.queue, one.rank) for one in inserted if one.rank is not None]
-        due = [Due(one.id, one.queue, one.due) for one in inserted if one.due is not None]
+        if not ready:
+            return
         try:
-            if ready:
-                await dispatcher.offer(ready)
-            if due:
-                await dispatcher.schedule(due)
+            await dispatcher.offer(ready)
         except DispatchUnavailable:
             return  # the rows are committed; the audit offers them
 

@@ -12,7 +12,7 @@ from uuid import uuid4
 from weakref import WeakSet
 
 from queue_core.delivery.hints import Hints
-from queue_core.dispatch import Due, Taken
+from queue_core.dispatch import Taken
 from queue_core.events import Event, EventBatch, EventName, by_queue
 from queue_core.job import Ready
 
@@ -32,9 +32,6 @@ class LocalDispatcher:
         """Wake those who wait for the queues of these jobs, the longest waiting first; keep the hint for who comes."""
         for job in ready:
             self._hints.hint([job.queue])
-
-    async def schedule(self, due: Sequence[Due]) -> None:
-        """Do nothing: the promoter asks the store when the next job is due."""
 
     async def take(self, queues: Sequence[str], limit: int, timeout: float) -> Taken | None:
         """Wait until one of the queues may have ready jobs; the store is to be asked for them."""

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from queue_core.dispatch import Dispatcher, Due, Taken
+from queue_core.dispatch import Dispatcher, Taken
 from queue_core.job import Ready
 from queue_core.opening import open_parts
 from queue_core.priorities import rank
@@ -86,7 +86,6 @@ async def test_offering_again_is_harmless(dispatcher: Dispatcher) -> None:
 
 async def test_offering_nothing(dispatcher: Dispatcher) -> None:
     await dispatcher.offer([])
-    await dispatcher.schedule([])
     await dispatcher.forget("a", [])
     assert await dispatcher.lacking([]) == []
 
@@ -121,8 +120,6 @@ async def test_the_audit_makes_good_what_was_lost(dispatcher: Dispatcher) -> Non
 
 async def test_it_is_whole_after_it_was_declared_so(dispatcher: Dispatcher) -> None:
     await dispatcher.mark("a")
-    assert await dispatcher.doubtful(["a"]) == []
-    await dispatcher.schedule([Due(new_job().id, "a", time.time() + 60)])
     assert await dispatcher.doubtful(["a"]) == []
 
 

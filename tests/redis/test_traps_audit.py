@@ -200,15 +200,15 @@ async def test_keys_of_a_wrong_type_are_put_right(
 ) -> None:
     """Somebody else's write under our prefix must not stop delivery until a person finds it."""
     ids = await never_offered(jobs, 3)
-    for name, wrong in (("pending", "text"), ("scheduled", "text"), ("waiters", "text"), ("eseq", "no number")):
+    for name, wrong in (("pending", "text"), ("waiters", "text"), ("eseq", "no number")):
         await client.set(f"{redis_prefix}{{default}}:{name}", wrong)
     await client.delete(f"{redis_prefix}{{default}}:gen")
     await client.lpush(f"{redis_prefix}{{default}}:gen", "a list")
     await audit.run_once()
     await audit.run_once()
     assert (await pending(client, redis_prefix))[-3:] == ids
-    types = {name: await client.type(f"{redis_prefix}{{default}}:{name}") for name in ("pending", "gen", "scheduled")}
-    assert types == {"pending": "zset", "gen": "string", "scheduled": "none"}
+    types = {name: await client.type(f"{redis_prefix}{{default}}:{name}") for name in ("pending", "gen")}
+    assert types == {"pending": "zset", "gen": "string"}
     assert await client.exists(f"{redis_prefix}{{default}}:waiters", f"{redis_prefix}{{default}}:eseq") == 0
 
 
@@ -217,7 +217,7 @@ async def test_keys_of_a_wrong_type_are_put_right_in_a_queue_without_ready_jobs(
 ) -> None:
     """Its workers could not wait at Redis, and would look into the store for as long as nothing comes."""
     await jobs.enqueue("task", delay=3600.0)
-    names = ("pending", "scheduled", "gen", "eseq", "waiters")
+    names = ("pending", "gen", "eseq", "waiters")
     keys = [f"{redis_prefix}{{default}}:{name}" for name in names]
     for key in keys:
         await client.delete(key)
@@ -226,14 +226,3 @@ async def test_keys_of_a_wrong_type_are_put_right_in_a_queue_without_ready_jobs(
     monkeypatch.setattr("queue_core.worker.audit.IDLE_QUEUES", 10_000)  # other tests have made some
     await audit_of(jobs).run_once()
     assert "hash" not in {await client.type(key) for key in keys}
-
-
-async def test_hints_of_jobs_that_will_never_be_due_go_away(
-    jobs: JobQueue, audit: Audit, client: Redis, redis_prefix: str
-) -> None:
-    """A cancelled job's hint is removed by nobody; it must not stay for ever."""
-    hints = f"{redis_prefix}{{default}}:scheduled"
-    long_ago = 1_000_000.0
-    await client.zadd(hints, {"cancelled-long-ago": long_ago, "far-away": 1e15})
-    await audit.run_once()
-    assert await client.zrange(hints, 0, -1) == ["far-away"]

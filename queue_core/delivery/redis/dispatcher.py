@@ -10,7 +10,7 @@ from queue_core.delivery.circuit import Circuit
 from queue_core.delivery.pairing import Kept
 from queue_core.delivery.redis.reaching import within
 from queue_core.delivery.redis.wholeness import Wholeness
-from queue_core.dispatch import Due, Taken
+from queue_core.dispatch import Taken
 from queue_core.job import Ready
 from queue_core.redis.client import keys_of, make_client, place_of
 from queue_core.redis.facts import server_facts
@@ -31,25 +31,20 @@ def _chunks(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
 class RedisDispatcher:
     """See queue_core.dispatch.Dispatcher for what each method does.
 
-    `ready` and `hints` name the two sets of a queue. Where the store is in this Redis, too, `pending` is its own set of
-    ready jobs, and it needs no hints.
+    `ready` names the set of a queue's ready jobs. Where the store is in this Redis, too, that is its own set.
     """
 
-    def __init__(
-        self, settings: RedisSettings, circuit: Circuit, ready: str = "pending", hints: str | None = "scheduled"
-    ) -> None:
+    def __init__(self, settings: RedisSettings, circuit: Circuit, ready: str = "pending") -> None:
         self._timeout = settings.timeout
         self._circuit = circuit
         self._ready = ready
-        self._sets = [ready] if hints is None else [ready, hints]
-        self._hints = hints
         self._keys = keys_of(settings)
         self.place = place_of(settings)
         self._client = make_client(settings)
         # Blocking pops wait on their own connections, which never hold up a short command.
         self._blocking = make_client(settings, held=True)
         self._scripts = Scripts(self._client, "queue_core.delivery.redis")
-        self._wholeness = Wholeness(self._client, self._keys, ready, hints)
+        self._wholeness = Wholeness(self._client, self._keys, ready)
 
     async def offer(self, ready: Sequence[Ready]) -> None:
         """Make these jobs known and wake as many waiting workers; offering again is harmless."""
@@ -58,26 +53,13 @@ class RedisDispatcher:
             groups.setdefault(job.queue, []).append(job)
         calls: list[Call] = []
         for queue, jobs in groups.items():
-            keys = [self._keys.of(queue, name) for name in self._sets]
+            keys = [self._keys.of(queue, self._ready)]
             calls += [
                 Call("offer", keys, [part for job in chunk for part in (job.rank, job.id)]) for chunk in _chunks(jobs)
             ]
         async with within(self._timeout, self._circuit):
             for some in _chunks(calls):
                 await self._scripts.run_many(list(some))
-
-    async def schedule(self, due: Sequence[Due]) -> None:
-        """Note when these jobs become ready, as a hint for the promoter."""
-        if self._hints is None:
-            return
-        groups: dict[str, dict[str, int]] = {}
-        for job in due:
-            groups.setdefault(job.queue, {})[job.id] = int(job.due * 1000)
-        async with within(self._timeout, self._circuit):
-            pipeline = self._client.pipeline(transaction=False)
-            for queue, scores in groups.items():
-                pipeline.zadd(self._keys.of(queue, self._hints), scores)
-            await pipeline.execute()
 
     async def take(self, queues: Sequence[str], limit: int, timeout: float) -> Taken | None:
         """Wait until one of the queues has candidates, first in the order given, and take up to `limit` of them."""
@@ -94,10 +76,7 @@ class RedisDispatcher:
         """Drop candidates that are no longer ready."""
         async with within(self._timeout, self._circuit):
             for chunk in _chunks(ids):
-                pipeline = self._client.pipeline(transaction=False)
-                for name in self._sets:
-                    pipeline.zrem(self._keys.of(queue, name), *chunk)
-                await pipeline.execute()
+                await self._client.zrem(self._keys.of(queue, self._ready), *chunk)
 
     async def lacking(self, heads: Sequence[Ready]) -> list[Ready]:
         """Return those of the store's first ready jobs that the ready sets do not hold."""

@@ -12,8 +12,6 @@ from redis.asyncio import Redis
 
 from queue_core.redis.keys import Keys
 
-STALE = 3600.0
-"""Seconds after its time at which a hint is not taken for one any more."""
 AGAIN = 5.0
 """Seconds after which the marker of a queue is read again although the server's own is there: somebody may have removed
 it, to have the ready set rebuilt, or have written something else there."""
@@ -32,11 +30,10 @@ class Wholeness:
     server, so that queues about which nothing is doubtful cost nothing; one for each queue says that it was rebuilt.
     """
 
-    def __init__(self, client: Redis, keys: Keys, ready: str, hints: str | None) -> None:
+    def __init__(self, client: Redis, keys: Keys, ready: str) -> None:
         self._client = client
         self._keys = keys
-        self._hints = hints
-        self._sets = [ready] if hints is None else [ready, hints]
+        self._ready = ready
         # the server's marker as last read
         self._marker = ""
         # time.monotonic at which queues were last found whole under this marker, the longest ago first
@@ -86,17 +83,13 @@ class Wholeness:
 
     async def _look_at(self, queues: Sequence[str], run: str) -> list[bool]:
         """Tell of each queue whether it is whole; remove what would stop delivery, or stay for ever."""
-        names = [*self._sets, *_OTHER_KEYS]
+        names = [self._ready, *_OTHER_KEYS]
         commands = self._client.pipeline(transaction=False)
         for queue in queues:
             commands.get(self._keys.of(queue, "gen"))
             for name in names:
                 commands.type(self._keys.of(queue, name))
             commands.get(self._keys.of(queue, "eseq"))
-            if self._hints is not None:
-                # Left behind by jobs that were cancelled; the clock of this machine may be wrong by less than that.
-                stale = int((time.time() - STALE) * 1000)
-                commands.zremrangebyscore(self._keys.of(queue, self._hints), "-inf", stale)
         answers = iter(await commands.execute(raise_on_error=False))
         found: list[bool] = []
         for queue in queues:
@@ -105,11 +98,9 @@ class Wholeness:
             number = next(answers)
             if isinstance(number, str) and not number.isdigit():
                 strangers.append("eseq")
-            if self._hints is not None:
-                next(answers)
             await self._remove(queue, strangers)
             of_this_run = isinstance(marker, str) and marker.partition(":")[0] == run
-            found.append(of_this_run and self._sets[0] not in strangers)
+            found.append(of_this_run and self._ready not in strangers)
         return found
 
     async def _remove(self, queue: str, names: Sequence[str]) -> None:

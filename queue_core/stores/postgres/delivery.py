@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from queue_core.delivery.hints import Hints
-from queue_core.dispatch import DispatchUnavailable, Due, Taken
+from queue_core.dispatch import DispatchUnavailable, Taken
 from queue_core.errors import StoreUnavailable
 from queue_core.job import Ready
 from queue_core.settings import PostgresSettings
@@ -94,9 +94,6 @@ class PostgresDispatcher:
             await self._notifications.send_each([*back, *(("ready", queue) for queue in queues)])
         except StoreUnavailable as error:
             raise DispatchUnavailable(str(error)) from error
-
-    async def schedule(self, due: Sequence[Due]) -> None:
-        """Do nothing: the promoter asks the store when the next job is due."""
 
     async def take(self, queues: Sequence[str], limit: int, timeout: float) -> Taken | None:
         """Wait until one of the queues may have ready jobs; the store is to be asked for them.

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from queue_core.dispatch import DispatchUnavailable, Due, Taken
+from queue_core.dispatch import DispatchUnavailable, Taken
 from queue_core.errors import QueueCoreError
 from queue_core.job import Ready
 from queue_core.stores.sqlite.file import SqliteFile
@@ -27,9 +27,6 @@ class SqliteDispatcher:
         """Wake those in this process who wait for the queues of these jobs; keep the hint for who comes."""
         for job in ready:
             self._watcher.hints.hint([job.queue])
-
-    async def schedule(self, due: Sequence[Due]) -> None:
-        """Do nothing: the promoter asks the store when the next job is due."""
 
     async def take(self, queues: Sequence[str], limit: int, timeout: float) -> Taken | None:
         """Wait until one of the queues may have ready jobs; the store is to be asked for them."""

@@ -1,13 +1,6 @@
 -- Make jobs known as ready. Adding what is there already changes nothing.
--- KEYS: 1 ready set (ZSET id -> rank), 2 hints, where they are kept (ZSET id -> due ms)
+-- KEYS: 1 ready set (ZSET id -> rank)
 -- ARGV: rank, id, rank, id, ... (at most 1,000 pairs). Ranks stay the strings that came in: as Lua numbers they would
 --       come back with 14 of their 16 digits.
 -- Returns the number of ids that were not in the ready set. Wakes as many waiting workers.
-if KEYS[2] then
-  local ids = {}
-  for i = 2, #ARGV, 2 do
-    ids[#ids + 1] = ARGV[i]
-  end
-  redis.call('ZREM', KEYS[2], unpack(ids))
-end
 return redis.call('ZADD', KEYS[1], unpack(ARGV))
