@@ -37,9 +37,11 @@ logger = logging.getLogger("queue_core.audit")
 class Audit:
     """For the leader alone; running it twice at once is harmless."""
 
-    def __init__(self, store: JobStore, dispatcher: Dispatcher) -> None:
+    def __init__(self, store: JobStore, dispatcher: Dispatcher, queues: Sequence[str] = ()) -> None:
         self._store = store
         self._dispatcher = dispatcher
+        # Of the worker itself. Declared whole while they are empty they need no rebuild when many jobs have come.
+        self._own = queues
         # the rank up to which a queue was paged through whose head was lacking
         self._reached: dict[str, int] = {}
         # jobs that this round may still page through
@@ -52,11 +54,12 @@ class Audit:
         offered, self._left = 0, MOST
         try:
             queues = await self._store.ready_queues()
-            asked = [*queues, *await self._idle(queues)]
+            asked = list(dict.fromkeys([*queues, *await self._idle(queues), *self._own]))
             # An idle fleet costs the dispatcher next to nothing.
             doubtful = set(await self._dispatcher.doubtful(asked)) if asked else set()
             for queue in doubtful:
                 offered += await self.rebuild(queue)
+            self._own = ()
             offered += await self._check([queue for queue in queues if queue not in doubtful])
         except DispatchUnavailable as error:
             logger.debug("audit waits for the dispatcher: %s", error)

@@ -51,6 +51,8 @@ class Duty(NamedTuple):
     lease: float
     # losses that bury a job
     max_losses: int
+    # that it works on
+    queues: Sequence[str] = ()
 
 
 class Sweeper:
@@ -74,7 +76,7 @@ class Sweeper:
         self._duty = duty
         # A job of a lost leader waits for its lease to end and for the next leader: the shorter counts.
         self._leadership = min(LEADERSHIP, max(2 * TICK, duty.lease))
-        self._audit = None if dispatcher is None else Audit(store, dispatcher)
+        self._audit = None if dispatcher is None else Audit(store, dispatcher, duty.queues)
         # the other workers on this machine, whose jobs this one takes back when they are gone, whoever leads
         self.neighbours = Neighbours(store, self.reclaim)
         # seconds of time.monotonic

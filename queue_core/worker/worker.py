@@ -98,7 +98,7 @@ class Worker:
             executor,
             jobs.hooks,
             self._announcer,
-            Duty(self.id, self._times.lease, most),
+            Duty(self.id, self._times.lease, most, self._queues),
         )
 
     def stop(self) -> None:

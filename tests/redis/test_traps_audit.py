@@ -226,3 +226,12 @@ async def test_keys_of_a_wrong_type_are_put_right_in_a_queue_without_ready_jobs(
     monkeypatch.setattr("queue_core.worker.audit.IDLE_QUEUES", 10_000)  # other tests have made some
     await audit_of(jobs).run_once()
     assert "hash" not in {await client.type(key) for key in keys}
+
+
+async def test_a_workers_own_queue_is_whole_before_its_first_job(jobs: JobQueue) -> None:
+    """Else the whole backlog is offered once more as soon as there is one."""
+    assert jobs.dispatcher is not None
+    own = f"own-{new_id()}"
+    assert await jobs.dispatcher.doubtful([own]) == [own]
+    await Audit(jobs.store, jobs.dispatcher, [own]).run_once()
+    assert await jobs.dispatcher.doubtful([own]) == []
