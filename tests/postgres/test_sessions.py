@@ -19,6 +19,7 @@ from queue_core.stores.postgres import sessions as module
 from queue_core.stores.postgres.inspector import PostgresInspector
 from queue_core.stores.postgres.lane import Lane
 from queue_core.stores.postgres.sessions import KEPT, Sessions
+from queue_core.stores.postgres.transactions import Transactions
 from tests.conformance.working import working
 from tests.waiting import PATIENCE, eventually
 
@@ -227,6 +228,18 @@ async def test_a_connection_is_closed_when_who_wanted_it_gives_up(
     await looking.wait()
     asked.cancel()
     await asyncio.wait([asked])
+    assert await eventually(lambda: nobody(observer))
+
+
+async def test_a_handlers_connection_is_closed_after_the_pool(
+    postgres_url: str, observer: psycopg.AsyncConnection[tuple[int]]
+) -> None:
+    """A handler that takes its time is still in its transaction when its worker's queue closes."""
+    transactions = Transactions(PostgresSettings(url=postgres_url))
+    async with transactions.begin() as connection:
+        await transactions.close()
+        assert await count(observer) == 1
+    assert connection.closed
     assert await eventually(lambda: nobody(observer))
 
 

@@ -281,6 +281,8 @@ class Pool:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._closing is not None:
+            await self._closing
         await self._drop(self._generation)
 
 

@@ -35,6 +35,8 @@ class Transactions:
         self._settings = settings
         self._slots = asyncio.Semaphore(settings.pool)
         self._idle: list[Connection] = []
+        # how often `close` was called: a connection that was in use then is not kept
+        self._closes = 0
 
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[Connection]:
@@ -44,7 +46,7 @@ class Transactions:
             StoreUnavailable: no connection; or, at the end of the block, no answer to whether it was committed.
         """
         async with self._slots:
-            connection = await self._take()
+            connection, closes = await self._take(), self._closes
             try:
                 async with self._in_time(connection):
                     # Within this object of the driver's, a handler's own commit() or rollback() is an error.
@@ -64,7 +66,10 @@ class Transactions:
             except BaseException:
                 await connection.close()
                 raise
-            self._put_back(connection)
+            if closes == self._closes and not connection.closed:
+                self._idle.append(connection)
+            else:
+                await connection.close()
 
     async def settle(self, connection: Connection, plan: Plan[Settled], awaited: bool) -> Settled:
         """Complete an attempt in such a transaction; the answer holds once that has been committed.
@@ -110,10 +115,6 @@ class Transactions:
             async with self._in_time(connection):
                 await connection.execute(load("transaction/discard"))
 
-    def _put_back(self, connection: Connection) -> None:
-        if not connection.closed:
-            self._idle.append(connection)
-
     @asynccontextmanager
     async def _in_time(self, connection: Connection) -> AsyncIterator[None]:
         """Bound what is done in the block; a server that does not answer comes out as this package's error."""
@@ -134,6 +135,7 @@ class Transactions:
             watch.cancel()
 
     async def close(self) -> None:
-        """Disconnect what is idle; doing it twice is safe."""
+        """Disconnect what is idle now, and what is in use as soon as it is not; doing it twice is safe."""
+        self._closes += 1
         while self._idle:
             await self._idle.pop().close()
