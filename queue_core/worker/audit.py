@@ -42,6 +42,8 @@ class Audit:
         self._dispatcher = dispatcher
         # Of the worker itself. Declared whole while they are empty they need no rebuild when many jobs have come.
         self._own = queues
+        # whether the last round ended early, the dispatcher being out of reach
+        self.waits = False
         # the rank up to which a queue was paged through whose head was lacking
         self._reached: dict[str, int] = {}
         # jobs that this round may still page through
@@ -51,7 +53,7 @@ class Audit:
 
     async def run_once(self) -> int:
         """Look at every queue that may have ready jobs once and return how many jobs were offered again."""
-        offered, self._left = 0, MOST
+        offered, self._left, self.waits = 0, MOST, False
         try:
             queues = await self._store.ready_queues()
             asked = list(dict.fromkeys([*queues, *await self._idle(queues), *self._own]))
@@ -62,6 +64,7 @@ class Audit:
             self._own = ()
             offered += await self._check([queue for queue in queues if queue not in doubtful])
         except DispatchUnavailable as error:
+            self.waits = True
             logger.debug("audit waits for the dispatcher: %s", error)
         return offered
 

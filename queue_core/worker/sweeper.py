@@ -183,7 +183,8 @@ class Sweeper:
     async def _look_after(self) -> None:
         """Keep the dispatcher true and the store in order, once a second."""
         look = self._seen
-        idle = look is not None and not look.busy
+        waits = self._audit is not None and self._audit.waits
+        idle = look is not None and not look.busy and not waits
         if time.monotonic() - self._slow_at < (IDLE_SLOW if idle else SLOW):
             return
         self._slow_at = time.monotonic()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 
 import psycopg
@@ -25,8 +26,8 @@ class Session:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        # seconds of time.monotonic
-        self.planned_at = float("-inf")
+        # seconds of time.monotonic; a new one has no plans yet
+        self.planned_at = time.monotonic()
         # seconds of the loop's clock
         self.idle_since = 0.0
 
