@@ -211,11 +211,16 @@ async def test_a_connection_that_is_made_while_all_are_closed_is_closed_too(
     assert await eventually(lambda: nobody(observer))
 
 
+@pytest.mark.parametrize(
+    ("owner", "name"), [(connecting, "_look_behind"), (psycopg.AsyncConnection, "set_isolation_level")]
+)
 async def test_a_connection_is_closed_when_who_wanted_it_gives_up(
     sessions: Sessions,
     lanes: list[Lane],
     observer: psycopg.AsyncConnection[tuple[int]],
     monkeypatch: pytest.MonkeyPatch,
+    owner: object,
+    name: str,
 ) -> None:
     looking = asyncio.Event()
 
@@ -223,7 +228,7 @@ async def test_a_connection_is_closed_when_who_wanted_it_gives_up(
         looking.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(connecting, "_look_behind", for_ever)
+    monkeypatch.setattr(owner, name, for_ever)
     asked = asyncio.create_task(lanes[0].run("sweep/queues"))
     await looking.wait()
     asked.cancel()

@@ -105,8 +105,12 @@ def hot_options(settings: PostgresSettings, statement_ms: int | None = None) -> 
     return connection_options(settings, BY_INDEX + "".join(f" -c {name}={value}" for name, value in bounds.items()))
 
 
-async def connect(settings: PostgresSettings, options: dict[str, Any]) -> Connection:
+async def connect(
+    settings: PostgresSettings, options: dict[str, Any], level: psycopg.IsolationLevel | None = None
+) -> Connection:
     """Open a connection; where a pooler refuses this package's options, without them.
+
+    `level`: of transactions, where the server's own does not count.
 
     Raises:
         ConfigurationError: a pooler refuses the options of the address.
@@ -115,7 +119,10 @@ async def connect(settings: PostgresSettings, options: dict[str, Any]) -> Connec
     for tried in _tries(settings, options):
         try:
             connection = await psycopg.AsyncConnection.connect(**tried)
+            # Each await is a place where the caller can be cancelled, and nobody else knows of the connection yet.
             try:
+                if level is not None:
+                    await connection.set_isolation_level(level)
                 if prepares(settings):
                     await _look_behind(settings, connection)
             except BaseException:

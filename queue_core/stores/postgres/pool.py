@@ -234,9 +234,8 @@ class Pool:
         limit = max(1, int(self._settings.timeout * 900))
         ours = f"{PLANNED} -c statement_timeout={limit} -c tcp_user_timeout={limit}"
         try:
-            connection = await connect(self._settings, connection_options(self._settings, ours))
-            await connection.set_isolation_level(psycopg.IsolationLevel.READ_COMMITTED)
-            return connection
+            level = psycopg.IsolationLevel.READ_COMMITTED
+            return await connect(self._settings, connection_options(self._settings, ours), level)
         except psycopg.ProgrammingError as error:
             # What the driver says contains the address, and that may contain a password.
             raise ConfigurationError("jobs.postgres.url is no address that PostgreSQL's client understands") from error

@@ -95,8 +95,8 @@ class Sessions:
         closes = self._closes
         try:
             async with asyncio.timeout_at(ends):
-                connection = await connect(self._settings, hot_options(self._settings))
-            await connection.set_isolation_level(psycopg.IsolationLevel.READ_COMMITTED)
+                level = psycopg.IsolationLevel.READ_COMMITTED
+                connection = await connect(self._settings, hot_options(self._settings), level)
         finally:
             self._coming -= 1
         if self._closes != closes:
