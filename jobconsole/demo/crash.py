@@ -54,13 +54,30 @@ async def crash_one(stage: Stage, inspector: Inspector) -> int:
     """Kill a worker process, if possible in the middle of a handler, and return its pid."""
     deadline = time.monotonic() + BUSY_SECONDS
     workers = await live_workers(inspector)
-    while not (busy := _in_a_handler(stage, workers)) and time.monotonic() < deadline:
+    while not (busy := [one for one in _in_a_handler(stage, workers) if _stopped_there(stage, one)]):
+        if time.monotonic() >= deadline:
+            break
         await asyncio.sleep(STEP_SECONDS)
         workers = await live_workers(inspector) or workers
     victim = (busy or workers)[0].pid
-    with suppress(ProcessLookupError):
-        os.kill(victim, signal.SIGKILL)
+    for each in [one.pid for one in busy[1:]]:
+        _send(each, signal.SIGCONT)
+    _send(victim, signal.SIGKILL)
     return victim
+
+
+def _stopped_there(stage: Stage, worker: WorkerInfo) -> bool:
+    """Stop a process where it is, and let it go on unless it still is in a handler: most take milliseconds."""
+    _send(worker.pid, signal.SIGSTOP)
+    if _in_a_handler(stage, [worker]):
+        return True
+    _send(worker.pid, signal.SIGCONT)
+    return False
+
+
+def _send(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
 
 
 def _in_a_handler(stage: Stage, workers: Sequence[WorkerInfo]) -> list[WorkerInfo]:
