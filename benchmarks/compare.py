@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 import psycopg
 import redis
 
-from jobconsole.bench.measuring import LATENCY_JOBS
-from jobconsole.bench.recorder import Record
+from jobconsole.bench.ground import cpu_seconds
+from jobconsole.bench.measure import LATENCY_JOBS
 from jobconsole.bench.report import percentile
-from jobconsole.bench.usage import cpu_seconds
+from jobconsole.bench.tasks import Record
 from jobconsole.embedded.servers import EmbeddedServers
 
 ROOT = Path(__file__).resolve().parents[1]

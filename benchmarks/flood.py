@@ -101,7 +101,7 @@ def flooded(servers: EmbeddedServers) -> Iterator[Flood]:
 
 def screens() -> list[Screen]:
     """Return the views that are measured, with their keys."""
-    from jobconsole.tui.bindings import BY_ID
+    from jobconsole.tui.base.bindings import BY_ID
 
     key = {name: BY_ID[f"view_{name}"].key for name in ("triage", "live", "jobs", "events")}
     return [

@@ -15,11 +15,10 @@ from collections import deque
 from collections.abc import Iterator
 
 from queue_core import JobQueue
-from queue_core.events import Event, EventName
-from queue_core.identifiers import new_id
-from queue_core.job import Claim
-from queue_core.store import Beat, ClaimRequest, WorkerBeat
-from queue_core.worker.announcer import Announcer
+from queue_core.model.events import Event, EventName
+from queue_core.model.job import Claim, new_id
+from queue_core.ports.store import Beat, ClaimRequest, WorkerBeat
+from queue_core.worker.journal import Announcer
 
 TICK = 0.02
 """Seconds between two bursts of one worker: its settles and claims go in batches, and so do their events."""

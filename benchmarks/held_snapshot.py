@@ -24,13 +24,9 @@ from typing import NamedTuple
 import psycopg
 from ground import verdict
 
-from jobconsole.bench.crew import Crew, processes
-from jobconsole.bench.ground import Ground, open_ground
-from jobconsole.bench.options import BenchOptions
-from jobconsole.bench.payloads import payload
-from jobconsole.bench.recorder import Record, Recorder
-from jobconsole.bench.tasks import TYPE, register
-from jobconsole.bench.usage import cpu_seconds
+from jobconsole.bench.ground import BenchOptions, Crew, Ground, cpu_seconds, open_ground, processes
+from jobconsole.bench.measure import payload
+from jobconsole.bench.tasks import TYPE, Record, Recorder, register
 from queue_core import JobQueue
 
 BAR, COST_BAR = 0.9, 1.1

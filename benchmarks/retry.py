@@ -19,12 +19,12 @@ from dataclasses import replace
 import psycopg
 from ground import missed, seed, stretch, verdict
 
-from jobconsole.core.operations import Target, apply, dead_only, plan
+from jobconsole.actions.plan import Target, apply, dead_only, plan
 from jobconsole.embedded.servers import EmbeddedServers
 from queue_core import JobQueue
-from queue_core.filters import Filter
-from queue_core.operating import this_author
-from queue_core.operations import AT_ONCE
+from queue_core.client.operations import this_author
+from queue_core.model.filters import Filter
+from queue_core.model.operation import AT_ONCE
 
 BARS = {"seconds": 30.0, "longest statement": 0.5}
 LOOK = 0.003

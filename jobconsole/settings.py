@@ -11,8 +11,8 @@ from pydantic import Field
 
 from queue_core.configuration import Loaded, load, read_block
 from queue_core.errors import ConfigurationError
-from queue_core.settings import JobsSettings
-from queue_core.units import Duration, Model
+from queue_core.model.settings import JobsSettings
+from queue_core.model.validation import Duration, Model
 
 Colour = Literal["red", "orange", "yellow", "green", "cyan", "blue", "magenta", "grey"]
 

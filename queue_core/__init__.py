@@ -11,8 +11,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from queue_core.asking import Reschedule, RetryLater
-    from queue_core.context import JobContext
+    from queue_core.client.context import JobContext
+    from queue_core.client.health import Health, Stats
+    from queue_core.client.middleware import Middleware, SettledJob
+    from queue_core.client.results import JobHandle
+    from queue_core.client.tasks import Task
     from queue_core.errors import (
         ConfigurationError,
         InvalidArgument,
@@ -35,16 +38,12 @@ if TYPE_CHECKING:
         TooLarge,
         TransactionError,
     )
-    from queue_core.handle import JobHandle
-    from queue_core.job import Job
-    from queue_core.middleware import Middleware, SettledJob
-    from queue_core.priorities import Priority
+    from queue_core.model.job import Job
+    from queue_core.model.retry import Reschedule, Retry, RetryLater
+    from queue_core.model.rules import Priority
+    from queue_core.model.states import Status
     from queue_core.queue import JobQueue
-    from queue_core.reports import Health, Stats
-    from queue_core.retry import Retry
-    from queue_core.states import Status
-    from queue_core.tasks import Task
-    from queue_core.worker.claimed import ClaimedJob
+    from queue_core.worker.manual import ClaimedJob
     from queue_core.worker.worker import Worker
 
 __all__ = [
@@ -87,9 +86,9 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Reschedule": "asking",
-    "RetryLater": "asking",
-    "JobContext": "context",
+    "Reschedule": "model.retry",
+    "RetryLater": "model.retry",
+    "JobContext": "client.context",
     "ConfigurationError": "errors",
     "InvalidArgument": "errors",
     "InvalidJob": "errors",
@@ -110,18 +109,18 @@ _HOMES = {
     "StoreUnavailable": "errors",
     "TooLarge": "errors",
     "TransactionError": "errors",
-    "JobHandle": "handle",
-    "Job": "job",
-    "Middleware": "middleware",
-    "SettledJob": "middleware",
-    "Priority": "priorities",
+    "JobHandle": "client.results",
+    "Job": "model.job",
+    "Middleware": "client.middleware",
+    "SettledJob": "client.middleware",
+    "Priority": "model.rules",
     "JobQueue": "queue",
-    "Health": "reports",
-    "Stats": "reports",
-    "Retry": "retry",
-    "Status": "states",
-    "Task": "tasks",
-    "ClaimedJob": "worker.claimed",
+    "Health": "client.health",
+    "Stats": "client.health",
+    "Retry": "model.retry",
+    "Status": "model.states",
+    "Task": "client.tasks",
+    "ClaimedJob": "worker.manual",
     "Worker": "worker.worker",
 }
 """In which module of this package each name is defined."""

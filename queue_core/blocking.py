@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar, Unpack
 
+from queue_core.backends import leave, tell_of_forks
+from queue_core.client.results import JobHandle
+from queue_core.client.tasks import EnqueueArguments
 from queue_core.errors import QueueCoreError, QueueFull
-from queue_core.handle import JobHandle
-from queue_core.homes import leave, tell_of_forks
-from queue_core.states import Status
-from queue_core.tasks import EnqueueArguments
+from queue_core.model.states import Status
 
 T = TypeVar("T")
 

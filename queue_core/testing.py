@@ -7,19 +7,20 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Protocol, Self
 
-from queue_core.job import Claim, Outcome
-from queue_core.middleware import AfterSettle, Hooks
-from queue_core.opening import Parts, memory_parts
-from queue_core.scheduling import Schedules
-from queue_core.settings import JobsSettings
-from queue_core.store import ClaimRequest
+from queue_core.backends import memory_parts
+from queue_core.client.middleware import AfterSettle, Hooks
+from queue_core.client.schedules import Schedules
+from queue_core.client.tasks import TaskRegistry
+from queue_core.model import outcome
+from queue_core.model.job import Claim, Outcome
+from queue_core.model.settings import JobsSettings
+from queue_core.ports.backend import Parts
+from queue_core.ports.store import ClaimRequest
 from queue_core.stores.memory.store import MemoryStore
-from queue_core.tasks import TaskRegistry
-from queue_core.worker import outcomes
 from queue_core.worker.attempt import Attempt
 from queue_core.worker.execution import Surroundings, execute
 from queue_core.worker.journal import Journal
-from queue_core.worker.scheduler import Scheduler
+from queue_core.worker.leader import Scheduler
 
 WORKER = "testing"
 LEASE = 366 * 86400.0
@@ -160,4 +161,4 @@ class InProcess:
             current = asyncio.current_task()
             if current is not None and current.cancelling():
                 raise
-            return outcomes.failed(claim, 0, error, definition.policy, limits)  # the handler cancelled itself
+            return outcome.failed(claim, 0, error, definition.policy, limits)  # the handler cancelled itself

@@ -24,7 +24,7 @@ from jobconsole.demo.options import DemoOptions
 from jobconsole.demo.stage import Stage, open_stage
 from jobconsole.embedded.servers import EmbeddedServers
 from jobconsole.tui.app import ConsoleApp
-from jobconsole.tui.hints import Hint
+from jobconsole.tui.base.host import Hint
 from queue_core import JobQueue
 
 HERE = Path(__file__).parent

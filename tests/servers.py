@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 import redis
 
-from jobconsole.embedded import databases
+from jobconsole.embedded import servers
 from jobconsole.embedded.binaries import POSTGRES_VARIABLE, REDIS_VARIABLE, Source
 from jobconsole.embedded.servers import EmbeddedServers
 from queue_core.stores.postgres.migrate import migrate
@@ -68,9 +68,9 @@ def fresh_database(server_url: str, template: str | None = None) -> Iterator[str
     """Make a database, answer its address, and remove it at the end."""
     name = random_name("jobconsole_test_")
     try:
-        yield databases.create_database(server_url, name, template)
+        yield servers.create_database(server_url, name, template)
     finally:
-        databases.drop_database(server_url, name)
+        servers.drop_database(server_url, name)
 
 
 @contextmanager

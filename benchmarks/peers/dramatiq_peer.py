@@ -11,7 +11,7 @@ from typing import Any
 import dramatiq
 from dramatiq.brokers.redis import RedisBroker
 
-from jobconsole.bench.recorder import Recorder
+from jobconsole.bench.tasks import Recorder
 
 CONFIGS = [{"threads": 8}, {"threads": 16}, {"threads": 32}]
 

@@ -15,7 +15,7 @@ import uvloop
 from pgqueuer import PgQueuer, Queries
 from pgqueuer.db import AsyncpgDriver
 
-from jobconsole.bench.recorder import Recorder
+from jobconsole.bench.tasks import Recorder
 
 CONFIGS = [{"batch_size": 500}, {"batch_size": 2000}, {"batch_size": 4000}]
 

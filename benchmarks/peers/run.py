@@ -13,7 +13,7 @@ from typing import Any
 
 import uvloop
 
-from jobconsole.bench.payloads import payload
+from jobconsole.bench.measure import payload
 
 BULK = 500
 GAP_SECONDS = 0.02

@@ -2,18 +2,125 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from jobconsole.bench.options import USES, BenchOptions
-from jobconsole.bench.usage import PostgresUsage, RedisUsage
-from jobconsole.demo.errors import USAGE, DemoError
-from jobconsole.demo.places import Places, open_places, own_folder
+from jobconsole.bench.tasks import FOLDER_VARIABLE, TARGET, Record, Recorder
+from jobconsole.embedded.fleet import Fleet
+from jobconsole.embedded.places import USAGE, DemoError, Places, open_places, own_folder
+from queue_core import JobQueue, Worker
 from queue_core.configuration import load
-from queue_core.settings import JobsSettings
+from queue_core.model.settings import JobsSettings
+from queue_core.worker.options import ServiceOptions
+
+MODES = ("postgres+redis", "postgres", "redis", "sqlite", "memory")
+USES = {"postgres+redis": ("postgres", "redis"), "postgres": ("postgres",), "redis": ("redis",)}
+"""The servers that a mode stands on."""
+
+
+@dataclass(frozen=True, slots=True)
+class BenchOptions:
+    """What is measured, and where."""
+
+    mode: str = "postgres+redis"
+    # jobs that are enqueued and then drained
+    jobs: int = 20_000
+    # worker processes
+    workers: int = 1
+    # other servers than the embedded ones; only an empty database and an empty prefix are accepted
+    postgres_url: str | None = None
+    redis_url: str | None = None
+    prefix: str = "bench:"
+
+
+PROC = Path("/proc")
+
+
+def cpu_seconds(pid: int) -> float | None:
+    """Return the CPU time of a process, its ended children included."""
+    fields = _stat(pid)
+    return None if fields is None else sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def peak_mib(pids: Iterable[int]) -> float | None:
+    """Return the largest resident size that one of these processes has ever had."""
+    return max((peak for pid in pids if (peak := _peak_mib(pid)) is not None), default=None)
+
+
+def _peak_mib(pid: int) -> float | None:
+    with suppress(OSError):
+        for line in (PROC / str(pid) / "status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
+    return None
+
+
+def children(pid: int) -> list[int]:
+    """Return the child processes of a process."""
+    found = []
+    for entry in PROC.glob("[0-9]*"):
+        fields = _stat(int(entry.name))
+        if fields is not None and int(fields[1]) == pid:
+            found.append(int(entry.name))
+    return found
+
+
+def parent(pid: int) -> int | None:
+    """Return the parent of a process."""
+    fields = _stat(pid)
+    return None if fields is None else int(fields[1])
+
+
+def _stat(pid: int) -> list[str] | None:
+    """Return the fields behind the name of the program, which may contain anything."""
+    try:
+        return (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+
+
+class PostgresUsage:
+    """The CPU time of all processes of a PostgreSQL on this machine."""
+
+    def __init__(self, url: str) -> None:
+        import psycopg
+
+        self._connection = psycopg.connect(url, autocommit=True)
+        self._own = self._connection.info.backend_pid
+        self._server = parent(self._own)
+
+    def cpu_seconds(self) -> float | None:
+        """Return the CPU time of the server so far, without that of this connection."""
+        total = None if self._server is None else cpu_seconds(self._server)
+        if total is None or self._server is None:
+            return None
+        return total + sum(cpu_seconds(pid) or 0.0 for pid in children(self._server) if pid != self._own)
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._connection.close()
+
+
+class RedisUsage:
+    """The CPU time that a Redis says it has used."""
+
+    def __init__(self, url: str) -> None:
+        import redis
+
+        self._client = redis.Redis.from_url(url)
+
+    def cpu_seconds(self) -> float | None:
+        """Return the CPU time of the server so far."""
+        told = self._client.info("cpu")
+        return float(told["used_cpu_sys"]) + float(told["used_cpu_user"])
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._client.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,3 +190,59 @@ def _migrate(url: str) -> None:
     from queue_core.stores.postgres.migrate import migrate
 
     migrate(url)
+
+
+CONCURRENCY = 100
+END_SECONDS = 20.0
+"""How long a worker may take to end before it is killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crew:
+    """Workers at work."""
+
+    record: Record
+    pids: tuple[int, ...]
+    # raises DemoError when one of them has ended by itself
+    check: Callable[[], None]
+
+
+@asynccontextmanager
+async def processes(ground: Ground, count: int, record: Record) -> AsyncIterator[Crew]:
+    """Run worker processes, and end them.
+
+    Raises:
+        DemoError: one has ended by itself.
+    """
+    (record.folder / "logs").mkdir(exist_ok=True)
+    fleet = Fleet(record.folder, ground.environment | {FOLDER_VARIABLE: str(record.folder)})
+    try:
+        options = ServiceOptions(concurrency=CONCURRENCY).to_json()
+        crew = [
+            fleet.start(f"worker-{number}", "queue_core.worker.process", [TARGET, options])
+            for number in range(1, count + 1)
+        ]
+        yield Crew(record, tuple(child.pid for child in crew), fleet.check)
+        await asyncio.gather(*(fleet.end(child, END_SECONDS) for child in crew))
+    finally:
+        fleet.close()
+
+
+@asynccontextmanager
+async def inside(jobs: JobQueue, recorder: Recorder, count: int, record: Record) -> AsyncIterator[Crew]:
+    """Run workers in this process, and end them."""
+    recorder.open(record.folder)
+    workers = [Worker(jobs, concurrency=CONCURRENCY) for _ in range(count)]
+    tasks = [asyncio.create_task(worker.run()) for worker in workers]
+
+    def check() -> None:
+        for task in tasks:
+            if task.done():
+                raise DemoError(f"A worker has ended: {task.exception() or 'it was stopped'}.")
+
+    try:
+        yield Crew(record, (), check)
+    finally:
+        for worker in workers:
+            worker.stop()
+        await asyncio.gather(*tasks, return_exceptions=True)

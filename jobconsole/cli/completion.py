@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from jobconsole.cli.failures import DONE
 from jobconsole.cli.output import Output
-from jobconsole.cli.parsing import Parser, add_globals
+from jobconsole.cli.root import Parser, add_globals
 
 SHELLS = ("bash", "fish", "zsh")
 _WORD = re.compile(r"[A-Za-z0-9_.+-]+")

@@ -63,8 +63,8 @@ _PACKAGES = {
 
 def _harmless(message: str) -> str:
     # Imported when there is something to say: `--version` and `--help` start without the rest of the program.
-    from queue_core.addresses import mask
-    from queue_core.text import safe
+    from queue_core.model.addresses import mask
+    from queue_core.model.text import safe
 
     return safe(mask(message), _LONGEST)
 
@@ -141,7 +141,7 @@ def code(error: BaseException) -> int:
 
 def _codes() -> tuple[tuple[type[BaseException], int], ...]:
     from queue_core import errors
-    from queue_core.dispatch import DispatchUnavailable
+    from queue_core.ports.delivery import DispatchUnavailable
 
     return (
         (errors.ConfigurationError, USAGE),
@@ -168,7 +168,7 @@ def sentence(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         named = f"{error.filename}: " if error.filename else ""
         return f"{named}{error.strerror}"
-    from queue_core.dispatch import DispatchUnavailable
+    from queue_core.ports.delivery import DispatchUnavailable
 
     if isinstance(error, DispatchUnavailable):
         return f"redis cannot be reached: {error}"

@@ -86,7 +86,7 @@ class Output:
 
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> None:
         """Write aligned columns; cells are made harmless, and on a terminal the last column is cut to its width."""
-        from queue_core.text import safe
+        from queue_core.model.text import safe
 
         cells = [[safe(_text(value), column.limit) for column, value in zip(columns, row, strict=True)] for row in rows]
         titles = [column.title for column in columns]

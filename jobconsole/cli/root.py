@@ -4,11 +4,136 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
+from typing import Any, NoReturn
 
-from jobconsole.cli.failures import guarded
+from jobconsole.cli.failures import UsageError, guarded
 from jobconsole.cli.output import Output
-from jobconsole.cli.parsing import Parser, add_globals
+
+
+class Parser(argparse.ArgumentParser):
+    """Reports errors as `UsageError`, writes through `Output`, and gets its arguments from a module on first use."""
+
+    # declared_by: the module and its function that declares the arguments, as "module:function"
+    def __init__(self, *args: Any, declared_by: str | None = None, **kwargs: Any) -> None:
+        # An abbreviated option would change its meaning when a longer one is added.
+        super().__init__(*args, **{"allow_abbrev": False, **kwargs})
+        self._declared_by = declared_by
+
+    def declare(self) -> None:
+        """Have the noun's module declare its arguments, unless it has."""
+        if self._declared_by is not None:
+            (module, _, function), self._declared_by = self._declared_by.partition(":"), None
+            getattr(import_module(module), function)(self)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse, after the noun's module has declared its arguments."""
+        self.declare()
+        return super().parse_known_args(args, namespace)
+
+    def error(self, message: str) -> NoReturn:
+        """Raise what argparse would print."""
+        raise UsageError(f"{message}; see '{self.prog} --help'")
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        Output().write(message)
+
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        # argparse takes a -- for the end of the options, also where it is the value of one, as in --filter=--
+        if action.option_strings and action.nargs is None and arg_strings == ["--"]:
+            value = self._get_value(action, "--")
+            self._check_value(action, value)
+            return value
+        return super()._get_values(action, arg_strings)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        # argparse's own sentence differs between the versions of Python.
+        if action.choices is not None and value not in action.choices:
+            raise UsageError(f"{_subject(action)} '{value}'{_nearest(str(value), action.choices)}")
+
+
+def _subject(action: argparse.Action) -> str:
+    if action.option_strings:
+        return f"{action.option_strings[0]} cannot be"
+    return f"no {(action.metavar or action.dest or 'argument')!s}".lower()
+
+
+def _nearest(word: str, choices: Iterable[Any]) -> str:
+    import difflib
+
+    known = sorted(map(str, choices))
+    found = difflib.get_close_matches(word, known, n=1)
+    return f"; did you mean '{found[0]}'?" if found else f"; one of: {', '.join(known)}"
+
+
+def add_globals(parser: argparse.ArgumentParser) -> None:
+    """Declare the options that stand before or after the noun."""
+    group = parser.add_argument_group("global options")
+
+    def add(*names: str, **kwargs: Any) -> None:
+        # Suppressed defaults: what is given before the noun must not be overwritten by a default after it.
+        group.add_argument(*names, default=argparse.SUPPRESS, **kwargs)
+
+    add("--config", metavar="FILE", help="configuration file (otherwise: JOBCONSOLE_CONFIG, ./jobconsole.yaml, …)")
+    add("--context", metavar="NAME", help="use this block of the configuration's contexts")
+    add("--postgres-url", metavar="URL", help="the durable store")
+    add("--redis-url", metavar="URL", help="the delivery")
+    add("--prefix", metavar="TEXT", help="prefix of all keys in Redis (default jobs:)")
+    add("--timeout", type=positive, metavar="T", help="give up on a server after this time (default 10s; Redis 2s)")
+    add("--read-only", action="store_true", help="refuse everything that changes jobs")
+    add("--json", action="store_true", help="print one JSON object with a version, never colour")
+    add("--log-format", choices=("text", "json"), metavar="text|json", help="of the lines of long-running commands")
+    add("--debug", action="store_true", help="print the traceback of an error")
+
+
+def add_verbs(parser: argparse.ArgumentParser) -> Callable[..., Parser]:
+    """Return a function that declares a verb: its name, its help, and the function that runs it."""
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
+
+    def add(name: str, run: Callable[..., int], help: str, **kwargs: Any) -> Parser:
+        verb: Parser = verbs.add_parser(name, help=help, description=kwargs.pop("description", help), **kwargs)
+        verb.set_defaults(run=run)
+        add_globals(verb)
+        return verb
+
+    return add
+
+
+def duration(text: str) -> float:
+    """Return the seconds in 5, 500ms, 5m, 1h or 7d."""
+    from queue_core.model.validation import parse_duration
+
+    try:
+        return parse_duration(text)
+    except ValueError as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from None
+
+
+def positive(text: str) -> float:
+    """Return the seconds of a duration that is longer than none."""
+    seconds = duration(text)
+    if seconds <= 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is no time at all; give more than 0")
+    return seconds
+
+
+def whole(least: int, most: int) -> Callable[[str], int]:
+    """Return a type for whole numbers within bounds."""
+
+    def read(text: str) -> int:
+        digits = text.removeprefix("-")
+        if not (digits.isascii() and digits.isdecimal() and len(digits) < 20 and least <= int(text) <= most):
+            raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from {least:,} to {most:,}")
+        return int(text)
+
+    return read
+
+
+def port(text: str) -> int:
+    """Return a TCP port; 0 takes a free one."""
+    return whole(0, 65535)(text)
+
 
 NOUNS = {
     "ui": "open the console (the default)",
@@ -29,6 +154,21 @@ NOUNS = {
     "doctor": "check what production needs",
     "bench": "measure enqueue, drain and latency on embedded servers",
 }
+
+_FAMILIES = {
+    "ui": "launch",
+    "demo": "launch",
+    "open": "launch",
+    "exporter": "launch",
+    "bench": "launch",
+    "queue": "queue",
+    "type": "queue",
+    "events": "watch",
+    "top": "watch",
+    "migrate": "doctor",
+    "doctor": "doctor",
+}
+"""The modules of `commands` that have several nouns, each with a function `add_<noun>_arguments`."""
 
 _EPILOG = """\
 exit codes: 0 done, 1 failed, 2 usage, 3 a server cannot be reached, 4 not found, 5 refused, 130 interrupted
@@ -86,8 +226,16 @@ def parser_of() -> Parser:
     add_globals(parser)
     nouns = parser.add_subparsers(dest="noun", metavar="COMMAND", parser_class=Parser)
     for noun, help_ in NOUNS.items():
-        nouns.add_parser(noun, help=help_, description=help_.capitalize() + ".", module=f"jobconsole.cli.{noun}")
+        nouns.add_parser(noun, help=help_, description=help_.capitalize() + ".", declared_by=_declared_by(noun))
     return parser
+
+
+def _declared_by(noun: str) -> str:
+    if noun == "completion":
+        return "jobconsole.cli.completion:add_arguments"
+    family = _FAMILIES.get(noun)
+    function = f"add_{noun}_arguments" if family else "add_arguments"
+    return f"jobconsole.cli.commands.{family or noun}:{function}"
 
 
 if __name__ == "__main__":

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from jobconsole.cli.failures import UsageError
-from jobconsole.cli.parsing import duration
+from jobconsole.cli.root import duration
 from queue_core.errors import FilterError, JobNotFound, QueueNotFound
 
 if TYPE_CHECKING:
-    from queue_core.filters import Filter
+    from queue_core.model.filters import Filter
     from queue_core.queue import JobQueue
+
 
 _FLAGS = {"type": ":=", "queue": ":=", "tag": ":=", "signature": ":", "status": ":"}
 """Options that are one term of a filter, with the sign between field and value."""
@@ -56,7 +57,7 @@ def filter_of(options: argparse.Namespace, *always: str) -> Filter:
     Raises:
         UsageError, FilterError: an option, or the text of --filter, cannot be understood.
     """
-    from queue_core.filters import Filter, parse
+    from queue_core.model.filters import Filter, parse
 
     parts = [parse(" ".join(always)), *(_flag(options, name, sign) for name, sign in _FLAGS.items())]
     if options.older_than is not None:
@@ -68,7 +69,7 @@ def filter_of(options: argparse.Namespace, *always: str) -> Filter:
 
 def _flag(options: argparse.Namespace, name: str, sign: str) -> Filter:
     """Return the filter of one option, whose value is taken as it is."""
-    from queue_core.filters import parse
+    from queue_core.model.filters import parse
 
     value = getattr(options, name)
     if value is None:

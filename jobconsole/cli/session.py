@@ -14,6 +14,7 @@ from queue_core.errors import ConfigurationError, ReadOnly
 if TYPE_CHECKING:
     from queue_core.queue import JobQueue
 
+
 Command = Callable[["JobQueue", argparse.Namespace, Output], Awaitable[int]]
 
 _NO_SERVERS = (
@@ -90,7 +91,7 @@ def connected(options: argparse.Namespace, output: Output, command: Command, cha
     if changes and settings.read_only:
         raise ReadOnly(changes)
 
-    from jobconsole.core.readonly import read_only_control, read_only_operations, read_only_schedules
+    from jobconsole.core.connection import read_only_control, read_only_operations, read_only_schedules
 
     async def run() -> int:
         jobs = queue_of(settings)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from jobconsole.core.humanize import elapsed, exact, plural, seconds_between
 from jobconsole.core.snapshot import Snapshot
+from jobconsole.format.humanize import elapsed, exact, plural, seconds_between
 
 
 @dataclass(frozen=True, slots=True)

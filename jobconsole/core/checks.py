@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from jobconsole.core.humanize import age, exact, plural, seconds_between
-from queue_core.inspection import Overview
-from queue_core.operations import Operation
-from queue_core.text import safe
+from jobconsole.format.humanize import age, exact, plural, seconds_between
+from queue_core.model.operation import Operation
+from queue_core.model.report import Overview
+from queue_core.model.text import safe
 
 Level = Literal["ok", "warn", "fail"]
 Facts = Mapping[str, Any]
@@ -303,6 +303,7 @@ _POSTGRES: Sequence[Callable[[Facts], Check]] = (
     _operators,
 )
 
+
 # -- SQLite
 
 
@@ -334,6 +335,7 @@ def _sqlite_disk(facts: Facts) -> Check:
 
 
 _SQLITE: Sequence[Callable[[Facts], Check]] = (_sqlite_file, check_schema, _sqlite_log, _sqlite_free, _sqlite_disk)
+
 
 # -- workers and queues
 

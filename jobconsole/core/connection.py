@@ -5,20 +5,134 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeAlias, cast
 
-from jobconsole.core.readonly import read_only_control, read_only_operations, read_only_schedules
-from queue_core.control import Control
-from queue_core.dispatch import DispatchUnavailable
-from queue_core.errors import QueueCoreError, StoreUnavailable
+from jobconsole.core.alerts import Thresholds
+from queue_core.client.effects import Control
+from queue_core.errors import QueueCoreError, ReadOnly, StoreUnavailable
+from queue_core.ports.delivery import DispatchUnavailable
+from queue_core.ports.inspector import Inspector
 
 if TYPE_CHECKING:
     from queue_core import JobQueue
-    from queue_core.hearing import Hearing
-    from queue_core.operating import Operations
-    from queue_core.scheduling import Schedules
+    from queue_core.client.operations import Operations
+    from queue_core.client.schedules import Schedules
+    from queue_core.ports.delivery import Hearing
+
+
+CALM, LOUD = "on-accent", "on-bad"
+_TONES = {
+    "red": "on-red", "orange": "on-orange", "yellow": "on-yellow", "green": "on-green", "cyan": "on-cyan",
+    "blue": "on-blue", "magenta": "on-magenta", "grey": "on-muted",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Where the jobs are that a console shows."""
+
+    # as the configuration file names it; "" for none
+    name: str = ""
+    # stands in the header; "" for none
+    word: str = ""
+    # a colour's name; "" chooses one by the word
+    colour: str = ""
+    # when somebody who looks elsewhere is told
+    thresholds: Thresholds = field(default_factory=Thresholds)
+
+    @classmethod
+    def of(cls, given: Self | str | None) -> Self:
+        """Return the surroundings of a word, of nothing, or themselves."""
+        if isinstance(given, cls):
+            return given
+        word = given if isinstance(given, str) else ""
+        return cls(word.lower(), word)
+
+    @property
+    def tone(self) -> str:
+        """The tone of the word: production stands out also where nobody chose a colour."""
+        if self.colour:
+            return _TONES.get(self.colour, CALM)
+        return LOUD if self.word.lower().startswith("prod") else CALM
+
+
+CHANGES = ("retry", "delete", "restore", "purge", "cancel", "pause", "resume", "command")
+"""The methods of an inspector that change something; a test holds this list against the protocol."""
+
+
+SCHEDULE_CHANGES = ("announce", "pause", "resume", "trigger", "remove")
+"""The methods of `Schedules` that change the store; the same test holds this list."""
+
+
+OPERATION_CHANGES = ("submit", "carry_out", "executor", "noted", "pause", "resume", "cancel", "undo")
+"""The methods of `Operations` that change the store; the same test holds this list."""
+
+
+class ReadOnlyInspector:
+    """Everything that looks is the inspector's own; everything that changes raises `ReadOnly`."""
+
+    def __init__(self, inspector: Inspector) -> None:
+        self._inspector = inspector
+
+    def __getattr__(self, name: str) -> Any:
+        if name in CHANGES:
+            return _refusing(name)
+        return getattr(self._inspector, name)
+
+
+class ReadOnlySchedules:
+    """The same for schedules."""
+
+    def __init__(self, schedules: Schedules) -> None:
+        self._schedules = schedules
+
+    def __getattr__(self, name: str) -> Any:
+        if name in SCHEDULE_CHANGES:
+            return _refusing(f"schedule {name}")
+        return getattr(self._schedules, name)
+
+
+class ReadOnlyOperations:
+    """The same for operations."""
+
+    def __init__(self, operations: Operations) -> None:
+        self._operations = operations
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "executor":
+            # No coroutine: what is asked for it would be one that nobody awaits.
+            raise ReadOnly("op executor")
+        if name == "executor":
+            # It is no coroutine, and nobody would wait for a refusal.
+            raise ReadOnly("op run")
+        if name in OPERATION_CHANGES:
+            return _refusing(f"op {name}")
+        return getattr(self._operations, name)
+
+
+def _refusing(verb: str) -> Any:
+    async def refuse(*args: object, **kwargs: object) -> NoReturn:
+        raise ReadOnly(verb)
+
+    return refuse
+
+
+def read_only_control(jobs: JobQueue) -> Control:
+    """Return the changing half of a queue's operations path, which changes nothing."""
+    return Control(cast(Inspector, ReadOnlyInspector(jobs.inspector)), jobs.dispatcher, jobs.bus)
+
+
+def read_only_schedules(jobs: JobQueue) -> Schedules:
+    """Return a queue's schedules, which nobody changes."""
+    return cast("Schedules", ReadOnlySchedules(jobs.schedules))
+
+
+def read_only_operations(jobs: JobQueue) -> Operations:
+    """Return a queue's operations, of which nobody asks for new ones."""
+    return cast("Operations", ReadOnlyOperations(jobs.operations))
+
 
 CHECK_SECONDS = 2.0
 """A server that takes longer than this to answer a ping counts as lost."""

@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote
 from uuid import UUID
 
 from queue_core.errors import FilterError
-from queue_core.filters import parse
+from queue_core.model.filters import parse
 
 Place = Literal[
     "triage", "live", "jobs", "operations", "schedules", "events", "job", "signature", "operation", "schedule"

@@ -7,15 +7,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from jobconsole.core.events import Tail
 from jobconsole.core.latency import Latency
 from jobconsole.core.progress import Underway
-from jobconsole.core.rates import Rates
-from jobconsole.core.record import Record
 from jobconsole.core.running import RunningJobs
-from jobconsole.core.series import Ring
-from jobconsole.core.snapshot import Snapshot
-from jobconsole.core.tail import Tail
-from queue_core.events import EventBatch
+from jobconsole.core.snapshot import Rates, Record, Snapshot
+from jobconsole.format.glyphs import Ring
+from queue_core.model.events import EventBatch
 
 RATE_WINDOW = 5
 """Seconds over which a rate is averaged."""

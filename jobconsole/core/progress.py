@@ -1,26 +1,28 @@
-"""How far operations are: lines of a list with harmless texts, rates as this console has seen them, what is left."""
+"""Operations as they proceed, and what came of them and of earlier retries of a signature."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import TYPE_CHECKING
 
-from jobconsole.core.columns import Spans
-from jobconsole.core.glyphs import Glyphs
 from jobconsole.core.rows import LINE, NAME
+from jobconsole.format.glyphs import Glyphs
+from jobconsole.format.humanize import exact, moment_of
+from jobconsole.format.spans import Spans
 from queue_core.errors import OperationNotFound
-from queue_core.filters import Filter, Term
-from queue_core.matching import contains
-from queue_core.operations import Operation, Outcomes
-from queue_core.text import safe
+from queue_core.model.filters import Filter, Term, contains
+from queue_core.model.operation import Operation, Outcomes
+from queue_core.model.text import safe
 
 if TYPE_CHECKING:
-    from queue_core.operating import Operations
+    from queue_core.client.operations import Operations
 
-MOST = 100
+
+WATCHED_MOST = 100
 """Operations that have not ended which are watched, the newest ones."""
 RATE_SECONDS = 10.0
 """Over which a rate is taken."""
@@ -153,7 +155,7 @@ class Underway:
         Raises:
             StoreUnavailable: the store did not answer in time.
         """
-        found = await operations.find(MOST, unfinished=True)
+        found = await operations.find(WATCHED_MOST, unfinished=True)
         canaries: dict[int, Outcomes] = {}
         for one in [one for one in found if one.asked.verb == "retry" and one.in_canary and one.processed][:CANARIES]:
             try:
@@ -200,3 +202,88 @@ def _holds(line: OperationLine, term: Term) -> bool:
         words = (f"#{one.number}", line.verb, line.label, line.user, line.host, line.why, line.note, one.state)
         return any(contains(word, term.value) for word in words)
     return term.field == "signature" and any(found.startswith(term.value) for found in one.asked.signatures)
+
+
+HELD_MOST = 20_000
+"""Operations held at most."""
+
+
+@dataclass(slots=True)
+class Audit:
+    """Operations by number; reading returns pages, `take` adopts them."""
+
+    lines: dict[int, OperationLine] = field(default_factory=dict)
+    # whether the newest page was ever read
+    loaded: bool = False
+    # whether nothing older follows
+    complete: bool = False
+
+    @property
+    def newest_first(self) -> list[OperationLine]:
+        """All of them."""
+        return [self.lines[number] for number in sorted(self.lines, reverse=True)]
+
+    @property
+    def oldest(self) -> int | None:
+        """The number before which the next page goes on; None: from the newest."""
+        return min(self.lines, default=None)
+
+    @property
+    def full(self) -> bool:
+        """Whether no more is read."""
+        return self.complete or len(self.lines) >= HELD_MOST
+
+    def take(self, page: Sequence[OperationLine], before: int | None, size: int) -> None:
+        """Adopt a page of at most `size` that was asked for before a number, or the newest one."""
+        if before is None and len(page) == size and not any(line.number in self.lines for line in page):
+            # So many new ones that nothing is known of those between: begin anew.
+            self.lines, self.complete = {}, False
+        self.lines.update((line.number, line) for line in page)
+        if len(page) < size:
+            self.complete = True
+        self.loaded = True
+
+    def follow(self, underway: Iterable[OperationLine], size: int) -> tuple[int | None, ...]:
+        """Adopt what is known of operations that have not ended; return before which number to read what was missed."""
+        known = {line.number: line for line in underway}
+        newest = sorted(self.lines, reverse=True)[:size]
+        missed = [number for number, line in self.lines.items() if number not in known and not line.operation.ended]
+        fresh = any(number > newest[0] for number in known) if newest else bool(known)
+        self.lines.update((number, line) for number, line in known.items() if number in self.lines)
+        if fresh or any(number >= newest[-1] for number in missed):
+            return (None,)
+        return (max(missed) + 1,) if missed else ()
+
+
+LOOKED_AT = 20
+"""Operations on a signature among which the last retries are looked for."""
+
+
+async def retried_before(operations: Operations, signature: str, now: datetime) -> str:
+    """Return who retried a signature last, and what became of it; "" when nobody did.
+
+    Raises:
+        StoreUnavailable: the store did not answer in time.
+    """
+    return next(iter(await retries_of(operations, signature, now, 1)), "")
+
+
+async def retries_of(operations: Operations, signature: str, now: datetime, most: int) -> list[str]:
+    """Return who retried a signature and what became of it, the newest first, at most so many.
+
+    Raises:
+        StoreUnavailable: the store did not answer in time.
+    """
+    found = await operations.find(LOOKED_AT, signature=signature)
+    retries = [one for one in found if one.asked.verb == "retry" and one.processed][:most]
+    return [told(one, await operations.outcomes(one.number), now) for one in retries]
+
+
+def told(operation: Operation, outcomes: Outcomes, now: datetime) -> str:
+    """Return one retry and what became of its jobs."""
+    what = "canary " if operation.in_canary else "retried "
+    some = f" (the last {exact(outcomes.looked)})" if outcomes.looked < operation.processed else ""
+    state = "" if operation.state == "done" else f", {operation.state}"
+    user = safe(operation.asked.author.user, NAME)
+    came = f"{what}{exact(operation.processed)} -> {outcome_words(outcomes) or 'nothing known'}{some}"
+    return f"{moment_of(operation.created_at, now)} by {user}: {came}{state}"

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TypeVar
 
-from queue_core.inspection import QueueInfo, SignatureInfo, WorkerInfo
-from queue_core.job import Job
-from queue_core.priorities import band
-from queue_core.states import Status
-from queue_core.text import safe
+from queue_core.model.job import Attempt, Job
+from queue_core.model.report import QueueInfo, SignatureInfo, WorkerInfo
+from queue_core.model.rules import band
+from queue_core.model.states import Status
+from queue_core.model.text import safe
+
+T = TypeVar("T")
+
 
 NAME = 120
 """Characters of a name that are kept."""
@@ -143,3 +148,29 @@ def queue_line(info: QueueInfo) -> QueueLine:
         dead=info.dead,
         oldest=info.oldest,
     )
+
+
+def lives(attempts: Sequence[Attempt]) -> list[list[Attempt]]:
+    """Return the failed attempts, oldest first, by life.
+
+    Attempts are numbered within a life, so a number that does not rise begins the next one.
+    """
+    found: list[list[Attempt]] = []
+    for attempt in attempts:
+        if not found or attempt.number <= found[-1][-1].number:
+            found.append([])
+        found[-1].append(attempt)
+    return found
+
+
+def retried_before(attempts: Sequence[Attempt]) -> list[Attempt]:
+    """Return the attempt that each life but the last ended with: after each, an operator had the job retried."""
+    return [life[-1] for life in lives(attempts)[:-1]]
+
+
+def held_order(fresh: Sequence[T], old: Sequence[str], key_of: Callable[[T], str]) -> list[T]:
+    """Return fresh rows in the old order of their keys, new ones first as they came."""
+    place = {key: index for index, key in enumerate(old)}
+    new = [row for row in fresh if key_of(row) not in place]
+    known = sorted((row for row in fresh if key_of(row) in place), key=lambda row: place[key_of(row)])
+    return [*new, *known] if old else list(fresh)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from queue_core.signature import Frame as PlainFrame
-from queue_core.signature import application_frame, is_own
-from queue_core.text import safe
+from queue_core.model.signature import Frame as PlainFrame
+from queue_core.model.signature import application_frame, is_own
+from queue_core.model.text import safe
 
 _LINE = 300
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"\n]{1,4096})", line (?P<line>\d{1,9}), in (?P<function>.{1,200})$')

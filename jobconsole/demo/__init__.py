@@ -14,6 +14,6 @@ def run(options: DemoOptions) -> int:
         DemoError: it cannot start, or one of its processes has ended by itself; the error knows its exit code.
         KeyboardInterrupt: a second signal came before the end was reached.
     """
-    from jobconsole.demo.lifecycle import run_demo
+    from jobconsole.demo.run import run_demo
 
     return run_demo(options)

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import importlib.util
+import io
+import json
 import os
+import random
+import shlex
+import socket
 import sys
 import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
+
+from jobconsole.embedded.places import DemoError
 
 MOST_FILES = 2000
 """Of one kind below one folder; enough that an hour's run seldom repeats itself soon."""
@@ -138,3 +146,143 @@ def _bytes_below(folder: Path) -> int:
         if total >= LARGER.stop:
             break
     return total
+
+
+def draw(content: bytes, width: int) -> bytes:
+    """Return a PNG in which each row shows `width` bytes of the content as shades of grey."""
+    from PIL import Image
+
+    height = max(1, len(content) // width)
+    picture = Image.frombytes("L", (width, height), content[: width * height].ljust(width * height, b"\0"))
+    target = io.BytesIO()
+    picture.save(target, "PNG")
+    return target.getvalue()
+
+
+FOLDER_VARIABLE = "DEMO_FOLDER"
+"""Where worker and producer processes find the folder. Not JOBCONSOLE_…: these names belong to the settings."""
+
+
+class Folder(NamedTuple):
+    """Paths inside the demo's folder."""
+
+    root: Path
+
+    @property
+    def ledger(self) -> Path:
+        """One append-only file for each process."""
+        return self.root / "ledger"
+
+    @property
+    def inbox(self) -> Path:
+        """Files that jobs read and that are broken until somebody puts them right."""
+        return self.root / "inbox"
+
+    @property
+    def good(self) -> Path:
+        """The whole files to put into the inbox."""
+        return self.root / "good"
+
+    @property
+    def pictures(self) -> Path:
+        """Thumbnails and drawings that jobs make; names repeat, so it stays small."""
+        return self.root / "pictures"
+
+    @property
+    def logs(self) -> Path:
+        """What the processes print."""
+        return self.root / "logs"
+
+    @property
+    def settings(self) -> Path:
+        """An empty settings file: the demo's processes read no other."""
+        return self.root / "empty.yaml"
+
+    @property
+    def document(self) -> Path:
+        """The JSON document that does not parse."""
+        return self.inbox / "variables.json"
+
+    @property
+    def picture(self) -> Path:
+        """The picture that does not decode."""
+        return self.inbox / "picture.png"
+
+
+def here() -> Folder:
+    """Return the folder that this process was given.
+
+    Raises:
+        DemoError: this process was not started by the demo.
+    """
+    path = os.environ.get(FOLDER_VARIABLE)
+    if not path:
+        raise DemoError(f"The tasks of the demo run inside 'jobconsole demo' only: {FOLDER_VARIABLE} is not set.")
+    return Folder(Path(path))
+
+
+def prepare(root: Path) -> Folder:
+    """Make the folder, with a document and (where Pillow is installed) a picture that are cut off in the middle."""
+    folder = Folder(root)
+    for path in (folder.root, folder.ledger, folder.inbox, folder.good, folder.pictures, folder.logs):
+        path.mkdir(mode=0o700, exist_ok=True)
+    folder.settings.touch()
+    whole = json.dumps(sysconfig.get_config_vars(), indent=1, default=str).encode()
+    _cut(folder.good / folder.document.name, folder.document, whole)
+    picture = _picture(whole)
+    if picture is not None:
+        _cut(folder.good / folder.picture.name, folder.picture, picture)
+    return folder
+
+
+def _cut(good: Path, broken: Path, content: bytes) -> None:
+    good.write_bytes(content)
+    broken.write_bytes(content[: len(content) // 2])
+
+
+def _picture(content: bytes) -> bytes | None:
+    try:
+        pass
+    except ImportError:  # Pillow comes with the extra `demo`; without it there is no work on pictures
+        return None
+    return draw(content, 64)
+
+
+PORTS = range(20_000, 30_000)
+"""Below the ports that systems give to outgoing connections: one of those could connect to itself."""
+
+
+def closed_port() -> int:
+    """Return a port of 127.0.0.1 that nobody listens on.
+
+    Raises:
+        DemoError: none was found.
+    """
+    # Two demos at once must not find the same one; nothing else depends on the number.
+    for port in random.sample(PORTS, 50):
+        with socket.socket() as listener:
+            try:
+                listener.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise DemoError("No free port was found on 127.0.0.1 between 20000 and 30000.")
+
+
+def repair_hints(folder: Folder, port: int) -> list[str]:
+    """Return one line for each kind of failure that can be repaired: what to run in another terminal, what to retry."""
+    hints = [
+        f"read_document: {_copy(folder.good / folder.document.name, folder.document)}",
+        f"notify: python3 -m http.server {port} --bind 127.0.0.1 --directory {_quoted(folder.good)}",
+    ]
+    if folder.picture.exists():
+        hints.append(f"thumbnail: {_copy(folder.good / folder.picture.name, folder.picture)}")
+    return [f"repair {hint}" for hint in hints]
+
+
+def _copy(good: Path, broken: Path) -> str:
+    return f"cp {_quoted(good)} {_quoted(broken)}"
+
+
+def _quoted(path: Path) -> str:
+    return shlex.quote(str(path))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, TextIO
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ def _lease(text: str) -> float:
 
 
 def _duration(text: str, least: float) -> float:
-    from queue_core.units import parse_duration
+    from queue_core.model.validation import parse_duration
 
     try:
         seconds = parse_duration(text)
@@ -103,3 +105,44 @@ def _whole(least: int, most: int) -> Callable[[str], int]:
         return int(text)
 
     return read
+
+
+class Voice:
+    """Writes lines; a reader that has gone away is no error, but a reason to end."""
+
+    def __init__(self, stream: TextIO | None) -> None:
+        # None: the demo was started with this stream closed
+        self._stream = stream
+        self.heard = True
+
+    def say(self, line: str) -> None:
+        """Write one line at once."""
+        if self._stream is None or not self.heard:
+            return
+        try:
+            self._stream.write(f"{line}\n")
+            self._stream.flush()
+        except (OSError, ValueError):
+            self.heard = False
+            self._silence()
+
+    def _silence(self) -> None:
+        """Let nothing that is still buffered fail again when the interpreter ends."""
+        assert self._stream is not None
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self._stream.fileno())
+        os.close(nowhere)
+
+
+def occupy_standard_streams() -> None:
+    """Open what is closed of stdin, stdout and stderr, so that no file or socket of this process takes their place."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+
+
+def voice_for(json: bool) -> Voice:
+    """Return the voice of a run."""
+    return Voice(sys.stderr if json else sys.stdout)

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
-from jobconsole.demo.folder import FOLDER_VARIABLE, Folder, prepare
-from jobconsole.demo.hints import closed_port, repair_hints
+from jobconsole.demo.ledger import read_ledger
+from jobconsole.demo.material import FOLDER_VARIABLE, Folder, closed_port, prepare, repair_hints
 from jobconsole.demo.options import DemoOptions
-from jobconsole.demo.places import Places, open_places
-from jobconsole.demo.processes import Child, Fleet
+from jobconsole.embedded.fleet import Child, Fleet
+from jobconsole.embedded.places import DemoError, Places, open_places
 from jobconsole.exporter.server import Exporter, ExporterOptions
-from queue_core.addresses import mask
 from queue_core.configuration import load
-from queue_core.settings import JobsSettings
+from queue_core.model.addresses import mask
+from queue_core.model.report import WorkerInfo
+from queue_core.model.settings import JobsSettings
+from queue_core.ports.inspector import Inspector
 
 BEATS_PER_LEASE = 5
 
@@ -100,3 +105,77 @@ def _producer_arguments(options: DemoOptions, port: int) -> list[str]:
     if options.jobs is not None:
         arguments += ["--jobs", str(options.jobs)]
     return arguments
+
+
+STEP_SECONDS = 0.05
+START_SECONDS = 60.0
+"""Generous: a slow machine on which other things run."""
+BUSY_SECONDS = 5.0
+
+
+async def live_workers(inspector: Inspector) -> list[WorkerInfo]:
+    """Return the workers that are there; one that was just killed is still announced for a moment."""
+    return [worker for worker in (await inspector.overview()).workers if not worker.lost and _exists(worker.pid)]
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True
+
+
+async def await_workers(stage: Stage, inspector: Inspector, count: int, without: int | None = None) -> list[int]:
+    """Wait until so many workers have announced themselves, and return their pids.
+
+    Raises:
+        DemoError: a process has ended, or they did not come.
+    """
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        stage.fleet.check()
+        pids = sorted(worker.pid for worker in await live_workers(inspector) if worker.pid != without)
+        if len(pids) >= count:
+            return pids
+        if time.monotonic() > deadline:
+            raise DemoError(f"Only {len(pids)} of {count} workers came within {START_SECONDS:g} s.")
+        await asyncio.sleep(STEP_SECONDS)
+
+
+async def crash_one(stage: Stage, inspector: Inspector) -> int:
+    """Kill a worker process, if possible in the middle of a handler, and return its pid."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    workers = await live_workers(inspector)
+    while not (busy := [one for one in _in_a_handler(stage, workers) if _stopped_there(stage, one)]):
+        if time.monotonic() >= deadline:
+            break
+        await asyncio.sleep(STEP_SECONDS)
+        workers = await live_workers(inspector) or workers
+    victim = (busy or workers)[0].pid
+    for each in [one.pid for one in busy[1:]]:
+        _send(each, signal.SIGCONT)
+    _send(victim, signal.SIGKILL)
+    return victim
+
+
+def _stopped_there(stage: Stage, worker: WorkerInfo) -> bool:
+    """Stop a process where it is, and let it go on unless it still is in a handler: most take milliseconds."""
+    _send(worker.pid, signal.SIGSTOP)
+    if _in_a_handler(stage, [worker]):
+        return True
+    _send(worker.pid, signal.SIGCONT)
+    return False
+
+
+def _send(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _in_a_handler(stage: Stage, workers: Sequence[WorkerInfo]) -> list[WorkerInfo]:
+    """Return the workers that run handlers by the ledger's word."""
+    ledger = read_ledger(stage.folder.ledger)
+    names = {worker for job_id, attempts in ledger.starts.items() for token, worker in attempts.items()
+             if (job_id, token) not in ledger.ends}  # fmt: skip
+    return [worker for worker in workers if worker.id in names]

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from queue_core.worker.options import ServiceOptions, setup_logging
-from queue_core.worker.service import supervise
+from queue_core.worker.supervisor import supervise
 
 TASKS = "jobconsole.demo.tasks:jobs"
 GRACE_SECONDS = 4.0

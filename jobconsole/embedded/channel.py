@@ -10,9 +10,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from jobconsole.embedded.errors import EmbeddedError
-from jobconsole.embedded.folders import InstanceFolder, above_standard
-from jobconsole.embedded.protocol import Message
+from jobconsole.embedded.folders import EmbeddedError, InstanceFolder, above_standard
+from jobconsole.embedded.processes import Message
 
 # Longer than anything the guard itself waits for.
 ANSWER_SECONDS = 150.0

@@ -1,24 +1,66 @@
 """The public face: both servers, started together for this process and gone with it."""
 
 from collections.abc import Mapping
+from importlib.resources import files
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
+from urllib.parse import quote, urlsplit, urlunsplit
 
-from jobconsole.embedded import databases
-from jobconsole.embedded.binaries import Program, Source, find_postgres, find_redis, preference
-from jobconsole.embedded.channel import Channel
-from jobconsole.embedded.commands import (
+from jobconsole.embedded.binaries import (
+    Program,
+    Source,
+    find_postgres,
+    find_redis,
     initdb_command,
     postgres_command,
     postgres_url,
+    preference,
     redis_command,
     redis_url,
 )
-from jobconsole.embedded.errors import EmbeddedError
-from jobconsole.embedded.folders import InstanceFolder, create_folder, discard, sweep
-from jobconsole.embedded.identity import Identity, can_read, server_identity
-from jobconsole.embedded.protocol import LaunchPlan, ServerPlan
+from jobconsole.embedded.channel import Channel
+from jobconsole.embedded.folders import (
+    EmbeddedError,
+    Identity,
+    InstanceFolder,
+    can_read,
+    create_folder,
+    discard,
+    server_identity,
+    sweep,
+)
+from jobconsole.embedded.processes import LaunchPlan, ServerPlan
+
+
+def create_database(server_url: str, name: str, template: str | None = None) -> str:
+    """Make a database, as a copy of `template` if one is given, and answer its address."""
+    _run(server_url, "create_database", name=name, template=template or "template1")
+    return database_url(server_url, name)
+
+
+def drop_database(server_url: str, name: str) -> None:
+    """Remove a database and cut its connections; nothing to do when there is none."""
+    _run(server_url, "drop_database", name=name)
+
+
+def database_url(server_url: str, name: str) -> str:
+    """Answer the address of another database of the same server."""
+    parts = urlsplit(server_url)
+    # urlunsplit would lose the empty host of "postgresql://app@/…" when there is no user either.
+    return urlunsplit(parts._replace(path=f"/{quote(name, safe='')}"))
+
+
+def _run(server_url: str, statement: str, **identifiers: str) -> None:
+    """Run one of this package's statements with names put into it."""
+    import psycopg
+    from psycopg import sql
+
+    text = (files("jobconsole.embedded") / "queries" / f"{statement}.sql").read_text()
+    names = {key: sql.Identifier(value) for key, value in identifiers.items()}
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(sql.SQL(text).format(**names))
+
 
 # Generous: a slow machine that runs other tests at the same time.
 START_SECONDS = 60.0
@@ -168,11 +210,11 @@ class EmbeddedServers:
 
     def create_database(self, name: str, template: str | None = None) -> str:
         """Make a database, as a copy of another one if asked, and answer its address."""
-        return databases.create_database(self.postgres_url, name, template)
+        return create_database(self.postgres_url, name, template)
 
     def drop_database(self, name: str) -> None:
         """Remove a database and cut its connections; nothing to do when there is none."""
-        databases.drop_database(self.postgres_url, name)
+        drop_database(self.postgres_url, name)
 
     def close(self) -> None:
         """End both servers and remove their folder; may be called twice."""

@@ -9,14 +9,16 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from queue_core.addresses import mask
-from queue_core.dispatch import Dispatcher, DispatchUnavailable
 from queue_core.errors import QueueCoreError
-from queue_core.inspection import Inspector, Overview, Tally
-from queue_core.text import safe
+from queue_core.model.addresses import mask
+from queue_core.model.report import Overview, Tally
+from queue_core.model.text import safe
+from queue_core.ports.delivery import Dispatcher, DispatchUnavailable
+from queue_core.ports.inspector import Inspector
 
 T = TypeVar("T")
 logger = logging.getLogger("jobconsole.exporter")
+
 
 LIMIT = 2.5
 """Seconds for a read of everything; below the 10 s of a scrape, and longer than a healthy store ever takes."""

@@ -20,12 +20,12 @@ from typing import Any
 from prometheus_client import CollectorRegistry, disable_created_metrics
 from prometheus_client.exposition import choose_encoder
 
-from jobconsole.exporter.collector import JobsCollector
+from jobconsole.exporter.collector import MOST_TYPES, JobsCollector, TypeNames
 from jobconsole.exporter.http import HttpServer, Response
 from jobconsole.exporter.reading import LIMIT, Reader, Reading
-from jobconsole.exporter.types import MOST_TYPES, TypeNames
-from queue_core.opening import Parts, open_parts
-from queue_core.settings import JobsSettings
+from queue_core.backends import open_parts
+from queue_core.model.settings import JobsSettings
+from queue_core.ports.backend import Parts
 
 DEFAULT_HOST = "127.0.0.1"
 """Metrics tell names of queues and types and need no password: other machines are let in on purpose only."""

@@ -19,23 +19,20 @@ from textual.binding import BindingType
 from textual.driver import Driver
 from textual.screen import Screen
 
-from jobconsole.core.connection import Connection
-from jobconsole.core.context import Surroundings
+from jobconsole.core.connection import Connection, Surroundings
 from jobconsole.core.links import Link
-from jobconsole.tui.background import spawn
-from jobconsole.tui.bindings import ACTIONS, BY_ID, bindings, refusal
-from jobconsole.tui.hangup import end_with_terminal
-from jobconsole.tui.modes import FIRST, MODES
-from jobconsole.tui.screens.commands import Commands
-from jobconsole.tui.screens.help import HelpScreen, keys_of
-from jobconsole.tui.themes import SCHEMES
-from jobconsole.tui.thrift import thrifty
-from jobconsole.tui.travel import Travel
+from jobconsole.tui.base.bindings import ACTIONS, BY_ID, bindings, refusal
+from jobconsole.tui.base.host import spawn
+from jobconsole.tui.base.themes import SCHEMES
+from jobconsole.tui.navigation import Travel
+from jobconsole.tui.screens.help import Commands, HelpScreen, keys_of
+from jobconsole.tui.terminal import end_with_terminal, thrifty
+from jobconsole.tui.views import FIRST, MODES
 from queue_core.errors import QueueCoreError
 
 if TYPE_CHECKING:
+    from queue_core.model.settings import JobsSettings
     from queue_core.queue import JobQueue
-    from queue_core.settings import JobsSettings
 
 
 NOTHING_TO_UNDO = "nothing to undo yet; a retry that has ended cannot be undone"

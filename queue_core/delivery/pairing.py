@@ -10,9 +10,12 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from queue_core.dispatch import DispatchUnavailable
 from queue_core.errors import QueueCoreError
-from queue_core.store import Led
+from queue_core.ports.delivery import DispatchUnavailable
+from queue_core.ports.store import Led
+
+logger = logging.getLogger("queue_core.delivery")
+
 
 DUTY, OTHERS = "delivery", "delivery by others"
 """Names in the table of leaders: which Redis delivers for the database, and that another one is in use beside it."""
@@ -22,8 +25,6 @@ NONE = "none"
 """Stands in the place of the other Redis for workers in mode `postgres`, which have none."""
 PAIRED, DOUBTFUL, UNSURE = 8.0, 5.0, 2.0
 """Seconds between two looks: while the pair is found, while it is not, and while that is not known."""
-
-logger = logging.getLogger("queue_core.delivery")
 
 
 class Kept(NamedTuple):

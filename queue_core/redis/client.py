@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import hiredis
@@ -13,12 +15,15 @@ from redis.asyncio import Connection, Redis, SSLConnection, UnixDomainSocketConn
 from redis.asyncio.connection import AbstractConnection, BlockingConnectionPool, ConnectionPool, parse_url
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.exceptions import RedisError, ResponseError
 from redis.retry import Retry as BlockingRetry
 
-from queue_core.addresses import named
 from queue_core.errors import ConfigurationError
+from queue_core.model.addresses import named
+from queue_core.model.settings import RedisSettings
+from queue_core.ports.delivery import DispatchUnavailable
 from queue_core.redis.keys import Keys
-from queue_core.settings import RedisSettings
+from queue_core.runtime import Circuit
 
 CONNECTIONS = 64
 """The most connections of one client for short commands."""
@@ -154,4 +159,75 @@ def _options(settings: RedisSettings) -> dict[str, Any]:
         "encoding_errors": "replace",
         "socket_connect_timeout": settings.timeout,
         **keepalive,
+    }
+
+
+@asynccontextmanager
+async def within(seconds: float | None, circuit: Circuit | None = None) -> AsyncIterator[None]:
+    """Turn every failure to reach the server, and the end of the time, into DispatchUnavailable.
+
+    With a circuit, the call is refused at once while the server is taken for lost, and its outcome is noted.
+    """
+    if circuit is not None and not circuit.allows():
+        raise DispatchUnavailable(circuit.reason)
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except (RedisError, OSError, TimeoutError) as error:
+        reason = str(error) or type(error).__name__
+        if circuit is not None:
+            circuit.failed(reason)
+        raise DispatchUnavailable(reason) from error
+    if circuit is not None:
+        circuit.worked()
+
+
+_NAMES = {
+    "version": "valkey_version",
+    "redis_version": "redis_version",
+    "aof_enabled": "aof_enabled",
+    "aof_last_write_status": "aof_last_write_status",
+    "maxmemory": "maxmemory",
+    "maxmemory_policy": "maxmemory_policy",
+    "used_memory": "used_memory",
+    "role": "role",
+    "evicted_keys": "evicted_keys",
+    "connected_clients": "connected_clients",
+    "rdb_last_bgsave_status": "rdb_last_bgsave_status",
+}
+
+
+async def server_facts(client: Redis) -> dict[str, Any]:
+    """Return what a server tells of itself; what it does not tell is None.
+
+    `clock_skew` in seconds, its minus ours; `cluster`: None, or the state, the slots that are served by anybody, and
+    the number of servers that serve some; tcp_keepalive in seconds; appendfsync.
+    """
+    information: Mapping[str, Any] = await client.info("everything")
+    seconds, microseconds = await client.time()
+    skew = seconds + microseconds / 1e6 - time.time()
+    keepalive = await _setting(client, "tcp-keepalive")
+    return {fact: information.get(name) for fact, name in _NAMES.items()} | {
+        "clock_skew": skew,
+        "tcp_keepalive": None if keepalive is None else int(keepalive),
+        "appendfsync": await _setting(client, "appendfsync"),
+        "cluster": await _cluster(client) if information.get("cluster_enabled") else None,
+    }
+
+
+async def _setting(client: Redis, name: str) -> str | None:
+    try:
+        found: dict[Any, Any] = await client.config_get(name)
+    except ResponseError:
+        # Where a provider runs it, this is often forbidden.
+        return None
+    return found.get(name)
+
+
+async def _cluster(client: Redis) -> dict[str, Any]:
+    told: Mapping[str, Any] = await client.execute_command("CLUSTER INFO")  # type: ignore[no-untyped-call]
+    return {
+        "state": str(told.get("cluster_state")),
+        "slots": int(told.get("cluster_slots_ok", 0)),
+        "servers": int(told.get("cluster_size", 0)),
     }

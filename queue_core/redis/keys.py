@@ -15,7 +15,7 @@ P is `<prefix>{<queue>}:`. Delivery, in both modes that use Redis (the ready set
 | `<prefix>identity:beside` | string | the address of another Redis that processes of that database use; expires |
 | `P eseq` | string | number of the last message of events |
 | `P waiters` | ZSET id → ms | finished jobs that somebody waits for; expires |
-| `<prefix>events` | channel | lifecycle events (queue_core.events) |
+| `<prefix>events` | channel | lifecycle events (queue_core.model.events) |
 | `P job:<id>:done` | channel | says that a job has finished |
 
 Channels do not belong to a database of the server as keys do: in database n > 0 their names end in `@n`.
@@ -25,7 +25,7 @@ has gone to another queue, its key keeps only a field `moved`, for a day:
 
 | key | type | meaning |
 |---|---|---|
-| `P job:<id>` | HASH | the fields of queue_core.job.Job, without those that stand in the key, and without empty ones |
+| `P job:<id>` | HASH | the fields of queue_core.model.job.Job, without those in the key and empty ones |
 | `P attempts:<id>` | LIST | failed attempts, the last 50 |
 | `P log:<id>` | LIST | lines that its handlers wrote, the last 1,000 |
 | `P pending` | ZSET id → rank | queued jobs that are ready |
@@ -74,7 +74,7 @@ has gone to another queue, its key keeps only a field `moved`, for a day:
 | `<prefix>hints:{due}` | ZSET queue → time | when the first scheduled or retrying job is due, or before |
 | `<prefix>hints:{leases}` | ZSET queue → time | when the first lease ends, or before |
 | `<prefix>schema` | string | version of all this |
-| `<prefix>news` | channel | what processes tell each other (queue_core.stores.redis.news); not for others |
+| `<prefix>news` | channel | what processes tell each other (queue_core.stores.redis.delivery); not for others |
 """
 
 from __future__ import annotations

@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
+import sys
+import threading
 import time
-from collections.abc import Callable, Iterable
+import traceback
+import types
+from collections.abc import Callable, Coroutine, Generator, Iterable, Set
 from contextlib import AbstractAsyncContextManager
 from math import inf
-from typing import Any, Literal, Protocol
+from types import CodeType
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
-from queue_core.job import Claim, Outcome, Settled, attempt_of
+from queue_core.errors import SoftTimeLimitExceeded
+from queue_core.model.job import Claim, Outcome, Settled, attempt_of
+from queue_core.model.text import cut
+from queue_core.worker.options import EXIT_FAILED
+
+R = TypeVar("R")
+
+
+logger = logging.getLogger("queue_core.worker")
+
 
 StopReason = Literal["timeout", "cancel", "lost", "release"]
 
@@ -27,7 +43,7 @@ class LineKeeper(Protocol):
 
 
 class OwnTransaction(Protocol):
-    """In which a handler's attempt ends; see queue_core.worker.completion."""
+    """In which a handler's attempt ends; see queue_core.worker.execution."""
 
     def block(self) -> AbstractAsyncContextManager[Any]:
         """Give its connection to the handler."""
@@ -154,3 +170,163 @@ class Attempt:
 def describe(claim: Claim, worker: str) -> dict[str, Any]:
     """Return what a `claimed` event says."""
     return {"priority": claim.priority, "attempt": attempt_of(claim), "worker": worker}
+
+
+async def within_soft_limit(attempt: Attempt, seconds: float, raises: bool, handler: Coroutine[Any, Any, R]) -> R:
+    """Run a handler; after so many seconds its context says so, and, where it `raises`, so does its current await."""
+    told = _Told(attempt, seconds, raises)
+    timer = asyncio.get_running_loop().call_later(seconds, told.late)
+    try:
+        return await _driven(handler, told)
+    finally:
+        timer.cancel()
+
+
+class _Told:
+    """Whether the limit has passed and the handler has not been told yet."""
+
+    def __init__(self, attempt: Attempt, seconds: float, raises: bool) -> None:
+        self._attempt = attempt
+        self._seconds = seconds
+        self._raises = raises
+        self._task = asyncio.current_task()
+        self._pending = False
+
+    def late(self) -> None:
+        """Tell the handler; called by the loop while the handler waits."""
+        self._attempt.late = True
+        if self._raises and self._attempt.stop_reason is None and self._task is not None:
+            self._pending = True
+            self._task.cancel()  # the one way to end whatever it waits for
+
+    def instead_of(self, error: BaseException) -> BaseException:
+        """Return what the handler gets in place of an exception at its wait."""
+        if not (self._pending and isinstance(error, asyncio.CancelledError)) or self._task is None:
+            return error
+        self._pending = False
+        if self._attempt.stop_reason is not None:
+            return error  # somebody stopped it at the same moment, and that counts
+        self._task.uncancel()
+        return SoftTimeLimitExceeded(self._seconds)
+
+
+@types.coroutine
+def _driven(handler: Coroutine[Any, Any, R], told: _Told) -> Generator[Any, Any, R]:
+    """Run a coroutine step by step, to raise something else in it than the event loop would."""
+    error: BaseException | None = None
+    while True:
+        try:
+            waits_for = handler.send(None) if error is None else handler.throw(error)
+        except StopIteration as end:
+            result: R = end.value
+            return result
+        error = None
+        try:
+            yield waits_for
+        except GeneratorExit:
+            handler.close()
+            raise
+        except BaseException as raised:  # noqa: BLE001  the handler's to deal with
+            error = told.instead_of(raised)
+
+
+LOOK = 0.25
+"""Seconds between two questions to the loop: a few microseconds of its time each."""
+LAG = 1.0
+"""Seconds without an answer after which it is logged who holds the loop up."""
+
+LOOPS = frozenset({"asyncio", "selectors", "uvloop"})
+"""What runs where the loop waits, or runs what is not written in Python."""
+
+
+class Patience(NamedTuple):
+    """Seconds without an answer from the event loop."""
+
+    # after which what has not begun is given back
+    stall: float
+    # after which it is given up
+    wedged: float
+
+
+def end_process() -> None:
+    """End this process as one that failed, whatever its event loop is doing."""
+    logging.shutdown()
+    os._exit(EXIT_FAILED)
+
+
+class Watchdog:
+    """A thread that asks the loop to answer; `find` tells which job's handler a task runs, by the code in its stack."""
+
+    def __init__(
+        self,
+        find: Callable[[asyncio.Task[object] | None, Set[CodeType]], Claim | None],
+        patience: Patience,
+        stalled: Callable[[], None],
+        give_up: Callable[[], None] | None,
+    ) -> None:
+        self._find = find
+        self._patience = patience
+        self._stalled = stalled
+        # whether that was called since the loop last answered
+        self._told_stalled = False
+        self._give_up = give_up
+        self._answered = 0.0
+        self._stop = threading.Event()
+
+    def start(self) -> None:
+        """Start watching the running loop."""
+        loop = asyncio.get_running_loop()
+        self._answered = time.monotonic()
+        watched = threading.get_ident()
+        threading.Thread(target=self._run, args=(loop, watched), name="watchdog", daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop watching; the thread ends by itself."""
+        self._stop.set()
+
+    def _answer(self) -> None:
+        self._answered = time.monotonic()
+
+    def _run(self, loop: asyncio.AbstractEventLoop, watched: int) -> None:
+        since: float | None = None
+        asked_at = time.monotonic()
+        while not self._stop.wait(LOOK):
+            now = time.monotonic()
+            if now - asked_at > LAG:
+                # This thread did not run either: the machine or the process stood still, and no job is to blame.
+                self._answered += now - asked_at
+            asked_at = now
+            try:
+                loop.call_soon_threadsafe(self._answer)
+            except RuntimeError:  # the loop is closed
+                return
+            silent = now - self._answered
+            if silent <= LAG:
+                if since is not None:
+                    logger.warning("the event loop answers again after %.1f s", now - since)
+                since, self._told_stalled = None, False
+                continue
+            if since is None:
+                since = self._answered
+                self._tell(loop, watched, silent)
+            if silent > self._patience.stall and not self._told_stalled:
+                self._told_stalled = True
+                self._stalled()
+            if self._give_up is not None and silent > self._patience.wedged:
+                logger.critical("the event loop has not answered for %.0f s; this process ends", silent)
+                self._tell(loop, watched, silent)
+                self._give_up()
+                return
+
+    def _tell(self, loop: asyncio.AbstractEventLoop, watched: int, silent: float) -> None:
+        frame = sys._current_frames().get(watched)
+        stack = list(traceback.walk_stack(frame))
+        claim = self._find(asyncio.current_task(loop), {one.f_code for one, _ in stack})
+        if claim:
+            who = f"job {claim.id} of type '{claim.type}' holds it up"
+        elif frame is None or str(frame.f_globals.get("__name__")).partition(".")[0] in LOOPS:
+            who = "no job's handler holds it up"
+        else:
+            who = f"{frame.f_code.co_qualname} holds it up, which is no job's handler"
+        where = cut("".join(traceback.format_stack(frame)[-8:]), 8 << 10) if frame else ""
+        logger.warning("the event loop has not answered for %.1f s: %s, at\n%s", silent, who, where)

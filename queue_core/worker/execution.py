@@ -4,23 +4,119 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
 import threading
-from concurrent.futures import Executor
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Executor, Future
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from queue import Empty, SimpleQueue
+from typing import Any, ParamSpec, Protocol, TypeVar
 
-from queue_core.codec import decode_payload
-from queue_core.context import JobContext
-from queue_core.errors import SoftTimeLimitExceeded
-from queue_core.job import Outcome
-from queue_core.middleware import Hooks
-from queue_core.settings import Limits
-from queue_core.store import JobStore
-from queue_core.tasks import Definition
-from queue_core.worker import outcomes, soft
-from queue_core.worker.attempt import Attempt
-from queue_core.worker.completion import begin
+from queue_core.client.context import JobContext
+from queue_core.client.middleware import Hooks
+from queue_core.client.payloads import PayloadTypes
+from queue_core.client.tasks import Definition, EnqueueOptions
+from queue_core.errors import ConfigurationError, SoftTimeLimitExceeded, TransactionError
+from queue_core.model import outcome as outcomes
+from queue_core.model.codec import decode_payload
+from queue_core.model.job import Outcome
+from queue_core.model.retry import Retry
+from queue_core.model.settings import Defaults, Limits
+from queue_core.ports.store import JobStore, TransactionalStore
+from queue_core.queue import JobQueue
+from queue_core.worker.attempt import Attempt, within_soft_limit
+from queue_core.worker.pool import target_of
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Completion:
+    """One attempt's transaction: begun by the handler's first block, committed when the handler has returned."""
+
+    def __init__(self, store: TransactionalStore) -> None:
+        self._store = store
+        self._beginning = asyncio.Lock()
+        self._open: AbstractAsyncContextManager[Any] | None = None
+        self._connection: Any = None
+
+    @asynccontextmanager
+    async def block(self) -> AsyncIterator[Any]:
+        """Give the connection. An exception rolls back what was done in this block, in the first one the whole."""
+        async with self._beginning:
+            first = self._connection is None
+            if first:
+                begun = self._store.transaction()
+                self._connection = await begun.__aenter__()
+                self._open = begun
+        if not first:
+            async with self._connection.transaction():  # a savepoint: the blocks before this one stay
+                yield self._connection
+            return
+        try:
+            yield self._connection
+        except BaseException:
+            await self.undo()
+            raise
+
+    async def undo(self) -> None:
+        """Roll back what the handler did, if anything is left of it; the next block begins anew."""
+        begun, self._open, self._connection = self._open, None, None
+        if begun is not None:
+            undone = _Undone()
+            await begun.__aexit__(_Undone, undone, None)
+
+    async def end(self, attempt: Attempt, outcome: Outcome, failed: Callable[[Exception], Outcome]) -> Outcome:
+        """Commit a completed attempt together with what its handler did, and return how it ended.
+
+        For every other outcome, and when the lease is over, what the handler did is rolled back.
+        """
+        if outcome.kind != "completed" or self._connection is None:
+            await self.undo()
+            return outcome
+        attempt.ending = True
+        try:
+            if attempt.journal is not None:
+                await attempt.journal.write_first([attempt])
+            attempt.settled = await self._store.settle_on(self._connection, outcome)
+            if not attempt.settled.accepted:
+                await self.undo()
+            else:
+                begun, self._open = self._open, None
+                assert begun is not None
+                await begun.__aexit__(None, None, None)
+        except Exception as error:  # noqa: BLE001  whatever a deferred constraint or a lost server says
+            # Whether the commit was done is not known if its answer got lost. The failure that is stored now tells: the
+            # store refuses it after the commit, which can no longer come when the store has accepted it.
+            attempt.settled = None
+            attempt.perhaps = outcome
+            await self.undo()
+            return failed(error)
+        return outcome
+
+
+class _Undone(Exception):
+    """Ends a transaction without a commit."""
+
+
+def begin(attempt: Attempt, definition: Definition, store: JobStore) -> AbstractAsyncContextManager[Any]:
+    """Return a block of the attempt's transaction, for `JobContext.transaction`.
+
+    Raises:
+        TransactionError: this store, or this kind of handler, has none.
+    """
+    if definition.process or not definition.is_async:
+        where = "a child process" if definition.process else "a thread"
+        raise TransactionError(
+            f"ctx.transaction() is for async handlers in the worker itself; task '{definition.name}' runs in {where}"
+        )
+    if not isinstance(store, TransactionalStore):
+        raise TransactionError(f"ctx.transaction() needs a store in PostgreSQL; this one is {store.name}")
+    if attempt.completion is None:
+        attempt.completion = Completion(store)
+    return attempt.completion.block()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +206,7 @@ async def _call(
     else:
         handler = _in_thread(attempt, definition, args, arguments, around.threads)
     if definition.soft_timeout and around.timed:
-        return await soft.within(attempt, definition.soft_timeout, definition.is_async, handler)
+        return await within_soft_limit(attempt, definition.soft_timeout, definition.is_async, handler)
     return await handler
 
 
@@ -145,3 +241,135 @@ def _readable(error: BaseException) -> BaseException:
     except BaseException:  # noqa: BLE001  a job's own code, it may raise anything
         return RuntimeError(f"{type(error).__qualname__} was raised, and raises when it is asked for its class")
     return error
+
+
+RawHandler = Callable[[JobContext], Any]
+"""Async, or plain and then run in threads; it reads `ctx.type` and `ctx.payload`, and returns the job's result."""
+
+
+class Handlers(Protocol):
+    """Where a worker finds what to run: the registered tasks, or one handler for everything."""
+
+    def get(self, name: str) -> Definition:
+        """Return what runs jobs of this type."""
+        ...
+
+
+class OneHandler:
+    """Gives the same handler for every type, with the queue's default policy and time limit."""
+
+    def __init__(self, handler: RawHandler, defaults: Defaults) -> None:
+        self._definition = _definition(handler, defaults)
+
+    def get(self, name: str) -> Definition:
+        """Return the handler."""
+        return self._definition
+
+
+def handlers_of(
+    jobs: JobQueue, handler: RawHandler | None, queues: object, target: str | None
+) -> tuple[Handlers, str | None]:
+    """Return what a worker runs, and how its child processes find the queue object, where they can.
+
+    Raises:
+        ConfigurationError: these do not go together, or the handler takes no JobContext.
+    """
+    if handler is None:
+        return jobs.tasks, target_of(jobs, target)
+    if not queues:
+        raise ConfigurationError("a worker's handler gets every job of its queues: name them with queues=[…]")
+    if target is not None:
+        raise ConfigurationError("target= is for registered tasks; a worker's handler runs in the worker itself")
+    return OneHandler(handler, jobs.settings.defaults), None
+
+
+def _definition(handler: RawHandler, defaults: Defaults) -> Definition:
+    name = getattr(handler, "__name__", type(handler).__name__)
+    try:
+        inspect.signature(handler).bind(None)
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"a worker's handler takes one JobContext; '{name}' does not: {error}") from None
+
+    # Whatever names a payload holds, they meet no parameter.
+    def call(ctx: JobContext, /, **payload: Any) -> Any:
+        return handler(ctx)
+
+    signature = inspect.signature(call)
+    signature = signature.replace(parameters=list(signature.parameters.values())[1:])
+    return Definition(
+        name=name,
+        function=call,
+        signature=signature,
+        takes_context=True,
+        is_async=inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__),
+        policy=Retry().resolved(defaults),
+        timeout=defaults.timeout,
+        options=EnqueueOptions(),
+        payloads=PayloadTypes(name, call, signature),
+    )
+
+
+class HandlerThreads(Executor):
+    """Runs calls in daemon threads, which start as they are needed: Python does not wait for them when it ends.
+
+    `ThreadPoolExecutor` joins all of its threads at the end of the interpreter, also those that a time limit gave up.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        # counts the threads that wait for a call
+        self._idle = threading.Semaphore(0)
+        self._started = 0
+        self._closed = False
+        self._lock = threading.Lock()
+
+    def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
+        """Run a call in the next free thread."""
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("the worker has ended")
+            future: Future[R] = Future()
+            self._calls.put((future, partial(fn, *args, **kwargs)))
+            if not self._idle.acquire(blocking=False) and self._started < self._most:
+                self._started += 1
+                threading.Thread(target=self._run, name=f"job_{self._started - 1}", daemon=True).start()
+        return future
+
+    def _run(self) -> None:
+        while True:
+            try:
+                found = self._calls.get_nowait()
+            except Empty:
+                self._idle.release()
+                found = self._calls.get()
+            if found is None:
+                self._calls.put(None)  # for the next thread
+                return
+            _carry_out(*found)
+            del found  # what it holds may be large, and the next call may be far off
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Let the threads end after their calls; nothing waits for them."""
+        with self._lock:
+            self._closed = True
+            while cancel_futures:
+                try:
+                    found = self._calls.get_nowait()
+                except Empty:
+                    break
+                if found is not None:
+                    found[0].cancel()
+            self._calls.put(None)
+
+
+def _carry_out(future: Future[R], call: Callable[[], R]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        result = call()
+    except BaseException as error:  # noqa: BLE001  for whoever waits for the call
+        future.set_exception(error)
+        del future  # the error holds this frame
+    else:
+        future.set_result(result)

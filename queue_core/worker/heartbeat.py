@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.metadata
 import logging
+import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -12,12 +15,15 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from queue_core.errors import QueueCoreError
-from queue_core.events import Event, EventName
-from queue_core.store import Beat, BeatReply, Heart, Neighbour, Stray, WorkerBeat
-from queue_core.worker import lives
-from queue_core.worker.announcer import Announcer
+from queue_core.model.events import Event, EventName
+from queue_core.ports.store import Beat, BeatReply, Doubt, Heart, JobStore, Neighbour, Stray, WorkerBeat
+from queue_core.worker import neighbours
 from queue_core.worker.attempt import Attempt
-from queue_core.worker.claims import Claims
+from queue_core.worker.fetcher import Claims
+from queue_core.worker.journal import Announcer
+
+logger = logging.getLogger("queue_core.worker")
+
 
 TICK = 1.0
 """Seconds between two small beats, which carry progress there and orders and cancellations back."""
@@ -27,8 +33,6 @@ CLOSE_SECONDS = 5.0
 """What the last beat may take at the end of a worker."""
 MARGIN = 0.2
 """Part of a lease before whose end a worker that cannot reach the store stops its own jobs."""
-
-logger = logging.getLogger("queue_core.worker")
 
 
 class Listener(Protocol):
@@ -96,7 +100,7 @@ class Heartbeat:
         # the event loop stands still, and what has not begun is still to be handed back
         self._stalled = threading.Event()
         # where others on this machine find this process
-        self.place, self._process = lives.place(), lives.process()
+        self.place, self._process = neighbours.place(), neighbours.process()
         # whether the worker hears of orders at once, and has claimed nothing lately; set by the worker
         self.may_rest: Callable[[], bool] = lambda: False
         # the last beat has said that the next one may come later
@@ -275,3 +279,59 @@ class Heartbeat:
         assert self._loop is not None
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(call, *args)
+
+
+def version() -> str:
+    """Return this program's version."""
+    try:
+        return importlib.metadata.version("jobconsole")
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"
+
+
+class ManualHeart:
+    """One entry among the workers, with the queues of the claims that were prolonged."""
+
+    def __init__(self, store: JobStore, worker: str) -> None:
+        self._store = store
+        self._worker = worker
+        self._heart: Heart | None = None
+        # a heart serves one thread at a time
+        self._beating = asyncio.Lock()
+        self._queues: set[str] = set()
+        self.claims = Claims()
+
+    async def beat(self, queue: str, lease: float, leases: Sequence[Beat], doubts: Sequence[Doubt] = ()) -> BeatReply:
+        """Prolong leases, and ask for what claims in doubt have given."""
+        self._queues.add(queue)
+        # It announces no types: what a dispatcher hands out is for workers.
+        entry = WorkerBeat(
+            worker=self._worker,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            version=version(),
+            queues=tuple(sorted(self._queues)),
+            types=(),
+            concurrency=1,
+            busy=1,
+            quiet=False,
+            lease=lease,
+            interval=lease,
+            leases=leases,
+            place=neighbours.place(),
+            process=neighbours.process(),
+            doubts=doubts,
+        )
+        async with self._beating:
+            if self._heart is None:
+                self._heart = self._store.heart()
+            return await asyncio.to_thread(self._heart.beat, entry)
+
+    async def close(self) -> None:
+        """Give the connection back."""
+        if self._heart is not None:
+            await asyncio.to_thread(self._heart.close)
+
+    async def retire(self) -> None:
+        """Remove the entry."""
+        await self._store.retire(self._worker, neighbours.place())

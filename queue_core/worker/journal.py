@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
+from threading import Lock, Timer
 from typing import NamedTuple
 
 from queue_core.errors import StoreUnavailable
-from queue_core.job import LogLine
-from queue_core.joblogs import LINES
-from queue_core.store import JobStore
+from queue_core.model.events import Event
+from queue_core.model.job import LINES, LogLine
+from queue_core.ports.delivery import EventBus
+from queue_core.ports.store import JobStore
 from queue_core.worker.attempt import Attempt
 
-PART = 1000
+logger = logging.getLogger("queue_core.worker")
+
+
+LINES_PART = 1000
 """Lines written at a time."""
 REST = 0.25
 """Seconds between two batches while jobs go on writing, so that a loop of lines cannot keep the store busy. The first
@@ -26,8 +32,6 @@ PATIENCE = 2.0
 """Seconds until lines are tried again while the store is away."""
 MOST_BYTES = 16 << 20
 """Characters of all waiting lines; beyond, whoever writes loses its own oldest ones."""
-
-logger = logging.getLogger("queue_core.worker")
 
 
 class _Written(NamedTuple):
@@ -118,8 +122,8 @@ class Journal:
             self._sending = frozenset(line.attempt for line in lines)
             try:
                 while lines:
-                    await self._write(lines[:PART])
-                    del lines[:PART]
+                    await self._write(lines[:LINES_PART])
+                    del lines[:LINES_PART]
             finally:
                 self._put_back(lines)
                 self._sending = frozenset()
@@ -156,3 +160,92 @@ class Journal:
 def _line(written: _Written, now: float) -> LogLine:
     claim = written.attempt.claim
     return LogLine(claim.id, claim.token, claim.queue, written.line, written.text, max(0.0, now - written.at))
+
+
+MOST = 20_000
+"""Events kept while the bus is slow; what comes beyond is dropped, since events are hints."""
+EVENTS_PART = 1000
+
+
+class Announcer:
+    """A buffer and the loop that empties it."""
+
+    def __init__(self, bus: EventBus) -> None:
+        self._bus = bus
+        self._buffer: list[Event] = []
+        self._wake = asyncio.Event()
+        self._closing = False
+
+    def tell(self, event: Event) -> None:
+        """Note an event."""
+        if len(self._buffer) < MOST:
+            self._buffer.append(event)
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Send until closed and empty."""
+        while self._buffer or not self._closing:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._buffer:
+                part, self._buffer = self._buffer[:EVENTS_PART], self._buffer[EVENTS_PART:]
+                await self._bus.publish(part)
+
+    async def close(self, loop: asyncio.Task[None], seconds: float = 2.0) -> None:
+        """Send what is left, within some seconds."""
+        self._closing = True
+        self._wake.set()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(loop, seconds)
+
+
+AT_ONCE = 50
+"""Lines handed on as they come in each `WINDOW`, so that they outlive a crash; those of a loop gather."""
+WINDOW = 0.25
+"""Seconds."""
+
+Line = tuple[int, str]
+
+
+class Relay:
+    """The lines of one attempt."""
+
+    def __init__(self, say: Callable[[Sequence[Line]], None]) -> None:
+        self._say = say
+        self._lock = Lock()
+        self._waiting: deque[Line] = deque(maxlen=LINES)
+        self._count = 0
+        self._since = float("-inf")
+        self._at_once = 0
+        self._timer: Timer | None = None
+
+    def log(self, text: str) -> bool:
+        """Note a line, from any thread; True when lines come faster than they are handed on."""
+        with self._lock:
+            self._count += 1
+            full = len(self._waiting) == LINES
+            self._waiting.append((self._count, text))
+            now = time.monotonic()
+            if now - self._since >= WINDOW:
+                self._since, self._at_once = now, 0
+            if self._at_once < AT_ONCE:
+                self._at_once += 1
+                self._hand_on()
+            elif self._timer is None:
+                self._timer = Timer(WINDOW, self.flush)
+                self._timer.daemon = True
+                self._timer.start()
+            return full
+
+    def flush(self) -> None:
+        """Hand on what has gathered."""
+        with self._lock:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            self._hand_on()
+
+    def _hand_on(self) -> None:
+        if self._waiting:
+            self._say(list(self._waiting))
+            self._waiting.clear()

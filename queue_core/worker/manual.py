@@ -7,25 +7,195 @@ import contextlib
 import logging
 import os
 import socket
+import time
 import uuid
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, Protocol
 
-from queue_core.codec import decode_payload
-from queue_core.dispatch import DispatchUnavailable
-from queue_core.endings import dispatch, events_of
-from queue_core.errors import QueueCoreError, StaleLease
-from queue_core.events import Event, EventName
-from queue_core.executing import Executor
-from queue_core.job import Claim, Outcome, Settled, attempt_of
-from queue_core.middleware import Hooks
-from queue_core.opening import Parts
-from queue_core.store import Beat, ClaimRequest
-from queue_core.worker import outcomes
-from queue_core.worker.announcer import Announcer
-from queue_core.worker.claimed import ClaimedJob, Terms
-from queue_core.worker.manual_heart import ManualHeart
-from queue_core.worker.sweeper import LEADERSHIP, Duty, Sweeper
+from queue_core.client.context import ClaimFacts
+from queue_core.client.effects import dispatch, events_of
+from queue_core.client.executor import Executor
+from queue_core.client.middleware import Hooks
+from queue_core.client.tasks import Duration, TaskRegistry
+from queue_core.errors import ConfigurationError, QueueCoreError, StaleLease
+from queue_core.model import outcome
+from queue_core.model import outcome as outcomes
+from queue_core.model.codec import decode_payload
+from queue_core.model.events import Event, EventName
+from queue_core.model.job import Claim, Outcome, Settled, attempt_of
+from queue_core.model.retry import Policy, Reschedule
+from queue_core.model.settings import Defaults, Limits
+from queue_core.model.signature import failure_of
+from queue_core.model.states import Status
+from queue_core.model.text import storable
+from queue_core.model.validation import check_name, parse_duration
+from queue_core.ports.backend import Parts
+from queue_core.ports.delivery import DispatchUnavailable
+from queue_core.ports.store import Beat, ClaimRequest
+from queue_core.worker.heartbeat import ManualHeart, Times
+from queue_core.worker.journal import Announcer
+from queue_core.worker.leader import LEADERSHIP, Duty, Sweeper
+
+logger = logging.getLogger("queue_core.manual")
+
+
+def check_slots(concurrency: object) -> int:
+    """Return how many jobs run at a time.
+
+    Raises:
+        ConfigurationError: no whole number of at least 1.
+    """
+    if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
+        raise ConfigurationError(f"a worker's concurrency is a whole number of at least 1, not {concurrency!r}")
+    return concurrency
+
+
+def queues_of(tasks: TaskRegistry, queues: object) -> tuple[str, ...]:
+    """Return the queues that were named, or those of the tasks.
+
+    Raises:
+        ConfigurationError: no list of names.
+    """
+    if isinstance(queues, str) or not isinstance(queues, Sequence | None):
+        raise ConfigurationError(f"a worker's queues are a list of names, not {queues!r}")
+    try:
+        return tuple(dict.fromkeys(check_name(queue, "the queue's name") for queue in queues or tasks.queues()))
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from None
+
+
+def seconds(value: Duration, what: str) -> float:
+    """Return a duration in seconds.
+
+    Raises:
+        ConfigurationError: it is none; `what` names it.
+    """
+    try:
+        return parse_duration(value)
+    except ValueError as error:
+        raise ConfigurationError(f"{what}: {error}") from None
+
+
+def times_of(defaults: Defaults, lease: Duration | None, heartbeat: Duration | None) -> Times:
+    """Return how long leases last and how often they are renewed.
+
+    Raises:
+        ConfigurationError: no durations, or a heartbeat that comes too late for the lease.
+    """
+    length = defaults.lease if lease is None else seconds(lease, "a worker's lease")
+    if heartbeat is not None:
+        interval = seconds(heartbeat, "a worker's heartbeat")
+    elif lease is None:
+        interval = defaults.heartbeat
+    else:
+        interval = length / 5
+    if not 0 < interval <= length / 2:
+        raise ConfigurationError(f"the heartbeat ({interval:g} s) must be at most half of the lease ({length:g} s)")
+    return Times(length, interval)
+
+
+_BECOMES = {
+    "completed": Status.COMPLETED,
+    "retrying": Status.RETRYING,
+    "dead": Status.DEAD,
+    "released": Status.QUEUED,
+    "cancelled": Status.CANCELLED,
+}
+
+
+class Keeper(Protocol):
+    """What a claimed job needs of whoever claimed it."""
+
+    async def settle(self, outcome: Outcome) -> Settled:
+        """Store the end of the attempt, or raise StaleLease."""
+        ...
+
+    async def refresh(self, queue: str, beat: Beat, lease: float) -> bool:
+        """Prolong the lease, or raise StaleLease; return whether somebody asked to cancel the job."""
+        ...
+
+
+class Terms(NamedTuple):
+    """What holds for a claim."""
+
+    # seconds
+    lease: float
+    policy: Policy
+    limits: Limits
+
+
+class ClaimedJob(ClaimFacts):
+    """One running job that belongs to this program until its lease ends; `refresh` prolongs it.
+
+    Every verb raises `StaleLease` when the lease was over and the job taken back: nothing was written then, and
+    somebody else may run it. All raise `StoreUnavailable` when the store does not answer; trying again is safe.
+    """
+
+    def __init__(self, keeper: Keeper, claim: Claim, payload: dict[str, Any], terms: Terms) -> None:
+        super().__init__(claim)
+        self._keeper = keeper
+        self._terms = terms
+        self._began = time.perf_counter()
+        self.payload = payload
+        # whether somebody has asked to cancel the job, as of the last refresh: end it with `release`
+        self.cancel_requested = False
+
+    def __repr__(self) -> str:
+        return f"<ClaimedJob {self.type} {self.id}>"
+
+    @property
+    def id(self) -> str:
+        """The job's id."""
+        return self._claim.id
+
+    @property
+    def created_at(self) -> datetime:
+        """When the job was enqueued."""
+        return datetime.fromtimestamp(self._claim.created_at, UTC)
+
+    async def complete(self, result: object = None) -> None:
+        """End the attempt well; the result is kept as JSON."""
+        await self._end(outcomes.completed(self._claim, self._run_us(), result, self._terms.limits))
+
+    async def fail(self, error: BaseException | str, *, retry: bool = True) -> Status:
+        """End the attempt with an error; return what became of the job: retrying, dead, or cancelled.
+
+        The policy of its task decides, where this process has it, else the defaults; `retry=False` buries the job
+        at once. A RetryLater or Reschedule means what it means in a handler.
+        """
+        raised = error if isinstance(error, BaseException) else RuntimeError(storable(str(error)))
+        if retry:
+            outcome = outcomes.failed(self._claim, self._run_us(), raised, self._terms.policy, self._terms.limits)
+        else:
+            failure = failure_of(raised, "error", self._terms.limits.traceback)
+            outcome = outcomes.buried(self._claim, self._run_us(), failure)
+        return await self._end(outcome)
+
+    async def release(self) -> Status:
+        """Give the job back to its place in the queue without using an attempt; return queued, or cancelled."""
+        return await self._end(outcomes.released(self._claim, self._run_us()))
+
+    async def reschedule(self, *, delay: Duration | None = None, at: datetime | None = None) -> Status:
+        """Give the job back to the back of its queue, after a delay or at a time, without using an attempt."""
+        return await self._end(outcomes.rescheduled(self._claim, self._run_us(), Reschedule(delay=delay, at=at)))
+
+    async def refresh(self, lease: Duration | None = None, *, progress: float | None = None, message: str = "") -> None:
+        """Prolong the lease from now on, by as long as it was claimed for unless said otherwise, and note progress."""
+        length = self._terms.lease if lease is None else seconds(lease, "a lease")
+        percent = None if progress is None else max(0, min(100, int(progress)))
+        beat = Beat(self.id, self.token, percent, storable(str(message)[:200]))
+        self.cancel_requested = await self._keeper.refresh(self.queue, beat, length)
+
+    async def _end(self, outcome: Outcome) -> Status:
+        answer = await self._keeper.settle(outcome)
+        if answer.cancelled:
+            return Status.CANCELLED
+        return Status.SCHEDULED if outcome.kind == "released" and answer.due is not None else _BECOMES[outcome.kind]
+
+    def _run_us(self) -> int:
+        return round((time.perf_counter() - self._began) * 1e6)
+
 
 POLL_FIRST, POLL_MOST = 0.02, 0.5
 """Seconds between two looks for a job to claim, growing while there is none."""
@@ -35,8 +205,6 @@ CLOSE_SECONDS = 1.0
 """Seconds that closing waits for jobs to be given back that cancelled and failed claims have brought."""
 RESTART_SECONDS = 1.0
 """Pause before a duty that failed unexpectedly is taken up again."""
-
-logger = logging.getLogger("queue_core.manual")
 
 
 class ManualClaims:
@@ -125,7 +293,7 @@ class ManualClaims:
                 reply = await self._heart.beat(request.queue, request.lease, (), doubts)
                 for stray in reply.strays:
                     with contextlib.suppress(StaleLease):
-                        await self.settle(outcomes.unknown(stray))
+                        await self.settle(outcome.unknown(stray))
 
     def _keep(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
@@ -142,7 +310,7 @@ class ManualClaims:
             return ClaimedJob(self, claim, decode_payload(claim.payload), terms)
         except ValueError as error:
             with contextlib.suppress(StaleLease):
-                await self.settle(outcomes.unreadable(claim, error, terms.limits))
+                await self.settle(outcome.unreadable(claim, error, terms.limits))
             return None
 
     async def _forget(self, claim: Claim) -> None:

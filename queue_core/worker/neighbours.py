@@ -4,19 +4,81 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import cache
+from pathlib import Path
 
 from queue_core.errors import QueueCoreError
-from queue_core.store import JobStore, Neighbour
-from queue_core.worker import lives
+from queue_core.ports.store import JobStore, Neighbour
+
+logger = logging.getLogger("queue_core.worker")
+
+
+PROC = Path("/proc")
+GONE = frozenset({"Z", "X", "x"})
+"""States of a process that has ended, and for which only its parent still has to ask."""
+
+
+@cache
+def place() -> str:
+    """Return where this process runs: host, start of the machine, process and time namespace; empty if nobody can say.
+
+    Only who runs at the same place sees the same processes under the same numbers.
+    """
+    try:
+        # Mounted for another namespace, it names other processes.
+        if int((PROC / "self/stat").read_text(encoding="ascii", errors="replace").split(" ", 1)[0]) != os.getpid():
+            return ""
+        boot = (PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        spaces = [str((PROC / "self/ns" / name).stat().st_ino) for name in ("pid", "time") if _has(name)]
+    except (OSError, ValueError):
+        return ""
+    return " ".join([socket.gethostname(), boot, *spaces])
+
+
+def _has(namespace: str) -> bool:
+    return namespace == "pid" or (PROC / "self/ns" / namespace).exists()
+
+
+def process() -> str:
+    """Return which process this is at its place: its number and the time of its start; empty if nobody can say."""
+    start = _start(os.getpid()) if place() else None
+    return "" if start is None else f"{os.getpid()} {start}"
+
+
+def is_gone(process: str) -> bool:
+    """Tell whether a process at this place has surely ended; another one may have its number by now."""
+    number, _, start = process.partition(" ")
+    if not number.isdecimal() or not start:
+        return False
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return True
+    except (PermissionError, OverflowError):
+        return False  # that of another user, whom it may be hidden from us
+    found = _start(int(number))
+    return found is not None and found != start
+
+
+def _start(number: int) -> str | None:
+    """Return the ticks from the machine's start to a process's; "" when it has ended, None when that is hidden."""
+    try:
+        stat = (PROC / str(number) / "stat").read_text(encoding="ascii", errors="replace")
+        # The name may hold anything, brackets and spaces included.
+        fields = stat.rpartition(")")[2].split()
+        return "" if fields[0] in GONE else fields[19]
+    except (OSError, IndexError):
+        return None
+
 
 LOOK = 0.25
 """Seconds between two looks whether the others are still there: a question to the system for each of them."""
 AGAIN = (0.0, 0.5, 2.0, 10.0)
 """Seconds after which a worker is written off, each time: a server may carry out its last calls after its end."""
-
-logger = logging.getLogger("queue_core.worker")
 
 
 class Neighbours:
@@ -43,7 +105,7 @@ class Neighbours:
     async def look(self) -> None:
         """Write those off that are gone since the last look, and those again that are due."""
         now = time.monotonic()
-        for worker in [worker for worker, process in self._known.items() if lives.is_gone(process)]:
+        for worker in [worker for worker, process in self._known.items() if is_gone(process)]:
             logger.warning("the process of worker %s is gone; its jobs are taken back", worker)
             del self._known[worker]
             self._gone += [(now + wait, worker) for wait in AGAIN]
@@ -64,5 +126,5 @@ async def write_off(store: JobStore, reclaim: Callable[[], Awaitable[int]], work
     Raises:
         StoreUnavailable: the store does not answer.
     """
-    await store.write_off(workers, lives.place())
+    await store.write_off(workers, place())
     await reclaim()

@@ -2,20 +2,183 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import os
+import signal
 import sys
-from collections.abc import Callable
+import time
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Self
 
+from queue_core.client.tasks import Definition
 from queue_core.errors import ConfigurationError
-from queue_core.job import Failure, Outcome
+from queue_core.model import outcome
+from queue_core.model.job import Claim, Failure, Outcome, Ready, Settled
+from queue_core.model.outcome import SUSPECT_LOSSES
+from queue_core.model.settings import Limits
+from queue_core.model.signature import sign
 from queue_core.queue import JobQueue
-from queue_core.settings import Limits
-from queue_core.signature import sign
-from queue_core.tasks import Definition
-from queue_core.worker import outcomes
 from queue_core.worker.attempt import Attempt
-from queue_core.worker.children import Child, ChildLost
-from queue_core.worker.slots import START_SECONDS, Slots, begin
+
+# Child processes that run jobs one after the other, so that what a job does to its process costs that job only.
+#
+# A job goes in as one JSON line on the child's standard input; that it has begun, its progress, its log and its outcome
+# come back as JSON lines through a pipe of their own, since a handler may print.
+
+LONGEST = 64 << 20
+"""Bytes of one line: well above what limits a result and a traceback."""
+
+
+class ChildLost(Exception):
+    """The child ended without an outcome; `begun` tells whether it had the job by then."""
+
+    def __init__(self, code: int, begun: bool) -> None:
+        how = f"was killed by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
+        super().__init__(how)
+        self.code = code
+        self.how = how
+        self.begun = begun
+
+
+class Child:
+    """One child process that imported the worker's queue object."""
+
+    def __init__(self, process: Process, reader: asyncio.StreamReader, transport: asyncio.BaseTransport) -> None:
+        self._process = process
+        self._reader = reader
+        self._transport = transport
+
+    @classmethod
+    async def start(cls, target: str, worker: str) -> Self:
+        """Start a child; `target` is `package.module:name` of the queue object.
+
+        Raises:
+            OSError: the system has no room for another process.
+        """
+        reading, writing = os.pipe()
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "queue_core.worker.child", target, worker, str(writing), str(os.getpid())),
+                stdin=asyncio.subprocess.PIPE,
+                pass_fds=(writing,),
+                # What a terminal sends to its programs is for the worker, which drains.
+                start_new_session=True,
+            )
+        except BaseException:
+            os.close(reading)
+            raise
+        finally:
+            os.close(writing)
+        reader = asyncio.StreamReader(limit=LONGEST)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(reading, "rb")
+        )
+        return cls(process, reader, transport)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the child has not ended, as far as is known."""
+        return self._process.returncode is None
+
+    async def run(self, attempt: Attempt, begin: Callable[[], None] = lambda: None) -> Outcome:
+        """Run the attempt's handler in the child and return the outcome to store; `begin` is called when it begins.
+
+        Raises:
+            ChildLost: the child ended without one.
+        """
+        assert self._process.stdin is not None
+        begun = False
+        try:
+            self._process.stdin.write(json.dumps(attempt.claim).encode() + b"\n")
+            await self._process.stdin.drain()
+            while line := await self._reader.readline():
+                if not begun:
+                    begun = True
+                    begin()
+                said = json.loads(line)
+                if "outcome" in said:
+                    attempt.settled = None if said["settled"] is None else _settled(said["settled"])
+                    attempt.perhaps = None if said["perhaps"] is None else _outcome(said["perhaps"])
+                    return _outcome(said["outcome"])
+                if "progress" in said:
+                    attempt.report(said["progress"], said["message"])
+                if "log" in said:
+                    attempt.relay(said["log"])
+        except ConnectionError:  # it ended before it took the job
+            pass
+        raise ChildLost(await self._process.wait(), begun)
+
+    async def kill(self) -> None:
+        """End the child at once, whatever it does; a second time is safe."""
+        self._transport.close()
+        if self._process.returncode is None:
+            self._process.kill()
+        await self._process.wait()
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _settled(fields: list[object]) -> Settled:
+    settled = Settled(*fields)  # type: ignore[arg-type]
+    return settled._replace(opened=tuple(Ready(*one) for one in settled.opened))
+
+
+def _outcome(fields: list[object]) -> Outcome:
+    outcome = Outcome(*fields)  # type: ignore[arg-type]
+    if outcome.failure is not None:
+        outcome = outcome._replace(failure=Failure(*outcome.failure))
+    return outcome
+
+
+START_SECONDS = 30.0
+"""What a new child may take to import the queue object before the job's time limit begins."""
+
+
+class Slots:
+    """So many places for children, given as they were asked for; None: one for each processor, but at least some."""
+
+    def __init__(self, most: int | None, least: int) -> None:
+        self._free = asyncio.Semaphore(max(least, os.cpu_count() or 1) if most is None else most)
+        # attempts that no child has taken yet
+        self._waiting: set[Attempt] = set()
+
+    @asynccontextmanager
+    async def taken(self, attempt: Attempt) -> AsyncIterator[None]:
+        """Wait for a place and hold it.
+
+        Raises:
+            CancelledError: the attempt was stopped.
+        """
+        self._waiting.add(attempt)
+        try:
+            async with self._free:
+                self._waiting.discard(attempt)
+                yield
+        finally:
+            self._waiting.discard(attempt)
+
+    def hold_back(self) -> None:
+        """Begin nothing more: give back the jobs that wait."""
+        for attempt in list(self._waiting):
+            attempt.stop("release")
+
+
+def begin(attempt: Attempt, definition: Definition, seconds: float = 0.0) -> None:
+    """Count the attempt's run time from now on, and its time limit from so many seconds later."""
+    attempt.started = time.perf_counter()
+    if definition.timeout:
+        attempt.deadline = time.monotonic() + seconds + definition.timeout
+
 
 EXCEPTION = "ProcessDied"
 TRIES = 3
@@ -44,9 +207,9 @@ class ProcessPool:
             except ChildLost as lost:
                 message = f"the process that ran this job {lost.how}"
                 failure = Failure("crashed", EXCEPTION, message, "", *sign(EXCEPTION, message))
-                return outcomes.crashed(attempt.claim, attempt.run_us(), failure, definition.policy)
+                return outcome.crashed(attempt.claim, attempt.run_us(), failure, definition.policy)
             except OSError as error:
-                return outcomes.failed(attempt.claim, attempt.run_us(), error, definition.policy, limits)
+                return outcome.failed(attempt.claim, attempt.run_us(), error, definition.policy, limits)
 
     def hold_back(self) -> None:
         """Begin nothing more: give back the jobs that wait for a child."""
@@ -102,3 +265,80 @@ def target_of(jobs: JobQueue, target: str | None) -> str | None:
         f"task '{processes[0].name}' runs in a process of its own, which has to import the queue object: "
         "give the worker target='package.module:jobs'"
     )
+
+
+# Runs a job alone in a process of its own, so that what it does to its process is proven to be its own doing.
+#
+# For jobs whose workers were lost twice, or which were buried as poison before. The time limit of such a job begins
+# when its process has it.
+
+WITNESS = 1.0
+"""Seconds that a worker outlives a child before it blames the job: who ends a service ends its processes one by one."""
+LEAST = 4
+"""Children at a time on a machine with few processors: jobs that sleep for long must not hold up all others."""
+OF_THE_SERVICE = frozenset({-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP, -signal.SIGQUIT})
+"""Ends by the signals that are sent to all processes of a service when it is to stop."""
+
+
+def is_suspect(claim: Claim) -> bool:
+    """Tell whether a job runs alone."""
+    return claim.crashes > 0 or claim.losses >= SUSPECT_LOSSES
+
+
+@dataclass(slots=True)
+class Isolation:
+    """Starts a child for each job, a few at a time: what lost one worker may have been started many times over."""
+
+    # package.module:name of the queue object
+    target: str
+    worker: str
+    # losses that bury a job
+    max_losses: int
+    # whether the worker is about to end
+    draining: Callable[[], bool]
+    # children at a time; None: one for each processor, at least a few
+    most: int | None
+    _slots: Slots = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._slots = Slots(self.most, LEAST)
+
+    def hold_back(self) -> None:
+        """Begin nothing more: give back the jobs that wait for a child."""
+        self._slots.hold_back()
+
+    async def execute(self, attempt: Attempt, definition: Definition) -> Outcome:
+        """Run the attempt's handler in a child and return the outcome to store.
+
+        A child that died while the worker lives on buries the job as poison. One that never had the job, or that ended
+        by a signal of its service or with its worker, says nothing about the job: that is a loss like any other.
+
+        Raises:
+            CancelledError: the attempt was stopped; the child is killed.
+        """
+        async with self._slots.taken(attempt):
+            begin(attempt, definition, START_SECONDS)
+            return await self._run(attempt, partial(begin, attempt, definition))
+
+    async def _run(self, attempt: Attempt, begun: Callable[[], None]) -> Outcome:
+        child = await Child.start(self.target, self.worker)
+        try:
+            return await child.run(attempt, begun)
+        except ChildLost as lost:
+            await asyncio.sleep(WITNESS)
+            to_blame = lost.begun and lost.code not in OF_THE_SERVICE and not self.draining()
+            return self._poison(attempt, lost.how) if to_blame else self._lost(attempt, lost)
+        finally:
+            await child.kill()
+
+    def _poison(self, attempt: Attempt, how: str) -> Outcome:
+        what = f"the process that ran this job alone {how}"
+        message = f"{what}; before that, {attempt.claim.losses} workers were lost while they ran it"
+        failure = Failure("poison", EXCEPTION, message, "", *sign(EXCEPTION, what))
+        return outcome.buried(attempt.claim, attempt.run_us(), failure)
+
+    def _lost(self, attempt: Attempt, lost: ChildLost) -> Outcome:
+        why = "which says nothing about the job" if lost.begun else "before it had the job"
+        what = f"the process that was to run this job alone {lost.how}, {why}"
+        failure = Failure("lost", EXCEPTION, what, "", *sign(EXCEPTION, what))
+        return outcome.lost(attempt.claim, attempt.run_us(), failure, self.max_losses)

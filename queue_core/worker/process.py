@@ -1,6 +1,6 @@
 """One worker process of a service: imports the queue object, runs a worker, says by its exit code how it went.
 
-Started by queue_core.worker.service as `python -m queue_core.worker.process TARGET OPTIONS`, OPTIONS being JSON.
+Started by queue_core.worker.supervisor as `python -m queue_core.worker.process TARGET OPTIONS`, OPTIONS being JSON.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from typing import Any, TypeVar
 
 from queue_core.errors import ConfigurationError, QueueCoreError, SchemaError, StoreUnavailable
 from queue_core.queue import JobQueue
-from queue_core.worker.notes import write_note, write_sign
 from queue_core.worker.options import (
     EXIT_FAILED,
     EXIT_RECYCLE,
@@ -27,17 +26,20 @@ from queue_core.worker.options import (
     EXIT_USAGE,
     ServiceOptions,
     setup_logging,
+    write_note,
+    write_sign,
 )
 from queue_core.worker.worker import Worker
+
+T = TypeVar("T")
+
+logger = logging.getLogger("queue_core.worker")
+
 
 CLOSE_SECONDS = 2.0
 """What the end of the event loop may take after the worker has ended."""
 GUARD_TICK = 0.25
 """Seconds between two looks at the service that started this process, and at what this process has used."""
-
-T = TypeVar("T")
-
-logger = logging.getLogger("queue_core.worker")
 
 
 def load_target(target: str) -> JobQueue:

@@ -13,21 +13,21 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
-from queue_core.events import Event, EventName
-from queue_core.job import MOST_LOSSES, Claim, Outcome
-from queue_core.middleware import Hooks
-from queue_core.settings import Limits
-from queue_core.store import JobStore
-from queue_core.tasks import Definition, code_of
-from queue_core.worker import outcomes
-from queue_core.worker.announcer import Announcer
+from queue_core.client.middleware import Hooks
+from queue_core.client.tasks import Definition, code_of
+from queue_core.model import outcome as outcomes
+from queue_core.model.events import Event, EventName
+from queue_core.model.job import MOST_LOSSES, Claim, Outcome
+from queue_core.model.settings import Limits
+from queue_core.ports.store import JobStore
 from queue_core.worker.attempt import Attempt, describe
-from queue_core.worker.execution import Surroundings, execute
-from queue_core.worker.isolation import Isolation, is_suspect
-from queue_core.worker.pool import ProcessPool
-from queue_core.worker.raw import Handlers
+from queue_core.worker.execution import Handlers, HandlerThreads, Surroundings, execute
+from queue_core.worker.journal import Announcer
+from queue_core.worker.pool import Isolation, ProcessPool, is_suspect
 from queue_core.worker.settler import Settler
-from queue_core.worker.threads import HandlerThreads
+
+logger = logging.getLogger("queue_core.worker")
+
 
 AHEAD_SECONDS = 0.1
 """Waiting jobs are what the slots will start within this time, by how many ended in the time before."""
@@ -38,7 +38,6 @@ STUBBORN_SECONDS = 5.0
 """What a handler may take to clean up after its cancellation; one that swallows it is given up then."""
 TICK = 0.05
 """Seconds between two looks at the time limits."""
-logger = logging.getLogger("queue_core.worker")
 
 _EAGER = sys.version_info >= (3, 12)
 

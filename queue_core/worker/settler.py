@@ -10,17 +10,19 @@ import logging
 from collections import deque
 from collections.abc import Iterable
 
-from queue_core.batching import LARGEST, parts_of
-from queue_core.dispatch import Dispatcher
-from queue_core.endings import dispatch, events_of
+from queue_core.client.effects import dispatch, events_of
+from queue_core.client.middleware import AfterSettle, Hooks
 from queue_core.errors import InvalidJob, StaleLease, StoreUnavailable
-from queue_core.job import Outcome, Settled
-from queue_core.middleware import AfterSettle, Hooks
-from queue_core.store import JobStore, Stray
-from queue_core.worker.announcer import Announcer
+from queue_core.model.job import Outcome, Settled
+from queue_core.model.outcome import unknown
+from queue_core.ports.delivery import Dispatcher
+from queue_core.ports.store import JobStore, Stray
+from queue_core.runtime import LARGEST, parts_of
 from queue_core.worker.attempt import Attempt
-from queue_core.worker.journal import Journal
-from queue_core.worker.outcomes import unknown
+from queue_core.worker.journal import Announcer, Journal
+
+logger = logging.getLogger("queue_core.worker")
+
 
 BATCH = 1000
 """Outcomes stored at a time: some 15 ms of the store."""
@@ -28,8 +30,6 @@ PAUSE_FIRST, PAUSE_MOST = 0.1, 2.0
 """Seconds between two tries while the store is away, doubling."""
 IN_THE_DATA = (InvalidJob, UnicodeError, OverflowError)
 """Errors that the same outcomes meet again: one of them holds a value that the store cannot keep."""
-
-logger = logging.getLogger("queue_core.worker")
 
 
 class Settler:

@@ -15,21 +15,23 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from queue_core.client.tasks import Duration
 from queue_core.errors import ConfigurationError
-from queue_core.events import Event, EventName
+from queue_core.model.events import Event, EventName
+from queue_core.ports.store import AttentiveStore, ClaimRequest, Neighbour, Stray, WorkerBeat
 from queue_core.queue import JobQueue
-from queue_core.store import AttentiveStore, ClaimRequest, Neighbour, Stray, WorkerBeat
-from queue_core.tasks import Duration
-from queue_core.worker.announcer import Announcer
-from queue_core.worker.asked import check_slots, queues_of, seconds, times_of, version
-from queue_core.worker.attempt import Attempt
+from queue_core.worker.attempt import Attempt, Patience, Watchdog, end_process
+from queue_core.worker.execution import RawHandler, handlers_of
 from queue_core.worker.fetcher import Fetcher
-from queue_core.worker.heartbeat import Heartbeat
-from queue_core.worker.raw import RawHandler, handlers_of
+from queue_core.worker.heartbeat import Heartbeat, version
+from queue_core.worker.journal import Announcer
+from queue_core.worker.leader import Duty, Sweeper
+from queue_core.worker.manual import check_slots, queues_of, seconds, times_of
 from queue_core.worker.runner import STUBBORN_SECONDS, Runner, RunPlan
 from queue_core.worker.settler import Settler
-from queue_core.worker.sweeper import Duty, Sweeper
-from queue_core.worker.watchdog import Patience, Watchdog, end_process
+
+logger = logging.getLogger("queue_core.worker")
+
 
 RETIRE_SECONDS = 2.0
 """What the removal of a worker's entry may take."""
@@ -37,8 +39,6 @@ ABRUPT_SECONDS = 5.0
 """What outcomes may take that wait for the store when all tasks of the event loop were cancelled."""
 RESTART_SECONDS = 1.0
 """Pause before a loop that failed unexpectedly is started again."""
-
-logger = logging.getLogger("queue_core.worker")
 
 
 class Worker:

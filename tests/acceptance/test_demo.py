@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from queue_core import JobQueue
-from queue_core.filters import Filter, Term
-from queue_core.states import Status
+from queue_core.model.filters import Filter, Term
+from queue_core.model.states import Status
 from tests.acceptance.demo_process import DemoProcess, assert_nothing_left, folder_of
 from tests.acceptance.terminal import in_a_terminal
 

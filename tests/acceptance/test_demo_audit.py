@@ -4,12 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from jobconsole.demo.audit import Findings, compare
-from jobconsole.demo.ledger import LedgerWriter, read_ledger
+from jobconsole.demo.ledger import Findings, LedgerWriter, compare, read_ledger
 from queue_core import JobQueue
-from queue_core.job import Claim, Outcome
-from queue_core.signature import failure_of
-from queue_core.store import ClaimRequest
+from queue_core.model.job import Claim, Outcome
+from queue_core.model.signature import failure_of
+from queue_core.ports.store import ClaimRequest
 
 UNKNOWN = "01900000-0000-7000-8000-000000000000"
 

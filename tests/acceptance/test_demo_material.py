@@ -11,10 +11,8 @@ from pathlib import Path
 import pytest
 
 from jobconsole.demo import packer
-from jobconsole.demo.folder import Folder, prepare
-from jobconsole.demo.hints import closed_port, repair_hints
-from jobconsole.demo.material import Material, find_material
-from jobconsole.demo.plan import SMALL_QUOTA, Plan
+from jobconsole.demo.material import Folder, Material, closed_port, find_material, prepare, repair_hints
+from jobconsole.demo.producer import SMALL_QUOTA, Plan
 
 
 @pytest.fixture

@@ -2,8 +2,7 @@
 
 import pytest
 
-from jobconsole.demo.pace import LARGEST, PERIOD_SECONDS, SMALLEST, Pace
-from jobconsole.demo.plan import Order, shorten
+from jobconsole.demo.producer import LARGEST, PERIOD_SECONDS, SMALLEST, Order, Pace, shorten
 
 
 def simulate(pace: Pace, throughput: float, seconds: float) -> tuple[list[tuple[float, int]], int]:

@@ -4,9 +4,8 @@ import psycopg
 import pytest
 import redis
 
-from jobconsole.demo.errors import DemoError
 from jobconsole.demo.options import DemoOptions
-from jobconsole.demo.places import open_places
+from jobconsole.embedded.places import DemoError, open_places
 
 
 def test_an_empty_database_and_prefix_are_taken(empty_postgres_url: str, redis_url: str, redis_prefix: str) -> None:

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from jobconsole.demo.errors import DemoError
-from jobconsole.demo.processes import Fleet
+from jobconsole.embedded.fleet import Fleet
+from jobconsole.embedded.places import DemoError
 from tests.acceptance.waiting import alive, until
 
 # A parent that starts two processes, one of which has a stopped child in a group of its own, and tells all pids.
 PARENT = """
 import os, sys, time
 from pathlib import Path
-from jobconsole.demo.processes import Fleet
+from jobconsole.embedded.fleet import Fleet
 folder = Path(sys.argv[1])
 (folder / "logs").mkdir(parents=True)
 fleet = Fleet(folder, os.environ)

@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from jobconsole.demo.folder import FOLDER_VARIABLE, Folder, prepare
-from jobconsole.demo.hints import closed_port
 from jobconsole.demo.ledger import read_ledger
-from jobconsole.demo.material import find_material
-from jobconsole.demo.plan import Plan
+from jobconsole.demo.material import FOLDER_VARIABLE, Folder, closed_port, find_material, prepare
+from jobconsole.demo.producer import Plan
 from queue_core import JobQueue, Worker
 
 
@@ -24,7 +22,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Folder]:
     monkeypatch.setenv("JOBCONSOLE_CONFIG", str(folder.settings))
     monkeypatch.setenv("JOBCONSOLE_JOBS__QUEUE_BACKEND", "memory")
     yield folder
-    import_module("jobconsole.demo.tasks.app").ledger.cache_clear()
+    import_module("jobconsole.demo.tasks").ledger.cache_clear()
 
 
 async def drained(jobs: JobQueue, worker: Worker) -> None:

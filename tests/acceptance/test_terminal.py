@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from queue_core import JobQueue
-from queue_core.states import Status
+from queue_core.model.states import Status
 from tests.acceptance.terminal import PseudoTerminal, Terminal, Tmux, plain_environment
 from tests.conformance.world import World
 from tests.tui.plans import timetable

@@ -53,7 +53,7 @@ def test_the_queue_loads_nothing_that_draws(unwanted: str) -> None:
 
 
 def test_the_worker_loads_nothing_that_draws() -> None:
-    modules = [name for name in ("queue_core.queue", "queue_core.opening", "queue_core.worker.worker") if exists(name)]
+    modules = [name for name in ("queue_core.queue", "queue_core.backends", "queue_core.worker.worker") if exists(name)]
     loaded = set().union(*(loaded_by(name) for name in modules))
     assert loaded & {"textual", "rich", "prometheus_client", "jobconsole"} == set()
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from queue_core.settings import SqliteSettings
-from queue_core.stores.sqlite.file import SqliteFile
-from queue_core.stores.sqlite.inspector import SqliteInspector
+from queue_core.model.settings import SqliteSettings
 from queue_core.stores.sqlite.operations import SqliteOperations
+from queue_core.stores.sqlite.read import SqliteInspector
 from queue_core.stores.sqlite.schedules import SqliteSchedules
+from queue_core.stores.sqlite.session import SqliteFile
 from queue_core.stores.sqlite.store import SqliteStore
 from tests.cli.running import Answer, Cli
 from tests.conformance.modes import postgres, redis

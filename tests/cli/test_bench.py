@@ -11,10 +11,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from jobconsole.bench.payloads import PAYLOAD_BYTES, payload
-from jobconsole.bench.recorder import Record, Recorder
+from jobconsole.bench.measure import PAYLOAD_BYTES, payload
 from jobconsole.bench.report import percentile
-from queue_core.codec import encode_payload
+from jobconsole.bench.tasks import Record, Recorder
+from queue_core.model.codec import encode_payload
 from tests.cli.running import PATIENCE, Cli
 
 # Without the CPU time of the workers: 700 jobs take less of it than the tick of 10 ms in which Linux counts.

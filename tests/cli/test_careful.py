@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from jobconsole.cli.carrying import submitted
-from jobconsole.core.operations import Plan
+from jobconsole.actions.plan import Plan
+from jobconsole.cli.pace import submitted
 from queue_core import JobQueue
+from queue_core.client.operations import Operations
 from queue_core.errors import StoreUnavailable
-from queue_core.operating import Operations
-from queue_core.operations import Operation
+from queue_core.model.operation import Operation
 from queue_core.stores.memory.operations import MemoryOperations
 from tests.cli.conftest import Shop
 from tests.cli.running import PATIENCE

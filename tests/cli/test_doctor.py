@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from jobconsole.core.checks import Check, check_operations, check_postgres, check_work
-from jobconsole.core.redischecks import check_redis
+from jobconsole.core.redis_checks import check_redis
 from jobconsole.embedded.servers import EmbeddedServers
-from queue_core.inspection import Overview, QueueInfo, WorkerInfo
-from queue_core.operations import Author, NewOperation, Operation, OperationState
+from queue_core.model.operation import Author, NewOperation, Operation, OperationState
+from queue_core.model.report import Overview, QueueInfo, WorkerInfo
 from queue_core.stores.postgres.migrate import migrate
 from tests.cli.running import Cli
 from tests.conftest import StartServers

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from queue_core.job import LogLine
-from queue_core.joblogs import LINES
+from queue_core.model.job import LINES, LogLine
 from queue_core.queue import JobQueue
 from tests.cli.conftest import Scene
 from tests.cli.running import Cli

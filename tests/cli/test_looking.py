@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from queue_core.signature import sign
+from queue_core.model.signature import sign
 from tests.cli.conftest import Scene
 from tests.cli.running import Cli
 from tests.conformance.making import failure, worker_beat

@@ -8,7 +8,7 @@ import socket
 
 import pytest
 
-from queue_core.operations import Author
+from queue_core.model.operation import Author
 from tests.cli.conftest import Shop
 from tests.cli.running import PATIENCE
 from tests.cli.scenes import DEAD, RUNNING, await_operation, four_dead, many_dead, operation, operations, status
@@ -92,7 +92,7 @@ class TestLooking:
         assert "operations:" not in dead("job", "show", DEAD[1]).out
 
     def test_as_it_was(self, file_shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("queue_core.operating.this_author", lambda: Author("anna", "ops-1"))
+        monkeypatch.setattr("queue_core.client.operations.this_author", lambda: Author("anna", "ops-1"))
         file_shop.play(four_dead)
         file_shop("dlq", "retry", *DEAD[:2], "--canary", "1", "--stop-if", "20", "--delay", "5m", "--detach")
         file_shop("dlq", "delete", DEAD[3], RUNNING, "--yes", "--why", "a typo")

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from redis import Redis
 
-from queue_core.schedules import Announcement, Schedule
+from queue_core.model.schedule import Announcement, Schedule
 from tests.cli.conftest import Shop
 from tests.cli.scenes import DEAD, four_dead, operation, operations, status
 from tests.conformance.making import worker_beat
@@ -171,7 +171,7 @@ def test_watching_ends_on_one_that_nobody_begins(shop: Shop, monkeypatch: pytest
         await world.operations.create(asked())
 
     shop.play(forgotten)
-    monkeypatch.setattr("queue_core.operations.ABANDONED", -60.0)
+    monkeypatch.setattr("queue_core.model.operation.ABANDONED", -60.0)
     answer = shop("op", "watch", "1", *body)
     assert answer.code == 1
     assert "operation #1 was never begun" in answer.err

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from queue_core.schedules import Announcement, Schedule
+from queue_core.model.schedule import Announcement, Schedule
 from tests.cli.conftest import Scene
 from tests.cli.running import Cli
 from tests.cli.test_usage import NOWHERE

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from queue_core.stores.postgres.migrate import KNOWN
-from queue_core.stores.postgres.sql import load
+from queue_core.stores.postgres.queries import load
 from tests.cli.running import Cli
 
 NOWHERE = {"JOBCONSOLE_JOBS__POSTGRES__URL": "postgresql://app:hunter2@127.0.0.1:1/app"} | {

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from jobconsole.cli.parsing import Parser
-from jobconsole.cli.root import NOUNS, parser_of
-from queue_core.scheduling import Schedules
+from jobconsole.cli.root import NOUNS, Parser, parser_of
+from queue_core.client.schedules import Schedules
 from tests.cli.conftest import Shop
 from tests.cli.running import Cli
 from tests.cli.scenes import DEAD, WAITING, four_dead, operations

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from queue_core.model.rules import QueueRules
+from queue_core.model.settings import JobsSettings
 from queue_core.queue import JobQueue
-from queue_core.rules import QueueRules
-from queue_core.settings import JobsSettings
 from tests.conformance.making import QUEUE
 from tests.conformance.modes import MODES, OPENERS, Opener, emptied, settings_of
 from tests.conformance.world import World

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from queue_core.identifiers import new_id
-from queue_core.job import Claim, Failure, NewJob, Outcome
-from queue_core.store import Beat, WorkerBeat
+from queue_core.model.job import Claim, Failure, NewJob, Outcome, new_id
+from queue_core.ports.store import Beat, WorkerBeat
 
 QUEUE = "work"
 TYPE = "task"

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from queue_core.inspection import Conservation
-from queue_core.job import Job
+from queue_core.model.job import Job
+from queue_core.model.report import Conservation
 
 BOUND = 3
 

@@ -12,10 +12,10 @@ import psycopg
 import pytest
 from redis import Redis
 
-from queue_core.rules import Rules
-from queue_core.settings import JobsSettings, PostgresSettings, RedisSettings, SqliteSettings
-from queue_core.stores.memory.inspector import MemoryInspector
+from queue_core.model.rules import Rules
+from queue_core.model.settings import JobsSettings, PostgresSettings, RedisSettings, SqliteSettings
 from queue_core.stores.memory.operations import MemoryOperations
+from queue_core.stores.memory.read import MemoryInspector
 from queue_core.stores.memory.schedules import MemorySchedules
 from queue_core.stores.memory.store import MemoryStore
 from queue_core.testing import FakeClock
@@ -60,8 +60,8 @@ def memory(_address: str | None) -> Opener:
 
 def postgres(url: str | None) -> Opener:
     """Return what opens the PostgreSQL store of a migrated database."""
-    from queue_core.stores.postgres.inspector import PostgresInspector
     from queue_core.stores.postgres.operations import PostgresOperations
+    from queue_core.stores.postgres.read import PostgresInspector
     from queue_core.stores.postgres.schedules import PostgresSchedules
     from queue_core.stores.postgres.store import PostgresStore
 
@@ -83,10 +83,10 @@ def postgres(url: str | None) -> Opener:
 
 def sqlite(path: str | None) -> Opener:
     """Return what opens the SQLite store of a file."""
-    from queue_core.stores.sqlite.file import SqliteFile
-    from queue_core.stores.sqlite.inspector import SqliteInspector
     from queue_core.stores.sqlite.operations import SqliteOperations
+    from queue_core.stores.sqlite.read import SqliteInspector
     from queue_core.stores.sqlite.schedules import SqliteSchedules
+    from queue_core.stores.sqlite.session import SqliteFile
     from queue_core.stores.sqlite.store import SqliteStore
 
     clock = PassingClock()
@@ -106,8 +106,8 @@ def sqlite(path: str | None) -> Opener:
 
 def redis(address: str | None) -> Opener:
     """Return what opens the store under a prefix of a Redis."""
-    from queue_core.stores.redis.inspector import RedisInspector
     from queue_core.stores.redis.operations import RedisOperations
+    from queue_core.stores.redis.read import RedisInspector
     from queue_core.stores.redis.schedules import RedisSchedules
     from queue_core.stores.redis.store import RedisStore
 

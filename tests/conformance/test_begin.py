@@ -1,6 +1,6 @@
 """Jobs that a worker claimed ahead: until they have begun, its loss is no crash of theirs."""
 
-from queue_core.store import Beat, ClaimRequest
+from queue_core.ports.store import Beat, ClaimRequest
 from tests.conformance.making import LEASE, QUEUE, TYPE, held
 from tests.conformance.world import World
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from queue_core.batching import LARGEST
-from queue_core.identifiers import new_id
+from queue_core.model.job import new_id
+from queue_core.runtime import LARGEST
 from tests.conformance.making import LEASE, QUEUE, TYPE, new_job
 from tests.conformance.world import STATES, World
 

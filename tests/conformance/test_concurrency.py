@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from queue_core.job import Claim
+from queue_core.model.job import Claim
 from tests.conformance.making import LEASE, QUEUE, TYPE, held, new_job, outcome
 from tests.conformance.modes import Opener
 from tests.conformance.world import World

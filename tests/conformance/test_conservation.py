@@ -24,9 +24,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from queue_core.filters import Filter
-from queue_core.job import Claim
-from queue_core.operations import Author, NewOperation, Way
+from queue_core.model.filters import Filter
+from queue_core.model.job import Claim
+from queue_core.model.operation import Author, NewOperation, Way
 from tests.conformance.making import LEASE, held, new_job, outcome
 from tests.conformance.model import Model, seen
 from tests.conformance.modes import OPENERS, empty

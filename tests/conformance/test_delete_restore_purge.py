@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from queue_core.errors import JobNotFound
-from queue_core.filters import Filter
-from queue_core.identifiers import new_id
+from queue_core.model.filters import Filter
+from queue_core.model.job import new_id
 from tests.conformance.making import UNKNOWN
 from tests.conformance.world import STATES, World
 

@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from queue_core.dispatch import Dispatcher, Taken
-from queue_core.job import Ready
-from queue_core.opening import open_parts
-from queue_core.priorities import rank
-from queue_core.settings import JobsSettings
+from queue_core.backends import open_parts
+from queue_core.model.job import Ready
+from queue_core.model.rules import rank
+from queue_core.model.settings import JobsSettings
+from queue_core.ports.delivery import Dispatcher, Taken
 from tests.conformance.making import new_job
 from tests.conformance.working import PATIENCE
 

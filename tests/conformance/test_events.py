@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from queue_core.bus import EventBus
-from queue_core.events import Event, EventBatch, EventName
-from queue_core.opening import open_parts
-from queue_core.settings import JobsSettings
+from queue_core.backends import open_parts
+from queue_core.model.events import Event, EventBatch, EventName
+from queue_core.model.settings import JobsSettings
+from queue_core.ports.delivery import EventBus
 from tests.conformance.making import new_job
 from tests.conformance.working import PATIENCE
 

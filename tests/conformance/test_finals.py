@@ -2,7 +2,7 @@
 
 import pytest
 
-from queue_core.identifiers import new_id
+from queue_core.model.job import new_id
 from tests.conformance.making import failure
 from tests.conformance.world import STATES, World
 

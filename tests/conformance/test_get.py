@@ -3,8 +3,8 @@
 import pytest
 
 from queue_core.errors import JobNotFound
-from queue_core.filters import Filter
-from queue_core.job import Job
+from queue_core.model.filters import Filter
+from queue_core.model.job import Job
 from tests.conformance.making import UNKNOWN
 from tests.conformance.world import FINISHED, STATES, UNFINISHED, World
 

@@ -1,6 +1,6 @@
 """Head and ready_after: what the audit and the rebuild offer to a dispatcher."""
 
-from queue_core.identifiers import new_id
+from queue_core.model.job import new_id
 from tests.conformance.making import QUEUE, TYPE, new_job
 from tests.conformance.world import STATES, World
 

@@ -3,7 +3,7 @@
 import pytest
 
 from queue_core.errors import QueueCoreError
-from queue_core.priorities import rank
+from queue_core.model.rules import rank
 from tests.conformance.making import TYPE, new_job
 from tests.conformance.world import UNFINISHED, World
 

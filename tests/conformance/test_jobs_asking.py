@@ -4,11 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from queue_core.asking import Reschedule, RetryLater
-from queue_core.context import JobContext
+from queue_core.client.context import JobContext
 from queue_core.errors import ConfigurationError, JobFailed
+from queue_core.model.retry import Reschedule, Retry, RetryLater
 from queue_core.queue import JobQueue
-from queue_core.retry import Retry
 from tests.conformance.working import PATIENCE, until_status, working
 
 

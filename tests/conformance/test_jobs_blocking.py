@@ -8,8 +8,8 @@ import pytest
 
 from queue_core.blocking import BlockingQueue
 from queue_core.errors import InvalidJob, JobCancelled, JobNotFound, QueueCoreError, ResultTimeout
+from queue_core.model.settings import JobsSettings
 from queue_core.queue import JobQueue
-from queue_core.settings import JobsSettings
 from tests.conformance.making import UNKNOWN
 
 

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from queue_core.context import JobContext
+from queue_core.client.context import JobContext
 from queue_core.errors import JobCancelled
 from queue_core.queue import JobQueue
 from queue_core.worker.worker import Worker

@@ -15,10 +15,10 @@ import pytest
 
 from queue_core import ConfigurationError, InvalidJob, JobContext, JobQueue, Middleware, QueueFull, Retry
 from queue_core.errors import ScheduleNotFound
-from queue_core.filters import parse
-from queue_core.job import Job, NewJob
-from queue_core.schedules import Announcement, PassedTick, Planned
-from queue_core.settings import JobsSettings
+from queue_core.model.filters import parse
+from queue_core.model.job import Job, NewJob
+from queue_core.model.schedule import Announcement, PassedTick, Planned
+from queue_core.model.settings import JobsSettings
 from tests.conformance.working import PATIENCE, until, working
 
 EACH_SECOND = "* * * * * *"

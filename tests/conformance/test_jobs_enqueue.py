@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from queue_core.errors import ConfigurationError, InvalidJob, TooLarge
-from queue_core.priorities import Priority
+from queue_core.model.retry import Retry
+from queue_core.model.rules import Priority
 from queue_core.queue import JobQueue
-from queue_core.retry import Retry
 
 
 def nested(levels: int) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from contextlib import suppress
 import pytest
 
 from queue_core.errors import QueueCoreError
-from queue_core.identifiers import new_id
+from queue_core.model.job import new_id
+from queue_core.model.settings import JobsSettings
 from queue_core.queue import JobQueue
-from queue_core.settings import JobsSettings
 
 PATIENCE = 60
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from queue_core import JobQueue
-from queue_core.settings import JobsSettings
-from queue_core.worker.notes import _plain
+from queue_core.model.settings import JobsSettings
+from queue_core.worker.options import _plain
 from tests.waiting import PATIENCE, eventually
-from tests.worker.test_service import serving
+from tests.worker.test_supervisor import serving
 
 LEASE = 300.0
 """Seconds; no test waits for so long."""

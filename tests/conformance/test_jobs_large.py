@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from queue_core.batching import LARGEST
-from queue_core.job import Claim, NewJob, Outcome
+from queue_core.model.job import Claim, NewJob, Outcome
 from queue_core.queue import JobQueue
+from queue_core.runtime import LARGEST
 from tests.conformance.working import PATIENCE, working
 
 TEXT = ('a line with \\ and " of it\n' * 40_000)[:900_000]

@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from queue_core.context import JobContext
-from queue_core.handle import JobHandle
-from queue_core.inspection import LogPage
-from queue_core.joblogs import LINE_BYTES, LINES
+from queue_core.client.context import JobContext
+from queue_core.client.results import JobHandle
+from queue_core.model.job import LINE_BYTES, LINES
+from queue_core.model.report import LogPage
+from queue_core.model.retry import Retry
 from queue_core.queue import JobQueue
-from queue_core.retry import Retry
 from tests.conformance.working import PATIENCE, until, until_status, working
 from tests.worker import process_tasks
 

@@ -10,14 +10,14 @@ import sys
 import pytest
 
 from queue_core import JobQueue
-from queue_core.settings import JobsSettings
-from queue_core.worker.notes import _plain
+from queue_core.model.settings import JobsSettings
+from queue_core.worker.options import _plain
 from tests.conformance.working import PATIENCE
 
 PROGRAM = """
 import asyncio, os, sys
 from queue_core import JobQueue, Worker
-from queue_core.settings import JobsSettings
+from queue_core.model.settings import JobsSettings
 
 jobs = JobQueue(settings=JobsSettings.model_validate_json(os.environ["PROGRAM_SETTINGS"]))
 

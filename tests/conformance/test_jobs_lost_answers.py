@@ -12,8 +12,8 @@ import pytest
 
 from queue_core import JobContext, JobQueue
 from queue_core.errors import StoreUnavailable
-from queue_core.job import Claim
-from queue_core.store import ClaimRequest
+from queue_core.model.job import Claim
+from queue_core.ports.store import ClaimRequest
 from tests.conformance.working import PATIENCE, until, working
 
 LEASE = "300s"

@@ -19,8 +19,8 @@ from queue_core import (
     Status,
 )
 from queue_core.errors import FilterError
-from queue_core.identifiers import new_id
-from queue_core.worker.claimed import ClaimedJob
+from queue_core.model.job import new_id
+from queue_core.worker.manual import ClaimedJob
 from tests.conformance.making import new_job
 from tests.conformance.working import PATIENCE, until, working
 

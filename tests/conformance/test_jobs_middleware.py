@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from queue_core.context import JobContext
+from queue_core.client.context import JobContext
+from queue_core.client.middleware import Middleware, SettledJob
 from queue_core.errors import InvalidJob, JobFailed
-from queue_core.job import NewJob
-from queue_core.middleware import Middleware, SettledJob
+from queue_core.model.job import NewJob
+from queue_core.model.retry import Retry
 from queue_core.queue import JobQueue
-from queue_core.retry import Retry
 from tests.conformance.working import PATIENCE, until, until_status, working
 
 

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from queue_core import JobQueue, operating
+from queue_core import JobQueue
+from queue_core.client import operations
+from queue_core.client.executor import Executor
 from queue_core.errors import InvalidArgument, InvalidJob, OperationNotFound
-from queue_core.executing import Executor
-from queue_core.operations import Author, NewOperation, Operation, OperationStore, Pace, Way
-from queue_core.retry import Retry
+from queue_core.model.operation import Author, NewOperation, Operation, Pace, Way
+from queue_core.model.retry import Retry
+from queue_core.ports.operations import OperationStore
 from tests.conformance.working import PATIENCE, until, working
 
 AUTHOR = Author("ana", "bastion-1")
@@ -61,7 +63,7 @@ async def test_one_that_is_cancelled_while_it_is_written_never_runs(
     jobs: JobQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = await dead_jobs(jobs, 6)
-    monkeypatch.setattr(operating, "ADDED", 2)
+    monkeypatch.setattr(operations, "ADDED", 2)
     store = jobs.operations._store
     add = type(store).add
 

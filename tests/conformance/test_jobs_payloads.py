@@ -11,11 +11,11 @@ from uuid import UUID
 import pytest
 from pydantic import BaseModel, Field, SecretStr, field_validator
 
-from queue_core.context import JobContext
+from queue_core.client.context import JobContext
+from queue_core.client.tasks import Task
 from queue_core.errors import InvalidJob, JobFailed
+from queue_core.model.retry import Retry
 from queue_core.queue import JobQueue
-from queue_core.retry import Retry
-from queue_core.tasks import Task
 from tests.conformance.making import new_job
 from tests.conformance.working import PATIENCE, until_status, working
 

@@ -4,11 +4,11 @@ import socket
 
 import pytest
 
-from queue_core.context import JobContext
+from queue_core.client.context import JobContext
+from queue_core.model.retry import Retry
+from queue_core.model.settings import PostgresSettings, RedisSettings
+from queue_core.ports.store import ClaimRequest
 from queue_core.queue import JobQueue
-from queue_core.retry import Retry
-from queue_core.settings import PostgresSettings, RedisSettings
-from queue_core.store import ClaimRequest
 from tests.conformance.working import until, until_status, working
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from queue_core.context import JobContext
+from queue_core.client.context import JobContext
 from queue_core.errors import JobCancelled, JobFailed, JobNotFound, ResultExpired, ResultTimeout
-from queue_core.job import Final
+from queue_core.model.job import Final
+from queue_core.model.retry import Retry
+from queue_core.model.settings import JobsSettings
 from queue_core.queue import JobQueue
-from queue_core.retry import Retry
-from queue_core.settings import JobsSettings
 from tests.conformance.making import UNKNOWN
 from tests.conformance.working import PATIENCE, until_status, working
 
@@ -29,7 +29,7 @@ VALUES: dict[str, Any] = {
 
 @pytest.mark.parametrize("running", [False, True], ids=["waiting", "running"])
 async def test_a_cancellation_is_heard_at_once(jobs: JobQueue, monkeypatch: pytest.MonkeyPatch, running: bool) -> None:
-    monkeypatch.setattr("queue_core.results.READ_BACK_FIRST", 3600.0)
+    monkeypatch.setattr("queue_core.client.results.READ_BACK_FIRST", 3600.0)
     started = asyncio.Event()
 
     @jobs.task(queue="images")

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from queue_core.context import JobContext
+from queue_core.client.context import JobContext
 from queue_core.errors import JobFailed
+from queue_core.model.retry import Retry
 from queue_core.queue import JobQueue
-from queue_core.retry import Retry
 from tests.conformance.making import new_job
 from tests.conformance.working import PATIENCE, until_status, working
 

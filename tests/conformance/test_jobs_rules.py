@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from queue_core.context import JobContext
+from queue_core.client.context import JobContext
 from queue_core.errors import InvalidJob, QueueFull
-from queue_core.filters import Filter
+from queue_core.model.filters import Filter
+from queue_core.model.retry import Retry
+from queue_core.model.rules import QueueRules
+from queue_core.model.settings import JobsSettings
 from queue_core.queue import JobQueue
-from queue_core.retry import Retry
-from queue_core.rules import QueueRules
-from queue_core.settings import JobsSettings
 from tests.conformance.working import PATIENCE, until_status, working
 
 Ruled = Callable[..., AbstractAsyncContextManager[JobQueue]]

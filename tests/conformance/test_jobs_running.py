@@ -6,11 +6,11 @@ import time
 
 import pytest
 
-from queue_core.context import JobContext
-from queue_core.events import EventName
+from queue_core.client.context import JobContext
+from queue_core.model.events import EventName
+from queue_core.model.retry import Retry
+from queue_core.ports.store import ClaimRequest
 from queue_core.queue import JobQueue
-from queue_core.retry import Retry
-from queue_core.store import ClaimRequest
 from tests.conformance.making import new_job
 from tests.conformance.working import PATIENCE, subscribed, until, working
 
@@ -164,7 +164,7 @@ async def test_a_delayed_job_runs_when_it_is_due_and_not_before(jobs: JobQueue) 
 
 async def test_jobs_that_come_to_a_resting_leader_are_not_late(jobs: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of other processes too: nobody tells the leader of them."""
-    monkeypatch.setattr("queue_core.worker.sweeper.TICK", 3600.0)
+    monkeypatch.setattr("queue_core.worker.leader.TICK", 3600.0)
 
     @jobs.task(retry=Retry(delay=0.2))
     async def flaky(ctx: JobContext) -> int:

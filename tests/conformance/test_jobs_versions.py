@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from queue_core import JobFailed, JobQueue, Retry
-from queue_core.worker import outcomes
+from queue_core.model import outcome
 from tests.conformance.making import new_job
 from tests.conformance.working import PATIENCE, until, working
 
@@ -15,7 +15,7 @@ AT_ONCE = Retry(delay=0)
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """What does not fit comes again soon."""
-    monkeypatch.setattr(outcomes, "MISFIT_SECONDS", 0.2)
+    monkeypatch.setattr(outcome, "MISFIT_SECONDS", 0.2)
 
 
 def version_1(jobs: JobQueue) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from queue_core.filters import Filter, Term, parse
+from queue_core.model.filters import Filter, Term, parse
 from tests.conformance.making import failure, new_job
 from tests.conformance.world import STATES, World
 

@@ -3,9 +3,8 @@
 import pytest
 
 from queue_core.errors import JobNotFound
-from queue_core.job import Claim, LogLine
-from queue_core.joblogs import LINE_BYTES, LINES
-from queue_core.text import storable
+from queue_core.model.job import LINE_BYTES, LINES, Claim, LogLine
+from queue_core.model.text import storable
 from tests.conformance.making import LEASE, UNKNOWN
 from tests.conformance.test_stale import Event, event  # noqa: F401  a fixture
 from tests.conformance.world import FINISHED, STATES, World

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from queue_core.errors import OperationNotFound
-from queue_core.operations import (
+from queue_core.model.operation import (
     AT_ONCE,
     MOVES,
     Author,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from queue_core.control import Control
+from queue_core.client.effects import Control
+from queue_core.client.executor import Executor
 from queue_core.delivery.local import LocalEventBus
-from queue_core.executing import Executor
-from queue_core.operations import ABANDONED, NEVER_STARTED
+from queue_core.model.operation import ABANDONED, NEVER_STARTED
 from tests.conformance.modes import Opener
 from tests.conformance.test_operations import asked, dead, started, tidied
 from tests.conformance.world import World

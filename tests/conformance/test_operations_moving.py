@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from queue_core.operations import Author, NewOperation, Step, Way
-from queue_core.rules import QueueRules
+from queue_core.model.operation import Author, NewOperation, Step, Way
+from queue_core.model.rules import QueueRules
 from tests.conformance.conftest import Ruled
 from tests.conformance.making import LEASE, QUEUE
 from tests.conformance.modes import Opener
@@ -125,7 +125,7 @@ async def test_a_completed_job_is_retried_elsewhere_later(world: World) -> None:
 
 
 async def test_the_logs_of_a_moved_job_stay(world: World) -> None:
-    from queue_core.job import LogLine
+    from queue_core.model.job import LogLine
 
     claim = await world.running()
     await world.store.log([LogLine(claim.id, claim.token, QUEUE, 1, "hello")])
@@ -228,7 +228,7 @@ async def test_moved_jobs_are_conserved(world: World) -> None:
 async def test_signatures_follow_a_moved_job(world: World) -> None:
     job_id = (await world.ended("dead")).id
     await move(world, job_id)
-    from queue_core.filters import parse
+    from queue_core.model.filters import parse
 
     (group,) = await world.inspector.signatures(parse(f"queue:{OTHER}"), 900.0, 4, 10)
     assert (group.count, group.queues, group.sample_id) == (1, (OTHER,), job_id)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from queue_core.errors import JobNotFound
-from queue_core.job import Job
-from queue_core.operations import AS_IT_WAS, Author, MemberVerb, NewOperation, Way
+from queue_core.model.job import Job
+from queue_core.model.operation import AS_IT_WAS, Author, MemberVerb, NewOperation, Way
 from tests.conformance.making import QUEUE
 from tests.conformance.world import World
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from queue_core.job import Claim
+from queue_core.model.job import Claim
 from tests.conformance.making import LEASE, outcome
 from tests.conformance.world import World
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from queue_core.job import Claim, Ready
+from queue_core.model.job import Claim, Ready
 from tests.conformance.conftest import Ruled
 from tests.conformance.making import LEASE, new_job, outcome
 from tests.conformance.world import World

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from queue_core.operations import Author, NewOperation, Way
+from queue_core.model.operation import Author, NewOperation, Way
 from tests.conformance.conftest import Ruled
 from tests.conformance.making import LEASE, new_job
 from tests.conformance.world import World

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from queue_core.inspection import QueueInfo
+from queue_core.model.report import QueueInfo
 from tests.conformance.world import STATES, World
 
 

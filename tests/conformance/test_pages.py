@@ -2,8 +2,8 @@
 
 import pytest
 
-from queue_core.filters import Filter, parse
-from queue_core.inspection import Order
+from queue_core.model.filters import Filter, parse
+from queue_core.model.report import Order
 from tests.conformance.world import World
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from queue_core.filters import Filter
+from queue_core.model.filters import Filter
 from tests.conformance.making import LEASE, failure, held
 from tests.conformance.world import World
 

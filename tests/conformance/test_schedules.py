@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from queue_core.errors import QueueFull
-from queue_core.identifiers import new_id
-from queue_core.job import Inserted
-from queue_core.rules import QueueRules
-from queue_core.schedules import Announcement, PassedTick, Planned, Schedule, Tick
+from queue_core.model.job import Inserted, new_id
+from queue_core.model.rules import QueueRules
+from queue_core.model.schedule import Announcement, PassedTick, Planned, Schedule, Tick
 from tests.conformance.making import QUEUE, TYPE, new_job
 from tests.conformance.modes import Opener
 from tests.conformance.world import World

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from itertools import pairwise
 
-from queue_core.inspection import SeriesPoint
+from queue_core.model.report import SeriesPoint
 from tests.conformance.world import World
 
 

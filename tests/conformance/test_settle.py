@@ -2,7 +2,7 @@
 
 import pytest
 
-from queue_core.filters import Filter
+from queue_core.model.filters import Filter
 from tests.conformance.making import LEASE, UNKNOWN, failure, new_job, outcome
 from tests.conformance.test_insert import HOSTILE
 from tests.conformance.world import World

@@ -2,8 +2,8 @@
 
 import pytest
 
-from queue_core.filters import Filter, parse
-from queue_core.inspection import SignatureInfo
+from queue_core.model.filters import Filter, parse
+from queue_core.model.report import SignatureInfo
 from tests.conformance.making import failure
 from tests.conformance.world import World
 

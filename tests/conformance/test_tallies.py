@@ -2,7 +2,7 @@
 
 import pytest
 
-from queue_core.inspection import HISTOGRAM_BOUNDS, Tally
+from queue_core.model.report import HISTOGRAM_BOUNDS, Tally
 from tests.conformance.making import LEASE, QUEUE, TYPE, failure, outcome
 from tests.conformance.world import World
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from queue_core.job import Inserted
+from queue_core.model.job import Inserted
 from tests.conformance.making import QUEUE, new_job
 from tests.conformance.world import FINISHED, UNFINISHED, World
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from queue_core.inspection import WorkerInfo
+from queue_core.model.report import WorkerInfo
 from tests.conformance.making import held
 from tests.conformance.world import World
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from queue_core.store import Doubt, Neighbour, Stray
+from queue_core.ports.store import Doubt, Neighbour, Stray
 from tests.conformance.making import LEASE, held
 from tests.conformance.world import World
 

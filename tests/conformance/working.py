@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from queue_core.events import Event, EventName
+from queue_core.model.events import Event, EventName
 from queue_core.queue import JobQueue
 from queue_core.worker.worker import Worker
 

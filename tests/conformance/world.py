@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from queue_core.inspection import Inspector
-from queue_core.job import Claim, Job, Outcome, Settled
-from queue_core.operations import OperationStore
-from queue_core.schedules import ScheduleStore
-from queue_core.store import Beat, BeatReply, ClaimRequest, Heart, JobStore
+from queue_core.model.job import Claim, Job, Outcome, Settled
+from queue_core.ports.inspector import Inspector
+from queue_core.ports.operations import OperationStore
+from queue_core.ports.schedules import ScheduleStore
+from queue_core.ports.store import Beat, BeatReply, ClaimRequest, Heart, JobStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, new_job, outcome, worker_beat
 
 STATES = ("scheduled", "queued", "running", "retrying", "completed", "cancelled", "dead", "trashed")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from queue_core.operations import AS_IT_WAS, AT_ONCE, Author, NewOperation, Operation, Pace, Way
+from queue_core.model.operation import AS_IT_WAS, AT_ONCE, Author, NewOperation, Operation, Pace, Way
 
 NOW = datetime(2026, 3, 1, 3, 7, 41, tzinfo=UTC)
 

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from random import Random
 
 from queue_core import JobQueue
-from queue_core.delivery.redis.bus import _judged
-from queue_core.endings import events_of
-from queue_core.events import Event, EventBatch, EventName, by_queue
-from queue_core.job import Claim
-from queue_core.store import ClaimRequest
-from queue_core.telling import created
+from queue_core.client.effects import created, events_of
+from queue_core.delivery.redis_events import _judged
+from queue_core.model.events import Event, EventBatch, EventName, by_queue
+from queue_core.model.job import Claim
+from queue_core.ports.store import ClaimRequest
 from tests.conformance.making import LEASE, failure, held, new_job, outcome, worker_beat
 
 QUEUES = ("crm", "images", "mail")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from jobconsole.core.board import FREE, HELD, LISTED_AFTER, Board
-from jobconsole.core.running import RunningJob
+from jobconsole.core.running import FREE, HELD, LISTED_AFTER, Board, RunningJob
 
 LONG = LISTED_AFTER + 1
 

@@ -9,21 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobconsole.core.columns import (
+from jobconsole.core.rows import held_order
+from jobconsole.format.glyphs import ASCII, UNICODE, Glyphs, glyphs_for
+from jobconsole.format.spans import Moment
+from jobconsole.present.columns import (
     DEAD_JOBS,
     GAP,
     JOBS,
     QUEUES,
     RUNNING_JOBS,
     WORKERS,
-    Moment,
     bar,
     fit_columns,
     signature_columns,
 )
-from jobconsole.core.glyphs import ASCII, UNICODE, Glyphs, glyphs_for
-from jobconsole.core.ordering import held_order
-from queue_core.inspection import WorkerInfo
+from queue_core.model.report import WorkerInfo
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 TABLES = {

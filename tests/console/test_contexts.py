@@ -8,19 +8,24 @@ import inspect
 import pytest
 
 from jobconsole.core.alerts import Thresholds, Watcher
-from jobconsole.core.connection import Connection
-from jobconsole.core.context import Surroundings
-from jobconsole.core.readonly import CHANGES, SCHEDULE_CHANGES, ReadOnlyInspector, read_only_control
-from jobconsole.core.record import EVERY_SECONDS, SAMPLES, Record
-from jobconsole.core.snapshot import Snapshot, Wanted, read_snapshot
+from jobconsole.core.connection import (
+    CHANGES,
+    SCHEDULE_CHANGES,
+    Connection,
+    ReadOnlyInspector,
+    Surroundings,
+    read_only_control,
+)
+from jobconsole.core.snapshot import EVERY_SECONDS, SAMPLES, Record, Snapshot, Wanted, read_snapshot
 from queue_core import JobQueue
+from queue_core.client.schedules import Schedules
 from queue_core.errors import ReadOnly
-from queue_core.events import Event, EventBatch
-from queue_core.filters import Filter
-from queue_core.inspection import CHANGES_FROM, Inspector
-from queue_core.schedules import Announcement, Schedule
-from queue_core.scheduling import Schedules
-from queue_core.states import Status
+from queue_core.model.events import Event, EventBatch
+from queue_core.model.filters import Filter
+from queue_core.model.operation import CHANGES_FROM
+from queue_core.model.schedule import Announcement, Schedule
+from queue_core.model.states import Status
+from queue_core.ports.inspector import Inspector
 from tests.conformance.world import World
 
 NIGHTLY = Schedule("nightly", "0 3 * * *", "Europe/Paris", "report", "{}", "reports")
@@ -119,7 +124,7 @@ async def test_an_hour_of_a_queue(jobs: JobQueue, world: World) -> None:
 
 
 def test_the_number_of_queues_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobconsole.core.record.QUEUES", 10)
+    monkeypatch.setattr("jobconsole.core.snapshot.QUEUES", 10)
     record = Record()
     for number in range(50):
         record.hear(EventBatch(f"q{number}", "g", 1, 0.0, [Event("completed", f"q{number}", "a", "t")]), 1.0)

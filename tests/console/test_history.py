@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from jobconsole.core.differences import difference, pairs
-from jobconsole.core.lives import lives, retried_before
-from jobconsole.core.retries import retried_before as retries_before
-from jobconsole.core.retries import retries_of
-from jobconsole.core.timeline import RETRIED, timeline
+from jobconsole.core.history import RETRIED, difference, pairs, timeline
+from jobconsole.core.progress import retried_before as retries_before
+from jobconsole.core.progress import retries_of
+from jobconsole.core.rows import lives, retried_before
 from queue_core import JobQueue
-from queue_core.job import Attempt
-from queue_core.operations import AT_ONCE, Author, NewOperation, Operation, Pace
+from queue_core.model.job import Attempt
+from queue_core.model.operation import AT_ONCE, Author, NewOperation, Operation, Pace
 from tests.conformance.making import failure
 from tests.conformance.world import World
 

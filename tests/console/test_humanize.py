@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobconsole.core import humanize
+from jobconsole.format import humanize
 
 NOW = datetime(2026, 3, 1, 3, 7, 41, tzinfo=UTC)
 

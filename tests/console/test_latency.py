@@ -6,7 +6,7 @@ import pytest
 
 from jobconsole.core.latency import KEPT_SECONDS, Latency, quantile
 from queue_core import JobQueue
-from queue_core.inspection import HISTOGRAM_BOUNDS, Tally
+from queue_core.model.report import HISTOGRAM_BOUNDS, Tally
 from tests.conformance.world import World
 
 

@@ -8,8 +8,8 @@ from jobconsole.core import listing
 from jobconsole.core.listing import Window
 from jobconsole.core.snapshot import DEAD
 from queue_core import JobQueue
-from queue_core.filters import Filter
-from queue_core.states import Status
+from queue_core.model.filters import Filter
+from queue_core.model.states import Status
 from tests.conformance.world import World
 
 PAGE = 10

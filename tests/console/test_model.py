@@ -9,7 +9,7 @@ import pytest
 from jobconsole.core.model import Model
 from jobconsole.core.snapshot import Snapshot, Wanted, read_snapshot
 from queue_core import JobQueue
-from queue_core.events import Event, EventBatch
+from queue_core.model.events import Event, EventBatch
 from tests.conformance.world import World
 
 

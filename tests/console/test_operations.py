@@ -7,25 +7,28 @@ from typing import Any
 
 import pytest
 
-from jobconsole.core import operations
-from jobconsole.core.operations import (
-    CAREFUL_FROM,
-    Plan,
-    Report,
-    Target,
-    apply,
-    dead_of,
-    default_pace,
-    plan,
-    submit,
-    unfinished_only,
-)  # fmt: skip
-from jobconsole.core.sentences import sentence
-from queue_core import JobQueue, executing, operating
+from jobconsole.actions import plan as operations
+from jobconsole.actions.plan import (
+    CAREFUL_FROM,  # fmt: skip
+    Plan,  # fmt: skip
+    Report,  # fmt: skip
+    Target,  # fmt: skip
+    apply,  # fmt: skip
+    dead_of,  # fmt: skip
+    default_pace,  # fmt: skip
+    plan,  # fmt: skip
+    submit,  # fmt: skip
+    unfinished_only,  # fmt: skip
+)
+from jobconsole.actions.verbs import sentence
+from queue_core import JobQueue
+from queue_core.client import executor
+from queue_core.client import operations as operating
+from queue_core.client.operations import Operations
 from queue_core.errors import InvalidArgument, StoreUnavailable
-from queue_core.filters import Filter, parse
-from queue_core.operating import Operations
-from queue_core.operations import AT_ONCE, Author, NewOperation, OperationStore, Pace, Way
+from queue_core.model.filters import Filter, parse
+from queue_core.model.operation import AT_ONCE, Author, NewOperation, Pace, Way
+from queue_core.ports.operations import OperationStore
 from queue_core.stores.memory.operations import MemoryOperations
 from tests.conformance.making import failure
 from tests.conformance.world import World
@@ -104,7 +107,7 @@ async def test_a_plan_is_kept_with_who_why_and_how(jobs: JobQueue, world: World)
 async def test_writing_and_steps_report_their_progress(
     jobs: JobQueue, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(executing, "CHUNK", 2)
+    monkeypatch.setattr(executor, "CHUNK", 2)
     monkeypatch.setattr(operating, "ADDED", 3)
     dead = await bury(world, 5)
     heard: list[Report] = []

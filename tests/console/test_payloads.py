@@ -14,7 +14,7 @@ from uuid import UUID
 import pytest
 from pydantic import BaseModel
 
-from jobconsole.core.payloads import MOST, SchemaUnusable, validate_payload
+from jobconsole.actions.schema import MOST, SchemaUnusable, validate_payload
 from queue_core.queue import JobQueue
 
 jobs = JobQueue(memory=True)

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from jobconsole.core.audit import Audit
-from jobconsole.core.progress import OperationLine, Underway, canary_words, matching, operation_line, unknown
-from queue_core.filters import parse
-from queue_core.operations import Outcomes, Pace
+from jobconsole.core.progress import Audit, OperationLine, Underway, canary_words, matching, operation_line, unknown
+from queue_core.model.filters import parse
+from queue_core.model.operation import Outcomes, Pace
 from tests.console.making import operation
 
 

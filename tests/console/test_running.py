@@ -10,8 +10,8 @@ import pytest
 from jobconsole.core import running as module
 from jobconsole.core.rows import JobLine
 from jobconsole.core.running import RunningJobs
-from queue_core.events import Event, EventName
-from queue_core.states import Status
+from queue_core.model.events import Event, EventName
+from queue_core.model.states import Status
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
 ENDINGS = (EventName.COMPLETED, EventName.RETRYING, EventName.DEAD, EventName.CANCELLED, EventName.RELEASED)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from jobconsole.core import safefiles
+from jobconsole.actions import export
 
 
 def test_a_new_file_is_for_its_owner_alone(tmp_path: Path) -> None:
-    with safefiles.create(tmp_path / "a") as stream:
+    with export.create(tmp_path / "a") as stream:
         stream.write("x\r\n")
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o600
     assert (tmp_path / "a").read_bytes() == b"x\r\n"
@@ -25,24 +25,24 @@ def test_what_stands_there_is_left_alone(tmp_path: Path, there: str) -> None:
     else:
         path.symlink_to(target)
     with pytest.raises(FileExistsError):
-        safefiles.create(path)
+        export.create(path)
     assert not target.exists()
 
 
 def test_a_text_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
     path, target = tmp_path / "state" / "copied.txt", tmp_path / "target"
     target.write_text("mine")
-    safefiles.write_over(path, "one")
+    export.write_over(path, "one")
     path.unlink()
     path.symlink_to(target)
-    safefiles.write_over(path, "two")
+    export.write_over(path, "two")
     assert (path.read_text(), target.read_text(), path.is_symlink()) == ("two", "mine", False)
     assert [one.name for one in path.parent.iterdir()] == ["copied.txt"]
 
 
 def test_the_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    assert safefiles.state_folder() == tmp_path / "jobconsole"
+    assert export.state_folder() == tmp_path / "jobconsole"
     monkeypatch.setenv("XDG_STATE_HOME", "relative")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert safefiles.state_folder() == tmp_path / ".local" / "state" / "jobconsole"
+    assert export.state_folder() == tmp_path / ".local" / "state" / "jobconsole"

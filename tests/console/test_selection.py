@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobconsole.core.selection import Selection
+from jobconsole.core.listing import Selection
 
 HEIGHT = 5
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobconsole.core.series import EIGHTHS, Ring, columns, resample, spark
+from jobconsole.format.glyphs import EIGHTHS, Ring, columns, resample, spark
 
 LENGTH = 20
 

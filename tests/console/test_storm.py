@@ -9,12 +9,12 @@ from random import Random
 
 import pytest
 
+from jobconsole.core.events import KEPT
 from jobconsole.core.model import Model
 from jobconsole.core.running import ENDED_LIMIT
 from jobconsole.core.snapshot import RUNNING, Wanted, read_snapshot
-from jobconsole.core.tail import KEPT
 from queue_core import JobQueue
-from queue_core.filters import Filter, Term
+from queue_core.model.filters import Filter, Term
 from tests.console.storm import Channel, Shop
 from tests.longer import LONG, SEED
 

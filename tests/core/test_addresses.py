@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queue_core.addresses import check_postgres_url, check_redis_url, mask
+from queue_core.model.addresses import check_postgres_url, check_redis_url, mask
+from queue_core.model.settings import PostgresSettings, RedisSettings
 from queue_core.redis.client import place_of as redis_place
-from queue_core.settings import PostgresSettings, RedisSettings
-from queue_core.stores.postgres.connecting import place_of as postgres_place
+from queue_core.stores.postgres.connection import place_of as postgres_place
 
 HERE = socket.gethostname()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from queue_core.delivery.circuit import FIRST, MOST, SETTLED, Circuit
+from queue_core.runtime import FIRST, MOST, SETTLED, Circuit
 from queue_core.testing import FakeClock
 
 

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from queue_core.clock import Clock, SystemClock
+from queue_core.runtime import Clock, SystemClock
 from queue_core.testing import FakeClock
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queue_core.cron import check_cron, next_tick
 from queue_core.errors import ConfigurationError
+from queue_core.model.schedule import check_cron, next_tick
 
 PARIS = "Europe/Paris"
 NOW = 1_767_225_600.0
@@ -169,7 +169,7 @@ def test_what_is_wrong_is_one_sentence(given_: tuple[object, object], sentence: 
 
 
 def test_a_machine_without_zones_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("queue_core.cron.available_timezones", set)
+    monkeypatch.setattr("queue_core.model.schedule.available_timezones", set)
     with pytest.raises(ConfigurationError, match="this machine has no zones: install the package tzdata"):
         check_cron("* * * * *", "Europe/Atlantis", NOW)
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queue_core.errors import FilterError
-from queue_core.filters import Filter, Operator, Term, parse, render
-from queue_core.states import Status
+from queue_core.model.filters import Filter, Operator, Term, parse, render
+from queue_core.model.states import Status
 
 VALUES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=30)
 WORDS = st.sampled_from(["type", "queue", "tag", "worker", "error", "payload.user.id", "payload.a.0.b"])

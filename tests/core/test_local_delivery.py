@@ -5,8 +5,8 @@ import gc
 from collections.abc import AsyncIterator
 
 from queue_core.delivery.local import LocalDispatcher, LocalEventBus
-from queue_core.events import Event, EventBatch, EventName
-from queue_core.job import Ready
+from queue_core.model.events import Event, EventBatch, EventName
+from queue_core.model.job import Ready
 
 
 def event(number: int) -> Event:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queue_core.signature import Frame, application_frame, failure_from, failure_of, normalise, sign
+from queue_core.model.signature import Frame, application_frame, failure_from, failure_of, normalise, sign
 
 
 def caught(work: Callable[[], object]) -> BaseException:
@@ -248,7 +248,7 @@ def test_a_huge_message_does_not_push_out_the_frames() -> None:
 
 
 def test_the_traceback_begins_at_the_application() -> None:
-    from queue_core.units import parse_duration
+    from queue_core.model.validation import parse_duration
 
     failure = failure_of(caught(lambda: parse_duration("soon")))
     assert "in caught" in failure.traceback

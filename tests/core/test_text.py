@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queue_core.text import MARK, cut, safe, storable
+from queue_core.model.text import MARK, cut, safe, storable
 
 ANY = st.text(st.characters(codec=None), max_size=300)
 

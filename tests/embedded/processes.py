@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jobconsole.embedded.leftovers import command_line, parents
+from jobconsole.embedded.processes import command_line, parents
 
 # Far more than it takes: the machine may be slow and busy. What is asserted is that it happens by itself.
 DEADLINE_SECONDS = 60.0

@@ -4,7 +4,7 @@ import psycopg
 import pytest
 import redis
 
-from jobconsole.embedded.errors import EmbeddedError
+from jobconsole.embedded.folders import EmbeddedError
 from jobconsole.embedded.servers import EmbeddedServers
 from tests.conftest import StartServers
 

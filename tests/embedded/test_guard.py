@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from jobconsole.embedded import guard
-from jobconsole.embedded.errors import EmbeddedError
+from jobconsole.embedded.folders import EmbeddedError
 from jobconsole.embedded.servers import EmbeddedServers
 from tests.conftest import StartServers
 from tests.embedded.processes import (

@@ -12,10 +12,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from jobconsole.embedded import binaries, commands, folders, identity
-from jobconsole.embedded.databases import database_url
-from jobconsole.embedded.errors import EmbeddedError
-from jobconsole.embedded.identity import Identity
+from jobconsole.embedded import binaries, folders
+from jobconsole.embedded.folders import EmbeddedError, Identity
+from jobconsole.embedded.servers import database_url
 from tests.conftest import StartServers
 from tests.embedded.processes import start_application
 from tests.servers import SessionServers
@@ -133,16 +132,16 @@ def test_permissions_are_those_of_the_other_user(tmp_path: Path) -> None:
     private = tmp_path / "private"
     program = make_program(private / "program")
     private.chmod(0o700)
-    assert identity.can_read(program, None)
-    assert not identity.can_read(program, stranger)
-    assert not identity.can_enter(private, stranger)
-    assert identity.can_enter(Path("/usr/bin"), stranger)
+    assert folders.can_read(program, None)
+    assert not folders.can_read(program, stranger)
+    assert not folders.can_enter(private, stranger)
+    assert folders.can_enter(Path("/usr/bin"), stranger)
 
 
 @as_root
 def test_postgres_refuses_root_and_runs_as_another_user(start_servers: StartServers) -> None:
     servers = start_servers()
-    other = identity.server_identity()
+    other = folders.server_identity()
     assert other is not None
     assert other.uid != 0
     for pid in (servers.postgres.pid, servers.redis.pid):
@@ -154,9 +153,9 @@ def test_postgres_refuses_root_and_runs_as_another_user(start_servers: StartServ
 def test_the_user_behind_sudo_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     nobody = pwd.getpwnam("nobody")
     monkeypatch.setenv("SUDO_UID", str(nobody.pw_uid))
-    assert identity.server_identity() == Identity(nobody.pw_uid, nobody.pw_gid, "nobody")
+    assert folders.server_identity() == Identity(nobody.pw_uid, nobody.pw_gid, "nobody")
     monkeypatch.setenv("SUDO_UID", "0")
-    assert identity.server_identity() != Identity(0, 0, "root")
+    assert folders.server_identity() != Identity(0, 0, "root")
 
 
 @as_root
@@ -226,7 +225,7 @@ def test_the_sweep_takes_only_what_nobody_holds(own_temp: Path) -> None:
 
 def test_addresses_survive_odd_paths() -> None:
     odd = Path("/tmp/a b%c")
-    url = commands.postgres_url(odd)
+    url = binaries.postgres_url(odd)
     assert url == "postgresql://app@/postgres?host=/tmp/a%20b%25c&port=5432"
     assert psycopg.conninfo.conninfo_to_dict(url)["host"] == str(odd)
     other = database_url(url, "x")
@@ -237,7 +236,7 @@ def test_addresses_survive_odd_paths() -> None:
         "port": "5432",
     }
     assert database_url("postgresql://u:p@h:5/d?sslmode=require", "x") == "postgresql://u:p@h:5/x?sslmode=require"
-    assert commands.redis_url(odd / "r.sock") == "unix:///tmp/a%20b%25c/r.sock?db=0"
+    assert binaries.redis_url(odd / "r.sock") == "unix:///tmp/a%20b%25c/r.sock?db=0"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit differs")

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from queue_core import JobQueue
-from queue_core.rules import QueueRules
-from queue_core.settings import JobsSettings, SqliteSettings
+from queue_core.model.rules import QueueRules
+from queue_core.model.settings import JobsSettings, SqliteSettings
 from tests.conformance.working import PATIENCE, until_status, working
 
 FILE = Path(__file__).parents[2] / "docs" / "examples" / "web.py"

@@ -8,9 +8,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 from prometheus_client.samples import Sample
 
-from jobconsole.exporter.collector import JobsCollector
+from jobconsole.exporter.collector import JobsCollector, TypeNames
 from jobconsole.exporter.reading import Reader, Reading
-from jobconsole.exporter.types import TypeNames
 from tests.conformance.world import World
 
 SECOND = 1_000_000

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from jobconsole.exporter.collector import JobsCollector
+from jobconsole.exporter.collector import JobsCollector, TypeNames
 from jobconsole.exporter.reading import Backend, Reading
 from jobconsole.exporter.table import TABLE
-from jobconsole.exporter.types import TypeNames
-from queue_core.inspection import HISTOGRAM_BOUNDS, Tally
+from queue_core.model.report import HISTOGRAM_BOUNDS, Tally
 from tests.conformance.making import worker_beat
 from tests.conformance.world import World
 from tests.exporter.scenes import families, play, read, samples

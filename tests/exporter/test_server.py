@@ -21,9 +21,9 @@ from pydantic import SecretStr
 from jobconsole.embedded.servers import EmbeddedServers
 from jobconsole.exporter.reading import Reader
 from jobconsole.exporter.server import Exporter, ExporterError, ExporterOptions, Routes
-from queue_core.inspection import Overview
-from queue_core.settings import JobsSettings, PostgresSettings, RedisSettings
-from queue_core.stores.memory.inspector import MemoryInspector
+from queue_core.model.report import Overview
+from queue_core.model.settings import JobsSettings, PostgresSettings, RedisSettings
+from queue_core.stores.memory.read import MemoryInspector
 from queue_core.stores.postgres.migrate import migrate
 from tests.conformance.world import World
 

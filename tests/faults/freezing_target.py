@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from queue_core import JobContext, JobQueue, Retry
-from queue_core.settings import JobsSettings
+from queue_core.model.settings import JobsSettings
 from tests.faults.ledger import Pen
 
 FOLDER = Path(os.environ["FREEZING_FOLDER"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from queue_core.settings import JobsSettings, PostgresSettings, RedisSettings
+from queue_core.model.settings import JobsSettings, PostgresSettings, RedisSettings
 
 POSTGRES_SECONDS = 4.0
 REDIS_SECONDS = 1.0

@@ -13,7 +13,7 @@ from typing import Any
 
 from queue_core import JobQueue
 from queue_core.errors import StoreUnavailable
-from queue_core.job import Ready
+from queue_core.model.job import Ready
 from tests.faults.crew import Crew
 from tests.faults.findings import Findings, candidates, examine, strange_keys
 from tests.faults.impatience import settings

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from queue_core import JobQueue
-from queue_core.job import Inserted, NewJob, Ready
+from queue_core.model.job import Inserted, NewJob, Ready
 from tests.faults.impatience import settings
 from tests.faults.ledger import Pen
 from tests.faults.target import come_to

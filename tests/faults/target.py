@@ -18,9 +18,9 @@ from typing import Any
 from psycopg import AsyncConnection
 
 from queue_core import JobContext, JobQueue, Retry
-from queue_core.job import Claim, Outcome, Reclaimed, Settled
-from queue_core.store import ClaimRequest
-from queue_core.stores.postgres import lane
+from queue_core.model.job import Claim, Outcome, Reclaimed, Settled
+from queue_core.ports.store import ClaimRequest
+from queue_core.stores.postgres import session
 from tests.faults.impatience import settings
 from tests.faults.ledger import Pen
 
@@ -147,7 +147,7 @@ FENCE = (
 )
 
 
-def without_fence(name: str, load: Any = lane.load) -> bytes:
+def without_fence(name: str, load: Any = session.load) -> bytes:
     """Return a query without what refuses outdated tokens, to show that the checks see what comes of it."""
     text: bytes = load(name)
     if name == "settle/finish":
@@ -158,7 +158,7 @@ def without_fence(name: str, load: Any = lane.load) -> bytes:
 
 
 if os.environ.get("FAULTS_WITHOUT_FENCE"):
-    lane.load = without_fence  # type: ignore[assignment]
+    session.load = without_fence  # type: ignore[assignment]
 
 jobs = HitQueue(settings=settings(POSTGRES, os.environ["FAULTS_REDIS"], os.environ["FAULTS_PREFIX"]))
 

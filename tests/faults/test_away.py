@@ -15,7 +15,7 @@ import pytest
 
 from jobconsole.embedded.servers import EmbeddedServers
 from queue_core import JobQueue, StoreUnavailable
-from queue_core.settings import JobsSettings, PostgresSettings, RedisSettings, SqliteSettings
+from queue_core.model.settings import JobsSettings, PostgresSettings, RedisSettings, SqliteSettings
 from queue_core.stores.postgres.migrate import migrate
 from tests.conformance.working import working
 from tests.conftest import StartServers

@@ -7,8 +7,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from queue_core.job import Outcome
-from queue_core.store import ClaimRequest
+from queue_core.model.job import Outcome
+from queue_core.ports.store import ClaimRequest
 from tests.faults.findings import Findings, examine
 from tests.faults.ledger import Pen, read
 from tests.faults.plant import Plant

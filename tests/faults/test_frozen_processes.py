@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 
 from queue_core import JobQueue
-from queue_core.filters import Filter
-from queue_core.job import Job
-from queue_core.settings import JobsSettings
+from queue_core.model.filters import Filter
+from queue_core.model.job import Job
+from queue_core.model.settings import JobsSettings
 from tests.faults.crew import LEASE, Crew
 from tests.faults.ledger import Ledger, read
 from tests.faults.plant import LONG, SEED

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from queue_core.states import Status
+from queue_core.model.states import Status
 from tests.faults.plant import Plant, now
 from tests.waiting import eventually
 

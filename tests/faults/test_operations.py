@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from queue_core.operations import Author, NewOperation, Pace
+from queue_core.model.operation import Author, NewOperation, Pace
 from tests.faults.plant import LONG, Plant
 from tests.waiting import eventually
 

@@ -9,9 +9,9 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from queue_core.filters import parse
+from queue_core.model.filters import parse
 from queue_core.stores.postgres.pool import Pool
-from queue_core.stores.postgres.signatures import Signatures
+from queue_core.stores.postgres.statistics import Signatures
 
 
 class Kept:

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from queue_core.job import Ready
-from queue_core.settings import PostgresSettings
+from queue_core.model.job import Ready
+from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres import delivery
 from queue_core.stores.postgres.delivery import PostgresDispatcher
 from tests.conformance.making import new_job

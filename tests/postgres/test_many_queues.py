@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from queue_core.identifiers import new_id
-from queue_core.job import NewJob
+from queue_core.delivery import audit as auditing
+from queue_core.delivery.audit import Audit
+from queue_core.model.job import NewJob, new_id
 from queue_core.queue import JobQueue
-from queue_core.stores.postgres.lane import Lane
-from queue_core.worker import audit as auditing
-from queue_core.worker.audit import Audit
+from queue_core.stores.postgres.session import Lane
 from tests.redis.conftest import announce
 
 QUEUES = [f"queue-{number}" for number in range(1000)]

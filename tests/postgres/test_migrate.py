@@ -10,10 +10,10 @@ import pytest
 from pydantic import SecretStr
 
 from queue_core.errors import ConfigurationError, SchemaError, SchemaMissing, SchemaNewer, StoreUnavailable
-from queue_core.settings import PostgresSettings
+from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres import migrate as migrating
 from queue_core.stores.postgres.migrate import KNOWN, check, migrate, migrations, schema_version
-from queue_core.stores.postgres.sql import load
+from queue_core.stores.postgres.queries import load
 from queue_core.stores.postgres.store import PostgresStore
 from tests.waiting import eventually
 

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 import psycopg
 import pytest
 
+from queue_core.model.rules import QueueRules
+from queue_core.model.settings import JobsSettings, PostgresSettings
 from queue_core.queue import JobQueue
-from queue_core.rules import QueueRules
-from queue_core.settings import JobsSettings, PostgresSettings
-from queue_core.stores.postgres import numbers
+from queue_core.stores.postgres import insert
 from queue_core.worker.worker import Worker
 
 PATIENCE = 60.0
@@ -24,7 +24,7 @@ LOSSES = {
 @pytest.fixture
 async def jobs(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[JobQueue]:
     """A producer with a task in a plain queue, and one in a queue with a limit."""
-    monkeypatch.setattr(numbers, "AGAIN", 0.2)
+    monkeypatch.setattr(insert, "AGAIN", 0.2)
     rules = {"limited": QueueRules(limit=100)}
     settings = JobsSettings(queue_backend="postgres", postgres=PostgresSettings(url=postgres_url), queues=rules)
     async with JobQueue(settings=settings) as jobs:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import psycopg
 
 from queue_core import JobQueue
-from queue_core.job import LogLine
-from queue_core.settings import PostgresSettings
-from queue_core.store import ClaimRequest
+from queue_core.model.job import LogLine
+from queue_core.model.settings import PostgresSettings
+from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, WORKER, held, new_job, outcome, worker_beat
 from tests.waiting import eventually

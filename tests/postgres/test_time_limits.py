@@ -9,7 +9,7 @@ import pytest
 
 from jobconsole.embedded.servers import EmbeddedServers
 from queue_core import JobQueue, StoreUnavailable
-from queue_core.settings import JobsSettings
+from queue_core.model.settings import JobsSettings
 from queue_core.stores.postgres.migrate import migrate
 from tests.conftest import StartServers
 

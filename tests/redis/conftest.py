@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from queue_core.delivery.circuit import Circuit
-from queue_core.delivery.redis.bus import RedisEventBus
-from queue_core.delivery.redis.dispatcher import RedisDispatcher
+from queue_core.delivery.redis_dispatcher import RedisDispatcher
+from queue_core.delivery.redis_events import RedisEventBus
+from queue_core.model.settings import RedisSettings
+from queue_core.ports.store import JobStore, WorkerBeat
 from queue_core.queue import JobQueue
-from queue_core.settings import RedisSettings
-from queue_core.store import JobStore, WorkerBeat
+from queue_core.runtime import Circuit
 from tests.conformance.making import worker_beat
 
 Announce = Callable[..., None]

@@ -2,11 +2,10 @@
 
 import asyncio
 
-from queue_core.delivery.redis.bus import RedisEventBus
-from queue_core.delivery.redis.dispatcher import RedisDispatcher
-from queue_core.events import Event, EventName
-from queue_core.identifiers import new_id
-from queue_core.job import Ready
+from queue_core.delivery.redis_dispatcher import RedisDispatcher
+from queue_core.delivery.redis_events import RedisEventBus
+from queue_core.model.events import Event, EventName
+from queue_core.model.job import Ready, new_id
 from queue_core.redis.client import CONNECTIONS
 
 CROWD = 3 * CONNECTIONS

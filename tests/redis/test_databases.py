@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 
 from redis.asyncio import Redis
 
-from queue_core.delivery.circuit import Circuit
-from queue_core.delivery.redis.bus import RedisEventBus
-from queue_core.events import Event, EventName
-from queue_core.settings import RedisSettings
+from queue_core.delivery.redis_events import RedisEventBus
+from queue_core.model.events import Event, EventName
+from queue_core.model.settings import RedisSettings
+from queue_core.runtime import Circuit
 
 PATIENCE = 60.0
 

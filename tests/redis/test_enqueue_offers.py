@@ -6,8 +6,8 @@ import asyncio
 
 from redis.asyncio import Redis
 
+from queue_core.model.settings import JobsSettings
 from queue_core.queue import JobQueue
-from queue_core.settings import JobsSettings
 from tests.conftest import StartServers
 
 

@@ -8,8 +8,8 @@ import pytest
 import redis
 import uvloop
 
+from queue_core.model.settings import RedisSettings
 from queue_core.redis.client import make_client
-from queue_core.settings import RedisSettings
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 

@@ -12,9 +12,9 @@ import redis
 
 from jobconsole.embedded.servers import EmbeddedServers
 from queue_core import JobQueue
-from queue_core.job import Claim
-from queue_core.settings import JobsSettings, PostgresSettings, RedisSettings
-from queue_core.store import ClaimRequest
+from queue_core.model.job import Claim
+from queue_core.model.settings import JobsSettings, PostgresSettings, RedisSettings
+from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres.migrate import migrate
 from tests.conformance.working import working
 from tests.waiting import PATIENCE, eventually

@@ -14,12 +14,12 @@ from redis.asyncio import Redis
 from jobconsole.core.checks import check_pairing
 from jobconsole.embedded.servers import EmbeddedServers
 from queue_core.delivery import pairing as pairing_module
+from queue_core.delivery import redis_dispatcher as dispatcher_module
 from queue_core.delivery.pairing import Pairing
-from queue_core.delivery.redis import dispatcher as dispatcher_module
+from queue_core.model.retry import Retry
 from queue_core.queue import JobQueue
 from queue_core.redis.client import place_of
-from queue_core.retry import Retry
-from queue_core.stores.postgres.connecting import place_of as place_of_database
+from queue_core.stores.postgres.connection import place_of as place_of_database
 from queue_core.stores.postgres.migrate import migrate
 from queue_core.worker.worker import Worker
 from tests.redis.test_databases import in_database

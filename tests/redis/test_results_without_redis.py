@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from jobconsole.embedded.servers import EmbeddedServers
-from queue_core import JobQueue, results
-from queue_core.job import Final
+from queue_core import JobQueue
+from queue_core.client import results
+from queue_core.model.job import Final
 from queue_core.stores.postgres.migrate import migrate
 from tests.redis.test_traps_results import finish
 from tests.waiting import PATIENCE, eventually

@@ -7,12 +7,11 @@ import asyncio
 import pytest
 from redis.asyncio import Redis
 
-from queue_core.identifiers import new_id
-from queue_core.job import NewJob
+from queue_core.delivery import audit as auditing
+from queue_core.delivery.audit import Audit
+from queue_core.model.job import NewJob, new_id
+from queue_core.ports.store import ClaimRequest
 from queue_core.queue import JobQueue
-from queue_core.store import ClaimRequest
-from queue_core.worker import audit as auditing
-from queue_core.worker.audit import Audit
 from tests.redis.conftest import announce
 
 
@@ -222,8 +221,8 @@ async def test_keys_of_a_wrong_type_are_put_right_in_a_queue_without_ready_jobs(
     for key in keys:
         await client.delete(key)
         await client.hset(key, "a field", "of somebody else's")
-    monkeypatch.setattr("queue_core.worker.audit.IDLE_SECONDS", 0.0)
-    monkeypatch.setattr("queue_core.worker.audit.IDLE_QUEUES", 10_000)  # other tests have made some
+    monkeypatch.setattr("queue_core.delivery.audit.IDLE_SECONDS", 0.0)
+    monkeypatch.setattr("queue_core.delivery.audit.IDLE_QUEUES", 10_000)  # other tests have made some
     await audit_of(jobs).run_once()
     assert "hash" not in {await client.type(key) for key in keys}
 

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 
 from redis.asyncio import Redis
 
-from queue_core.delivery.redis.bus import RedisEventBus
-from queue_core.delivery.redis.dispatcher import RedisDispatcher
-from queue_core.events import Event, EventBatch, EventName
+from queue_core.delivery.redis_dispatcher import RedisDispatcher
+from queue_core.delivery.redis_events import RedisEventBus
+from queue_core.model.events import Event, EventBatch, EventName
 
 PATIENCE = 60.0
 

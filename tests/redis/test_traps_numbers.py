@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from redis.asyncio import Redis
 
-from queue_core.delivery.redis.bus import RedisEventBus
-from queue_core.delivery.redis.dispatcher import RedisDispatcher
-from queue_core.events import Event
-from queue_core.job import Ready
+from queue_core.delivery.redis_dispatcher import RedisDispatcher
+from queue_core.delivery.redis_events import RedisEventBus
+from queue_core.model.events import Event
+from queue_core.model.job import Ready
 from queue_core.redis.scripts import source
 
 TOP = 2**53 - 1

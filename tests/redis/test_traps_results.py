@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from queue_core import results
-from queue_core.delivery.redis import watching
-from queue_core.events import Event, EventName
-from queue_core.handle import JobHandle
-from queue_core.job import Final, Outcome
+from queue_core.client import results
+from queue_core.client.results import JobHandle
+from queue_core.delivery import redis_events
+from queue_core.model.events import Event, EventName
+from queue_core.model.job import Final, Outcome
+from queue_core.ports.store import ClaimRequest
 from queue_core.queue import JobQueue
-from queue_core.store import ClaimRequest
 from tests.waiting import eventually
 
 PATIENCE = 60.0
@@ -86,7 +86,7 @@ async def test_trap_11_can_fail(jobs: JobQueue, monkeypatch: pytest.MonkeyPatch)
 async def test_trap_11_who_waits_longer_than_the_server_remembers_is_told(
     jobs: JobQueue, monkeypatch: pytest.MonkeyPatch, client: Redis, redis_prefix: str
 ) -> None:
-    monkeypatch.setattr(watching, "EXPECT_MS", 300)
+    monkeypatch.setattr(redis_events, "EXPECT_MS", 300)
     monkeypatch.setattr(results, "READ_BACK_FIRST", 0.2)
     monkeypatch.setattr(results, "READ_BACK_MOST", 0.2)
     handle = await jobs.enqueue("task")

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from queue_core.job import Ready
+from queue_core.model.job import Ready
+from queue_core.ports.store import JobStore
 from queue_core.queue import JobQueue
-from queue_core.store import JobStore
 from queue_core.worker.worker import Worker
 from tests.redis.conftest import announce
 

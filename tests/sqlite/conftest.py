@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from queue_core.settings import SqliteSettings
-from queue_core.stores.sqlite.file import SqliteFile
+from queue_core.model.settings import SqliteSettings
+from queue_core.stores.sqlite.session import SqliteFile
 from queue_core.stores.sqlite.store import SqliteStore
 from tests.sqlite.processes import Spawn, spawning
 

@@ -8,12 +8,14 @@ import sys
 import time
 from functools import partial
 
-from queue_core.job import Outcome
-from queue_core.settings import SqliteSettings
-from queue_core.store import ClaimRequest
-from queue_core.stores.sqlite import claiming, inserting, settling, stepping
-from queue_core.stores.sqlite.file import SqliteFile
-from queue_core.stores.sqlite.link import Mode, Transaction
+from queue_core.model.job import Outcome
+from queue_core.model.settings import SqliteSettings
+from queue_core.ports.store import ClaimRequest
+from queue_core.stores.sqlite import claim as claiming
+from queue_core.stores.sqlite import insert as inserting
+from queue_core.stores.sqlite import operations
+from queue_core.stores.sqlite import settle as settling
+from queue_core.stores.sqlite.session import Mode, SqliteFile, Transaction
 from tests.conformance.making import LEASE, QUEUE, TYPE, new_job
 
 REQUEST = ClaimRequest(QUEUE, "crashing", (TYPE,), 100, LEASE)
@@ -38,7 +40,7 @@ def settle(transaction: Transaction) -> None:
 
 def operate(transaction: Transaction) -> None:
     """Take a step of the first operation."""
-    assert stepping.step(transaction, 1, 100, {}).changed.ids
+    assert operations.step(transaction, 1, 100, {}).changed.ids
 
 
 STEPS = {"insert": insert, "claim": claim, "settle": settle, "operate": operate}

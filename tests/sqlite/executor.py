@@ -6,9 +6,9 @@ import asyncio
 import os
 import sys
 
-from queue_core.settings import SqliteSettings
-from queue_core.stores.sqlite.file import SqliteFile
+from queue_core.model.settings import SqliteSettings
 from queue_core.stores.sqlite.operations import SqliteOperations
+from queue_core.stores.sqlite.session import SqliteFile
 from tests.sqlite.app import FILE, note
 
 

@@ -12,8 +12,8 @@ import time
 
 from queue_core import JobContext, JobQueue, Retry
 from queue_core.errors import QueueFull
-from queue_core.rules import BandLimits, QueueRules
-from queue_core.settings import JobsSettings, SqliteSettings
+from queue_core.model.rules import BandLimits, QueueRules
+from queue_core.model.settings import JobsSettings, SqliteSettings
 from tests.sqlite.app import FILE, ledger, note
 
 LIMIT, HIGH_LIMIT = 200, 50

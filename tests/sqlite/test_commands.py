@@ -16,9 +16,9 @@ from jobconsole.core.checks import check_sqlite
 from jobconsole.exporter.server import Exporter, ExporterOptions
 from queue_core.configuration import load
 from queue_core.errors import ConfigurationError
+from queue_core.model.settings import JobsSettings, SqliteSettings
 from queue_core.queue import JobQueue
-from queue_core.settings import JobsSettings, SqliteSettings
-from queue_core.stores.sqlite.schema import KNOWN
+from queue_core.stores.sqlite.migrate import KNOWN
 from tests.cli.running import Cli
 
 FACTS: dict[str, Any] = {

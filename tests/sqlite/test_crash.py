@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from queue_core.inspection import Conservation
-from queue_core.stores.sqlite.inspector import SqliteInspector
+from queue_core.model.report import Conservation
+from queue_core.stores.sqlite.read import SqliteInspector
 from queue_core.stores.sqlite.store import SqliteStore
 from tests.conformance.making import new_job, outcome
 from tests.sqlite.conftest import NewFile
@@ -54,7 +54,7 @@ async def test_the_file_is_sound_afterwards(path: Path, new_file: NewFile) -> No
     for step in ("insert", "claim", "insert"):
         crash(path, step)
     link = new_file().link()
-    from queue_core.stores.sqlite.link import Mode
+    from queue_core.stores.sqlite.session import Mode
 
     found = link.transact(
         lambda transaction: transaction.records("pragma integrity_check", ()), Mode.LOOK, time.monotonic() + 10

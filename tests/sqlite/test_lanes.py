@@ -9,10 +9,9 @@ import time
 import pytest
 
 from queue_core.errors import InvalidJob, StoreUnavailable
-from queue_core.store import ClaimRequest
-from queue_core.stores.sqlite.file import SqliteFile
-from queue_core.stores.sqlite.inspector import SqliteInspector
-from queue_core.stores.sqlite.link import Transaction
+from queue_core.ports.store import ClaimRequest
+from queue_core.stores.sqlite.read import SqliteInspector
+from queue_core.stores.sqlite.session import SqliteFile, Transaction
 from queue_core.stores.sqlite.store import SqliteStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, new_job, outcome
 from tests.conformance.working import PATIENCE

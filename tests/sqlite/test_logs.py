@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from queue_core.errors import JobNotFound
-from queue_core.job import LogLine
-from queue_core.settings import RetentionSettings
-from queue_core.store import ClaimRequest
+from queue_core.model.job import LogLine
+from queue_core.model.settings import RetentionSettings
+from queue_core.ports.store import ClaimRequest
 from queue_core.stores.sqlite import upkeep
-from queue_core.stores.sqlite.inspector import SqliteInspector
+from queue_core.stores.sqlite.read import SqliteInspector
 from queue_core.stores.sqlite.store import SqliteStore
 from queue_core.testing import FakeClock
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, new_job, outcome

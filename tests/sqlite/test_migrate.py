@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from queue_core.errors import SchemaError, SchemaMissing, SchemaNewer, StoreUnavailable
+from queue_core.model.settings import SqliteSettings
 from queue_core.queue import JobQueue
-from queue_core.settings import SqliteSettings
-from queue_core.stores.sqlite import schema
-from queue_core.stores.sqlite.migrate import migrate
-from queue_core.stores.sqlite.schema import KNOWN, Migration, migrations
+from queue_core.stores.sqlite import migrate as schema
+from queue_core.stores.sqlite.migrate import KNOWN, Migration, migrate, migrations
 
 
 @pytest.fixture

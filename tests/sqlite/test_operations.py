@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from queue_core.errors import OperationNotFound
-from queue_core.inspection import Changed
-from queue_core.operations import ABANDONED, Author, NewOperation, Operation, Pace, Way
-from queue_core.rules import QueueRules
-from queue_core.settings import RetentionSettings
-from queue_core.stores.sqlite import forgetting, timekeeping
-from queue_core.stores.sqlite.file import SqliteFile
+from queue_core.model.operation import ABANDONED, Author, Changed, NewOperation, Operation, Pace, Way
+from queue_core.model.rules import QueueRules
+from queue_core.model.settings import RetentionSettings
+from queue_core.stores.sqlite import claim, upkeep
 from queue_core.stores.sqlite.operations import MEMBERS, SqliteOperations
+from queue_core.stores.sqlite.session import SqliteFile
 from queue_core.stores.sqlite.store import SqliteStore
 from queue_core.testing import FakeClock
 from tests.conformance.making import LEASE, QUEUE, UNKNOWN, new_job, outcome
@@ -131,7 +130,7 @@ async def test_nothing_is_created_for_nobody(store: SqliteStore, operations: Sql
     assert list(await store.queues()) == [QUEUE]
 
 
-@pytest.mark.skipif(not timekeeping.machine(), reason="this system does not tell when it was started")
+@pytest.mark.skipif(not claim.machine(), reason="this system does not tell when it was started")
 @pytest.mark.parametrize("jump", [600.0, -600.0])
 async def test_a_clock_that_is_set_neither_holds_up_nor_hurries(
     store: SqliteStore, operations: SqliteOperations, clock: FakeClock, jump: float
@@ -158,8 +157,8 @@ async def test_more_members_than_a_transaction_writes(file: SqliteFile, operatio
 async def test_they_are_forgotten_a_batch_at_a_time(
     file: SqliteFile, operations: SqliteOperations, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forgetting, "MEMBERS", 10)
-    monkeypatch.setattr(forgetting, "OPERATIONS", 2)
+    monkeypatch.setattr(upkeep, "MEMBERS", 10)
+    monkeypatch.setattr(upkeep, "OPERATIONS", 2)
     store = SqliteStore(file, RetentionSettings(operations=100.0))
     for count in (25, 0, 10, 3, 1):
         operation = await started(operations, "retry", [new_job().id for _ in range(count)], signatures=("a", "b"))

@@ -6,10 +6,10 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 
-from queue_core.operations import Author, NewOperation
-from queue_core.stores.sqlite.file import SqliteFile
-from queue_core.stores.sqlite.inspector import SqliteInspector
+from queue_core.model.operation import Author, NewOperation
 from queue_core.stores.sqlite.operations import SqliteOperations
+from queue_core.stores.sqlite.read import SqliteInspector
+from queue_core.stores.sqlite.session import SqliteFile
 from queue_core.stores.sqlite.store import SqliteStore
 from tests.conformance.making import new_job, outcome
 from tests.sqlite.conftest import NewFile

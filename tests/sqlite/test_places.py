@@ -20,13 +20,13 @@ from queue_core.errors import (
     SchemaNewer,
     StoreUnavailable,
 )
+from queue_core.model.settings import SqliteSettings
 from queue_core.queue import JobQueue
-from queue_core.settings import SqliteSettings
-from queue_core.stores.sqlite import places
-from queue_core.stores.sqlite.file import SqliteFile
-from queue_core.stores.sqlite.inspector import SqliteInspector
-from queue_core.stores.sqlite.places import file_system
-from queue_core.stores.sqlite.schema import KNOWN
+from queue_core.stores.sqlite import file as places
+from queue_core.stores.sqlite.file import file_system
+from queue_core.stores.sqlite.migrate import KNOWN
+from queue_core.stores.sqlite.read import SqliteInspector
+from queue_core.stores.sqlite.session import SqliteFile
 from queue_core.stores.sqlite.store import SqliteStore
 from tests.conformance.making import new_job
 from tests.sqlite.conftest import NewFile

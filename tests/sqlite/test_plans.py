@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from queue_core.filters import Filter, parse
-from queue_core.settings import SqliteSettings
+from queue_core.model.filters import Filter, parse
+from queue_core.model.settings import SqliteSettings
 from queue_core.stores.sqlite.conditions import conditions
-from queue_core.stores.sqlite.file import SqliteFile
-from queue_core.stores.sqlite.inserting import insert
-from queue_core.stores.sqlite.inspector import SqliteInspector
-from queue_core.stores.sqlite.link import Mode, Transaction
-from queue_core.stores.sqlite.sql import load, texts
+from queue_core.stores.sqlite.insert import insert
+from queue_core.stores.sqlite.queries import load, texts
+from queue_core.stores.sqlite.read import SqliteInspector
+from queue_core.stores.sqlite.session import Mode, SqliteFile, Transaction
 from queue_core.stores.sqlite.store import SqliteStore
 from tests.conformance.making import QUEUE, TYPE, new_job
 from tests.sqlite.crashing import REQUEST

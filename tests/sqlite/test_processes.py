@@ -7,8 +7,8 @@ import subprocess
 from collections import defaultdict
 from pathlib import Path
 
-from queue_core.inspection import Conservation
-from queue_core.job import Job
+from queue_core.model.job import Job
+from queue_core.model.report import Conservation
 from queue_core.queue import JobQueue
 from queue_core.worker.options import ServiceOptions
 from tests.sqlite.processes import PATIENCE, Spawn, entries, number, wait_until

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from queue_core.errors import QueueFull
-from queue_core.filters import Filter
-from queue_core.job import Claim
-from queue_core.rules import BandLimits, QueueRules, Rules
-from queue_core.settings import RetentionSettings, SqliteSettings
-from queue_core.stores.sqlite import schema
-from queue_core.stores.sqlite.file import SqliteFile
-from queue_core.stores.sqlite.inspector import SqliteInspector
+from queue_core.model.filters import Filter
+from queue_core.model.job import Claim
+from queue_core.model.rules import BandLimits, QueueRules, Rules
+from queue_core.model.settings import RetentionSettings, SqliteSettings
+from queue_core.stores.sqlite import migrate as schema
 from queue_core.stores.sqlite.migrate import migrate
+from queue_core.stores.sqlite.read import SqliteInspector
+from queue_core.stores.sqlite.session import SqliteFile
 from queue_core.stores.sqlite.store import SqliteStore
 from queue_core.testing import FakeClock
 from tests.conformance.making import LEASE, QUEUE, TYPE, new_job, outcome

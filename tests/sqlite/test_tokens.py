@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from queue_core.job import Claim
-from queue_core.stores.sqlite import claiming
+from queue_core.model.job import Claim
+from queue_core.stores.sqlite import claim
 from queue_core.stores.sqlite.store import SqliteStore
 from tests.conformance.making import new_job
 from tests.sqlite.conftest import NewFile
@@ -74,7 +74,7 @@ async def test_a_reservation_that_is_used_up_is_renewed(new_file: NewFile) -> No
     await store.insert([new_job() for _ in range(30)])
     first = await claims(store, 10)
     used = first[-1].token
-    await file.write(lambda transaction: transaction.run("claim/use_tokens", (claiming.TOKENS - 15,)))
+    await file.write(lambda transaction: transaction.run("claim/use_tokens", (claim.TOKENS - 15,)))
     second = await claims(store, 10)
     third = await claims(store, 10)
     tokens = [claim.token for claim in second + third]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from queue_core import JobQueue
-from queue_core.filters import Filter, Term
-from queue_core.operations import AT_ONCE, Author, NewOperation, Operation, Pace
+from queue_core.model.filters import Filter, Term
+from queue_core.model.operation import AT_ONCE, Author, NewOperation, Operation, Pace
 from tests.conformance.world import World
 from tests.tui.scenes import crm, dead
 

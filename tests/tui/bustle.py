@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from random import Random
 
 from queue_core import JobQueue
-from queue_core.filters import Filter, Term
+from queue_core.model.filters import Filter, Term
 from tests.conformance.making import failure, held
 from tests.conformance.world import World
 from tests.tui.plans import NIGHTLY, announce, tick

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from jobconsole.tui import refresher
 from jobconsole.tui.app import ConsoleApp
+from jobconsole.tui.base import refresher
 from queue_core import JobQueue
 from tests.conformance.world import World
 from tests.tui.scenes import night

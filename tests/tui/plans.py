@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from queue_core import JobQueue
-from queue_core.schedules import Announcement, Planned, Schedule
+from queue_core.model.schedule import Announcement, Planned, Schedule
 from tests.conformance.making import new_job
 from tests.conformance.test_schedules import tick_of
 from tests.conformance.world import World

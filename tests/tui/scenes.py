@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from queue_core.job import Failure
+from queue_core.model.job import Failure
 from tests.conformance.making import failure
 from tests.conformance.world import World
 

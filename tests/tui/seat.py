@@ -10,9 +10,9 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-from jobconsole.core.glyphs import UNICODE
+from jobconsole.format.glyphs import UNICODE
 from jobconsole.tui.app import ConsoleApp
-from jobconsole.tui.screens.base import View
+from jobconsole.tui.screens.view import View
 from jobconsole.tui.widgets.table import Table
 
 PATIENCE = 40.0

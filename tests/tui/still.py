@@ -9,29 +9,27 @@ from typing import Any
 
 from textual.message import Message
 
-from jobconsole.core.breakdown import Facts
+from jobconsole.actions.edit import Known, Original
+from jobconsole.actions.plan import Facts, Plan, Target, Verb, default_pace
 from jobconsole.core.connection import Connection, Server
-from jobconsole.core.editing import Known, Original
 from jobconsole.core.listing import Window
 from jobconsole.core.model import Model
-from jobconsole.core.operations import Plan, Target, Verb, default_pace
 from jobconsole.core.progress import OperationLine, operation_line
 from jobconsole.core.rows import QueueLine, job_line
+from jobconsole.core.schedules import ScheduleLine, TickLine, schedule_line
 from jobconsole.core.snapshot import DEAD, Snapshot, Totals, Wanted
-from jobconsole.core.timetable import ScheduleLine, TickLine, schedule_line
 from jobconsole.tui.app import ConsoleApp
-from jobconsole.tui.messages import Adopted, Operating
-from jobconsole.tui.messages import Planned as Frozen
-from jobconsole.tui.operationreader import OperationReader, OperationSight
-from jobconsole.tui.operator import Operator
-from jobconsole.tui.refresher import Refresher
+from jobconsole.tui.base.messages import Adopted, Operating
+from jobconsole.tui.base.messages import Planned as Frozen
+from jobconsole.tui.base.operator import Operator
+from jobconsole.tui.base.refresher import OperationReader, OperationSight, Refresher
 from queue_core import JobQueue
-from queue_core.events import Event, EventBatch
-from queue_core.inspection import LogPage, SeriesPoint, SignatureInfo, Tally, WorkerInfo
-from queue_core.job import Attempt, Job, LogEntry
-from queue_core.operations import Operation, Outcomes, Pace
-from queue_core.schedules import PassedTick, Planned, Schedule
-from queue_core.states import Status
+from queue_core.model.events import Event, EventBatch
+from queue_core.model.job import Attempt, Job, LogEntry
+from queue_core.model.operation import Operation, Outcomes, Pace
+from queue_core.model.report import LogPage, SeriesPoint, SignatureInfo, Tally, WorkerInfo
+from queue_core.model.schedule import PassedTick, Planned, Schedule
+from queue_core.model.states import Status
 from tests.console.making import operation
 from tests.tui.scenes import CRM, DISK, SMTP
 from tests.tui.seat import Seat

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from queue_core import JobQueue
-from queue_core.states import Status
+from queue_core.model.states import Status
 from tests.conformance.world import World
 from tests.tui.conftest import Sit
 from tests.tui.scenes import crm, dead, disk, smtp

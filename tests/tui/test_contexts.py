@@ -6,12 +6,11 @@ import pytest
 from textual.drivers.headless_driver import HeadlessDriver
 
 from jobconsole.core.alerts import Thresholds
-from jobconsole.core.connection import Connection
-from jobconsole.core.context import Surroundings
+from jobconsole.core.connection import Connection, Surroundings
 from jobconsole.tui.app import ConsoleApp
-from jobconsole.tui.themes import CONTEXT_COLOURS, DAY, NIGHT, Palette
+from jobconsole.tui.base.themes import CONTEXT_COLOURS, DAY, NIGHT, Palette
 from queue_core import JobQueue
-from queue_core.states import Status
+from queue_core.model.states import Status
 from tests.conformance.world import World
 from tests.tui.conftest import Sit
 from tests.tui.scenes import dead, smtp

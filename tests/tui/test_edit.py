@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from textual import events
 
-from jobconsole.tui.screens.edit import EditScreen
-from jobconsole.tui.widgets.push import Push
+from jobconsole.tui.sheets.edit import EditScreen
+from jobconsole.tui.widgets.fields import Push
 from queue_core import JobQueue
 from queue_core.errors import StoreUnavailable
-from queue_core.job import Job
-from queue_core.states import Status
-from queue_core.text import safe
+from queue_core.model.job import Job
+from queue_core.model.states import Status
+from queue_core.model.text import safe
 from tests.conformance.world import World
 from tests.tui.conftest import Sit
 from tests.tui.seat import NARROW, WIDE, Seat

@@ -6,12 +6,12 @@ import dataclasses
 
 import pytest
 
-from jobconsole.tui import refresher
+from jobconsole.tui.base import refresher
 from jobconsole.tui.screens.events import EventsView
-from jobconsole.tui.widgets import eventlist
+from jobconsole.tui.widgets import events
 from queue_core import JobQueue
-from queue_core.events import Event, EventBatch
-from queue_core.states import Status
+from queue_core.model.events import Event, EventBatch
+from queue_core.model.states import Status
 from tests.conformance.world import World
 from tests.tui.conftest import Sit
 from tests.tui.scenes import dead, smtp
@@ -90,7 +90,7 @@ class TestTail:
             hear(seat, *(created(number) for number in range(1_000)))
             table = seat.table("events")
             await seat.until(lambda: table.selection.row is not None)
-            monkeypatch.setattr(eventlist, "CELLS", 0)
+            monkeypatch.setattr(events, "CELLS", 0)
             await seat.press("g")
             shown = table.selection.row.number
             hear(seat, created(1_001))

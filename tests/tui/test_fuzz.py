@@ -14,11 +14,11 @@ from random import Random
 import pytest
 
 from jobconsole.tui.app import ConsoleApp
-from jobconsole.tui.bindings import ACTIONS
-from jobconsole.tui.screens.base import View
+from jobconsole.tui.base.bindings import ACTIONS
+from jobconsole.tui.screens.view import View
 from queue_core import JobQueue
 from queue_core.errors import FilterError
-from queue_core.filters import parse
+from queue_core.model.filters import parse
 from tests.conformance.world import World
 from tests.longer import LONG, SEED
 from tests.tui.bustle import bustling

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobconsole.tui.themes import DAY
+from jobconsole.tui.base.themes import DAY
 from tests.tui.golden import assert_golden
 from tests.tui.seat import NARROW, TINY, WIDE, seated
 from tests.tui.still import show, still_app

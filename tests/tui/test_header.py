@@ -17,15 +17,14 @@ from pathlib import Path
 
 import pytest
 
-from jobconsole.core.connection import Connection, Server
-from jobconsole.core.context import Surroundings
+from jobconsole.core.connection import Connection, Server, Surroundings
 from jobconsole.core.snapshot import Totals
 from jobconsole.embedded.servers import EmbeddedServers
 from jobconsole.tui.app import ConsoleApp
 from jobconsole.tui.widgets import header
 from jobconsole.tui.widgets.header import Header
 from queue_core import JobQueue
-from queue_core.inspection import SeriesPoint
+from queue_core.model.report import SeriesPoint
 from queue_core.stores.postgres.migrate import migrate
 from tests.tui.seat import NARROW, PATIENCE, Seat, seated
 from tests.tui.test_triage import SIZES
@@ -125,9 +124,9 @@ def test_what_is_said_on_stderr_may_go_into_a_file(program: str, tmp_path: Path)
     """The console draws on the other stream then."""
     leader, follower = pty.openpty()
     start = {
-        "ui": "from queue_core.settings import JobsSettings\nfrom jobconsole.tui.app import run_console\n"
+        "ui": "from queue_core.model.settings import JobsSettings\nfrom jobconsole.tui.app import run_console\n"
         "raise SystemExit(run_console(JobsSettings(queue_backend='memory')))",
-        "demo": "from jobconsole.demo.console import has_terminal\nprint('terminal', has_terminal(), '\\x1b[?1049h')",
+        "demo": "from jobconsole.demo.run import has_terminal\nprint('terminal', has_terminal(), '\\x1b[?1049h')",
     }[program]
     said = tmp_path / "said"
     with said.open("wb") as errors:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from queue_core import JobQueue
-from queue_core.events import Event, EventBatch
-from queue_core.schedules import Schedule
-from queue_core.text import storable
+from queue_core.model.events import Event, EventBatch
+from queue_core.model.schedule import Schedule
+from queue_core.model.text import storable
 from tests.conformance.making import failure
 from tests.conformance.world import World
 from tests.tui.conftest import Sit

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from queue_core.job import Claim, LogLine
-from queue_core.joblogs import LINES
-from queue_core.text import storable
+from queue_core.model.job import LINES, Claim, LogLine
+from queue_core.model.text import storable
 from tests.conformance.world import World
 from tests.tui.conftest import Sit
 from tests.tui.seat import NARROW, WIDE, Seat

@@ -9,8 +9,8 @@ import pytest
 
 from jobconsole.tui.app import ConsoleApp
 from queue_core import JobQueue
-from queue_core.settings import JobsSettings
-from queue_core.states import Status
+from queue_core.model.settings import JobsSettings
+from queue_core.model.states import Status
 from tests.conformance.world import World
 from tests.tui.scenes import night
 from tests.tui.seat import seated

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from jobconsole.tui.screens.move import MoveSheet
+from jobconsole.tui.sheets.move import MoveSheet
 from queue_core import JobQueue
-from queue_core.states import Status
+from queue_core.model.states import Status
 from tests.conformance.world import World
 from tests.tui.conftest import Sit
 from tests.tui.seat import NARROW, WIDE, Seat

@@ -24,7 +24,7 @@ async def at_first_page(seat: Seat, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jobconsole.core.listing.PAGE", 10)
     monkeypatch.setattr("jobconsole.core.listing.AHEAD", 0)
     # A slow machine must not miss what is marked.
-    monkeypatch.setattr("jobconsole.tui.widgets.joblist.NEW_SECONDS", 60.0)
+    monkeypatch.setattr("jobconsole.tui.widgets.jobs.NEW_SECONDS", 60.0)
     await seat.ready()
     await seat.press("3")
     await seat.until(lambda: len(seat.table("all-jobs").selection.rows) >= 10)
@@ -72,7 +72,7 @@ async def test_rows_that_come_in_are_new(
 
 
 async def test_the_first_row_of_an_empty_list_is_new(sit: Sit, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobconsole.tui.widgets.joblist.NEW_SECONDS", 60.0)
+    monkeypatch.setattr("jobconsole.tui.widgets.jobs.NEW_SECONDS", 60.0)
     await world.beat()
     async with sit() as seat:
         await seat.ready()

@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from jobconsole.core.operations import Plan
-from jobconsole.tui import operator
+from jobconsole.actions.plan import Plan
+from jobconsole.tui.base import operator
 from queue_core import JobQueue
+from queue_core.client.executor import Executor
+from queue_core.client.operations import Operations
 from queue_core.errors import QueueNotFound, StoreUnavailable
-from queue_core.executing import Executor
-from queue_core.filters import parse
-from queue_core.operating import Operations
-from queue_core.operations import NewOperation, Operation, Pace
-from queue_core.states import Status
+from queue_core.model.filters import parse
+from queue_core.model.operation import NewOperation, Operation, Pace
+from queue_core.model.states import Status
 from tests.conformance.world import World
 from tests.console.making import operation as made
 from tests.tui.asking import CAREFUL, SYNC, ask, crowd, end_ready, in_state

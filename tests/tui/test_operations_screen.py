@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from jobconsole.core.links import Link
-from jobconsole.tui import operationreader
 from jobconsole.tui.app import ConsoleApp
+from jobconsole.tui.base import refresher
 from jobconsole.tui.screens.operations import OperationsView
-from jobconsole.tui.widgets import operationlist
+from jobconsole.tui.widgets import operations
 from queue_core import JobQueue
-from queue_core.operations import AT_ONCE, NewOperation, Pace, Way
-from queue_core.states import Status
+from queue_core.model.operation import AT_ONCE, NewOperation, Pace, Way
+from queue_core.model.states import Status
 from tests.conformance.world import World
 from tests.tui.asking import ANA, CAREFUL, ask, crowd, end_ready
 from tests.tui.conftest import Sit
@@ -127,7 +127,7 @@ async def test_what_goes_on_is_followed_without_moving_the_cursor(sit: Sit, jobs
 async def test_older_ones_are_read_as_one_comes_to_them(
     sit: Sit, jobs: JobQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (operationreader, operationlist):
+    for module in (refresher, operations):
         monkeypatch.setattr(module, "PAGE", 40)
     await note_some(jobs, 170)
     async with sit() as seat:

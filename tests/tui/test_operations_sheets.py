@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from jobconsole.tui import operationreader
-from jobconsole.tui.operator import Operator
+from jobconsole.tui.base import refresher
+from jobconsole.tui.base.operator import Operator
 from queue_core import JobQueue
-from queue_core.operations import Pace, Way
-from queue_core.states import Status
+from queue_core.model.operation import Pace, Way
+from queue_core.model.states import Status
 from tests.conformance.world import World
 from tests.tui.asking import ask, crowd, end_ready
 from tests.tui.conftest import Sit
@@ -136,7 +136,7 @@ async def test_facts_that_cannot_be_read_keep_nobody_from_going_on(
     async def never(self: object, target: object) -> None:
         await seat.pilot.pause(60)
 
-    monkeypatch.setattr(operationreader.OperationReader, "facts", never)
+    monkeypatch.setattr(refresher.OperationReader, "facts", never)
     async with sit() as seat:
         await open_sheet(seat)
         assert "reading ..." in seat.text()
@@ -179,7 +179,7 @@ async def test_types_and_queues_of_the_newest_are_told_as_such(
     sit: Sit, buried: Buried, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The queue of the newest 200 jobs stood there as that of 50,000."""
-    monkeypatch.setattr("jobconsole.core.breakdown.PAGE", 4)
+    monkeypatch.setattr("jobconsole.actions.plan.PAGE", 4)
     async with sit() as seat:
         await seat.ready()
         await seat.press("3")

@@ -14,7 +14,7 @@ from jobconsole.core.connection import Connection
 from jobconsole.embedded.servers import EmbeddedServers, ServerHandle
 from jobconsole.tui.app import ConsoleApp
 from queue_core import JobQueue
-from queue_core.settings import JobsSettings
+from queue_core.model.settings import JobsSettings
 from queue_core.stores.postgres.migrate import migrate
 from tests.conformance.world import World
 from tests.tui.scenes import night

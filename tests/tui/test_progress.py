@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from queue_core import JobQueue
-from queue_core.events import Event
+from queue_core.model.events import Event
 from tests.conformance.making import held
 from tests.conformance.world import World
 from tests.tui.conftest import Sit

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from jobconsole.core.listing import Window
-from jobconsole.tui import refresher
+from jobconsole.tui.base import refresher
 from queue_core import JobQueue
-from queue_core.inspection import Inspector
-from queue_core.states import Status
+from queue_core.model.states import Status
+from queue_core.ports.inspector import Inspector
 from tests.conformance.world import World
 from tests.tui.conftest import Sit
 from tests.tui.test_triage import SIZES

@@ -11,8 +11,8 @@ from jobconsole.core.links import Link
 from jobconsole.tui.app import ConsoleApp
 from jobconsole.tui.screens.schedules import SchedulesView
 from queue_core import JobQueue
-from queue_core.filters import Filter, Term
-from queue_core.states import Status
+from queue_core.model.filters import Filter, Term
+from queue_core.model.states import Status
 from tests.conformance.world import World
 from tests.tui.conftest import Sit
 from tests.tui.plans import SYNC, announce, planned, tick, timetable

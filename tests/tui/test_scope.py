@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from queue_core import JobQueue
-from queue_core.filters import parse
-from queue_core.states import Status
+from queue_core.model.filters import parse
+from queue_core.model.states import Status
 from tests.conformance.world import World
 from tests.tui.asking import in_state
 from tests.tui.conftest import Sit

@@ -9,10 +9,10 @@ import pytest
 from rich.color import ColorSystem, ColorType
 from rich.segment import Segment
 
-from jobconsole.core.glyphs import ASCII
-from jobconsole.tui.bindings import ACTIONS
-from jobconsole.tui.screens.base import View
-from jobconsole.tui.themes import NIGHT, SCHEMES, TERMINAL, Palette
+from jobconsole.format.glyphs import ASCII
+from jobconsole.tui.base.bindings import ACTIONS
+from jobconsole.tui.base.themes import NIGHT, SCHEMES, TERMINAL, Palette
+from jobconsole.tui.screens.view import View
 from queue_core import JobQueue
 from tests.conformance.world import World
 from tests.tui.conftest import Sit
@@ -131,10 +131,10 @@ async def test_in_ascii(sit: Sit, jobs: JobQueue, world: World, buried: Buried) 
 
 def test_every_action_has_somebody_who_carries_it_out() -> None:
     from jobconsole.tui.app import ConsoleApp
-    from jobconsole.tui.modes import MODES
+    from jobconsole.tui.views import MODES
     from jobconsole.tui.widgets.detail import Detail
-    from jobconsole.tui.widgets.joblist import JobTable
-    from jobconsole.tui.widgets.queuelist import QueueTable
+    from jobconsole.tui.widgets.jobs import JobTable
+    from jobconsole.tui.widgets.live import QueueTable
 
     views = [view() for view in MODES.values() if not isinstance(view, str)]
     owners = [ConsoleApp, Detail, JobTable, QueueTable, *views]
@@ -151,7 +151,7 @@ def test_keys_that_change_are_uppercase_and_keys_are_not_used_twice() -> None:
 
 def test_without_a_terminal_it_says_what_to_run_instead() -> None:
     program = (
-        "from queue_core.settings import JobsSettings\n"
+        "from queue_core.model.settings import JobsSettings\n"
         "from jobconsole.tui.app import run_console\n"
         "raise SystemExit(run_console(JobsSettings(queue_backend='memory')))"
     )

@@ -7,7 +7,7 @@ from textual import events
 
 from jobconsole.tui.screens import triage
 from queue_core import JobQueue
-from queue_core.states import Status
+from queue_core.model.states import Status
 from tests.conformance.world import World
 from tests.tui.conftest import Sit
 from tests.tui.scenes import crm, dead, disk, smtp

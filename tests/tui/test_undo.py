@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from queue_core import JobQueue, operating
-from queue_core.control import Control
-from queue_core.filters import parse
-from queue_core.operating import Operations
-from queue_core.operations import Operation
+from queue_core import JobQueue
+from queue_core.client import operations
+from queue_core.client.effects import Control
+from queue_core.client.operations import Operations
+from queue_core.model.filters import parse
+from queue_core.model.operation import Operation
 from tests.conformance.working import until
 from tests.conformance.world import World
 from tests.tui.asking import crowd, in_state
@@ -47,7 +48,7 @@ class Gate:
 @pytest.fixture
 def slow_writes(jobs: JobQueue, monkeypatch: pytest.MonkeyPatch) -> Gate:
     """A gate before the members of an operation are written, from the third on."""
-    monkeypatch.setattr(operating, "ADDED", 2)
+    monkeypatch.setattr(operations, "ADDED", 2)
     gate, written = Gate(), dict[int, int]()
 
     def later(_store: object, number: int, ids: Sequence[str]) -> bool:
@@ -189,7 +190,7 @@ async def test_a_sentence_about_the_change_before_goes_when_another_is_asked_for
     sit: Sit, buried: Buried, slow_writes: Gate, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It said that nothing was deleted while the next delete was being written."""
-    monkeypatch.setattr("jobconsole.tui.widgets.notice.SHOWN_SECONDS", 600.0)
+    monkeypatch.setattr("jobconsole.tui.widgets.footer.SHOWN_SECONDS", 600.0)
     async with sit(size) as seat:
         await seat.ready()
         await seat.until("TimeoutError")

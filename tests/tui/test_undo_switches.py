@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from queue_core import JobQueue
-from queue_core.operating import Operations
-from queue_core.operations import Author, NewOperation
+from queue_core.client.operations import Operations
+from queue_core.model.operation import Author, NewOperation
 from tests.conformance.world import World
 from tests.tui.conftest import Sit
 from tests.tui.plans import timetable

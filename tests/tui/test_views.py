@@ -8,8 +8,8 @@ from jobconsole.tui.screens.jobs import JobsView
 from jobconsole.tui.screens.live import LiveView
 from jobconsole.tui.screens.triage import TriageView
 from queue_core import JobQueue
-from queue_core.events import Event
-from queue_core.states import Status
+from queue_core.model.events import Event
+from queue_core.model.states import Status
 from tests.conformance.world import World
 from tests.tui.conftest import Sit
 from tests.tui.scenes import dead, smtp

@@ -10,7 +10,7 @@ from typing import Any
 
 from queue_core import JobQueue
 from queue_core.errors import StoreUnavailable
-from queue_core.store import BeatReply, Heart, WorkerBeat
+from queue_core.ports.store import BeatReply, Heart, WorkerBeat
 
 
 class BreakingStore:

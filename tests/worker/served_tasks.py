@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from queue_core import JobContext, JobQueue
-from queue_core.settings import JobsSettings
+from queue_core.model.settings import JobsSettings
 
 FOLDER = Path(os.environ["SERVED_FOLDER"])
 

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from queue_core.worker.options import ServiceOptions, setup_logging
-from queue_core.worker.service import supervise
+from queue_core.worker.supervisor import supervise
 
 
 def main(target: str, options: str, folder: str) -> int:

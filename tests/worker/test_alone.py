@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from queue_core import JobHandle, JobQueue
-from queue_core.settings import JobsSettings
-from queue_core.store import ClaimRequest
+from queue_core.model.settings import JobsSettings
+from queue_core.ports.store import ClaimRequest
 from tests.conformance.working import PATIENCE, until, working
 from tests.worker import process_tasks
 

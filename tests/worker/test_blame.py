@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from queue_core import Job, JobQueue
-from queue_core.settings import JobsSettings
-from queue_core.store import ClaimRequest
+from queue_core.model.settings import JobsSettings
+from queue_core.ports.store import ClaimRequest
 from tests.conformance.working import PATIENCE, until, working
 from tests.waiting import eventually
 from tests.worker import process_tasks

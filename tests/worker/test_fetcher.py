@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from queue_core import JobQueue
-from queue_core.dispatch import Taken
-from queue_core.states import Status
+from queue_core.model.states import Status
+from queue_core.ports.delivery import Taken
 from tests.conformance.working import working
 from tests.waiting import PATIENCE, eventually
 from tests.worker.breaking import BreakingStore

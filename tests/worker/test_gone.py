@@ -16,8 +16,8 @@ from queue_core import Job, JobQueue
 from queue_core.worker.options import ServiceOptions
 from tests.architecture.sources import ROOT
 from tests.waiting import PATIENCE, eventually, until
-from tests.worker.test_lives import NAMESPACE
-from tests.worker.test_service import TARGET, serving
+from tests.worker.test_neighbours import NAMESPACE
+from tests.worker.test_supervisor import TARGET, serving
 
 LEASE = 300.0
 """Seconds; no test waits for so long."""

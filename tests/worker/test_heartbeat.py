@@ -10,8 +10,8 @@ import pytest
 
 from queue_core import JobContext, JobQueue
 from queue_core.errors import StoreUnavailable
-from queue_core.events import EventName
-from queue_core.store import WorkerBeat
+from queue_core.model.events import EventName
+from queue_core.ports.store import WorkerBeat
 from tests.conformance.working import working
 from tests.waiting import PATIENCE, eventually
 from tests.worker.breaking import BreakingStore

@@ -10,12 +10,10 @@ import pytest
 
 from queue_core import JobContext, JobQueue
 from queue_core.errors import InvalidJob, StoreUnavailable
-from queue_core.job import Claim, LogLine
-from queue_core.joblogs import LINES
+from queue_core.model.job import LINES, Claim, LogLine
 from queue_core.worker import journal as journals
 from queue_core.worker.attempt import Attempt
-from queue_core.worker.journal import Journal
-from queue_core.worker.relay import AT_ONCE, Relay
+from queue_core.worker.journal import AT_ONCE, Journal, Relay
 from tests.conformance.working import working
 from tests.waiting import PATIENCE, eventually
 from tests.worker.breaking import BreakingStore

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from queue_core import JobFailed, JobQueue, Retry, Worker
-from queue_core.job import Outcome
+from queue_core.model.job import Outcome
 from queue_core.worker import runner
 from queue_core.worker.execution import execute
 

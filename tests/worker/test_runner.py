@@ -7,9 +7,8 @@ import asyncio
 import pytest
 
 from queue_core import JobContext, JobQueue
-from queue_core.identifiers import new_id
-from queue_core.job import NewJob
-from queue_core.states import Status
+from queue_core.model.job import NewJob, new_id
+from queue_core.model.states import Status
 from queue_core.worker.runner import AHEAD_MOST
 from tests.conformance.working import until_status, working
 from tests.waiting import PATIENCE, eventually

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from queue_core.client.middleware import Hooks
 from queue_core.errors import StoreUnavailable
-from queue_core.middleware import Hooks
-from queue_core.schedules import Announcement, Schedule
+from queue_core.model.schedule import Announcement, Schedule
 from queue_core.stores.memory.schedules import MemorySchedules
 from queue_core.stores.memory.store import MemoryStore
 from queue_core.testing import FakeClock
-from queue_core.worker.scheduler import LOOK, Scheduler
+from queue_core.worker.leader import TICK_LOOK, Scheduler
 
 DAILY = Schedule("daily", "0 0 * * *", "UTC", "task", "{}", "work", ordering_key="fifo")
 DAY = 86400.0
@@ -69,7 +69,7 @@ async def test_it_looks_again_after_half_a_second_when_nothing_is_due_sooner(sce
         scheduler = Scheduler(scene.schedules, Hooks())  # type: ignore[arg-type]
         assert scheduler.until_look() <= 0
         assert await scheduler.run_once() == []
-        assert LOOK - 0.4 < scheduler.until_look() <= LOOK
+        assert TICK_LOOK - 0.4 < scheduler.until_look() <= TICK_LOOK
         asked = scene.schedules.calls["until_tick"]
         assert await scheduler.run_once() == []
         assert scene.schedules.calls["until_tick"] == asked
@@ -112,7 +112,7 @@ async def test_what_it_cannot_follow_keeps_it_neither_busy_nor_from_the_rest(sce
     await scene.announce(-5.0, tz="Mars/Olympus")
     await scene.schedules.announce([Announcement(DAILY, scene.clock.now())])
     assert [one.job.type for one in await scene.scheduler.run_once()] == ["task"]
-    assert scene.scheduler.until_look() > LOOK - 0.4
+    assert scene.scheduler.until_look() > TICK_LOOK - 0.4
     assert (await scene.schedules.planning()).schedules[1].last_tick is None
 
 
@@ -120,5 +120,5 @@ async def test_a_paused_schedule_wakes_nobody(scene: Scene) -> None:
     await scene.announce(-5.0)
     await scene.schedules.pause("daily-0")
     assert await scene.scheduler.run_once() == []
-    assert scene.scheduler.until_look() > LOOK - 0.4
+    assert scene.scheduler.until_look() > TICK_LOOK - 0.4
     assert scene.schedules.calls["planning"] == scene.schedules.calls["fire"] == 0

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import pytest
 
 from queue_core import JobQueue
-from queue_core.batching import LARGEST
 from queue_core.errors import InvalidJob, SchemaError, StoreUnavailable
-from queue_core.job import Outcome, Settled
+from queue_core.model.job import Outcome, Settled
+from queue_core.runtime import LARGEST
 from tests.conformance.working import working
 from tests.waiting import PATIENCE, eventually
 from tests.worker.breaking import BreakingStore

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from queue_core import JobContext, JobQueue
-from queue_core.job import Claim
-from queue_core.settings import JobsSettings
-from queue_core.store import ClaimRequest
+from queue_core.model.job import Claim
+from queue_core.model.settings import JobsSettings
+from queue_core.ports.store import ClaimRequest
+from queue_core.worker.attempt import LAG
 from queue_core.worker.runner import Runner
-from queue_core.worker.watchdog import LAG
 from tests.architecture.sources import ROOT
 from tests.conformance.working import PATIENCE, working
 from tests.worker import process_tasks

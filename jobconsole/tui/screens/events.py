@@ -7,15 +7,15 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 
+from jobconsole.core.events import unknown
 from jobconsole.core.snapshot import Snapshot
-from jobconsole.core.tail import unknown
-from jobconsole.tui.drawing.subject import Subject
-from jobconsole.tui.screens.base import View
+from jobconsole.present.job import Subject
+from jobconsole.tui.screens.view import View
 from jobconsole.tui.widgets.detail import Detail
-from jobconsole.tui.widgets.eventlist import EventTable
+from jobconsole.tui.widgets.events import EventTable
 from jobconsole.tui.widgets.pane import Pane
 from jobconsole.tui.widgets.table import Table
-from queue_core.filters import Filter
+from queue_core.model.filters import Filter
 
 
 class EventsView(View):

@@ -10,20 +10,14 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.reactive import var
 from textual.screen import Screen
-from textual.widget import Widget
 
-from jobconsole.tui.host import Host, host_of
+from jobconsole.tui.base.host import NARROW, Host, displayed, host_of
 from jobconsole.tui.widgets.filterline import FilterLine
+from jobconsole.tui.widgets.footer import KeyBar, Notice
 from jobconsole.tui.widgets.header import Header
-from jobconsole.tui.widgets.keybar import KeyBar
-from jobconsole.tui.widgets.lines import LineWidget
-from jobconsole.tui.widgets.notice import Notice
-from jobconsole.tui.widgets.pane import Pane
-from jobconsole.tui.widgets.small import TooSmall
+from jobconsole.tui.widgets.pane import LineWidget, Pane, TooSmall
 from jobconsole.tui.widgets.table import Table
 
-NARROW = 100
-"""Columns under which there is one pane at a time, with titles instead of frames."""
 LEAST = (72, 20)
 """Columns and lines that a view needs."""
 
@@ -176,8 +170,3 @@ class Frame(Screen[None], inherit_bindings=False):
         of_stage = [one for one in self.query(Pane) if one.can_focus and self.STAGES.get(one.id or "") == stage]
         for one in [pane] if pane is not None else of_stage[:1]:
             one.focus()
-
-
-def displayed(widget: Widget) -> bool:
-    """Return whether a widget and everything around it is on the screen."""
-    return all(node.display for node in widget.ancestors_with_self if isinstance(node, Widget))

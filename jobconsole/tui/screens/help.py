@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.command import CommandPalette
 from textual.screen import ModalScreen
 
-from jobconsole.core.columns import Spans
-from jobconsole.tui.bindings import CHANGE, CONSOLE, LOOK, MOVE, Action, show_key
-from jobconsole.tui.drawing.spans import Line, wrap
-from jobconsole.tui.widgets.textpane import TextPane
+from jobconsole.format.spans import Line, Spans, wrap
+from jobconsole.tui.base.bindings import CHANGE, CONSOLE, LOOK, MOVE, Action, show_key
+from jobconsole.tui.widgets.scroll import TextPane
 
 KEY, NAME = 9, 14
 """Cells of the columns with keys and names."""
@@ -100,3 +101,13 @@ def _section(title: str, rows: tuple[tuple[str, str], ...], width: int) -> list[
         for number, part in enumerate(wrap(text, max(10, width - 2 - size))):
             lines.append(((f"  {'' if number else label:<{size}}", "strong"), (part, "text")))
     return [*lines, ()]
+
+
+class Commands(CommandPalette):
+    """Textual's own, with one of its traps closed."""
+
+    def _action_command_list(self, action: str) -> None:
+        # Textual 8.2.8: a page key between a new list of commands and its first drawing looks up a line that is not
+        # there yet, which would end the application.
+        with suppress(KeyError, IndexError):
+            super()._action_command_list(action)

@@ -7,19 +7,18 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 
-from jobconsole.core.columns import JOBS
-from jobconsole.core.humanize import short
 from jobconsole.core.snapshot import Snapshot
-from jobconsole.tui.drawing.spans import Line, fit, width_of
-from jobconsole.tui.drawing.subject import Subject
-from jobconsole.tui.screens.rework import ReworkActions
+from jobconsole.format.humanize import short
+from jobconsole.format.spans import Line, fit, width_of
+from jobconsole.present.columns import JOBS
+from jobconsole.present.job import Subject
+from jobconsole.tui.screens.row_actions import ReworkActions
 from jobconsole.tui.widgets.detail import Detail
-from jobconsole.tui.widgets.joblist import JobTable
-from jobconsole.tui.widgets.lines import LineWidget
-from jobconsole.tui.widgets.pane import Pane
+from jobconsole.tui.widgets.jobs import JobTable
+from jobconsole.tui.widgets.pane import LineWidget, Pane
 from jobconsole.tui.widgets.table import Table
-from queue_core.filters import Filter, Term
-from queue_core.states import Status
+from queue_core.model.filters import Filter, Term
+from queue_core.model.states import Status
 
 ALL, TRASH = "all", "trash"
 TABS: tuple[str, ...] = (

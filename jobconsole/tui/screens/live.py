@@ -7,18 +7,13 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from jobconsole.core.columns import QUEUES
 from jobconsole.core.snapshot import Snapshot
-from jobconsole.tui.drawing.subject import Subject
-from jobconsole.tui.screens.orders import WorkerActions
-from jobconsole.tui.screens.queues import QueueActions
-from jobconsole.tui.widgets.chart import Chart
+from jobconsole.present.columns import QUEUES
+from jobconsole.present.job import Subject
+from jobconsole.tui.screens.row_actions import QueueActions, WorkerActions
 from jobconsole.tui.widgets.detail import Detail
-from jobconsole.tui.widgets.queuelist import QueueTable
-from jobconsole.tui.widgets.runninglist import RunningTable
+from jobconsole.tui.widgets.live import Chart, QueueTable, RunningTable, TypeTable, WorkerTable
 from jobconsole.tui.widgets.table import Table
-from jobconsole.tui.widgets.typelist import TypeTable
-from jobconsole.tui.widgets.workerlist import WorkerTable
 
 HOUR_SECONDS = 3600
 """What the chart of throughput is drawn over."""

@@ -8,17 +8,16 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from jobconsole.core.operations import Report
+from jobconsole.actions.plan import Report
 from jobconsole.core.progress import OperationLine, unknown
 from jobconsole.core.snapshot import Snapshot
-from jobconsole.tui.drawing.subject import Subject
-from jobconsole.tui.screens.steering import OperationActions
+from jobconsole.present.job import Subject
+from jobconsole.tui.screens.row_actions import OperationActions
 from jobconsole.tui.widgets.detail import Detail
-from jobconsole.tui.widgets.operationfacts import OperationFacts
-from jobconsole.tui.widgets.operationlist import MemberTable, OperationTable
+from jobconsole.tui.widgets.operations import MemberTable, OperationFacts, OperationTable
 from jobconsole.tui.widgets.pane import Pane
 from jobconsole.tui.widgets.table import Table
-from queue_core.filters import Filter
+from queue_core.model.filters import Filter
 
 
 class OperationsView(OperationActions):

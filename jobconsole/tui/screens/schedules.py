@@ -9,21 +9,20 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from jobconsole.core.operations import Report
+from jobconsole.actions.plan import Report
+from jobconsole.actions.verbs import ScheduleVerb
+from jobconsole.core.schedules import ScheduleLine, unknown
 from jobconsole.core.snapshot import Snapshot
-from jobconsole.core.timetable import ScheduleLine, unknown
-from jobconsole.tui.atonce import ScheduleVerb
-from jobconsole.tui.background import spawn
-from jobconsole.tui.drawing.subject import Subject
-from jobconsole.tui.screens.base import View
-from jobconsole.tui.screens.confirm import Confirm
+from jobconsole.present.job import Subject
+from jobconsole.tui.base.host import spawn
+from jobconsole.tui.screens.view import View
+from jobconsole.tui.sheets.confirm import Confirm
 from jobconsole.tui.widgets.detail import Detail
 from jobconsole.tui.widgets.pane import Pane
-from jobconsole.tui.widgets.schedulefacts import ScheduleFacts
-from jobconsole.tui.widgets.schedulelist import ScheduleTable, TickTable
+from jobconsole.tui.widgets.schedules import ScheduleFacts, ScheduleTable, TickTable
 from jobconsole.tui.widgets.table import Table
 from queue_core.errors import QueueCoreError
-from queue_core.filters import Filter
+from queue_core.model.filters import Filter
 
 TRIGGER = "Its next tick stays as it is. u does not take it back; X cancels the job while it waits."
 

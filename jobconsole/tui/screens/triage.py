@@ -9,21 +9,19 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from jobconsole.core.columns import DEAD_JOBS, QUEUES_SMALL
-from jobconsole.core.operations import Choice, Target, dead_of, dead_only
+from jobconsole.actions.plan import Choice, Target, dead_of, dead_only
 from jobconsole.core.snapshot import Snapshot
-from jobconsole.tui.drawing.subject import Subject
-from jobconsole.tui.screens.queues import QueueActions
-from jobconsole.tui.widgets.chart import Chart
+from jobconsole.present.columns import DEAD_JOBS, QUEUES_SMALL
+from jobconsole.present.job import Subject
+from jobconsole.tui.screens.row_actions import QueueActions
 from jobconsole.tui.widgets.detail import Detail
-from jobconsole.tui.widgets.joblist import JobTable
-from jobconsole.tui.widgets.operationstrip import OperationStrip
+from jobconsole.tui.widgets.jobs import JobTable
+from jobconsole.tui.widgets.live import Chart, QueueTable, RunningTable
+from jobconsole.tui.widgets.operations import OperationStrip
 from jobconsole.tui.widgets.pane import Pane
-from jobconsole.tui.widgets.queuelist import QueueTable
-from jobconsole.tui.widgets.runninglist import RunningTable
 from jobconsole.tui.widgets.signatures import SignatureTable
 from jobconsole.tui.widgets.table import Table
-from queue_core.filters import Filter
+from queue_core.model.filters import Filter
 
 IDLE_SECONDS = 20.0
 """After so long without a key, signatures are sorted anew; the cursor stays on its signature."""

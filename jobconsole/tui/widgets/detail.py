@@ -9,22 +9,21 @@ from typing import ClassVar
 
 from textual.message import Message
 
-from jobconsole.core import editing
-from jobconsole.core.columns import Spans, state
-from jobconsole.core.differences import pairs
-from jobconsole.core.humanize import moment_of
+from jobconsole.actions import edit
+from jobconsole.actions.plan import ACTS_ON, Choice, Target, one_job
+from jobconsole.core.history import pairs
 from jobconsole.core.links import Link
-from jobconsole.core.operations import ACTS_ON, Choice, Target, one_job
-from jobconsole.tui.background import Renewal
-from jobconsole.tui.drawing.facts import GroupNotes
-from jobconsole.tui.drawing.spans import Line
-from jobconsole.tui.drawing.subject import (
+from jobconsole.format.humanize import moment_of
+from jobconsole.format.spans import Line, Spans
+from jobconsole.present.columns import state
+from jobconsole.present.job import (
     DIFF,
     LOGS,
     SHORT_TABS,
     TABS,
     TIMELINE,
     TRACEBACK,
+    GroupNotes,
     Loaded,
     Sight,
     Subject,
@@ -32,9 +31,10 @@ from jobconsole.tui.drawing.subject import (
     head_lines,
     tab_lines,
 )
-from jobconsole.tui.widgets.scrollpane import ScrollPane
+from jobconsole.tui.base.host import Renewal
+from jobconsole.tui.widgets.scroll import ScrollPane
 from queue_core.errors import QueueCoreError
-from queue_core.states import FINAL, Status
+from queue_core.model.states import FINAL, Status
 
 ROOMY = 48
 """Cells that the tabs take with their whole names."""
@@ -257,7 +257,7 @@ class Detail(ScrollPane):
             return ""
         status = self._loaded.job.status
         if action == "edit":
-            reason = editing.refusal(status)
+            reason = edit.refusal(status)
             return f"not edited: {reason}" if reason else ""
         return "" if status in ACTS_ON[action] else f"this job is {status}"
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from textual import events
+from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from jobconsole.tui.drawing.spans import Line, fit, width_of
-from jobconsole.tui.widgets.lines import LineWidget
+from jobconsole.actions.plan import offered
+from jobconsole.core.rows import QueueLine
+from jobconsole.format.humanize import short
+from jobconsole.format.spans import Line, Spans, fit, width_of
+from jobconsole.tui.widgets.pane import LineWidget
 
 V = TypeVar("V")
+
 
 LABEL = 11
 """Cells of a label, with the cursor before it."""
@@ -187,3 +192,106 @@ class TextField(Field):
             return ((f" {self._empty}", "faint"),)
         room = max(8, self.size.width - LABEL - 3)
         return ((f" {self.typed[-room:]}{'_' if self.has_focus else ''}", "strong"),)
+
+
+class Push(LineWidget, can_focus=True):
+    """Posts `Pressed` on Enter, Space or a click."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter,space", "press", "press", show=False)]
+
+    class Pressed(Message):
+        """The button was pressed."""
+
+        def __init__(self, push_id: str) -> None:
+            super().__init__()
+            self.push_id = push_id
+
+    def __init__(self, words: str, *, id: str) -> None:
+        super().__init__(id=id)
+        self._words = words
+        # it does nothing yet
+        self.off = False
+
+    def put(self, words: str) -> None:
+        """Show other words."""
+        self._words = words
+        self.repaint()
+
+    def lines(self, width: int, height: int) -> list[Line]:
+        """The words."""
+        if self.off:
+            words = f" {self.console.glyphs.cursor if self.has_focus else ' '} ({self._words})"
+            return [fit(((words, "faint/off"),), width, fill="text/off")]
+        if self.has_focus:
+            return [fit(((f" {self.console.glyphs.cursor} {self._words}", "on-accent"),), width, fill="on-accent")]
+        return [fit(((f"   {self._words}", "text/off"),), width, fill="text/off")]
+
+    def on_focus(self) -> None:
+        self.repaint()
+
+    def on_blur(self) -> None:
+        self.repaint()
+
+    def on_click(self) -> None:
+        self.action_press()
+
+    def action_press(self) -> None:
+        """Say that it was pressed."""
+        self.post_message(self.Pressed(self.id or ""))
+
+
+NAME = 36
+"""Cells of a queue's name in the list."""
+
+
+class QueueField(Field):
+    """What was typed narrows the list; what is chosen from it does not."""
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__("queue", "Up and Down choose a queue; a new name can be written", id=id)
+        self._sought = ""
+
+    @property
+    def offered(self) -> list[QueueLine]:
+        """The queues that can be chosen."""
+        snapshot = self.console.model.snapshot
+        return offered(snapshot.queues, self._sought) if snapshot is not None else []
+
+    def step(self, step: int) -> None:
+        """Choose the next of them."""
+        names = [queue.name for queue in self.offered]
+        if names:
+            at = names.index(self.typed) + step if self.typed in names else min(step, 0)
+            self.typed = names[at % len(names)]
+            self.changed()
+
+    def _type(self, text: str) -> None:
+        self._sought = text
+        super()._type(text)
+
+    def span(self) -> Line:
+        """The name; that nothing changes where there is none."""
+        if self.typed or self.has_focus:
+            return ((f" {self.typed}{'_' if self.has_focus else ''}", "strong"),)
+        return ((" as it was", "faint"),)
+
+
+class QueueChoice(LineWidget):
+    """The queues that can be chosen; of many those around the chosen one."""
+
+    def __init__(self, field: QueueField, *, id: str) -> None:
+        super().__init__(id=id)
+        self._field = field
+
+    def lines(self, width: int, height: int) -> list[Line]:
+        """Name, depth, whether it is paused."""
+        found, chosen = self._field.offered, self._field.typed
+        at = next((number for number, queue in enumerate(found) if queue.name == chosen), 0)
+        first = max(0, min(at - height // 2, len(found) - height))
+        return [self._line(queue, queue.name == chosen) for queue in found[first : first + height]]
+
+    def _line(self, queue: QueueLine, here: bool) -> Line:
+        mark = self.console.glyphs.cursor if here else " "
+        name: Spans = fit(((queue.label, "strong" if here else "text"),), NAME)
+        state = ("  paused", "warn") if queue.paused else ("", "muted")
+        return ((f"{' ' * (LABEL - 1)}{mark} ", "accent"), *name, (f"{short(queue.queued):>6} queued", "muted"), state)

@@ -9,11 +9,10 @@ from textual.message import Message
 from textual.timer import Timer
 from textual.widgets import Input
 
-from jobconsole.core.columns import Span
-from jobconsole.tui.drawing.spans import Line
-from jobconsole.tui.widgets.lines import LineWidget
+from jobconsole.format.spans import Line, Span
+from jobconsole.tui.widgets.pane import LineWidget
 from queue_core.errors import FilterError
-from queue_core.filters import Filter, parse
+from queue_core.model.filters import Filter, parse
 
 PAUSE_SECONDS = 0.15
 """How long the keys must rest before the list is read again."""

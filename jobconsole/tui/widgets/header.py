@@ -6,15 +6,15 @@ from datetime import UTC, datetime
 
 from textual import events
 
-from jobconsole.core import humanize
-from jobconsole.core.columns import LATE, Span, Spans
 from jobconsole.core.connection import Server
+from jobconsole.core.latency import word
 from jobconsole.core.snapshot import Snapshot, Totals
-from jobconsole.core.windows import word
-from jobconsole.tui.bindings import ACTIONS, Action
-from jobconsole.tui.drawing.spans import Line, fit, spread, width_of
-from jobconsole.tui.widgets.lines import LineWidget
-from queue_core.text import safe
+from jobconsole.format import humanize
+from jobconsole.format.spans import Line, Span, Spans, fit, spread, width_of
+from jobconsole.present.columns import LATE
+from jobconsole.tui.base.bindings import ACTIONS, Action
+from jobconsole.tui.widgets.pane import LineWidget
+from queue_core.model.text import safe
 
 VIEWS = sorted((action for action in ACTIONS if action.id.startswith("view_")), key=lambda action: action.key)
 

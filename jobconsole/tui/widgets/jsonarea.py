@@ -6,7 +6,7 @@ from textual.document._document import EditResult
 from textual.document._edit import Edit
 from textual.widgets import TextArea
 
-from jobconsole.core.jsontext import escaped
+from jobconsole.actions.json import escaped
 
 WRAPPED = 32_768
 """Characters of a text whose lines are broken to fit; doing that to longer ones makes each key slow."""

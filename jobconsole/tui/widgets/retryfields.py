@@ -8,15 +8,14 @@ from typing import Any
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from jobconsole.core.humanize import duration, plural, rate
-from jobconsole.core.operations import Plan
-from jobconsole.tui.host import host_of
+from jobconsole.actions.plan import Plan
+from jobconsole.format.humanize import duration, plural, rate
+from jobconsole.tui.base.host import host_of
 from jobconsole.tui.widgets.fields import ChoiceField, Field
 from queue_core.errors import InvalidArgument
-from queue_core.operations import Pace, Way
-from queue_core.priorities import parse_priority
-from queue_core.units import parse_duration
-from queue_core.validation import check_delay, check_name
+from queue_core.model.operation import Pace, Way
+from queue_core.model.rules import parse_priority
+from queue_core.model.validation import check_delay, check_name, parse_duration
 
 CANARIES = (("none", 0), ("1", 1), ("10", 10), ("100", 100))
 RATES = (("at once", None), ("1000/s", 1000.0), ("200/s", 200.0), ("50/s", 50.0), ("10/s", 10.0), ("1/s", 1.0))

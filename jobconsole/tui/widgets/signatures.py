@@ -8,17 +8,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from jobconsole.core.columns import Spans, signature_columns
-from jobconsole.core.humanize import exact, moment_of, plural
+from jobconsole.actions.plan import Choice, Target, dead_of, dead_only
+from jobconsole.core.latency import word
 from jobconsole.core.links import Link
-from jobconsole.core.operations import Choice, Target, dead_of, dead_only
-from jobconsole.core.ordering import held_order
-from jobconsole.core.selection import Selection
+from jobconsole.core.listing import Selection
+from jobconsole.core.rows import held_order
 from jobconsole.core.snapshot import Wanted
-from jobconsole.core.windows import word
+from jobconsole.format.humanize import exact, moment_of, plural
+from jobconsole.format.spans import Spans
+from jobconsole.present.columns import signature_columns
 from jobconsole.tui.widgets.table import MarkTable
-from queue_core.filters import Filter
-from queue_core.inspection import SignatureInfo
+from queue_core.model.filters import Filter
+from queue_core.model.report import SignatureInfo
 
 NEW_SECONDS = 5.0
 """How long a signature that has just appeared is marked."""

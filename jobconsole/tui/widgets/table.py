@@ -8,13 +8,14 @@ from typing import Generic, TypeVar
 from textual import events
 from textual.message import Message
 
-from jobconsole.core.columns import GAP, Column, Moment, Spans, fit_columns
-from jobconsole.core.selection import Selection
-from jobconsole.tui.drawing.spans import Line, fit, grounded, wrap
+from jobconsole.core.listing import Selection
+from jobconsole.format.spans import Line, Moment, Spans, fit, grounded, wrap
+from jobconsole.present.columns import GAP, Column, fit_columns
 from jobconsole.tui.widgets.pane import Extent, Pane
-from queue_core.text import safe
+from queue_core.model.text import safe
 
 T = TypeVar("T")
+
 
 GUTTER = 3
 """Cells before the first column: cursor, mark, blank."""

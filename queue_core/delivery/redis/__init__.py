@@ -1,1 +1,1 @@
-"""Redis: ready sets, wake-ups and events."""
+"""The Lua files of delivery through Redis."""

@@ -8,17 +8,17 @@ from dataclasses import replace
 from functools import partial
 
 from queue_core.errors import OperationNotFound
-from queue_core.operations import MOVES, MemberJob, NewOperation, Operation, OperationState, Outcomes, Step
-from queue_core.states import FINAL, Status
-from queue_core.stores.memory import changing
-from queue_core.stores.memory.retention import abandon_operations
-from queue_core.stores.memory.rows import JobRow, MemberRow, OperationRow, moment
+from queue_core.model.operation import MOVES, MemberJob, NewOperation, Operation, OperationState, Outcomes, Step
+from queue_core.model.states import FINAL, Status
+from queue_core.stores.memory import change
+from queue_core.stores.memory.records import JobRow, MemberRow, OperationRow, moment
 from queue_core.stores.memory.state import MemoryState
 from queue_core.stores.memory.store import MemoryStore
+from queue_core.stores.memory.upkeep import abandon_operations
 
 
 class MemoryOperations:
-    """See queue_core.operations.OperationStore for what each method does."""
+    """See queue_core.ports.operations.OperationStore for what each method does."""
 
     def __init__(self, store: MemoryStore) -> None:
         self._state = store.state
@@ -61,7 +61,7 @@ class MemoryOperations:
                 return Step(view, wait=row.next_at - now)
             members = row.members[view.done : view.done + count]
             same = [member for member in members if self._unchanged(member)]
-            changed = changing.change(self._state, _verb(view.asked), [member.id for member in same])
+            changed = change.change(self._state, _verb(view.asked), [member.id for member in same])
             for member in same:
                 member.changed = member.id in changed.ids
             rate = view.asked.pace.rate
@@ -185,14 +185,14 @@ class MemoryOperations:
 
 def _verb(asked: NewOperation) -> Callable[[MemoryState, JobRow], bool]:
     if asked.verb == "retry":
-        return partial(changing.retry, way=asked.way)
+        return partial(change.retry, way=asked.way)
     if asked.verb == "move":
-        return partial(changing.move, way=asked.way)
+        return partial(change.move, way=asked.way)
     return {
-        "delete": changing.delete,
-        "restore": changing.restore,
-        "purge": changing.purge,
-        "cancel": changing.cancel,
+        "delete": change.delete,
+        "restore": change.restore,
+        "purge": change.purge,
+        "cancel": change.cancel,
     }[asked.verb]
 
 

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from queue_core.errors import QueueFull
-from queue_core.job import Inserted
-from queue_core.schedules import Announcement, PassedTick, Planned, Planning, Tick
-from queue_core.stores.memory.rows import ScheduleRow
+from queue_core.model.job import Inserted
+from queue_core.model.schedule import Announcement, PassedTick, Planned, Planning, Tick
+from queue_core.stores.memory.records import ScheduleRow
 from queue_core.stores.memory.store import MemoryStore
 
 
 class MemorySchedules:
-    """See queue_core.schedules.ScheduleStore for what each method does."""
+    """See queue_core.ports.schedules.ScheduleStore for what each method does."""
 
     def __init__(self, store: MemoryStore) -> None:
         self._store = store

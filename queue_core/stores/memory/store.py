@@ -3,30 +3,179 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from itertools import islice
-from math import inf
+from math import inf, isinf
 from typing import Any
 
-from queue_core.clock import Clock, SystemClock
-from queue_core.errors import InvalidJob
-from queue_core.job import MOST_LOSSES, Claim, Final, Inserted, LogLine, NewJob, Outcome, Ready, Reclaimed, Settled
-from queue_core.priorities import parse_priority
-from queue_core.rules import Rules, rules_of
-from queue_core.settings import RetentionSettings
-from queue_core.states import Status
-from queue_core.store import ClaimRequest
-from queue_core.stores.memory.heart import MemoryHeart, end_leases
-from queue_core.stores.memory.limiting import admitted, check_limits
-from queue_core.stores.memory.logs import announce, append
-from queue_core.stores.memory.retention import prune
-from queue_core.stores.memory.rows import JobRow, of_one_claim
-from queue_core.stores.memory.settling import reclaim, settle
+from queue_core.errors import InvalidJob, QueueFull
+from queue_core.model.job import (
+    LINES,
+    MOST_LOSSES,
+    Claim,
+    Final,
+    Inserted,
+    LogEntry,
+    LogLine,
+    NewJob,
+    Outcome,
+    Ready,
+    Reclaimed,
+    Settled,
+    placed,
+)
+from queue_core.model.report import TypeInfo
+from queue_core.model.rules import QueueRules, Rules, allowance, band, parse_priority, rules_of
+from queue_core.model.settings import RetentionSettings
+from queue_core.model.states import Status
+from queue_core.ports.store import Beat, BeatReply, ClaimRequest, Neighbour, Stray, WorkerBeat
+from queue_core.runtime import Clock, SystemClock
+from queue_core.stores.memory.records import JobRow, Lease, QueueRow, WorkerRow, moment, of_one_claim
+from queue_core.stores.memory.settle import reclaim, settle
 from queue_core.stores.memory.state import MemoryState
+from queue_core.stores.memory.upkeep import prune
+
+
+class MemoryHeart:
+    """Prolongs leases and keeps the worker's entry; called from the heartbeat's thread."""
+
+    def __init__(self, state: MemoryState) -> None:
+        self._state = state
+
+    def beat(self, beat: WorkerBeat) -> BeatReply:
+        """Prolong the leases that still hold, record their progress, and renew the worker's entry."""
+        with self._state.lock:
+            now = self._state.clock.now()
+            held = {one.id: lease for one in beat.leases if (lease := self._held(one)) is not None}
+            for one in beat.leases:
+                if one.id in held:
+                    _renew(held[one.id], one, now + beat.lease)
+            return BeatReply(
+                lost=tuple(one.id for one in beat.leases if one.id not in held),
+                cancel=tuple(self._unwanted(beat.worker)),
+                command=self._register(beat, now),
+                neighbours=tuple(self._neighbours(beat)) if beat.look else None,
+                strays=tuple(self._strays(beat)) if beat.doubts else (),
+            )
+
+    def hand_back(self, worker: str, begun: Sequence[str]) -> None:
+        """End the leases of a worker but for these jobs, as not begun."""
+        with self._state.lock:
+            for lease in end_leases(self._state, lambda row, lease: lease.worker == worker and row.id not in begun):
+                lease.begun = False
+
+    def close(self) -> None:
+        """Nothing has to be given back."""
+
+    def _held(self, beat: Beat) -> Lease | None:
+        row = self._state.running.get(beat.id)
+        return row.lease if row and row.lease and row.lease.token == beat.token else None
+
+    def _unwanted(self, worker: str) -> Iterator[str]:
+        for row in self._state.running.values():
+            if row.lease and row.lease.worker == worker and row.lease.cancel:
+                yield row.id
+
+    def _neighbours(self, beat: WorkerBeat) -> Iterator[Neighbour]:
+        for worker, row in self._state.workers.items():
+            if worker != beat.worker and row.beat.place == beat.place and row.beat.process:
+                yield Neighbour(worker, row.beat.process)
+
+    def _strays(self, beat: WorkerBeat) -> Iterator[Stray]:
+        numbers = {doubt.number for doubt in beat.doubts}
+        for row in self._state.running.values():
+            if row.lease and row.lease.worker == beat.worker and row.lease.claim in numbers:
+                yield Stray(row.id, row.lease.token, row.queue, row.given.type, row.key)
+
+    def _register(self, beat: WorkerBeat, now: float) -> str:
+        entry = self._state.workers.setdefault(beat.worker, WorkerRow(beat, now, now))
+        entry.beat, entry.heartbeat_at = beat, now
+        command, entry.command = entry.command, ""
+        return command
+
+
+def end_leases(state: MemoryState, which: Callable[[JobRow, Lease], bool]) -> list[Lease]:
+    """Let leases end now, so that the next reclaim takes their jobs back; return them. For who holds the lock."""
+    ended = [row.lease for row in state.running.values() if row.lease and which(row, row.lease)]
+    for lease in ended:
+        lease.expires_at = -inf
+    return ended
+
+
+def _renew(lease: Lease, beat: Beat, expires_at: float) -> None:
+    lease.expires_at = expires_at
+    lease.begun = lease.begun or beat.begun
+    if beat.progress is not None:
+        lease.progress = max(lease.progress, min(beat.progress, 100))
+        lease.message = beat.message
+
+
+def check_limits(state: MemoryState, jobs: Sequence[NewJob], now: float) -> None:
+    """Refuse jobs that would exceed a limit of their queue; those that are there already do not count.
+
+    Raises:
+        QueueFull: nothing was written.
+    """
+    coming: dict[str, Counter[str]] = {}
+    seen: set[object] = set()
+    for job in jobs:
+        names = {job.id} | ({(job.queue, job.unique_key)} if job.unique_key is not None else set())
+        if not rules_of(state.rules, job.queue).limits or names & seen or _is_there(state, job, now):
+            continue
+        seen |= names
+        coming.setdefault(job.queue, Counter())[band(job.priority)] += 1
+    for queue, counts in coming.items():
+        rules = rules_of(state.rules, queue)
+        waiting = state.queues[queue].waiting if queue in state.queues else Counter[str]()
+        for name, most in rules.limits.items():
+            after = waiting + counts
+            if (after[name] if name else after.total()) > most and (not name or counts[name]):
+                raise QueueFull(queue, most, rules.retry_after, name)
+
+
+def _is_there(state: MemoryState, job: NewJob, now: float) -> bool:
+    if job.id in state.jobs:
+        return True
+    return job.unique_key is not None and state.unique.holder((job.queue, job.unique_key), state.jobs, now) is not None
+
+
+def admitted(state: MemoryState, queue: QueueRow, rules: QueueRules, wanted: int) -> int:
+    """Return how many jobs of a gated queue may start now, refilling the tokens of its rate."""
+    now = state.clock.now()
+    running = sum(row.queue == queue.name for row in state.running.values())
+    tokens = rules.burst() if isinf(queue.tokens) else queue.tokens
+    allowed = allowance(rules, running, tokens, now - queue.refilled_at)
+    queue.tokens, queue.refilled_at = allowed.tokens, now
+    return wanted if allowed.most is None else min(wanted, allowed.most)
+
+
+def append(state: MemoryState, line: LogLine) -> bool:
+    """Append a line to the log of its job if the token of its attempt still holds."""
+    row = state.jobs.get(line.id)
+    if row is None or row.lease is None or row.lease.token != line.token:
+        return False
+    for place, _ in placed(row.log_end, [line]):
+        at = moment(state.clock.now() - line.age)
+        row.log.append(LogEntry(place.number, place.token, at, line.text))
+        row.log_end = place
+    while row.log and row.log[0].number <= row.log_end.number - LINES:
+        row.log.popleft()
+    return True
+
+
+def announce(state: MemoryState, types: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write the schema of each of these types where it has changed."""
+    now = moment(state.clock.now())
+    for name, schema in types.items():
+        known = state.types.get(name)
+        if known is None or known.schema != schema:
+            state.types[name] = TypeInfo(name, deepcopy(dict(schema)), now)
 
 
 class MemoryStore:
-    """Jobs in dictionaries; see queue_core.store.JobStore for what each method does."""
+    """Jobs in dictionaries; see queue_core.ports.store.JobStore for what each method does."""
 
     name = "memory"
 

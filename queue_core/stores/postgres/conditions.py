@@ -11,10 +11,10 @@ from typing import Any
 from psycopg import sql
 
 from queue_core.errors import QueueCoreError
-from queue_core.filters import Filter, Term
-from queue_core.states import UNFINISHED, Status
-from queue_core.stores.postgres.sql import load, text_array
-from queue_core.text import storable
+from queue_core.model.filters import Filter, Term
+from queue_core.model.states import UNFINISHED, Status
+from queue_core.model.text import storable
+from queue_core.stores.postgres.queries import load, text_array
 
 PLACES: dict[str, frozenset[Status]] = {
     "running_jobs": frozenset({Status.RUNNING}),
@@ -80,7 +80,7 @@ def conditions(where: Filter) -> Conditions | None:
     """Return a filter as SQL; None when no state can match.
 
     Raises:
-        QueueCoreError: a term that `queue_core.filters.parse` would not have made.
+        QueueCoreError: a term that `queue_core.model.filters.parse` would not have made.
     """
     wanted = where.statuses()
     held = {"trashed_jobs": frozenset({Status.DEAD})} if where.trash else PLACES

@@ -12,12 +12,13 @@ from collections.abc import Callable, Sequence
 import psycopg
 
 from queue_core.errors import QueueCoreError, StoreUnavailable
-from queue_core.settings import PostgresSettings
-from queue_core.stores.postgres.bounded import BROKEN, Connection, Try
-from queue_core.stores.postgres.connecting import connect, connection_options, cut
-from queue_core.stores.postgres.lane import Lane
-from queue_core.stores.postgres.sessions import Sessions
-from queue_core.stores.postgres.sql import load, text_array
+from queue_core.model.settings import PostgresSettings
+from queue_core.stores.postgres.connection import BROKEN, Connection, Try, connect, connection_options, cut
+from queue_core.stores.postgres.queries import load, text_array
+from queue_core.stores.postgres.session import Lane, Sessions
+
+logger = logging.getLogger("queue_core.delivery")
+
 
 PAUSE_FIRST, PAUSE_MOST = 0.1, 10.0
 """Seconds between two tries to connect again, doubling, with jitter."""
@@ -31,8 +32,6 @@ CONNECT = 5.0
 SOON = 0.02
 """Seconds for which what is due soon rides on the next notification."""
 PREFIX = "queue_core_"
-
-logger = logging.getLogger("queue_core.delivery")
 
 
 class Deaf(Exception):

@@ -20,7 +20,7 @@ from queue_core.errors import (
     StoreRefused,
     StoreUnavailable,
 )
-from queue_core.stores.postgres.sql import load
+from queue_core.stores.postgres.queries import load
 
 CONNECT_SECONDS = 10
 LOCK_ATTEMPTS = 5

@@ -3,36 +3,169 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
+from uuid import uuid4
 
-from queue_core.errors import OperationNotFound
-from queue_core.operations import (
+from queue_core.errors import OperationNotFound, SchemaError, StoreRefused
+from queue_core.model.job import new_id
+from queue_core.model.operation import (
     ABANDONED,
+    ENDED,
+    MOVES,
     NEVER_STARTED,
+    Author,
+    Changed,
     MemberJob,
+    MemberVerb,
     NewOperation,
     Operation,
     OperationState,
     Outcomes,
+    Pace,
     Step,
+    Way,
 )
-from queue_core.rules import Rules
-from queue_core.settings import PostgresSettings
-from queue_core.stores.postgres import stepping
-from queue_core.stores.postgres.plan import Plan
+from queue_core.model.rules import Rules
+from queue_core.model.settings import PostgresSettings
+from queue_core.model.text import storable
+from queue_core.stores.postgres.change import Member, NoSuchQueue, plan_of
+from queue_core.stores.postgres.connection import bounds
 from queue_core.stores.postgres.pool import Pool
-from queue_core.stores.postgres.records import id_or_none
-from queue_core.stores.postgres.routes import NoSuchQueue
-from queue_core.stores.postgres.sql import plain_array, text_array
-from queue_core.text import storable
+from queue_core.stores.postgres.queries import Plan, Rows, carry_out, load, plain_array, text_array
+from queue_core.stores.postgres.records import id_or_none, utc_or_none
 
 T = TypeVar("T")
+
+
+class Locked(NamedTuple):
+    """An operation that nobody else changes before this transaction ends."""
+
+    operation: Operation
+    # seconds until its rate lets the next step be taken
+    wait: float
+
+
+def operation_of(row: tuple[Any, ...]) -> Operation:
+    """Return the operation in a row of operation/read."""
+    number, verb, label, user, host, why, delay, spread, queue, priority, canary, rate, stop, signatures = row[:14]
+    way, pace = Way(delay, spread, queue, priority), Pace(canary, rate, stop)
+    asked = NewOperation(verb, label, Author(user, host), why, way, pace, tuple(signatures))
+    return Operation(number, asked, *row[14:22], *[utc_or_none(moment) for moment in row[22:26]])
+
+
+def create(asked: NewOperation, query: str = "operation/create") -> Plan[int]:
+    """Write a new operation, preparing and without members, and return its number."""
+    user, host = asked.author
+    texts = {"verb": asked.verb, "label": asked.label, "user": user, "host": host, "why": asked.why}
+    rows = yield (
+        query,
+        {name: storable(text) for name, text in texts.items()}
+        | {
+            **asked.way._asdict(),
+            **asked.pace._asdict(),
+            "signatures": text_array([storable(one) for one in asked.signatures]),
+        },
+    )
+    return int(rows[0][0])
+
+
+def read(number: int) -> Plan[Operation]:
+    """Return an operation.
+
+    Raises:
+        OperationNotFound: there is none of this number.
+    """
+    rows = yield "operation/read", {"numbers": plain_array([number])}
+    if not rows:
+        raise OperationNotFound(number)
+    return operation_of(rows[0])
+
+
+def add(number: int, texts: list[str], ids: list[str | None]) -> Plan[Operation]:
+    """Append members to an operation that is preparing; `ids`: as they are stored, where they can be ids."""
+    locked = yield from _lock(number)
+    if texts and locked.operation.state == "preparing":
+        yield "operation/add", {"number": number, "texts": text_array(texts), "ids": plain_array(ids)}
+    return (yield from read(number))
+
+
+def step(number: int, most: int, rules: Rules) -> Plan[Step]:
+    """Change the next members of a running operation, and count them.
+
+    Raises:
+        NoSuchQueue: the queue that they are to go to has to be made first.
+    """
+    operation, wait = yield from _lock(number)
+    count = min(max(most, 0), operation.barrier - operation.done)
+    if operation.state != "running" or count <= 0:
+        return Step(operation)
+    if wait > 0 and operation.asked.pace.rate is not None:
+        return Step(operation, wait=wait)
+    rows = yield "operation/members", {"number": number, "done": operation.done, "count": count}
+    members = [Member(job_id, token) for job_id, token in rows if token is not None]
+    changed = Changed(())
+    if members:
+        changed = yield from plan_of(operation.asked.verb, members, operation.asked.way, rules)
+    wait = yield from _count(operation, count, changed)
+    return Step((yield from read(number)), changed, wait)
+
+
+def err(number: int, note: str) -> Plan[Operation]:
+    """Count the next member of a running operation as errored."""
+    operation, _ = yield from _lock(number)
+    if operation.state != "running" or operation.done >= operation.barrier:
+        return operation
+    yield from _count(operation, 1, Changed(()), note)
+    return (yield from read(number))
+
+
+def turn(number: int, state: OperationState, note: str) -> Plan[bool]:
+    """Move an operation to another state."""
+    before = (yield from _lock(number)).operation.state
+    if state not in MOVES[before]:
+        return False
+    query = {
+        ("preparing", "running"): "operation/begin",
+        ("preparing", "done"): "operation/finish",
+        ("stopped", "running"): "operation/restart",
+    }.get((before, state), "operation/turn")
+    yield query, {"number": number, "state": state, "note": note, "ended": state in ENDED}
+    return True
+
+
+def release(number: int) -> Plan[bool]:
+    """Let a running operation go on behind its canary."""
+    yield from read(number)
+    return bool((yield "operation/release", {"number": number}))
+
+
+def _lock(number: int) -> Plan[Locked]:
+    rows = yield "operation/lock", {"number": number}
+    return Locked((yield from read(number)), rows[0][0] if rows else 0.0)
+
+
+def _count(operation: Operation, count: int, changed: Changed, note: str | None = None) -> Plan[float]:
+    rows = yield (
+        "operation/count",
+        {
+            "number": operation.number,
+            "done": operation.done,
+            "count": count,
+            "changed": text_array(changed.ids),
+            "processed": len(changed.ids),
+            "errored": 0 if note is None else 1,
+            "note": note,
+        },
+    )
+    return float(rows[0][0])
+
+
 HIGHEST = 2**31 - 1
 """The highest number and place."""
 
 
 class PostgresOperations:
-    """See queue_core.operations.OperationStore for what each method does; connects when it is first used."""
+    """See queue_core.ports.operations.OperationStore for what each method does; connects when it is first used."""
 
     def __init__(self, settings: PostgresSettings, rules: Rules | None = None) -> None:
         self._pool = Pool(settings)
@@ -44,7 +177,7 @@ class PostgresOperations:
 
     async def create(self, asked: NewOperation) -> Operation:
         """Write a new operation, preparing and without members."""
-        return await self.get(await self._pool.carry_out(lambda: stepping.create(asked)))
+        return await self.get(await self._pool.carry_out(lambda: create(asked)))
 
     async def add(self, number: int, ids: Sequence[str]) -> Operation:
         """Append members to a preparing operation, as their jobs are now."""
@@ -52,28 +185,28 @@ class PostgresOperations:
         # The same job may be named in several ways.
         members = dict.fromkeys((found or text, found) for text, found in known.items())
         texts, found = [text for text, _ in members], [job_id for _, job_id in members]
-        return await self._carry_out(number, lambda: stepping.add(number, texts, found))
+        return await self._carry_out(number, lambda: add(number, texts, found))
 
     async def step(self, number: int, most: int) -> Step:
         """Change the next members that are as they were frozen, and count all of them."""
         while True:
             try:
-                return await self._carry_out(number, lambda: stepping.step(number, most, self._rules))
+                return await self._carry_out(number, lambda: step(number, most, self._rules))
             except NoSuchQueue as missing:
                 # In a transaction of its own: who makes a queue holds up all others that name it.
                 await self._pool.rows("insert/queues", {"names": text_array([missing.queue])})
 
     async def err(self, number: int, note: str) -> Operation:
         """Count the next member as errored."""
-        return await self._carry_out(number, lambda: stepping.err(number, storable(note)))
+        return await self._carry_out(number, lambda: err(number, storable(note)))
 
     async def move(self, number: int, state: OperationState, note: str = "") -> bool:
         """Move an operation to another state."""
-        return await self._carry_out(number, lambda: stepping.turn(number, state, storable(note)))
+        return await self._carry_out(number, lambda: turn(number, state, storable(note)))
 
     async def release(self, number: int) -> bool:
         """Let a running operation go on behind its canary."""
-        return await self._carry_out(number, lambda: stepping.release(number))
+        return await self._carry_out(number, lambda: release(number))
 
     async def abandon(self) -> None:
         """Cancel operations that are still preparing long after their last change."""
@@ -87,7 +220,7 @@ class PostgresOperations:
 
     async def get(self, number: int) -> Operation:
         """Return an operation."""
-        return await self._carry_out(number, lambda: stepping.read(number))
+        return await self._carry_out(number, lambda: read(number))
 
     async def find(
         self, limit: int, before: int | None = None, unfinished: bool = False, signature: str | None = None
@@ -115,9 +248,88 @@ class PostgresOperations:
     async def _read(self, query: str, params: Mapping[str, object]) -> list[Operation]:
         numbers = [row[0] for row in await self._pool.rows(query, params)]
         rows = await self._pool.rows("operation/read", {"numbers": plain_array(numbers)}) if numbers else []
-        return [stepping.operation_of(row) for row in rows]
+        return [operation_of(row) for row in rows]
 
     async def _carry_out(self, number: int, begin: Callable[[], Plan[T]]) -> T:
         if not 0 < number <= HIGHEST:
             raise OperationNotFound(number)
         return await self._pool.carry_out(begin)
+
+
+AUTHOR = Author("doctor", "doctor")
+CREATE = "rehearse/create"
+VERBS: tuple[tuple[MemberVerb, Way, int], ...] = (
+    # verb, how, and to which of two dead jobs, in an order that each of them can be carried out in
+    ("move", Way(priority=7), 0),
+    ("delete", Way(), 0),
+    ("restore", Way(), 0),
+    ("retry", Way(), 0),
+    ("move", Way(priority=8), 0),
+    ("cancel", Way(), 0),
+    ("delete", Way(), 1),
+    ("purge", Way(), 1),
+)
+
+
+async def rehearse(pool: Pool, rules: Rules) -> str:
+    """Do what operators do, take it back, and return what kept it from being done; "" when nothing did.
+
+    Raises:
+        StoreUnavailable: no connection or no answer in time.
+    """
+    try:
+        async with pool.connection() as connection, connection.transaction(force_rollback=True):
+            await connection.execute(bounds(pool.settings.timeout * 0.9), prepare=False)
+
+            async def run(query: str, params: Mapping[str, Any]) -> Rows:
+                cursor = await connection.execute(load(query), params)
+                return await cursor.fetchall() if cursor.description else []
+
+            return await carry_out(_everything(rules), run)
+    except StoreRefused as error:
+        return error.reason
+    except SchemaError as error:
+        return str(error)
+
+
+def _everything(rules: Rules) -> Plan[str]:
+    queue, jobs = f"doctor {uuid4().hex}", [new_id(), new_id()]
+    yield "insert/queues", {"names": text_array([queue])}
+    yield "rehearse/dead", {"queue": queue, "ids": plain_array(jobs)}
+    for verb, way, which in VERBS:
+        changed = yield from _operation(
+            NewOperation(verb, "", AUTHOR, way=way, pace=Pace(rate=1e6)), jobs[which], rules
+        )
+        if changed != 1:
+            return f"a {verb} changed {changed} of 1 job"
+    yield from _at_once(queue)
+    return ""
+
+
+def _operation(asked: NewOperation, job: str, rules: Rules) -> Plan[int]:
+    """Do everything that is done to an operation, and return how many jobs it has changed."""
+    number = yield from create(asked, CREATE)
+    yield from add(number, [job, "no id"], [job, None])
+    for state in ("running", "paused", "running"):
+        yield from turn(number, state, "")
+    yield from step(number, 1, rules)
+    yield from err(number, "")
+    yield "operation/changed", {"number": number, "after": 0, "limit": 1}
+    yield "operation/of_job", {"job": job, "limit": 1}
+    yield "operation/outcomes", {"number": number, "last": 1}
+    return (yield from read(number)).processed
+
+
+def _at_once(queue: str) -> Plan[None]:
+    """Do what is done at once, and only noted."""
+    number = yield from create(NewOperation("pause", queue, AUTHOR), CREATE)
+    yield from turn(number, "done", "")
+    yield "change/pause", {"queue": queue}
+    yield "change/resume", {"queue": queue}
+    yield "change/command", {"worker": queue, "command": "quiet"}
+    texts = {name: text_array([queue]) for name in ("name", "cron", "tz", "type", "payload", "queue")}
+    numbers = {"priority": plain_array([5]), "max_retries": plain_array([0]), "next_tick": plain_array([0.0])}
+    yield "schedule/announce", {**texts, **numbers, "ordering_key": text_array([None])}
+    yield "schedule/pause", {"name": queue}
+    yield "schedule/resume", {"name": queue, "next_tick": 0.0}
+    yield "schedule/remove", {"name": queue}

@@ -20,8 +20,8 @@ from psycopg import sql
 from psycopg.rows import AsyncRowFactory, dict_row, tuple_row
 
 from queue_core.errors import ConfigurationError, QueueCoreError, StoreRefused, StoreUnavailable
-from queue_core.settings import PostgresSettings
-from queue_core.stores.postgres.bounded import (
+from queue_core.model.settings import PostgresSettings
+from queue_core.stores.postgres.connection import (
     ATTEMPTS,
     BROKEN,
     FORGOTTEN,
@@ -29,15 +29,23 @@ from queue_core.stores.postgres.bounded import (
     RETRIED,
     Connection,
     Try,
+    close_all,
     closed_by_server,
+    connect,
+    connection_options,
+    cut,
+    found_pooler,
     limits,
+    prepares,
     run_bounded,
 )
-from queue_core.stores.postgres.connecting import close_all, connect, connection_options, cut, found_pooler, prepares
-from queue_core.stores.postgres.lane import refused, translate
 from queue_core.stores.postgres.migrate import require
-from queue_core.stores.postgres.plan import Plan, carry_out
-from queue_core.stores.postgres.sql import load
+from queue_core.stores.postgres.queries import Plan, carry_out, load
+from queue_core.stores.postgres.session import refused, translate
+
+T = TypeVar("T")
+R = TypeVar("R")
+
 
 CONNECTIONS = 4
 """A console asks two or three things at a time, an exporter as many; more would be taken from the workers."""
@@ -51,11 +59,10 @@ when tables had one page read them as a whole; writing 5,000 ids down beside 200
 
 Query = bytes | sql.Composed
 Row = tuple[Any, ...]
-T = TypeVar("T")
-R = TypeVar("R")
 
 # A schema or rights that are not there.
 _NOT_OURS = (pg.UndefinedTable, pg.UndefinedColumn, pg.UndefinedObject, pg.UndefinedFunction, pg.InsufficientPrivilege)
+
 
 # The driver's warnings would be printed across the console's screen; what they tell comes out as StoreUnavailable.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())

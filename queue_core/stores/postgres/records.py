@@ -9,8 +9,8 @@ from typing import Any
 from uuid import UUID
 
 from queue_core.errors import FilterError
-from queue_core.job import Attempt, Final, Job
-from queue_core.states import Status
+from queue_core.model.job import Attempt, Final, Job
+from queue_core.model.states import Status
 
 EVERY_TYPE = ("",)
 """What a worker that takes every type has announced: no type has this name."""

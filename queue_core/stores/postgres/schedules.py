@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from queue_core.errors import QueueFull
-from queue_core.job import Inserted
-from queue_core.schedules import Announcement, PassedTick, Planned, Planning, Schedule, Tick
-from queue_core.settings import PostgresSettings
-from queue_core.stores.postgres.bounded import Connection
+from queue_core.model.job import Inserted
+from queue_core.model.schedule import Announcement, PassedTick, Planned, Planning, Schedule, Tick
+from queue_core.model.settings import PostgresSettings
+from queue_core.stores.postgres.connection import Connection
 from queue_core.stores.postgres.pool import Pool, fetch
-from queue_core.stores.postgres.sql import plain_array, text_array
+from queue_core.stores.postgres.queries import plain_array, text_array
 from queue_core.stores.postgres.store import PostgresStore
 
 
 class PostgresSchedules:
-    """See queue_core.schedules.ScheduleStore for what each method does; connects when it is first used."""
+    """See queue_core.ports.schedules.ScheduleStore for what each method does; connects when it is first used."""
 
     def __init__(self, settings: PostgresSettings, store: PostgresStore) -> None:
         self._pool = Pool(settings)

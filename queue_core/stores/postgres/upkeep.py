@@ -1,25 +1,152 @@
-"""What the leader does beside sweeping: fold totals, make partitions ahead, remove what is over its retention."""
+"""The rounds of the leader: how far back to look for what is due, what is removed after its retention, and
+partitions."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
-from queue_core.operations import ABANDONED, NEVER_STARTED
-from queue_core.rules import Rules
-from queue_core.settings import PostgresSettings, RetentionSettings
-from queue_core.stores.postgres.forgetting import Forgetting
-from queue_core.stores.postgres.gates import GateKeeper, lock_free_gates, open_gates
-from queue_core.stores.postgres.history import History
-from queue_core.stores.postgres.lane import Lane, LockHeld
-from queue_core.stores.postgres.plan import Plan, Rows
-from queue_core.stores.postgres.sql import plain_array
-from queue_core.stores.postgres.titles import Titles
-from queue_core.stores.postgres.uniqueness import KeyKeeper
-from queue_core.stores.postgres.walking import Walk
+import psycopg
+from psycopg import sql
+
+from queue_core.errors import QueueCoreError
+from queue_core.model.operation import ABANDONED, NEVER_STARTED
+from queue_core.model.rules import Rules
+from queue_core.model.settings import PostgresSettings, RetentionSettings
+from queue_core.stores.postgres.connection import BY_INDEX, Connection, connect, connection_options
+from queue_core.stores.postgres.logs import Forgetting
+from queue_core.stores.postgres.ordering import GateKeeper, KeyKeeper, lock_free_gates, open_gates
+from queue_core.stores.postgres.queries import Plan, Rows, load, plain_array
+from queue_core.stores.postgres.scans import Walk
+from queue_core.stores.postgres.session import Lane, LockHeld
+from queue_core.stores.postgres.statistics import Titles
+
+logger = logging.getLogger("queue_core.worker")
+
+
+# Drops days of the history that are over their retention, beside everything else and on a connection of its own.
+#
+# A day is emptied first, a few pages at a time, each step counted in the totals: so lists, results and sums are right
+# at every moment, however often somebody begins again. The empty table is then detached and dropped. Readers such as a
+# dump hold that up for as long as they like: it is given up after seconds, tried again minutes later, and nobody waits
+# for it.
+
+EVERY_SECONDS = 60.0
+"""Between two looks for days that are over."""
+RETRY_SECONDS = 300.0
+"""Between two tries to drop a day that somebody reads."""
+PATIENCE_SECONDS = 3.0
+"""How long somebody is waited for who reads a day."""
+PAGES_FIRST, PAGES_MOST = 100, 1000
+STEP_SECONDS = 0.1
+"""How long a step may take; the number of pages follows from it. Between two steps nothing is done for as long."""
+
+
+class _Day(NamedTuple):
+    name: str
+    pages: int
+    # attached, half or detached
+    state: str
+    ends: Any
+
+
+class History:
+    """One walk at a time, in a task of its own."""
+
+    def __init__(self, settings: PostgresSettings, seconds: float | None) -> None:
+        self._settings = settings
+        # None: jobs are kept for ever
+        self._seconds = seconds
+        self._task: asyncio.Task[None] | None = None
+        # seconds of time.monotonic
+        self._next_at = float("-inf")
+        self._pages = PAGES_FIRST
+        # jobs that were removed and not yet asked for
+        self._gone = 0
+
+    def begin(self) -> None:
+        """Look for days that are over, unless that is being done or was done a moment ago."""
+        idle = self._task is None or self._task.done()
+        if self._seconds is not None and idle and time.monotonic() >= self._next_at:
+            self._next_at = time.monotonic() + EVERY_SECONDS
+            self._task = asyncio.create_task(self._run(self._seconds))
+
+    def taken(self) -> int:
+        """Return how many jobs were removed since this was asked last."""
+        gone, self._gone = self._gone, 0
+        return gone
+
+    async def idle(self) -> None:
+        """Wait until nothing is being dropped."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    async def close(self) -> None:
+        """Stop; doing it twice is safe. What is left is for the next leader."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _run(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(self._settings.timeout):
+                connection = await connect(self._settings, self._options())
+            async with connection:
+                rows = await self._do(connection, "history/old", seconds=seconds)
+                for day in [_Day(*row) for row in rows]:
+                    await self._remove(connection, day)
+        except (psycopg.Error, QueueCoreError, OSError, TimeoutError) as error:
+            logger.info("a day of the history is left for later: %s", str(error).strip() or "no answer in time")
+            self._pages = max(1, self._pages // 2)
+            self._next_at = time.monotonic() + RETRY_SECONDS
+
+    def _options(self) -> dict[str, Any]:
+        # Should this process be frozen or killed, the server gives up by itself. Behind a pooler it is asked to.
+        limits = {"lock_timeout": PATIENCE_SECONDS, "statement_timeout": self._settings.timeout}
+        ours = "".join(f" -c {name}={value * 1000:.0f}" for name, value in limits.items())
+        return connection_options(self._settings, BY_INDEX + ours)
+
+    async def _remove(self, connection: Connection, day: _Day) -> None:
+        if day.state == "attached":
+            await self._empty(connection, day)
+        if day.state == "half":
+            await self._do(connection, "history/finalize", day)
+        ((left,),) = await self._do(connection, "history/left", day)
+        if left:  # somebody else's: this package detaches empty days only
+            return
+        if day.state == "attached":
+            await self._do(connection, "history/detach", day)
+        await self._do(connection, "history/drop", day)
+
+    async def _empty(self, connection: Connection, day: _Day) -> None:
+        first = 0
+        while first < day.pages:
+            began = time.monotonic()
+            last = first + self._pages
+            rows = await self._do(connection, "history/empty", day, first=f"({first},0)", last=f"({last},0)")
+            self._gone += rows[0][0]
+            first, took = last, time.monotonic() - began
+            if took > 2 * STEP_SECONDS:
+                self._pages = max(1, self._pages // 2)
+            elif took < STEP_SECONDS / 2:
+                self._pages = min(PAGES_MOST, self._pages * 2)
+            await asyncio.sleep(took)
+
+    async def _do(self, connection: Connection, query: str, day: _Day | None = None, **params: Any) -> list[Any]:
+        text = sql.SQL(load(query).decode())
+        composed = text if day is None else text.format(day=sql.Identifier(day.name))
+        # Cancelled, the driver asks the server to end the statement.
+        patience = self._settings.timeout if query in ("history/old", "history/empty") else PATIENCE_SECONDS + 1
+        async with asyncio.timeout(patience):
+            cursor = await connection.execute(composed, params or None, prepare=False)
+            return await cursor.fetchall() if cursor.description else []
+
 
 FOLD_LIMIT = 20_000
 """Appended tallies folded at a time: some 40 ms of work."""
@@ -29,8 +156,6 @@ PRUNE_LIMIT = 5_000
 PRUNE_SECONDS = 60.0
 SERIES_SECONDS = 2 * 86400.0
 """How long minutes are kept."""
-
-logger = logging.getLogger("queue_core.worker")
 
 
 def _unfinished(folded: Rows) -> bool:
@@ -140,3 +265,55 @@ class Upkeep:
         while seconds is not None and more:
             wanted = {"seconds": seconds, "limit": PRUNE_LIMIT}
             more = (await self._lane.run("upkeep/forget_operations", wanted))[0][0]
+
+
+# Looks that read what ended as well: each as a whole while that is fast, and rarely while it is not.
+#
+# What was promoted stays in front of what is due next, and what was claimed in front of what is ready, until it is
+# vacuumed away, which an open snapshot holds up.
+
+EVER = 1e9
+"""Seconds that reach back before every job."""
+BACK = 5.0
+"""Seconds for which due jobs are looked for in any case; earlier ones, which somebody had locked, at times."""
+ENOUGH = ((2, 0.1), (8, 0.01))
+"""How many looks in a row have to take longer than so many seconds: a busy machine delays one now and then."""
+LOOKS_REST = 20.0
+"""How long such looks rest, as a multiple of their time."""
+
+
+class Looks:
+    """What the last looks of a kind took."""
+
+    def __init__(self) -> None:
+        self._took: deque[float] = deque(maxlen=ENOUGH[-1][0])
+        self._again_at = float("-inf")
+
+    @property
+    def rests(self) -> bool:
+        """Whether to do without such a look for now."""
+        return time.monotonic() < self._again_at
+
+    def took(self, seconds: float) -> None:
+        """Note how long a look took that found little."""
+        self._took.append(seconds)
+        last = list(self._took)
+        for count, usual in ENOUGH:
+            if len(last) >= count and (least := min(last[-count:])) > usual:
+                self._again_at = time.monotonic() + LOOKS_REST * least
+
+
+class DueTimes:
+    """How far back to look for jobs that are due: ever, while that is fast."""
+
+    def __init__(self) -> None:
+        self._looks = Looks()
+
+    def back(self) -> float:
+        """Return the seconds before now from which on to look."""
+        return BACK if self._looks.rests else EVER
+
+    def took(self, back: float, seconds: float) -> None:
+        """Note how long a look took that found little."""
+        if back == EVER:
+            self._looks.took(seconds)

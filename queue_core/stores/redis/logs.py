@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from queue_core.errors import JobNotFound
-from queue_core.inspection import LogPage, TypeInfo
-from queue_core.job import LogEntry, LogLine
-from queue_core.joblogs import LINES
+from queue_core.model.job import LINES, LogEntry, LogLine
+from queue_core.model.report import LogPage, TypeInfo
 from queue_core.redis.scripts import Call
-from queue_core.stores.redis.link import TOGETHER, Link, chunks, portions
 from queue_core.stores.redis.records import decoded, moment, whole
+from queue_core.stores.redis.session import TOGETHER, Link, chunks, portions
 
 _Attempt = tuple[str, str, int]
 

@@ -2,33 +2,259 @@
 
 from __future__ import annotations
 
+import secrets
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from queue_core.errors import OperationNotFound
-from queue_core.operations import MemberJob, NewOperation, Operation, OperationState, Outcomes, Step
-from queue_core.rules import Rules
-from queue_core.settings import RedisSettings
-from queue_core.states import FINAL, Status
-from queue_core.stores.redis.forgetting import abandon_operations
-from queue_core.stores.redis.link import CHUNK, Link, chunks, microseconds
-from queue_core.stores.redis.marks import Members
-from queue_core.stores.redis.operationrows import (
+from queue_core.errors import OperationNotFound, StoreUnavailable
+from queue_core.model.operation import (
+    ABANDONED,
+    ENDED,
+    MOVES,
+    NEVER_STARTED,
+    MemberJob,
+    NewOperation,
+    Operation,
+    OperationState,
+    Outcomes,
+    Step,
+)
+from queue_core.model.operation import Step as Taken
+from queue_core.model.rules import Rules
+from queue_core.model.settings import RedisSettings
+from queue_core.model.states import FINAL, Status
+from queue_core.redis.scripts import Call
+from queue_core.stores.redis.change import SEEN_FIELDS, Outcome, Part, Seen, StepResult, Verbs, seen
+from queue_core.stores.redis.hints import Hints
+from queue_core.stores.redis.records import (
     UNKNOWN,
     Member,
     fields_of,
     mapped,
+    member_of,
     member_text,
     note_text,
     operation_of,
+    whole,
 )
-from queue_core.stores.redis.operationstates import move_call, state_keys
-from queue_core.stores.redis.stepping import Stepping
+from queue_core.stores.redis.session import CHUNK, Link, chunks, microseconds
+
+MARKS_LOOK = 10_000
+"""Marks looked at in one go."""
+
+
+class Members:
+    """Reads the members of operations."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    async def range(self, number: int, first: int, last: int) -> list[Member]:
+        """Return members between two places, from 0, both included."""
+        key, found = self._link.keys.operation(number, "members"), []
+        for start in range(first, last + 1, MARKS_LOOK):
+            commands = self._link.batch()
+            commands.lrange(key, start, min(last, start + MARKS_LOOK - 1))
+            found += (await self._link.send(commands))[0]
+        return [member_of(text) for text in found]
+
+    async def changed(self, number: int, after: int, limit: int) -> list[MemberJob]:
+        """Return members that were changed, in their order, behind a place."""
+        places: list[int] = []
+        first, size = max(after, 0), await self._size(number)
+        while first < size and len(places) < limit:
+            places += await self._marked(number, first, first + MARKS_LOOK - 1)
+            first += MARKS_LOOK
+        return await self._at(number, places[: max(limit, 0)])
+
+    async def last_changed(self, number: int, last: int) -> list[MemberJob]:
+        """Return the last members that were changed, in their order."""
+        places: list[int] = []
+        end = await self._size(number)
+        while end > 0 and len(places) < last:
+            places = await self._marked(number, max(0, end - MARKS_LOOK), end - 1) + places
+            end -= MARKS_LOOK
+        return await self._at(number, places[-last:] if last > 0 else [])
+
+    async def note(self, number: int, ids: Sequence[str], changed: bool = True) -> None:
+        """Note with jobs that an operation has changed them, or that it has not."""
+        for part in chunks(ids):
+            commands = self._link.batch()
+            for key in self._link.keys.changes(part):
+                if changed:
+                    commands.zadd(key, {str(number): number})
+                else:
+                    commands.zrem(key, number)
+            await self._link.send(commands)
+
+    async def _size(self, number: int) -> int:
+        commands = self._link.batch()
+        commands.strlen(self._link.keys.operation(number, "marks"))
+        return int((await self._link.send(commands))[0])
+
+    async def _marked(self, number: int, first: int, last: int) -> list[int]:
+        """Return the places of marks between two places."""
+        commands = self._link.batch()
+        commands.getrange(self._link.keys.operation(number, "marks"), first, last)
+        (marks,) = await self._link.send(commands)
+        return [place for place, mark in enumerate(marks, first) if mark == "1"]
+
+    async def _at(self, number: int, places: Sequence[int]) -> list[MemberJob]:
+        """Return the members at places in ascending order."""
+        found: list[MemberJob] = []
+        for part in chunks(places, CHUNK):
+            key, commands = self._link.keys.operation(number, "members"), self._link.batch()
+            spans = _spans(part)
+            for first, last in spans:
+                commands.lrange(key, first, last)
+            for (first, _), texts in zip(spans, await self._link.send(commands), strict=True):
+                members = enumerate(map(member_of, texts), first + 1)
+                found += [MemberJob(place, member.id, member.queue) for place, member in members]
+        return found
+
+
+def _spans(places: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the first and the last of each run of places without gaps."""
+    spans: list[tuple[int, int]] = []
+    for place in places:
+        if spans and spans[-1][1] == place - 1:
+            spans[-1] = (spans[-1][0], place)
+        else:
+            spans.append((place, place))
+    return spans
+
+
+def state_keys(link: Link, number: int) -> list[str]:
+    """Return the keys of an operation that may end: its hash, those that have not ended, those that have."""
+    return [link.keys.operation(number), link.keys.operations_in("unfinished"), link.keys.operations_in("ended")]
+
+
+def move_call(
+    link: Link, number: int, state: OperationState, note: str, unchanged: int | None = None, members: int | None = None
+) -> Call:
+    """Return the script that moves an operation.
+
+    It does only when nothing has changed it for so many us, and when it has so many members, if these are given.
+    """
+    keys = [*state_keys(link, number), link.keys.operations_in("preparing")]
+    keys += [link.keys.operation(number, name) for name in ("ids", "marks")]
+    from_states = [before for before, after in MOVES.items() if state in after]
+    if unchanged is not None:
+        from_states = ["preparing"]
+    conditions = ["" if one is None else one for one in (unchanged, members)]
+    end = "1" if state in ENDED else ""
+    return Call("operation_move", keys, [number, state, end, note_text(note), *conditions, *from_states])
+
+
+ABANDONED_US = round(ABANDONED * 1e6)
+
+
+async def abandon_operations(link: Link, now: int) -> None:
+    """Cancel operations that are still preparing long after their last change."""
+    preparing = await older_operations(link, "preparing", now - ABANDONED_US)
+    await link.run_many([move_call(link, number, "cancelled", NEVER_STARTED, ABANDONED_US) for number in preparing])
+
+
+async def older_operations(link: Link, name: str, until: int) -> list[int]:
+    commands = link.batch()
+    commands.zrangebyscore(link.keys.operations_in(name), "-inf", f"({until}", start=0, num=CHUNK)
+    (numbers,) = await link.send(commands)
+    return [int(number) for number in numbers]
+
+
+# Steps of operations: the scripts that change jobs and the one that counts them, in one transaction.
+#
+# Whatever becomes of it, the numbers are exact: the scripts mark what they have changed under the operation, and pass
+# over what is marked; the count moves `done` from where it was seen, so that of several executors one counts.
+
+TRIES = 5
+"""Times that a step is tried whose jobs were elsewhere by then, or whose scripts a server did not know."""
+
+
+ELSEWHERE = 250
+"""Members of a step at most whose jobs go to another queue or priority: each takes as long as two others."""
+
+
+class _Read(NamedTuple):
+    """An operation as it was read."""
+
+    view: Operation
+    # us until its next step is due
+    wait: int
+
+
+class Stepping:
+    """See queue_core.ports.operations.OperationStore.step."""
+
+    def __init__(self, link: Link, rules: Rules) -> None:
+        self._link = link
+        self._members = Members(link)
+        self._verbs = Verbs(link, rules)
+        self._hints = Hints(link)
+
+    async def step(self, number: int, most: int) -> Taken:
+        """Change the next members that are as they were frozen, and count all of them."""
+        outcome = Outcome()
+        for _ in range(TRIES):
+            view, wait = await self._read(number)
+            way = view.asked.way
+            size = most if way.queue is None and way.priority is None else min(most, ELSEWHERE)
+            count = min(max(size, 0), view.barrier - view.done)
+            if view.state != "running" or count <= 0:
+                return Taken(view, outcome.result())
+            if wait > 0:
+                return Taken(view, outcome.result(), wait / 1e6)
+            members = await self._members.range(number, view.done, view.done + count - 1)
+            step = StepResult(number, view.done, secrets.token_hex(8))
+            parts = await self._parts(view, members, step)
+            answer = await self._take(parts, self._count(step, members, len(parts)), outcome)
+            if answer[0] >= 0:
+                if way.later or view.asked.verb == "move":
+                    await self._hints.waiting({part.target for part in parts})
+                row = mapped(number, answer[1:])
+                wait = whole(row.get("next_at")) - whole(row["updated_at"]) if answer[0] else 0
+                changed = outcome.result([member.id for member in members])
+                return Taken(operation_of(number, row), changed, max(0, wait) / 1e6)
+        raise StoreUnavailable("redis", "it forgets its scripts all the time")
+
+    async def _read(self, number: int) -> _Read:
+        commands = self._link.batch()
+        commands.hgetall(self._link.keys.operation(number))
+        commands.time()
+        row, time = await self._link.send(commands)
+        view = operation_of(number, mapped(number, [part for pair in row.items() for part in pair]))
+        return _Read(view, whole(row.get("next_at")) - microseconds(time))
+
+    async def _parts(self, view: Operation, members: Sequence[Member], step: StepResult) -> list[Part]:
+        """Return the scripts for those members that may be as they were frozen."""
+        guesses = {one.id: one.queue for one in members if one.token != UNKNOWN}
+        found = await self._link.find_near(guesses, SEEN_FIELDS)
+        jobs: list[Seen] = []
+        for place, member in enumerate(members, view.done):
+            if member.id in found and member.token != UNKNOWN:
+                job = seen(member.id, *found[member.id], place)
+                # Tokens only grow: one that has another one does not come back to this one.
+                if job.token == member.token:
+                    jobs.append(job)
+        return list(self._verbs.parts(view.asked.verb, jobs, view.asked.way, step))  # type: ignore[arg-type]
+
+    def _count(self, step: StepResult, members: Sequence[Member], parts: int) -> Call:
+        number = step.number
+        keys = [*state_keys(self._link, number), self._link.keys.operation(number, "marks")]
+        keys += self._link.keys.changes(member.id for member in members)
+        return Call("operation_count", keys, [number, step.done, f"{step.name} {parts}" if parts else ""])
+
+    async def _take(self, parts: Sequence[Part], count: Call, outcome: Outcome) -> list[Any]:
+        """Run a step; return what the count has answered."""
+        *answers, counted = await self._link.run_many([*(part.call for part in parts), count], together=True)
+        for part, answer in zip(parts, answers, strict=True):
+            outcome.take(part, answer)
+        return list(counted)
 
 
 class RedisOperations:
-    """See queue_core.operations.OperationStore for what each method does."""
+    """See queue_core.ports.operations.OperationStore for what each method does."""
 
     def __init__(self, settings: RedisSettings, rules: Rules | None = None) -> None:
         self._link = Link(settings)

@@ -7,19 +7,19 @@ from contextlib import suppress
 from typing import Any
 
 from queue_core.errors import StoreUnavailable
-from queue_core.job import Inserted, NewJob
+from queue_core.model.job import Inserted, NewJob
+from queue_core.model.rules import Rules
+from queue_core.model.schedule import Announcement, PassedTick, Planned, Planning, Schedule, Tick
+from queue_core.model.settings import RedisSettings
 from queue_core.redis.scripts import Call
-from queue_core.rules import Rules
-from queue_core.schedules import Announcement, PassedTick, Planned, Planning, Schedule, Tick
-from queue_core.settings import RedisSettings
-from queue_core.stores.redis.inserting import ASKED, Inserting, inserted
-from queue_core.stores.redis.link import Link, microseconds
-from queue_core.stores.redis.news import TICKS
-from queue_core.stores.redis.ruling import check_room
+from queue_core.stores.redis.capacity import check_room
+from queue_core.stores.redis.delivery import TICKS
+from queue_core.stores.redis.insert import ASKED, Inserting, inserted
+from queue_core.stores.redis.session import Link, microseconds
 
 
 class RedisSchedules:
-    """See queue_core.schedules.ScheduleStore for what each method does."""
+    """See queue_core.ports.schedules.ScheduleStore for what each method does."""
 
     def __init__(self, settings: RedisSettings, rules: Rules | None = None) -> None:
         self._link = Link(settings)

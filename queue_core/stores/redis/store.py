@@ -5,21 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from queue_core.batching import Batcher
-from queue_core.job import MOST_LOSSES, Claim, Final, Inserted, LogLine, NewJob, Outcome, Ready, Reclaimed, Settled
-from queue_core.rules import Rules
-from queue_core.settings import RedisSettings, RetentionSettings
-from queue_core.states import Status
-from queue_core.store import ClaimRequest, Look
+from queue_core.model.job import (
+    MOST_LOSSES,
+    Claim,
+    Final,
+    Inserted,
+    LogLine,
+    NewJob,
+    Outcome,
+    Ready,
+    Reclaimed,
+    Settled,
+)
+from queue_core.model.rules import Rules
+from queue_core.model.settings import RedisSettings, RetentionSettings
+from queue_core.model.states import Status
+from queue_core.ports.store import ClaimRequest, Look
+from queue_core.runtime import Batcher
 from queue_core.stores.redis import logs
-from queue_core.stores.redis.claiming import Claiming
-from queue_core.stores.redis.heart import RedisHeart
-from queue_core.stores.redis.inserting import Inserting
-from queue_core.stores.redis.leading import Leading
-from queue_core.stores.redis.link import Link, portions
-from queue_core.stores.redis.settling import settle
-from queue_core.stores.redis.sweeping import Sweeping
-from queue_core.stores.redis.upkeep import Upkeep
+from queue_core.stores.redis.claim import Claiming, RedisHeart
+from queue_core.stores.redis.insert import Inserting
+from queue_core.stores.redis.session import Link, portions
+from queue_core.stores.redis.settle import Sweeping, settle
+from queue_core.stores.redis.upkeep import Leading, Upkeep
 
 BATCH = 1000
 """Ids of different callers that one look gathers at most."""
@@ -30,7 +38,7 @@ _FINAL_WEIGHED = ("status", "?result", "error", "completed_at")
 
 
 class RedisStore:
-    """Jobs in Redis hashes; see queue_core.store.JobStore for what each method does."""
+    """Jobs in Redis hashes; see queue_core.ports.store.JobStore for what each method does."""
 
     name = "redis"
 

@@ -1,20 +1,84 @@
-"""What leaves Redis because nobody wants to keep it any longer; the totals go on counting it."""
+"""The rounds of the leader: what there is to do, in few commands, and what is removed after its retention."""
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
+from queue_core.errors import StoreRefused
+from queue_core.model.rules import Rules
+from queue_core.model.settings import RedisSettings, RetentionSettings
+from queue_core.ports.store import Look
 from queue_core.redis.scripts import Call
-from queue_core.rules import Rules
-from queue_core.settings import RetentionSettings
-from queue_core.stores.redis.forgetting import Forgetting
-from queue_core.stores.redis.link import CHUNK, Link
-from queue_core.stores.redis.presence import Presence
-from queue_core.stores.redis.records import entries_of
-from queue_core.stores.redis.schedules import schedule_keys
-from queue_core.stores.redis.verbs import LOOK, Verbs, seen
+from queue_core.stores.redis.change import SEEN_FIELDS, Verbs, seen
+from queue_core.stores.redis.delivery import LEADER, ORDER, News
+from queue_core.stores.redis.hints import Hints, Presence
+from queue_core.stores.redis.operations import abandon_operations, older_operations
+from queue_core.stores.redis.records import entries_of, member_of, operation_of
+from queue_core.stores.redis.schedules import first_tick, schedule_keys
+from queue_core.stores.redis.session import CHUNK, Link
+
+OPERATION_ROUNDS = 20
+"""Parts of members, or of operations, that are looked at in one go."""
+
+
+class Forgetting:
+    """One bounded round at a time."""
+
+    def __init__(self, link: Link, kept: float | None) -> None:
+        self._link = link
+        # us that ended operations are kept; None: for ever
+        self._kept = None if kept is None else round(kept * 1e6)
+
+    async def run(self, now: int) -> None:
+        """Cancel what nobody starts; forget what ended before all that is kept."""
+        await abandon_operations(self._link, now)
+        if self._kept is None:
+            return
+        rounds = OPERATION_ROUNDS
+        for number in await older_operations(self._link, "ended", now - self._kept):
+            rounds -= await self._forget(number, rounds)
+            if rounds <= 0:
+                break
+
+    async def _forget(self, number: int, rounds: int) -> int:
+        """Forget an operation, or as many of its members; return how many parts of them there were."""
+        await self._hide(number)
+        keys = self._link.keys
+        members = keys.operation(number, "members")
+        for done in range(rounds):
+            commands = self._link.batch()
+            commands.lrange(members, 0, CHUNK - 1)
+            (texts,) = await self._link.send(commands)
+            commands = self._link.snapshot()
+            for key in keys.changes(member_of(text).id for text in texts):
+                commands.zrem(key, number)
+            commands.ltrim(members, len(texts), -1)
+            if len(texts) < CHUNK:
+                # Last of all, for until then the next round goes on here.
+                commands.zrem(keys.operations_in("ended"), number)
+                await self._link.send(commands)
+                return done + 1
+            await self._link.send(commands)
+        return rounds
+
+    async def _hide(self, number: int) -> None:
+        """Let nobody find an operation any more."""
+        keys = self._link.keys
+        commands = self._link.batch()
+        commands.hgetall(keys.operation(number))
+        (row,) = await self._link.send(commands)
+        signatures: Iterable[str] = operation_of(number, row).asked.signatures if row else ()
+        commands = self._link.snapshot()
+        commands.unlink(keys.operation(number), *(keys.operation(number, name) for name in ("ids", "marks")))
+        names = ["unfinished", *(f"of:{signature}" for signature in signatures)]
+        for key in (keys.operations, *map(keys.operations_in, names)):
+            commands.zrem(key, number)
+        await self._link.send(commands)
+
 
 ROUNDS = 20
 """Parts of one kind and queue removed in one go: 10,000 jobs a second at the least."""
@@ -33,7 +97,7 @@ is known when the next one leaves; but an operator may restore what died long ag
 _Set = tuple[str, str]
 """A queue and the name of one of its sets."""
 _BY_MINUTE = ("minutes", "deaths")
-_NOTHING = ("",) * len(LOOK)
+_NOTHING = ("",) * len(SEEN_FIELDS)
 
 
 class _Kept(NamedTuple):
@@ -144,7 +208,7 @@ class Upkeep:
 
     async def _remove(self, queue: str, place: str, ids: Sequence[str]) -> None:
         """Remove jobs of a queue that are in this set. Whom these let through by ordering keys, the audit finds."""
-        found = await self._link.read({queue: ids}, LOOK)
+        found = await self._link.read({queue: ids}, SEEN_FIELDS)
         # An entry whose hash somebody deleted goes, too.
         jobs = [seen(job_id, queue, found.get((queue, job_id), _NOTHING)) for job_id in ids]
         await self._link.run_many([self._verbs.remove(queue, place, jobs, self._kept[place]).call])
@@ -196,3 +260,100 @@ class Upkeep:
             commands = self._link.batch()
             commands.hdel(self._link.keys.workers, *gone)
             await self._link.send(commands)
+
+
+SWEEP = "sweep"
+"""The duty whose leader all processes hear of."""
+TICKS_KNOWN = 10.0
+"""Seconds for which the next tick is known while news of changed schedules arrive."""
+
+
+class Leading:
+    """Of one process, whether it leads or not."""
+
+    def __init__(self, link: Link, settings: RedisSettings) -> None:
+        self._link = link
+        self.hints = self._hints = Hints(link)
+        self.news = self._news = News(settings)
+        self._pending = Presence(link, "pending")
+        self._paused = Presence(link, "paused")
+        # the names of all queues, as of the last repair or round of the audit
+        self._names: list[str] | None = None
+        # the worker of this process that leads the sweeps, as far as is known, and until which time.monotonic
+        self._leader, self._leads_until = "", 0.0
+        # the next tick in microseconds of the server's clock, and the time.monotonic at which it was read
+        self._tick: tuple[float | None, float] = (None, float("-inf"))
+
+    async def close(self) -> None:
+        """Stop listening, and put back what was taken; doing it twice is safe."""
+        await self.news.close()
+        await self.hints.settled()
+
+    async def lead(self, duty: str, worker: str, seconds: float) -> bool:
+        """Take or renew the leadership of a duty for some seconds; False when another worker holds it."""
+        told = ["", ""]
+        if duty == SWEEP:
+            self._news.start()
+            told = [self._link.keys.news, f"{LEADER} {worker}"]
+        args, sent = [duty, worker, round(seconds * 1e6), *told], time.monotonic()
+        leads = bool(await self._link.run("lead", [self._link.keys.leaders], args))
+        if duty == SWEEP:
+            # The one before may have been killed between a change and its hint.
+            anew = leads and (self._leader != worker or sent > self._leads_until)
+            self._hints.doubtful = self._hints.doubtful or anew
+            self._leader, self._leads_until = worker if leads else "", sent + seconds
+        return leads
+
+    async def resign(self, worker: str, place: str) -> None:
+        """Give up what a worker leads; the others hear of it, and those at its place that it has gone."""
+        news = self._link.keys.news
+        await self._link.run("resign", [self._link.keys.leaders], [worker, SWEEP, news, f"{LEADER} "])
+        commands = self._link.batch()
+        commands.publish(news, f"{ORDER} {place}")
+        with suppress(StoreRefused):  # not allowed: then nobody rests who would have to hear of it
+            await self._link.send(commands)
+
+    async def look(self) -> Look:
+        """Return what a leader has to do."""
+        if self._names is None or self._hints.doubtful:
+            await self.repair()
+        commands = self._link.batch()
+        commands.zcard(self._link.keys.operations_in("unfinished"))
+        # At a time: a job that is due waits for this.
+        (now, due, lease), busy, (operations,) = await asyncio.gather(
+            self._hints.first(), self._pending.any(self._names or []), self._link.send(commands)
+        )
+        tick = await self._next_tick(now)
+        return Look(_until(due, now), _until(tick, now), busy, False, operations > 0, _until(lease, now))
+
+    async def _next_tick(self, now: int) -> float | None:
+        tick, read_at = self._tick
+        known = self._news.hears() and not self._news.ticks_changed and time.monotonic() - read_at < TICKS_KNOWN
+        if known and (tick is None or tick > now):
+            return tick
+        self._news.ticks_changed = False
+        tick = await first_tick(self._link)
+        self._tick = tick, time.monotonic()
+        return tick
+
+    async def repair(self) -> None:
+        """Learn the names of all queues, and note what has lost its hint."""
+        self._names, _ = await self._link.look()
+        await self._hints.repair(self._names)
+
+    async def ready_queues(self) -> list[str]:
+        """Return the queues that are not paused and have ready jobs."""
+        self._names, _ = await self._link.look()
+        ready = sorted(await self._pending.find(self._names))
+        paused = await self._paused.find(ready, whole=True) if ready else set()
+        return [queue for queue in ready if queue not in paused]
+
+    async def queues(self) -> dict[str, bool]:
+        """Return every queue's name and whether it is paused."""
+        names, _ = await self._link.look()
+        paused = await Presence(self._link, "paused").find(names, whole=True)
+        return {name: name in paused for name in names}
+
+
+def _until(at: float | None, now: int) -> float | None:
+    return None if at is None else (at - now) / 1e6

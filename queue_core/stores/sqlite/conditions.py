@@ -9,10 +9,10 @@ from importlib.resources import files
 from typing import Any
 
 from queue_core.errors import QueueCoreError
-from queue_core.filters import Filter, Term
-from queue_core.states import Status
-from queue_core.stores.sqlite.sql import load
-from queue_core.text import storable
+from queue_core.model.filters import Filter, Term
+from queue_core.model.states import Status
+from queue_core.model.text import storable
+from queue_core.stores.sqlite.queries import load
 
 _NUMBERS = frozenset({"priority", "retries", "age"})
 SELECTIVE = 8
@@ -67,7 +67,7 @@ def conditions(where: Filter, now: float) -> Conditions:
     """Return a filter as SQL; without places when no state can match.
 
     Raises:
-        QueueCoreError: a term that `queue_core.filters.parse` would not have made.
+        QueueCoreError: a term that `queue_core.model.filters.parse` would not have made.
     """
     wanted = where.statuses()
     if where.trash:

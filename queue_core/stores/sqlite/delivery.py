@@ -2,19 +2,207 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import logging
+import random
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
+from uuid import uuid4
 
-from queue_core.dispatch import DispatchUnavailable, Taken
+from queue_core.delivery.local import Hints, LocalEventBus
 from queue_core.errors import QueueCoreError
-from queue_core.job import Ready
-from queue_core.stores.sqlite.file import SqliteFile
-from queue_core.stores.sqlite.watching import Watcher
+from queue_core.model.events import VERSION, Event, EventBatch, by_queue, decode_message
+from queue_core.model.job import Ready
+from queue_core.ports.delivery import DispatchUnavailable, Taken
+from queue_core.stores.sqlite.queries import texts
+from queue_core.stores.sqlite.session import SqliteFile, Transaction
+
+logger = logging.getLogger("queue_core.delivery")
+
+
+LISTEN_SECONDS = 15.0
+"""How long a listener is remembered after it last said that it is there."""
+MESSAGES = 200
+"""Messages read at a time."""
+KEPT = 1_000
+"""Messages kept at most; whoever is so far behind is told of a gap."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """How far a process has looked."""
+
+    # changes with every commit of another connection; None: never looked
+    version: tuple[int, int] | None = None
+    # queue -> its count of arrivals
+    arrived: dict[str, int] = field(default_factory=dict)
+    # number of the last message
+    message: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What is new since a look before."""
+
+    seen: Seen
+    # queues that may have something to claim
+    arrived: Sequence[str] = ()
+    messages: Sequence[str] = ()
+    # some messages were gone before they could be read
+    missed: bool = False
+    # those of the watched jobs that have ended
+    ended: Sequence[str] = ()
+
+
+def look(transaction: Transaction, seen: Seen, me: str, watched: Sequence[str], everywhere: bool) -> News:
+    """Return what other connections did since the last look; `everywhere` names all queues with ready jobs."""
+    version = transaction.version()
+    if version == seen.version and not everywhere:
+        return News(seen)
+    arrived: dict[str, int] = dict(transaction.rows("news/arrived"))
+    if everywhere:
+        changed = [name for (name,) in transaction.rows("news/ready")]
+    else:
+        changed = [name for name, n in arrived.items() if n != seen.arrived.get(name)]
+    ((last, first),) = transaction.rows("news/numbers")
+    if seen.version is None:
+        return News(Seen(version, arrived, last), changed)
+    rows = transaction.rows("news/messages", (seen.message, MESSAGES)) if last > seen.message else []
+    ended = [job_id for (job_id,) in transaction.rows("news/ended", (texts(watched),))] if watched else []
+    return News(
+        # With more to read, the version stays as it was, so that the next look reads on.
+        Seen(version if len(rows) < MESSAGES else (0, 0), arrived, rows[-1][0] if rows else seen.message),
+        changed,
+        [body for _, sender, body in rows if sender != me],
+        bool(rows) and first > seen.message + 1,
+        ended,
+    )
+
+
+def heard(transaction: Transaction, me: str) -> bool:
+    """Return whether other processes listen."""
+    return bool(transaction.rows("news/listeners", (me, transaction.now))[0][0])
+
+
+def listen(transaction: Transaction, me: str) -> None:
+    """Let the others know that this process listens."""
+    transaction.run("news/listen", (me, transaction.now + LISTEN_SECONDS))
+
+
+def send(transaction: Transaction, me: str, messages: Sequence[str]) -> None:
+    """Leave messages for whoever listens."""
+    transaction.run_many("news/send", [(me, body, transaction.now) for body in messages])
+    transaction.run("news/forget", (KEPT,))
+
+
+PAUSE_FIRST, PAUSE_MOST = 0.05, 0.25
+"""Seconds between two looks, growing while nothing changes, with jitter; a look takes some 15 µs."""
+EVERYWHERE = 5.0
+"""Seconds after which all queues with ready jobs are named again, in case a hint was taken and not followed."""
+RENEW = 5.0
+"""Seconds between two words to the others that this process listens."""
+KNOWN = 1.5
+"""Seconds after which the others know of a new listener; what happened before, they did not tell."""
+
+
+class Watcher:
+    """One for each queue object; works from the first question on until it is closed."""
+
+    def __init__(self, file: SqliteFile) -> None:
+        self._file = file
+        self.me = uuid4().hex[:12]
+        # the workers of this process that wait for jobs
+        self.hints = Hints()
+        # the subscribers of this process, and those who wait for the end of a job
+        self.local = LocalEventBus()
+        self._seen = Seen()
+        self._everywhere_at = float("-inf")
+        self._renewed_at = float("-inf")
+        self._gap_at: float | None = None
+        self._hurry = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Start looking; doing it twice is safe."""
+        if self._task is None or self._task.done():
+            self._hurry = asyncio.Event()  # of this event loop, should there have been another
+            self._task = asyncio.create_task(self._run())
+
+    def hurry(self) -> None:
+        """Look at once and then often: somebody waits for something to happen."""
+        self.start()
+        self._hurry.set()
+
+    async def _run(self) -> None:
+        pause, lost = PAUSE_FIRST, False
+        while True:
+            try:
+                changed = await self._look()
+                await self._listen()
+                lost = False
+            except QueueCoreError as error:
+                if not lost:
+                    logger.warning("what other processes do is not seen for now: %s", error)
+                changed, lost = False, True
+            pause = PAUSE_FIRST if changed else min(PAUSE_MOST, pause * 1.5)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause * random.uniform(0.5, 1.0)):
+                    await self._hurry.wait()
+                pause = PAUSE_FIRST
+            self._hurry.clear()
+
+    async def _look(self) -> bool:
+        everywhere = time.monotonic() - self._everywhere_at >= EVERYWHERE
+        watched = self.local.watched
+        found = await self._file.read(
+            partial(look, seen=self._seen, me=self.me, watched=watched, everywhere=everywhere)
+        )
+        changed = found.seen.version != self._seen.version
+        self._seen = found.seen
+        if everywhere:
+            self._everywhere_at = time.monotonic()
+        self.hints.hint(found.arrived)
+        self.local.tell(found.ended)
+        if found.missed:
+            self._gap()
+        for body in found.messages:
+            if (batch := decode_message(body)) is not None:
+                self.local.deliver(batch)
+        return changed
+
+    async def _listen(self) -> None:
+        now = time.monotonic()
+        if not self.local.heard:
+            self._renewed_at = float("-inf")
+        elif now - self._renewed_at >= RENEW:
+            if self._renewed_at == float("-inf"):
+                self._gap_at = now + KNOWN
+            await self._file.write_soft(partial(listen, me=self.me))
+            self._renewed_at = now
+        if self._gap_at is not None and now >= self._gap_at:
+            self._gap_at = None
+            self._gap()
+
+    def _gap(self) -> None:
+        self.local.deliver(EventBatch("", "", 0, time.time(), (), gap=True))
+
+    async def close(self) -> None:
+        """Stop looking; doing it twice is safe."""
+        task, self._task = self._task, None
+        if task is not None and not task.done():
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
 
 class SqliteDispatcher:
-    """See queue_core.dispatch.Dispatcher for what each method does. It holds no jobs, so there is nothing to lose.
+    """See queue_core.ports.delivery.Dispatcher for what each method does. It holds no jobs, so there is nothing to
+    lose.
 
     Other processes need no word: whatever makes a job ready also counts it as arrived in its queue.
     """
@@ -59,6 +247,69 @@ class SqliteDispatcher:
     async def facts(self) -> dict[str, Any]:
         """Return nothing: the inspector tells all about the file."""
         return {}
+
+    async def close(self) -> None:
+        """Stop watching; doing it twice is safe."""
+        await self._watcher.close()
+
+
+LARGEST = 1_000
+"""Events in one message."""
+ASK = 1.0
+"""Seconds for which it is remembered whether other processes listen."""
+
+
+class SqliteEventBus:
+    """See queue_core.ports.delivery.EventBus for what each method does."""
+
+    def __init__(self, file: SqliteFile, watcher: Watcher) -> None:
+        self._file = file
+        self._watcher = watcher
+        self._numbers: Counter[str] = Counter()
+        self._heard = False
+        self._asked_at = float("-inf")
+
+    async def publish(self, events: Sequence[Event]) -> None:
+        """Send events, many in one message; failing to is never an error of the caller."""
+        if not events:
+            return
+        await self._watcher.local.publish(events)
+        # Events are hints; whoever shows state reads the store.
+        with suppress(QueueCoreError):
+            if await self._is_heard():
+                messages = list(self._messages(events))
+                await self._file.write_soft(partial(send, me=self._watcher.me, messages=messages))
+
+    async def _is_heard(self) -> bool:
+        if time.monotonic() - self._asked_at >= ASK:
+            self._asked_at = time.monotonic()
+            self._heard = await self._file.read(partial(heard, me=self._watcher.me))
+        return self._heard
+
+    def _messages(self, events: Sequence[Event]) -> Iterator[str]:
+        for queue, group in by_queue(events).items():
+            for start in range(0, len(group), LARGEST):
+                self._numbers[queue] += 1
+                message = {
+                    "v": VERSION,
+                    "queue": queue,
+                    "gen": self._watcher.me,
+                    "n": self._numbers[queue],
+                    "at": round(time.time(), 3),
+                    "events": [event.body() for event in group[start : start + LARGEST]],
+                }
+                yield json.dumps(message, separators=(",", ":"))
+
+    def subscribe(self) -> AsyncIterator[EventBatch]:
+        """Yield batches as they come, for ever; what may have been missed shows as a gap."""
+        batches = self._watcher.local.subscribe()
+        self._watcher.hurry()
+        return batches
+
+    def watch(self, queue: str, job_id: str) -> AbstractAsyncContextManager[Callable[[float], Awaitable[bool]]]:
+        """Listen for the end of a job: once inside the context, nothing said from then on is missed."""
+        self._watcher.hurry()
+        return self._watcher.local.watch(queue, job_id)
 
     async def close(self) -> None:
         """Stop watching; doing it twice is safe."""

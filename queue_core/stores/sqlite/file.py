@@ -1,57 +1,145 @@
-"""The ways into one file: a lane for all writes of this process, one for quick reads, one for people's questions."""
+"""The file: where it may be, and what its errors mean."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+import os
+import re
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
 
-from queue_core.clock import Clock, SystemClock
-from queue_core.settings import SqliteSettings
-from queue_core.stores.sqlite.lane import Lane
-from queue_core.stores.sqlite.link import Link, Mode, Transaction
+from queue_core.errors import (
+    ConfigurationError,
+    InvalidJob,
+    QueueCoreError,
+    SchemaError,
+    SchemaForeign,
+    StoreUnavailable,
+)
 
-T = TypeVar("T")
+BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+"""Somebody else holds the lock; nothing was written, and trying again may work."""
+
+BROKEN = frozenset(
+    {
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_NOTADB,
+        sqlite3.SQLITE_PROTOCOL,
+        sqlite3.SQLITE_READONLY,
+    }
+)
+"""Errors after which a connection is not used again: the next call opens the file anew."""
+
+REFUSED = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.ProgrammingError, sqlite3.InterfaceError)
+"""Errors of values, not of the file."""
+
+_CONSTRAINTS = {
+    "queues_name_check": "a queue's name has 1 to 200 characters",
+    "jobs_priority_check": "priority must be a whole number from -128 to 127",
+}
 
 
-class SqliteFile:
-    """Shared by the store, the inspector and the delivery of a queue object.
+def primary_code(error: sqlite3.Error) -> int:
+    """Return the error's code without its details; 0 for an error of the driver itself."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
-    SQLite has one writer at a time: within a process the writes line up in a lane instead of polling for the lock.
-    Readers see the last commit and wait for nobody.
+
+def translate(error: sqlite3.Error, path: str) -> QueueCoreError | None:
+    """Return the error of this package's tree that a driver's error means; None for a mistake of this package."""
+    code, text = primary_code(error), str(error)
+    if isinstance(error, REFUSED):
+        return InvalidJob(next((said for name, said in _CONSTRAINTS.items() if name in text), _refused(text)))
+    if code == sqlite3.SQLITE_NOTADB:
+        return SchemaForeign(f"{path} is not an SQLite database")
+    if code == sqlite3.SQLITE_ERROR:
+        return SchemaError(f"{path} was changed by somebody else: {text}") if text.startswith("no such") else None
+    return StoreUnavailable("sqlite", _reason(code, text, path))
+
+
+def _refused(text: str) -> str:
+    return f"SQLite refused a value: {text}"
+
+
+def _reason(code: int, text: str, path: str) -> str:
+    if code in BUSY:
+        return f"{path} is locked by another process"
+    if code == sqlite3.SQLITE_CANTOPEN:
+        return _why_not_open(path, text)
+    reasons = {
+        sqlite3.SQLITE_READONLY: f"{path} or its folder is read-only for this user, and SQLite writes into both",
+        sqlite3.SQLITE_FULL: f"the disk that holds {path} is full",
+        sqlite3.SQLITE_CORRUPT: f"{path} is damaged ({text}); restore it from a backup",
+        sqlite3.SQLITE_INTERRUPT: f"{path} gave no answer in time",
+    }
+    return reasons.get(code, f"{path}: {text}")
+
+
+def _why_not_open(path: str, text: str) -> str:
+    try:
+        return _looked_at(Path(path)) or f"{path}: {text}"
+    except PermissionError:
+        return f"{path} is in a folder that this user may not look into"
+
+
+def _looked_at(place: Path) -> str:
+    if place.is_dir():
+        return f"{place} is a folder"
+    if not place.parent.is_dir():
+        return f"the folder of {place} does not exist"
+    if not os.access(place.parent, os.W_OK) or (place.exists() and not os.access(place, os.W_OK)):
+        return f"{place} or its folder is read-only for this user, and SQLite writes into both"
+    return ""
+
+
+MOUNTS = Path("/proc/self/mountinfo")
+"""Where Linux tells what is mounted; elsewhere nothing is known, and nothing is refused."""
+
+# fmt: off
+_NETWORK = frozenset({
+    "9p", "acfs", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "gfs", "gfs2", "gpfs", "lustre", "ncpfs", "nfs",
+    "nfs4", "ocfs2", "orangefs", "panfs", "pvfs2", "smb2", "smb3", "smbfs", "fuse.afp", "fuse.ceph", "fuse.ceph-fuse",
+    "fuse.curlftpfs", "fuse.davfs", "fuse.davfs2", "fuse.gcsfuse", "fuse.glusterfs", "fuse.goofys", "fuse.juicefs",
+    "fuse.rclone", "fuse.s3fs", "fuse.smbnetfs", "fuse.sshfs",
+})
+
+
+# fmt: on
+
+
+def check_place(path: Path) -> None:
+    """Make sure that SQLite can work where the file is.
+
+    Raises:
+        ConfigurationError: it is on a network file system.
     """
+    kind = file_system(path, mounts())
+    if kind in _NETWORK:
+        raise ConfigurationError(
+            f"{path} is on a network file system ({kind}), where SQLite loses data; choose a folder of this machine"
+        )
 
-    def __init__(self, settings: SqliteSettings, clock: Clock | None = None) -> None:
-        self.settings = settings
-        self.clock = clock or SystemClock()
-        self._writes = Lane(self.link(), settings.timeout, "writes")
-        self._reads = Lane(self.link(looks_only=True), settings.timeout, "reads")
-        self._looks = Lane(self.link(looks_only=True), settings.timeout, "looks")
 
-    def link(self, looks_only: bool = False) -> Link:
-        """Return a connection of its own, not yet opened."""
-        return Link(self.settings, self.clock, looks_only)
+def mounts() -> list[str]:
+    """Return the lines in which the system tells what is mounted; none where it does not."""
+    try:
+        return MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return []
 
-    async def write(self, work: Callable[[Transaction], T]) -> T:
-        """Do work that is on the disk when this returns."""
-        return await self._writes.run(work, Mode.DURABLE)
 
-    async def write_soft(self, work: Callable[[Transaction], T]) -> T:
-        """Do work that a loss of power may take back, because it is then done again."""
-        return await self._writes.run(work, Mode.SOFT)
-
-    async def read(self, work: Callable[[Transaction], T]) -> T:
-        """Read what the hot path needs."""
-        return await self._reads.run(work, Mode.LOOK)
-
-    async def look(self, work: Callable[[Transaction], T]) -> T:
-        """Read what a person or an exporter asks for, which may take its time."""
-        return await self._looks.run(work, Mode.LOOK)
-
-    async def close_looks(self) -> None:
-        """Close the lane of people's questions."""
-        await self._looks.close()
-
-    async def close(self) -> None:
-        """Disconnect; doing it twice is safe, and using it again opens it again."""
-        for lane in (self._looks, self._reads, self._writes):
-            await lane.close()
+def file_system(path: Path, lines: Iterable[str]) -> str:
+    """Return the kind of file system that a path is on, from the lines of mountinfo; empty when they do not say."""
+    folder = path.resolve().parent
+    found, depth = "", -1
+    for line in lines:
+        before, separator, after = line.partition(" - ")
+        fields = before.split(" ")
+        if not separator or len(fields) < 5:
+            continue
+        point = Path(re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), fields[4]))
+        # Of two mounts on one point the later one is seen.
+        if folder.is_relative_to(point) and len(point.parts) >= depth:
+            found, depth = after.split(" ")[0], len(point.parts)
+    return found

@@ -7,13 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from queue_core.errors import JobNotFound
-from queue_core.inspection import LogPage, TypeInfo
-from queue_core.job import LogEntry, LogLine
-from queue_core.joblogs import LINES, NOWHERE, Place, placed
-from queue_core.stores.sqlite.file import SqliteFile
-from queue_core.stores.sqlite.link import Transaction
+from queue_core.model.job import LINES, NOWHERE, LogEntry, LogLine, Place, placed
+from queue_core.model.report import LogPage, TypeInfo
+from queue_core.stores.sqlite.queries import texts
 from queue_core.stores.sqlite.records import id_or_none, moment
-from queue_core.stores.sqlite.sql import texts
+from queue_core.stores.sqlite.session import SqliteFile, Transaction
 
 
 class _Held(NamedTuple):
@@ -60,7 +58,7 @@ def announce(transaction: Transaction, types: Mapping[str, Mapping[str, Any]]) -
 
 
 class Logs:
-    """See queue_core.inspection.Inspector for what each method does."""
+    """See queue_core.ports.inspector.Inspector for what each method does."""
 
     _file: SqliteFile
 

@@ -2,17 +2,207 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
+from typing import Any, NamedTuple
 
-from queue_core.operations import MemberJob, NewOperation, Operation, OperationState, Outcomes, Step
-from queue_core.rules import Rules
-from queue_core.stores.sqlite import stepping
-from queue_core.stores.sqlite.file import SqliteFile
-from queue_core.stores.sqlite.forgetting import abandon_operations
-from queue_core.stores.sqlite.link import Row, Transaction
-from queue_core.stores.sqlite.stepping import HIGHEST
-from queue_core.text import storable
+from queue_core.errors import OperationNotFound
+from queue_core.model.operation import (
+    MOVES,
+    Author,
+    MemberJob,
+    NewOperation,
+    Operation,
+    OperationState,
+    Outcomes,
+    Pace,
+    Step,
+    Way,
+)
+from queue_core.model.rules import Rules
+from queue_core.model.text import storable
+from queue_core.stores.sqlite.change import change
+from queue_core.stores.sqlite.claim import keep_time
+from queue_core.stores.sqlite.queries import texts
+from queue_core.stores.sqlite.records import id_or_none, moment, moment_or_none
+from queue_core.stores.sqlite.session import RowTuple, SqliteFile, Transaction
+from queue_core.stores.sqlite.upkeep import abandon_operations
+
+HIGHEST = 2**63 - 1
+"""The last whole number that SQLite has."""
+
+
+class Kept(NamedTuple):
+    """A row of operation/records."""
+
+    view: Operation
+    # seconds since the epoch before which its rate allows no step
+    next_at: float
+
+
+def create(transaction: Transaction, asked: NewOperation) -> Operation:
+    """Write a new operation, preparing and without members."""
+    fields: dict[str, Any] = {
+        "verb": asked.verb,
+        "label": asked.label,
+        "why": asked.why,
+        "signatures": json.dumps(asked.signatures),
+        "now": transaction.now,
+    }
+    fields |= asked.author._asdict() | asked.way._asdict() | asked.pace._asdict()
+    ((number,),) = transaction.rows("operation/create", fields)
+    transaction.run_many("operation/sign", [(signature, number) for signature in asked.signatures])
+    return kept(transaction, number).view
+
+
+def kept(transaction: Transaction, number: int) -> Kept:
+    """Return an operation.
+
+    Raises:
+        OperationNotFound: there is none of this number.
+    """
+    found = records(transaction, [number]) if abs(number) <= HIGHEST else []
+    if not found:
+        raise OperationNotFound(number)
+    return found[0]
+
+
+def records(transaction: Transaction, numbers: Sequence[int]) -> list[Kept]:
+    """Return operations by their numbers."""
+    return [_kept(*row) for row in transaction.rows("operation/records", (texts(numbers),))]
+
+
+def add(transaction: Transaction, number: int, ids: Sequence[str]) -> Operation:
+    """Append members to a preparing operation, as their jobs are now."""
+    row = kept(transaction, number)
+    if row.view.state != "preparing":
+        return row.view
+    total = row.view.total
+    for job_id in dict.fromkeys(ids):
+        member = {"number": number, "place": total + 1, "id": member_id(job_id)}
+        total += transaction.run("operation/add", member)
+    return _write(transaction, row, total=total).view
+
+
+def member_id(job_id: str) -> str:
+    """Return the id that a member is stored under, whether or not there can be such a job."""
+    return id_or_none(job_id) or storable(job_id)
+
+
+def step(transaction: Transaction, number: int, most: int, rules: Rules) -> Step:
+    """Change the next members that are as they were frozen, and count all of them."""
+    keep_time(transaction)
+    row, now = kept(transaction, number), transaction.now
+    view = row.view
+    count = min(max(most, 0), view.barrier - view.done)
+    if view.state != "running" or count <= 0:
+        return Step(view)
+    if now < row.next_at:
+        return Step(view, wait=row.next_at - now)
+    same = transaction.rows("operation/unchanged", (number, view.done, view.done + count))
+    places = {job_id: place for place, job_id in same}
+    changed = change(transaction, rules, view.asked.verb, list(places), view.asked.way)  # type: ignore[arg-type]
+    transaction.run_many("operation/mark", [(number, places[job_id]) for job_id in changed.ids])
+    rate, processed = view.asked.pace.rate, len(changed.ids)
+    if rate:
+        row = row._replace(next_at=max(row.next_at, now) + count / rate)
+    counts = {"processed": view.processed + processed, "skipped": view.skipped + count - processed}
+    written = _write(transaction, row, done=view.done + count, **counts)
+    return Step(written.view, changed, max(0.0, row.next_at - now) if rate else 0.0)
+
+
+def err(transaction: Transaction, number: int, note: str) -> Operation:
+    """Count the next member as errored."""
+    row = kept(transaction, number)
+    view = row.view
+    if view.state != "running" or view.done >= view.barrier:
+        return view
+    return _write(transaction, row, done=view.done + 1, errored=view.errored + 1, note=note).view
+
+
+def move(transaction: Transaction, number: int, state: OperationState, note: str) -> bool:
+    """Move an operation to another state."""
+    row = kept(transaction, number)
+    view = row.view
+    if state not in MOVES[view.state]:
+        return False
+    fields: dict[str, Any] = {"state": state, "note": note}
+    if view.state == "preparing" and state in {"running", "done"}:
+        canary, total = view.asked.pace.canary, view.total
+        fields |= {"started_at": moment(transaction.now), "barrier": total}
+        if state == "running" and 0 < canary < total:
+            fields["barrier"] = canary
+        elif state == "done":
+            transaction.run("operation/mark_all", (number,))
+            fields |= {"done": total, "processed": total}
+    elif view.state == "stopped" and state == "running":
+        free = replace(view.asked, pace=view.asked.pace._replace(stop_percent=None))
+        fields |= {"asked": free, "barrier": view.total}
+    _write(transaction, row, **fields)
+    return True
+
+
+def release(transaction: Transaction, number: int) -> bool:
+    """Let a running operation go on behind its canary."""
+    row = kept(transaction, number)
+    if row.view.state != "running" or not row.view.in_canary:
+        return False
+    _write(transaction, row, barrier=row.view.total)
+    return True
+
+
+def _write(transaction: Transaction, row: Kept, **fields: Any) -> Kept:
+    """Write an operation; one that runs is done behind its last member."""
+    now = moment(transaction.now)
+    view = replace(row.view, updated_at=now, **fields)
+    if view.state == "running" and view.done == view.total:
+        view = replace(view, state="done")
+    if view.ended:
+        view = replace(view, finished_at=now)
+    columns = {name: getattr(view, name) for name in _COUNTED}
+    for name in ("updated_at", "started_at", "finished_at"):
+        at = getattr(view, name)
+        columns[name] = None if at is None else at.timestamp()
+    columns |= {"next_at": row.next_at, "stop_percent": view.asked.pace.stop_percent}
+    transaction.run("operation/write", columns)
+    return row._replace(view=view)
+
+
+_COUNTED = ("number", "state", "note", "total", "done", "processed", "skipped", "errored", "barrier")
+
+
+def _kept(number: int, verb: str, label: str, user: str, host: str, why: str, *rest: Any) -> Kept:
+    delay, spread, queue, priority, canary, rate, stop_percent, signatures, state, note, *counts = rest
+    total, done, processed, skipped, errored, barrier, created_at, updated_at, started_at, finished_at, next_at = counts
+    asked = NewOperation(
+        verb=verb,
+        label=label,
+        author=Author(user, host),
+        why=why,
+        way=Way(delay, spread, queue, priority),
+        pace=Pace(canary, rate, stop_percent),
+        signatures=tuple(json.loads(signatures)),
+    )
+    view = Operation(
+        number=number,
+        asked=asked,
+        state=state,
+        note=note,
+        total=total,
+        done=done,
+        processed=processed,
+        skipped=skipped,
+        errored=errored,
+        barrier=barrier,
+        created_at=moment(created_at),
+        updated_at=moment(updated_at),
+        started_at=moment_or_none(started_at),
+        finished_at=moment_or_none(finished_at),
+    )
+    return Kept(view, next_at)
+
 
 MEMBERS = 1_000
 """Members written in one transaction: some 20 ms, in which no other process can write."""
@@ -22,7 +212,7 @@ _ENDED = frozenset({"completed", "cancelled", "dead", "trashed", None})
 
 
 class SqliteOperations:
-    """See queue_core.operations.OperationStore for what each method does; what it changes is on the disk."""
+    """See queue_core.ports.operations.OperationStore for what each method does; what it changes is on the disk."""
 
     def __init__(self, file: SqliteFile, rules: Rules | None = None) -> None:
         self._file = file
@@ -33,31 +223,31 @@ class SqliteOperations:
 
     async def create(self, asked: NewOperation) -> Operation:
         """Write a new operation, preparing and without members."""
-        return await self._file.write(partial(stepping.create, asked=asked))
+        return await self._file.write(partial(create, asked=asked))
 
     async def add(self, number: int, ids: Sequence[str]) -> Operation:
         """Append members to a preparing operation, as their jobs are now."""
-        added = await self._file.write(partial(stepping.add, number=number, ids=ids[:MEMBERS]))
+        added = await self._file.write(partial(add, number=number, ids=ids[:MEMBERS]))
         for start in range(MEMBERS, len(ids), MEMBERS):
             more = ids[start : start + MEMBERS]
-            added = await self._file.write(partial(stepping.add, number=number, ids=more))
+            added = await self._file.write(partial(add, number=number, ids=more))
         return added
 
     async def step(self, number: int, most: int) -> Step:
         """Change the next members that are as they were frozen, and count all of them."""
-        return await self._file.write(partial(stepping.step, number=number, most=most, rules=self._rules))
+        return await self._file.write(partial(step, number=number, most=most, rules=self._rules))
 
     async def err(self, number: int, note: str) -> Operation:
         """Count the next member as errored."""
-        return await self._file.write(partial(stepping.err, number=number, note=storable(note)))
+        return await self._file.write(partial(err, number=number, note=storable(note)))
 
     async def move(self, number: int, state: OperationState, note: str = "") -> bool:
         """Move an operation to another state."""
-        return await self._file.write(partial(stepping.move, number=number, state=state, note=storable(note)))
+        return await self._file.write(partial(move, number=number, state=state, note=storable(note)))
 
     async def release(self, number: int) -> bool:
         """Let a running operation go on behind its canary."""
-        return await self._file.write(partial(stepping.release, number=number))
+        return await self._file.write(partial(release, number=number))
 
     async def abandon(self) -> None:
         """Cancel operations that are still preparing long after their last change."""
@@ -75,7 +265,7 @@ class SqliteOperations:
 
     async def get(self, number: int) -> Operation:
         """Return an operation."""
-        return await self._file.read(lambda transaction: stepping.kept(transaction, number).view)
+        return await self._file.read(lambda transaction: kept(transaction, number).view)
 
     async def find(
         self, limit: int, before: int | None = None, unfinished: bool = False, signature: str | None = None
@@ -91,7 +281,7 @@ class SqliteOperations:
 
     async def of_job(self, job_id: str, limit: int) -> list[Operation]:
         """Return the operations that have changed a job, the newest first."""
-        wanted = (stepping.member_id(job_id), _bounded(limit))
+        wanted = (member_id(job_id), _bounded(limit))
         return await self._find(lambda transaction: transaction.rows("operation/of_job", wanted))
 
     async def changed(self, number: int, after: int, limit: int) -> list[MemberJob]:
@@ -99,16 +289,16 @@ class SqliteOperations:
         rows = await self._rows(number, "operation/changed", _bounded(after), _bounded(limit))
         return [MemberJob(*row) for row in rows]
 
-    async def _rows(self, number: int, query: str, *params: int) -> list[Row]:
-        def read(transaction: Transaction) -> list[Row]:
-            stepping.kept(transaction, number)
+    async def _rows(self, number: int, query: str, *params: int) -> list[RowTuple]:
+        def read(transaction: Transaction) -> list[RowTuple]:
+            kept(transaction, number)
             return transaction.rows(query, (number, *params))
 
         return await self._file.read(read)
 
-    async def _find(self, numbers: Callable[[Transaction], list[Row]]) -> list[Operation]:
+    async def _find(self, numbers: Callable[[Transaction], list[RowTuple]]) -> list[Operation]:
         def read(transaction: Transaction) -> list[Operation]:
-            return [row.view for row in stepping.records(transaction, [number for (number,) in numbers(transaction)])]
+            return [row.view for row in records(transaction, [number for (number,) in numbers(transaction)])]
 
         return await self._file.read(read)
 

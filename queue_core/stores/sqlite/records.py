@@ -11,9 +11,13 @@ from typing import Any
 from uuid import UUID
 
 from queue_core.errors import FilterError
-from queue_core.job import Attempt, Job
-from queue_core.states import Status
-from queue_core.stores.sqlite.claiming import tags_of
+from queue_core.model.job import Attempt, Job
+from queue_core.model.states import Status
+
+
+def tags_of(text: str | None) -> tuple[str, ...]:
+    """Return the tags in a row."""
+    return () if text is None else tuple(json.loads(text))
 
 
 def job_of(row: Row) -> Job:

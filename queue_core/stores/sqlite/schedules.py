@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from queue_core.errors import QueueFull
-from queue_core.job import Inserted
-from queue_core.rules import Rules
-from queue_core.schedules import Announcement, PassedTick, Planned, Planning, Schedule, Tick
-from queue_core.stores.sqlite import inserting
-from queue_core.stores.sqlite.file import SqliteFile
-from queue_core.stores.sqlite.link import Transaction
+from queue_core.model.job import Inserted
+from queue_core.model.rules import Rules
+from queue_core.model.schedule import Announcement, PassedTick, Planned, Planning, Schedule, Tick
+from queue_core.stores.sqlite import insert
+from queue_core.stores.sqlite.session import SqliteFile, Transaction
 
 
 class SqliteSchedules:
-    """See queue_core.schedules.ScheduleStore for what each method does; what it changes is on the disk."""
+    """See queue_core.ports.schedules.ScheduleStore for what each method does; what it changes is on the disk."""
 
     def __init__(self, file: SqliteFile, rules: Rules | None = None) -> None:
         self._file = file
@@ -88,7 +87,7 @@ def _fire(transaction: Transaction, tick: Tick, rules: Rules) -> Inserted | None
     if not transaction.run("schedule/tick", passing):
         return None
     transaction.run("schedule/last", passing)
-    return None if tick.job is None else inserting.insert(transaction, [tick.job], rules)[0]
+    return None if tick.job is None else insert.insert(transaction, [tick.job], rules)[0]
 
 
 def _planned(row: tuple[Any, ...]) -> Planned:

@@ -9,18 +9,29 @@ from functools import partial
 from typing import Any
 
 from queue_core.errors import QueueCoreError
-from queue_core.job import MOST_LOSSES, Claim, Final, Inserted, LogLine, NewJob, Outcome, Ready, Reclaimed, Settled
-from queue_core.rules import Rules
-from queue_core.settings import RetentionSettings
-from queue_core.store import ClaimRequest
-from queue_core.stores.sqlite import claiming, inserting, logs, reclaiming, settling, sweeping
-from queue_core.stores.sqlite.file import SqliteFile
-from queue_core.stores.sqlite.heart import SqliteHeart
+from queue_core.model.job import (
+    MOST_LOSSES,
+    Claim,
+    Final,
+    Inserted,
+    LogLine,
+    NewJob,
+    Outcome,
+    Ready,
+    Reclaimed,
+    Settled,
+)
+from queue_core.model.rules import Rules
+from queue_core.model.settings import RetentionSettings
+from queue_core.ports.store import ClaimRequest
+from queue_core.stores.sqlite import claim, insert, logs, settle, upkeep
+from queue_core.stores.sqlite.claim import SqliteHeart
+from queue_core.stores.sqlite.session import SqliteFile
 from queue_core.stores.sqlite.upkeep import Upkeep
 
 
 class SqliteStore:
-    """Jobs in one file; see queue_core.store.JobStore for what each method does.
+    """Jobs in one file; see queue_core.ports.store.JobStore for what each method does.
 
     Enqueues and settles are on the disk when they return. Claims, heartbeats and sweeps survive the crash of any
     process, but a loss of power may take the last ones back, which only runs those jobs again under a higher token.
@@ -60,11 +71,11 @@ class SqliteStore:
         """Write the jobs, all or none; an id that is known already stays as it was."""
         if not jobs:
             return []
-        return await self._file.write(lambda transaction: inserting.insert(transaction, jobs, self._rules))
+        return await self._file.write(lambda transaction: insert.insert(transaction, jobs, self._rules))
 
     async def finals(self, ids: Sequence[str]) -> list[Final]:
         """Return what is known about these jobs, unknown ids left out."""
-        return await self._file.read(partial(settling.finals, ids=ids, kept=self._results))
+        return await self._file.read(partial(settle.finals, ids=ids, kept=self._results))
 
     # -- workers
 
@@ -83,11 +94,11 @@ class SqliteStore:
     async def _claim(self, request: ClaimRequest) -> list[Claim]:
         while True:
             if not self._reserved:
-                await self._file.write(claiming.reserve_tokens)
+                await self._file.write(claim.reserve_tokens)
                 self._reserved = True
             try:
-                return await self._file.write_soft(partial(claiming.claim, request=request, rules=self._rules))
-            except claiming.TokensUsedUp:
+                return await self._file.write_soft(partial(claim.claim, request=request, rules=self._rules))
+            except claim.TokensUsedUp:
                 self._reserved = False
 
     async def _give_back(self, claiming_: asyncio.Task[list[Claim]]) -> None:
@@ -100,7 +111,7 @@ class SqliteStore:
         """End attempts whose token still holds; refuse the others without changing anything."""
         if not outcomes:
             return []
-        return await self._file.write(lambda transaction: settling.settle(transaction, outcomes, self._rules))
+        return await self._file.write(lambda transaction: settle.settle(transaction, outcomes, self._rules))
 
     async def log(self, lines: Sequence[LogLine]) -> list[bool]:
         """Append lines to the logs of jobs; say of each whether its token still holds."""
@@ -112,11 +123,11 @@ class SqliteStore:
 
     async def write_off(self, workers: Sequence[str], place: str) -> None:
         """Remove the entries and leaderships of workers whose processes are gone, and end their leases."""
-        await self._file.write_soft(lambda transaction: sweeping.write_off(transaction, workers))
+        await self._file.write_soft(lambda transaction: upkeep.write_off(transaction, workers))
 
     async def retire(self, worker: str, place: str = "") -> None:
         """Remove a worker's entry and its leaderships after its end."""
-        await self._file.write_soft(lambda transaction: sweeping.retire(transaction, worker))
+        await self._file.write_soft(lambda transaction: upkeep.retire(transaction, worker))
 
     def heart(self) -> SqliteHeart:
         """Return a new link for a heartbeat thread."""
@@ -126,21 +137,19 @@ class SqliteStore:
 
     async def promote(self, limit: int) -> list[Ready]:
         """Move due scheduled and retrying jobs to queued."""
-        return await self._file.write_soft(lambda transaction: sweeping.promote(transaction, limit, self._rules))
+        return await self._file.write_soft(lambda transaction: upkeep.promote(transaction, limit, self._rules))
 
     async def next_due(self) -> float | None:
         """Return the seconds until the next scheduled or retrying job is due, or None."""
-        return await self._file.read(sweeping.next_due)
+        return await self._file.read(upkeep.next_due)
 
     async def reclaim(self, limit: int, bound: int = MOST_LOSSES) -> list[Reclaimed]:
         """Move jobs whose lease expired to queued with one loss more, or bury them as lost where that makes `bound`."""
-        return await self._file.write_soft(
-            lambda transaction: reclaiming.reclaim(transaction, limit, bound, self._rules)
-        )
+        return await self._file.write_soft(lambda transaction: settle.reclaim(transaction, limit, bound, self._rules))
 
     async def head(self, queue: str, limit: int) -> list[Ready]:
         """Return the first claimable jobs of a queue by rank whose type a live worker of this queue has announced."""
-        return await self._file.read(lambda transaction: sweeping.head(transaction, queue, limit))
+        return await self._file.read(lambda transaction: upkeep.head(transaction, queue, limit))
 
     async def heads(self, queues: Sequence[str], limit: int) -> list[Ready]:
         """Return what `head` returns of each of these queues."""
@@ -153,11 +162,11 @@ class SqliteStore:
     async def claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
         """Return those of these jobs that are claimable now and whose type a live worker of this queue announced."""
         wanted = list(dict.fromkeys(ids))
-        return await self._file.read(lambda transaction: sweeping.claimable(transaction, queue, wanted))
+        return await self._file.read(lambda transaction: upkeep.claimable(transaction, queue, wanted))
 
     async def ready_after(self, queue: str, rank: int, limit: int, whole: bool = True) -> list[Ready]:
         """Return ready jobs of a queue with a higher rank than this, in order, always all."""
-        return await self._file.read(lambda transaction: sweeping.ready_after(transaction, queue, rank, limit))
+        return await self._file.read(lambda transaction: upkeep.ready_after(transaction, queue, rank, limit))
 
     async def queues(self) -> dict[str, bool]:
         """Return every queue's name and whether it is paused."""
@@ -166,7 +175,7 @@ class SqliteStore:
 
     async def lead(self, duty: str, worker: str, seconds: float) -> bool:
         """Take or renew the leadership of a duty for some seconds; False when another worker holds it."""
-        return await self._file.write_soft(partial(sweeping.lead, duty=duty, worker=worker, seconds=seconds))
+        return await self._file.write_soft(partial(upkeep.lead, duty=duty, worker=worker, seconds=seconds))
 
     async def make_room(self) -> None:
         """Do nothing: there is always room."""

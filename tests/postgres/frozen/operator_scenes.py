@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from queue_core.operations import Author, NewOperation, Way
-from queue_core.stores.postgres.rehearsal import rehearse
+from queue_core.model.operation import Author, NewOperation, Way
+from queue_core.stores.postgres.operations import rehearse
 from tests.conformance.making import outcome
 from tests.postgres.frozen.scenes import APART, KEY, Process, Scene, dead, keyed, nothing, running
 

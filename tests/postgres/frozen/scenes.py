@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from queue_core.identifiers import new_id
-from queue_core.rules import QueueRules, Rules
-from queue_core.schedules import Announcement, Schedule, Tick
-from queue_core.settings import PostgresSettings, RetentionSettings
-from queue_core.store import ClaimRequest
-from queue_core.stores.postgres.inspector import PostgresInspector
+from queue_core.model.job import new_id
+from queue_core.model.rules import QueueRules, Rules
+from queue_core.model.schedule import Announcement, Schedule, Tick
+from queue_core.model.settings import PostgresSettings, RetentionSettings
+from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres.operations import PostgresOperations
+from queue_core.stores.postgres.read import PostgresInspector
 from queue_core.stores.postgres.schedules import PostgresSchedules
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, TYPE, WORKER, new_job, outcome

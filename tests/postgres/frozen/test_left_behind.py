@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from queue_core.errors import StoreUnavailable
-from queue_core.filters import Filter
+from queue_core.model.filters import Filter
 from tests.conformance.making import outcome, worker_beat
 from tests.postgres.frozen.freezing import HELD_UP
 from tests.postgres.frozen.scenes import KEY, Process, queue_of

@@ -12,10 +12,10 @@ import psycopg
 import pytest
 
 from queue_core import JobQueue, Worker
-from queue_core.settings import JobsSettings, PostgresSettings, RedisSettings
-from queue_core.store import Look
+from queue_core.model.settings import JobsSettings, PostgresSettings, RedisSettings
+from queue_core.ports.store import Look
 from queue_core.stores.postgres.store import PostgresStore
-from queue_core.worker import sweeper
+from queue_core.worker import leader as sweeper
 from tests.conformance.working import working
 from tests.waiting import PATIENCE, eventually
 

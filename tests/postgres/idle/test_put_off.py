@@ -5,12 +5,12 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from queue_core.control import Control
+from queue_core.client.effects import Control
 from queue_core.delivery.local import LocalEventBus
-from queue_core.operations import Author, NewOperation, Way
-from queue_core.settings import PostgresSettings
-from queue_core.stores.postgres.inspector import PostgresInspector
+from queue_core.model.operation import Author, NewOperation, Way
+from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres.operations import PostgresOperations
+from queue_core.stores.postgres.read import PostgresInspector
 from tests.conformance.modes import postgres
 from tests.conformance.world import World
 

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import psycopg
 import pytest
 
-from queue_core.settings import PostgresSettings
-from queue_core.stores.postgres.inspector import PostgresInspector
+from queue_core.model.settings import PostgresSettings
+from queue_core.stores.postgres.read import PostgresInspector
 from tests.postgres.operations.filling import Database
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from queue_core.identifiers import new_id
+from queue_core.model.job import new_id
 
 PADDED = """'{"n": ' || n || ', "pad": "' || repeat(md5(n::text), 20) || '"}'"""
 DEAD = f"""

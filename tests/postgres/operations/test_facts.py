@@ -5,8 +5,8 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from queue_core.stores.postgres.inspector import PostgresInspector
 from queue_core.stores.postgres.migrate import KNOWN
+from queue_core.stores.postgres.read import PostgresInspector
 from tests.postgres.operations.filling import DEAD, Database
 
 

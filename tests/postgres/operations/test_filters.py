@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from queue_core.errors import FilterError, QueueCoreError
-from queue_core.filters import Filter, Operator, Term, parse
+from queue_core.model.filters import Filter, Operator, Term, parse
 from queue_core.stores.postgres.conditions import conditions, fragments
-from queue_core.stores.postgres.inspector import PostgresInspector
+from queue_core.stores.postgres.read import PostgresInspector
 from tests.postgres.operations.filling import Database
 
 FIELDS = (

@@ -9,9 +9,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from queue_core.rules import QueueRules
-from queue_core.settings import PostgresSettings
-from queue_core.stores.postgres.inspector import PostgresInspector
+from queue_core.model.rules import QueueRules
+from queue_core.model.settings import PostgresSettings
+from queue_core.stores.postgres.read import PostgresInspector
 from queue_core.stores.postgres.store import PostgresStore
 from tests.cli.running import Cli
 from tests.conformance.making import QUEUE

@@ -12,10 +12,10 @@ import pytest
 
 from jobconsole.embedded.servers import EmbeddedServers
 from queue_core.errors import ConfigurationError, SchemaMissing, SchemaNewer, StoreUnavailable
-from queue_core.filters import Filter
-from queue_core.settings import PostgresSettings
-from queue_core.stores.postgres.inspector import PostgresInspector
+from queue_core.model.filters import Filter
+from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres.migrate import KNOWN, migrate
+from queue_core.stores.postgres.read import PostgresInspector
 from tests.postgres.operations.filling import Database
 
 TIMEOUT = 2.0

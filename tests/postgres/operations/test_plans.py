@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from queue_core.filters import Filter, parse
-from queue_core.stores.postgres.inspector import PostgresInspector
+from queue_core.model.filters import Filter, parse
 from queue_core.stores.postgres.pool import Pool, Query
-from queue_core.stores.postgres.sql import load
+from queue_core.stores.postgres.queries import load
+from queue_core.stores.postgres.read import PostgresInspector
 from tests.postgres.operations.filling import COMPLETED, DEAD, READY, SCHEDULED, Database
 
 Ask = Callable[[PostgresInspector], Awaitable[Any]]

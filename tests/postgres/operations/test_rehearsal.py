@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from queue_core.stores.postgres import rehearsal
-from queue_core.stores.postgres.inspector import PostgresInspector
+from queue_core.stores.postgres import operations
+from queue_core.stores.postgres.read import PostgresInspector
 from tests.postgres.operations.filling import Database
 
 TABLES = (
@@ -55,7 +55,7 @@ async def test_what_the_server_refuses_is_found(
 async def test_a_verb_that_changes_nothing_is_found(
     inspector: PostgresInspector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rehearsal, "VERBS", (rehearsal.VERBS[2],))
+    monkeypatch.setattr(operations, "VERBS", (operations.VERBS[2],))
     assert (await inspector.facts())["refused"] == "a restore changed 0 of 1 job"
 
 

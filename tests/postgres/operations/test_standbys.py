@@ -15,12 +15,12 @@ import psycopg
 import pytest
 
 from jobconsole.core import checks
-from jobconsole.embedded.commands import USER, postgres_url
-from jobconsole.embedded.identity import server_identity
+from jobconsole.embedded.binaries import USER, postgres_url
+from jobconsole.embedded.folders import server_identity
 from jobconsole.embedded.servers import EmbeddedServers
-from queue_core.settings import PostgresSettings
-from queue_core.stores.postgres.inspector import PostgresInspector
+from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres.migrate import migrate
+from queue_core.stores.postgres.read import PostgresInspector
 from tests.waiting import eventually, until
 
 NAME, SLOT = "reporting", "reports"

@@ -9,16 +9,14 @@ from typing import Any, TypeVar
 import psycopg
 import pytest
 
-from queue_core.operations import Author, NewOperation, Operation, Pace, Way
-from queue_core.rules import QueueRules
-from queue_core.settings import PostgresSettings
+from queue_core.model.operation import Author, NewOperation, Operation, Pace, Way
+from queue_core.model.rules import QueueRules
+from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres import upkeep
-from queue_core.stores.postgres.connecting import connection_options
-from queue_core.stores.postgres.inspector import PostgresInspector
-from queue_core.stores.postgres.operations import PostgresOperations
-from queue_core.stores.postgres.plan import Plan
-from queue_core.stores.postgres.sql import load
-from queue_core.stores.postgres.stepping import step
+from queue_core.stores.postgres.connection import connection_options
+from queue_core.stores.postgres.operations import PostgresOperations, step
+from queue_core.stores.postgres.queries import Plan, load
+from queue_core.stores.postgres.read import PostgresInspector
 from queue_core.stores.postgres.store import PostgresStore
 from tests.postgres.operations.filling import COMPLETED, DEAD, READY, Database
 from tests.postgres.rules.scenes import Player

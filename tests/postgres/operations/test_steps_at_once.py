@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from queue_core.job import NewJob
-from queue_core.operations import Author, NewOperation, Operation, Way
-from queue_core.rules import QueueRules, Rules
-from queue_core.settings import PostgresSettings
-from queue_core.store import ClaimRequest
+from queue_core.model.job import NewJob
+from queue_core.model.operation import Author, NewOperation, Operation, Way
+from queue_core.model.rules import QueueRules, Rules
+from queue_core.model.settings import PostgresSettings
+from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres.operations import PostgresOperations
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, new_job, outcome

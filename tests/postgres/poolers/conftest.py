@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from queue_core.stores.postgres import connecting
+from queue_core.stores.postgres import connection
 from tests.postgres.poolers.pooler import PGBOUNCER, pgbouncer
 
 
@@ -14,8 +14,8 @@ from tests.postgres.poolers.pooler import PGBOUNCER, pgbouncer
 def nothing_known() -> Iterator[None]:
     """Let this process know nothing of poolers from other tests."""
     yield
-    connecting._poolers.clear()
-    connecting._direct.clear()
+    connection._poolers.clear()
+    connection._direct.clear()
 
 
 @pytest.fixture

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from queue_core.identifiers import new_id
-from queue_core.job import Outcome
-from queue_core.operations import Way
-from queue_core.rules import QueueRules, Rules
-from queue_core.stores.postgres.changing import Member, cancel, delete, members_of, move, retry
-from queue_core.stores.postgres.inserting import insert_ruled
-from queue_core.stores.postgres.keyed import promote_gated, reclaim_gated, settle_late, settle_soon
-from queue_core.stores.postgres.plan import Plan
-from queue_core.stores.postgres.sql import load
+from queue_core.model.job import Outcome, new_id
+from queue_core.model.operation import Way
+from queue_core.model.rules import QueueRules, Rules
+from queue_core.stores.postgres.change import Member, cancel, delete, members_of, move, retry
+from queue_core.stores.postgres.insert import insert_ruled
+from queue_core.stores.postgres.queries import Plan, load
+from queue_core.stores.postgres.settle import promote_gated, reclaim_gated, settle_late, settle_soon
 from tests.conformance.making import QUEUE, TYPE, failure
 from tests.postgres.traps.hands import Hand, new_job
 

@@ -12,11 +12,11 @@ from itertools import chain
 import pytest
 
 from queue_core.errors import QueueFull
-from queue_core.job import Claim, Inserted, Outcome
-from queue_core.rules import BandLimits, QueueRules
-from queue_core.settings import PostgresSettings
-from queue_core.store import ClaimRequest
-from queue_core.stores.postgres.inspector import PostgresInspector
+from queue_core.model.job import Claim, Inserted, Outcome
+from queue_core.model.rules import BandLimits, QueueRules
+from queue_core.model.settings import PostgresSettings
+from queue_core.ports.store import ClaimRequest
+from queue_core.stores.postgres.read import PostgresInspector
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, outcome
 from tests.postgres.rules.conftest import NewHand

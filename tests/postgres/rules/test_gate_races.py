@@ -7,10 +7,10 @@ from itertools import cycle
 
 import pytest
 
-from queue_core.stores.postgres import gates
-from queue_core.stores.postgres.changing import cancel, members_of
-from queue_core.stores.postgres.keyed import promote_gated
-from queue_core.stores.postgres.sql import load
+from queue_core.stores.postgres import ordering
+from queue_core.stores.postgres.change import cancel, members_of
+from queue_core.stores.postgres.queries import load
+from queue_core.stores.postgres.settle import promote_gated
 from tests.conformance.making import QUEUE
 from tests.postgres.rules.conftest import NewHand
 from tests.postgres.rules.scenes import ACTIONS, OTHER, RULES, Player, Text, meet, scene, state
@@ -19,7 +19,7 @@ from tests.postgres.rules.scenes import ACTIONS, OTHER, RULES, Player, Text, mee
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow the machine, nobody gives up waiting."""
-    monkeypatch.setattr(gates, "PATIENCE", "60s")
+    monkeypatch.setattr(ordering, "PATIENCE", "60s")
 
 
 def unlocked(name: str) -> bytes:

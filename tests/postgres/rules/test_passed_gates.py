@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 import psycopg
 import pytest
 
-from queue_core.rules import QueueRules
-from queue_core.settings import PostgresSettings
-from queue_core.store import ClaimRequest
-from queue_core.stores.postgres import gates
-from queue_core.stores.postgres.connecting import hot_options
+from queue_core.model.rules import QueueRules
+from queue_core.model.settings import PostgresSettings
+from queue_core.ports.store import ClaimRequest
+from queue_core.stores.postgres import ordering
+from queue_core.stores.postgres.connection import hot_options
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome
 from tests.postgres.traps.hands import Hand, new_job
@@ -31,11 +31,11 @@ delete from jobs
 @pytest.fixture
 async def store(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[PostgresStore]:
     """A store to which every gate opens slowly."""
-    monkeypatch.setattr(gates, "SLOW", -1.0)
-    monkeypatch.setattr(gates, "SLOW_EACH", 0.0)
-    monkeypatch.setattr(gates, "SLOW_TIMES", 1)
-    monkeypatch.setattr(gates, "SLOW_OPENED", 1)
-    monkeypatch.setattr(gates, "_slow", gates.SlowGates())
+    monkeypatch.setattr(ordering, "SLOW", -1.0)
+    monkeypatch.setattr(ordering, "SLOW_EACH", 0.0)
+    monkeypatch.setattr(ordering, "SLOW_TIMES", 1)
+    monkeypatch.setattr(ordering, "SLOW_OPENED", 1)
+    monkeypatch.setattr(ordering, "_slow", ordering.SlowGates())
     store = PostgresStore(PostgresSettings(url=postgres_url), rules={QUEUE: QueueRules()})
     await store.open()
     await store.lead("sweep", "leader", 0)
@@ -135,14 +135,14 @@ async def test_a_key_is_opened_without_reading_what_ended(store: PostgresStore, 
 
 
 def test_only_gates_that_are_opened_often_and_slow_again_and_again_are_noted() -> None:
-    slow, gate, other = gates.SlowGates(), ("q", "k"), ("q", "l")
-    long, quick = gates.SLOW + 1, 0.0
+    slow, gate, other = ordering.SlowGates(), ("q", "k"), ("q", "l")
+    long, quick = ordering.SLOW + 1, 0.0
     assert [slow.note([gate, other], long) for _ in range(5)] == [[]] * 5
-    for _ in range(gates.SLOW_OPENED):
+    for _ in range(ordering.SLOW_OPENED):
         assert slow.note([gate], quick) == []
     assert [slow.note([gate, other], seconds) for seconds in (long, long, quick, long, long)] == [[]] * 5
     assert slow.note([gate, other], long) == [gate]
-    for number in range(2 * gates.SLOW_MOST):
+    for number in range(2 * ordering.SLOW_MOST):
         slow.note([("q", str(number))], long)
-    assert len(slow._opened) == gates.SLOW_MOST
+    assert len(slow._opened) == ordering.SLOW_MOST
     assert len(slow._times) == 0

@@ -7,11 +7,11 @@ from typing import Any
 
 import psycopg
 
-from queue_core.identifiers import new_id
-from queue_core.settings import PostgresSettings
-from queue_core.stores.postgres.connecting import hot_options
-from queue_core.stores.postgres.settling import parameters
-from queue_core.stores.postgres.sql import load, plain_array
+from queue_core.model.job import new_id
+from queue_core.model.settings import PostgresSettings
+from queue_core.stores.postgres.connection import hot_options
+from queue_core.stores.postgres.queries import load, plain_array
+from queue_core.stores.postgres.settle import group_parameters
 from tests.conformance.making import QUEUE, failure
 from tests.postgres.rules.conftest import NewHand
 from tests.postgres.rules.scenes import Scene, scene
@@ -57,9 +57,9 @@ def statements(on: Scene) -> dict[str, dict[str, Any]]:
         "gates/pass": gates,
         "gates/of_unfinished": {"ids": ids},
         "gates/of_dead": {"ids": plain_array([on.dead])},
-        "settle/finish": parameters("settle/finish", [on.outcome("completed")]) | locked,
-        "settle/requeue": parameters("settle/requeue", [on.outcome("released", anew=True)]) | locked,
-        "settle/bury": parameters("settle/bury", [on.outcome("dead", failure=failure())]) | locked,
+        "settle/finish": group_parameters("settle/finish", [on.outcome("completed")]) | locked,
+        "settle/requeue": group_parameters("settle/requeue", [on.outcome("released", anew=True)]) | locked,
+        "settle/bury": group_parameters("settle/bury", [on.outcome("dead", failure=failure())]) | locked,
         "sweep/promote_keyed": {"ids": ids} | locked,
         "unique/lock": unique,
         "unique/take": unique,

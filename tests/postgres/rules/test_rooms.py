@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from queue_core.errors import QueueFull
-from queue_core.rules import QueueRules, Rules
-from queue_core.settings import PostgresSettings
-from queue_core.stores.postgres.inspector import PostgresInspector
+from queue_core.model.rules import QueueRules, Rules
+from queue_core.model.settings import PostgresSettings
+from queue_core.stores.postgres.read import PostgresInspector
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE
 from tests.conformance.world import World

@@ -8,11 +8,11 @@ from contextlib import AsyncExitStack
 import psycopg
 import pytest
 
-from queue_core.rules import QueueRules
-from queue_core.settings import PostgresSettings
-from queue_core.store import ClaimRequest
-from queue_core.stores.postgres import gating
-from queue_core.stores.postgres.connecting import hot_options
+from queue_core.model.rules import QueueRules
+from queue_core.model.settings import PostgresSettings
+from queue_core.ports.store import ClaimRequest
+from queue_core.stores.postgres import capacity
+from queue_core.stores.postgres.connection import hot_options
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome
 from tests.postgres.traps.hands import Hand, new_job
@@ -62,8 +62,8 @@ async def test_who_does_not_know_the_rule_is_counted_from_the_next_whole_look(
     knows, does_not = new_store(rules=RULES), new_store()
     assert len(await knows.claim(request(2))) == 2
     early = await does_not.claim(request(5))
-    monkeypatch.setattr(gating, "WHOLE", 0.0)
-    monkeypatch.setattr(gating, "PAUSE", 0.0)
+    monkeypatch.setattr(capacity, "WHOLE", 0.0)
+    monkeypatch.setattr(capacity, "PAUSE", 0.0)
     knows._claiming._running[QUEUE]._whole_at = 0.0
     assert len(await knows.claim(request(20))) == MOST - 2 - len(early)
     assert await knows.claim(request(1)) == []
@@ -73,7 +73,7 @@ async def test_with_more_running_than_are_remembered_all_leases_are_counted(
     new_store: NewStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing large is sent under the lock of a queue."""
-    monkeypatch.setattr(gating, "MOST", 3)
+    monkeypatch.setattr(capacity, "REMEMBERED_MOST", 3)
     one, two = new_store(rules=RULES), new_store(rules=RULES)
     for _ in range(2):
         assert [len(await store.claim(request(4))) for store in (one, two, one, two)] == [4, 4, 2, 0]

@@ -10,10 +10,10 @@ import psycopg
 import pytest
 
 from queue_core.errors import InvalidJob, QueueFull, TransactionError
-from queue_core.job import Claim
-from queue_core.rules import QueueRules, Rules
-from queue_core.settings import PostgresSettings
-from queue_core.store import ClaimRequest
+from queue_core.model.job import Claim
+from queue_core.model.rules import QueueRules, Rules
+from queue_core.model.settings import PostgresSettings
+from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome
 from tests.postgres.rules.conftest import NewHand

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from queue_core import JobQueue
-from queue_core.settings import JobsSettings, PostgresSettings, RedisSettings
+from queue_core.model.settings import JobsSettings, PostgresSettings, RedisSettings
 from tests.postgres.transactions.receipts import Books
 
 

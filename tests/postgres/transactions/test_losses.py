@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from queue_core import JobContext, JobFailed, JobQueue, Middleware, SettledJob, StoreUnavailable
-from queue_core.job import Outcome, Settled
+from queue_core.model.job import Outcome, Settled
 from tests.conformance.working import PATIENCE, working
 from tests.postgres.transactions.receipts import AGAIN, INSERT, ONCE, Books, failures_of
 from tests.waiting import eventually

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from queue_core.settings import PostgresSettings
+from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres.store import PostgresStore
 from tests.postgres.traps.hands import Hand
 

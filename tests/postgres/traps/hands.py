@@ -12,13 +12,12 @@ from typing import Any, Self, TypeVar
 
 import psycopg
 
-from queue_core.identifiers import new_id
-from queue_core.job import Claim, NewJob, Outcome
-from queue_core.stores.postgres.ranks import EVERYWHERE
-from queue_core.stores.postgres.ranks import parameters as parameters_of
-from queue_core.stores.postgres.settling import by_statement, parameters
-from queue_core.stores.postgres.settling import reclaim_parameters as reclaiming
-from queue_core.stores.postgres.sql import load, plain_array, text_array
+from queue_core.model.job import Claim, NewJob, Outcome, new_id
+from queue_core.stores.postgres.queries import load, plain_array, text_array
+from queue_core.stores.postgres.scans import EVERYWHERE
+from queue_core.stores.postgres.scans import rank_parameters as parameters_of
+from queue_core.stores.postgres.settle import by_statement, group_parameters
+from queue_core.stores.postgres.settle import reclaim_parameters as reclaiming
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER
 
 PATIENCE = 60.0
@@ -139,7 +138,7 @@ def claim_parameters(queue_id: int, ids: Sequence[str] | None = None, **given: A
 def settle_parameters(outcomes: Sequence[Outcome]) -> tuple[str, dict[str, Any]]:
     """Return the settle statement of outcomes of one kind, and what it takes."""
     ((statement, group),) = by_statement(outcomes).items()
-    return statement, parameters(statement, group)
+    return statement, group_parameters(statement, group)
 
 
 def beat_parameters(claims: Sequence[Claim], **given: Any) -> dict[str, Any]:

@@ -8,12 +8,13 @@ from typing import Any
 import psycopg
 import pytest
 
-from queue_core.rules import QueueRules
-from queue_core.settings import PostgresSettings
-from queue_core.store import ClaimRequest
-from queue_core.stores.postgres import duetimes, heads, ranks
-from queue_core.stores.postgres.connecting import hot_options
-from queue_core.stores.postgres.lane import Lane
+from queue_core.model.rules import QueueRules
+from queue_core.model.settings import PostgresSettings
+from queue_core.ports.store import ClaimRequest
+from queue_core.stores.postgres import claim as heads
+from queue_core.stores.postgres import scans, upkeep
+from queue_core.stores.postgres.connection import hot_options
+from queue_core.stores.postgres.session import Lane
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, TYPE, WORKER, held, outcome, worker_beat
 from tests.postgres.traps.conftest import NewHand
@@ -124,13 +125,13 @@ async def test_nothing_that_is_asked_all_the_time_reads_what_ended(
     new_hand: NewHand, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever is slow once is not slow for long; what is exempt is named here, with its bound."""
-    for module in (ranks, heads):
+    for module in (scans, heads):
         monkeypatch.setattr(module, "USUAL", -1.0)
-    monkeypatch.setattr(ranks, "LONG", -1.0)
-    monkeypatch.setattr(ranks, "LAG", 0.0)
-    monkeypatch.setattr(ranks, "PAUSE_LEAST", 3600.0)
-    monkeypatch.setattr(duetimes, "ENOUGH", ((2, 0.0),))
-    monkeypatch.setattr(duetimes, "PAUSE", 1e9)
+    monkeypatch.setattr(scans, "LOOK_LONG", -1.0)
+    monkeypatch.setattr(scans, "LAG", 0.0)
+    monkeypatch.setattr(scans, "PAUSE_LEAST", 3600.0)
+    monkeypatch.setattr(upkeep, "ENOUGH", ((2, 0.0),))
+    monkeypatch.setattr(upkeep, "LOOKS_REST", 1e9)
     store = PostgresStore(PostgresSettings(url=postgres_url), rules=RULES)
     await store.open()
     await store.lead("sweep", "leader", 0)

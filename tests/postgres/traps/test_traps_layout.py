@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from queue_core.store import ClaimRequest
+from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER
 from tests.postgres.traps.conftest import NewHand

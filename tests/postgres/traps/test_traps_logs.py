@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from queue_core.job import Claim
-from queue_core.stores.postgres.sql import load, plain_array, text_array
+from queue_core.model.job import Claim
+from queue_core.stores.postgres.queries import load, plain_array, text_array
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import outcome
 from tests.postgres.traps.conftest import NewHand

@@ -5,8 +5,8 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from queue_core.job import Claim
-from queue_core.store import ClaimRequest
+from queue_core.model.job import Claim
+from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome
 from tests.postgres.traps.conftest import NewHand

@@ -9,13 +9,13 @@ from typing import Any
 import psycopg
 import pytest
 
-from queue_core.job import NewJob
-from queue_core.settings import PostgresSettings
-from queue_core.store import ClaimRequest
-from queue_core.stores.postgres import lane
-from queue_core.stores.postgres.connecting import hot_options
-from queue_core.stores.postgres.ranks import EVERYWHERE, parameters
-from queue_core.stores.postgres.sql import load, plain_array
+from queue_core.model.job import NewJob
+from queue_core.model.settings import PostgresSettings
+from queue_core.ports.store import ClaimRequest
+from queue_core.stores.postgres import session
+from queue_core.stores.postgres.connection import hot_options
+from queue_core.stores.postgres.queries import load, plain_array
+from queue_core.stores.postgres.scans import EVERYWHERE, rank_parameters
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome, worker_beat
 from tests.postgres.traps.conftest import NewHand
@@ -56,9 +56,9 @@ def statements(job: NewJob) -> dict[str, dict[str, Any]]:
         "claim/by_ids": claim_parameters(1, [job.id]),
         "claim/by_rank": claim_parameters(1),
         "claim/claimable": {"queue_id": 1, "ids": plain_array([job.id])},
-        "sweep/heads": {"queues": "{default}", "limit": 100, **parameters([EVERYWHERE])},
+        "sweep/heads": {"queues": "{default}", "limit": 100, **rank_parameters([EVERYWHERE])},
         "sweep/ready_queues": {},
-        "sweep/ready_after": {"queue_id": 1, "limit": 100, **parameters([EVERYWHERE])},
+        "sweep/ready_after": {"queue_id": 1, "limit": 100, **rank_parameters([EVERYWHERE])},
         "sweep/look": {"back": 1e9, "busy": False},
         "sweep/promote": {"limit": 100, "back": 1e9},
         "sweep/next_due": {"back": 1e9},
@@ -182,7 +182,7 @@ async def test_trap_10_a_burst_on_an_idle_worker_is_claimed_at_once(
         await store.claim(request._replace(ids=[job.id]))
     burst(hand)
     ids = [row[0] for row in hand.do("select id::text from jobs where status = 'queued' order by rank desc limit 10")]
-    monkeypatch.setattr(lane, "PLANS_SECONDS", 0.0)
+    monkeypatch.setattr(session, "PLANS_SECONDS", 0.0)
     assert await rows_of_a_claim(store, request._replace(ids=ids if by_ids else None)) < FEW
 
 
@@ -226,12 +226,12 @@ async def test_trap_10_plans_are_forgotten_by_themselves(
             loaded.append(name)
         return load(name)
 
-    monkeypatch.setattr(lane, "load", noting)
-    monkeypatch.setattr(lane, "PLANS_SECONDS", 3600.0)
+    monkeypatch.setattr(session, "load", noting)
+    monkeypatch.setattr(session, "PLANS_SECONDS", 3600.0)
     for _ in range(5):
         await store.next_due()
     assert loaded == ["sweep/next_due"] * 5
     loaded.clear()
-    monkeypatch.setattr(lane, "PLANS_SECONDS", 0.0)
+    monkeypatch.setattr(session, "PLANS_SECONDS", 0.0)
     await store.next_due()
     assert loaded == ["lane/forget_plans", "sweep/next_due"]

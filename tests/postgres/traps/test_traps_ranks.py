@@ -9,12 +9,12 @@ from typing import TypeVar
 import psycopg
 import pytest
 
-from queue_core.settings import PostgresSettings
-from queue_core.store import ClaimRequest
-from queue_core.stores.postgres import duetimes, heads, ranks
-from queue_core.stores.postgres.connecting import hot_options
-from queue_core.stores.postgres.lane import Lane
-from queue_core.stores.postgres.ranks import EVERYWHERE, Passed, Ranks, merged, named, parameters, spell
+from queue_core.model.settings import PostgresSettings
+from queue_core.ports.store import ClaimRequest
+from queue_core.stores.postgres import claim, scans, upkeep
+from queue_core.stores.postgres.connection import hot_options
+from queue_core.stores.postgres.scans import EVERYWHERE, Passed, Ranks, merged, named, rank_parameters, spell
+from queue_core.stores.postgres.session import Lane
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome, worker_beat
 from tests.postgres.traps.conftest import NewHand
@@ -46,10 +46,10 @@ def snapshot(new_hand: NewHand) -> Iterator[Hand]:
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every look counts as slow, so that the next one leaves out what was passed; the walk rests."""
-    monkeypatch.setattr(ranks, "USUAL", -1.0)
-    monkeypatch.setattr(heads, "USUAL", -1.0)
-    monkeypatch.setattr(ranks, "LAG", 0.0)
-    monkeypatch.setattr(ranks, "PAUSE_LEAST", 3600.0)
+    monkeypatch.setattr(scans, "USUAL", -1.0)
+    monkeypatch.setattr(claim, "USUAL", -1.0)
+    monkeypatch.setattr(scans, "LAG", 0.0)
+    monkeypatch.setattr(scans, "PAUSE_LEAST", 3600.0)
 
 
 async def claimed(store: PostgresStore, limit: int = 10) -> list[str]:
@@ -79,7 +79,7 @@ async def test_trap_10_claims_pass_over_what_ended(
     with psycopg.connect(**hot_options(PostgresSettings(url=postgres_url))) as connection:
         read = {}
         for name, parts in (("passed", passed.look(time.monotonic()).parts), ("everywhere", [EVERYWHERE])):
-            asked = claim_parameters(1, limit=10, starting=10) | parameters(parts)
+            asked = claim_parameters(1, limit=10, starting=10) | rank_parameters(parts)
             assert generic(connection, "claim/by_rank", asked)["Actual Rows"] == 10
             read[name] = looked_at(connection, "claim/by_rank", asked)
     assert read["passed"] < FEW < ENDED < read["everywhere"]
@@ -135,7 +135,7 @@ async def test_trap_10_what_nobody_told_of_is_found_by_the_walk(
     hand = new_hand()
     hand.do("delete from leases where id = any(%(ids)s::uuid[])", {"ids": jobs[200:202]})
     assert await claimed(store, 1) == [jobs[250]]
-    monkeypatch.setattr(ranks, "PAUSE_LEAST", 0.0)
+    monkeypatch.setattr(scans, "PAUSE_LEAST", 0.0)
     passed = store._claiming.passed.of(QUEUE, (TYPE,))
     passed._walk_at = passed._pause = 0.0
     passed._step = 50
@@ -191,7 +191,7 @@ async def test_trap_10_pages_of_the_audit_pass_over_what_ended_and_a_rebuild_mis
     assert [job.id for job in page] == [urgent, lost, *ready[:8]]
     assert read > ENDED
     passed = store._claiming.heads._passed.of(QUEUE)
-    for _ in range(ranks.CUT):
+    for _ in range(scans.CUT):
         passed.cut_off()
     passed.know_edge(5_000_000, time.monotonic())
     page, read = await read_by(store._sweeps, lambda: store.ready_after(QUEUE, -1, 10))
@@ -226,8 +226,8 @@ async def test_trap_10_the_leader_looks_rarely_at_what_is_ready_while_that_takes
     await inserted(store)
     hand = new_hand()
     hand.do(END_JOBS.replace("%%", "%") + "delete from jobs")
-    monkeypatch.setattr(duetimes, "ENOUGH", ((2, 0.0),))
-    monkeypatch.setattr(duetimes, "PAUSE", 1e9)
+    monkeypatch.setattr(upkeep, "ENOUGH", ((2, 0.0),))
+    monkeypatch.setattr(upkeep, "LOOKS_REST", 1e9)
     for _ in range(2):
         look, read = await read_by(store._sweeps, store.look)
         assert not look.busy
@@ -238,7 +238,7 @@ async def test_trap_10_the_leader_looks_rarely_at_what_is_ready_while_that_takes
 
 
 async def test_fast_looks_are_at_all_ranks(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranks, "USUAL", 3600.0)
+    monkeypatch.setattr(scans, "USUAL", 3600.0)
     await inserted(store, 5)
     await claimed(store)
     assert store._claiming.passed.of(QUEUE, (TYPE,)).look(time.monotonic()).parts == [EVERYWHERE]
@@ -263,21 +263,21 @@ def test_on_a_busy_machine_everything_is_looked_at_again_and_again() -> None:
         if look.parts == [EVERYWHERE]:
             waited.append(now - since)
             since = now
-        passed.claimed(look, [122 << 45 | int(now * 10)], now + ranks.USUAL + 0.05)
+        passed.claimed(look, [122 << 45 | int(now * 10)], now + scans.USUAL + 0.05)
         now += 0.5
     assert passed.slow
     assert len(waited) > 5
-    assert max(waited) <= ranks.PAUSE * 0.06
+    assert max(waited) <= scans.PAUSE * 0.06
 
 
 def test_looks_at_everything_that_take_long_are_left_to_the_walk() -> None:
     passed, now = Passed(), 100.0
-    passed.claimed(passed.look(now), [122 << 45 | 90_000_000], now + 2 * ranks.WHOLE_MOST)
+    passed.claimed(passed.look(now), [122 << 45 | 90_000_000], now + 2 * scans.WHOLE_MOST)
     for _ in range(20):
         now += 10
         look = passed.look(now)
         assert look.parts != [EVERYWHERE]
-        passed.claimed(look, [122 << 45 | int(now * 1_000_000)], now + 2 * ranks.WHOLE_MOST)
+        passed.claimed(look, [122 << 45 | int(now * 1_000_000)], now + 2 * scans.WHOLE_MOST)
 
 
 def test_the_walk_takes_priorities_together_that_never_had_a_job() -> None:
@@ -285,10 +285,10 @@ def test_the_walk_takes_priorities_together_that_never_had_a_job() -> None:
     passed, now, steps = Passed(), 100.0, 0
     passed.know_edge(10_000, now)
     now += 1
-    passed.stopped(passed.look(now), [], ranks.MOST, now + 1)
-    while passed.slow and steps < ranks.BANDS:
+    passed.stopped(passed.look(now), [], scans.MOST, now + 1)
+    while passed.slow and steps < scans.BANDS:
         now += 10
-        passed.stopped(passed.look(now), [], ranks.MOST, now)
+        passed.stopped(passed.look(now), [], scans.MOST, now)
         steps += 1
     assert steps <= 12
 
@@ -297,8 +297,8 @@ def test_parts_are_told_in_few_words() -> None:
     assert merged([(5, 9), (-1, 3), (8, 12), (3, 4)]) == [(-1, 4), (5, 12)]
     assert named([10, 12, 5000]) == [(9, 12), (4999, 5000)]
     assert len(named(range(0, 10_000_000, 5000))) <= 200
-    assert ranks.read(spell([(-1, 4), (7, 8)], "a queue")) == ("a queue", [(-1, 4), (7, 8)])
-    assert ranks.read("no ranks at all")[1] == []
+    assert scans.read(spell([(-1, 4), (7, 8)], "a queue")) == ("a queue", [(-1, 4), (7, 8)])
+    assert scans.read("no ranks at all")[1] == []
     queues = Ranks()
     assert queues.of("a", ("x",)) is queues.of("a", ("x",)) is not queues.of("a")
 
@@ -306,13 +306,13 @@ def test_parts_are_told_in_few_words() -> None:
 def test_looks_that_are_cut_off_again_and_again_keep_to_what_arrived_last() -> None:
     """A new process that meets tens of millions of ended jobs; the walk finds what is older."""
     passed, now = Passed(), 100.0
-    for _ in range(ranks.CUT):
+    for _ in range(scans.CUT):
         assert passed.look(now).parts == [EVERYWHERE]
         passed.cut_off()
         assert passed.wants_edge(now)
         passed.know_edge(5_000_000, now)
     look = passed.look(now + 1)
-    assert all(high - low <= ranks.STEP_FIRST or (low + 1) & ranks.LAST > 3_999_999 for low, high in look.parts)
+    assert all(high - low <= scans.STEP_FIRST or (low + 1) & scans.LAST > 3_999_999 for low, high in look.parts)
     assert look.walk is not None
     passed.claimed(look, [], now + 1)
     assert not passed.wants_edge(now + 1)

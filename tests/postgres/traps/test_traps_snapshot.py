@@ -9,14 +9,14 @@ from typing import Any
 import psycopg
 import pytest
 
-from queue_core.settings import PostgresSettings
-from queue_core.store import ClaimRequest
-from queue_core.stores.postgres import duetimes, walking
-from queue_core.stores.postgres.connecting import hot_options
-from queue_core.stores.postgres.lane import Lane
-from queue_core.stores.postgres.sql import load, plain_array
+from queue_core.model.settings import PostgresSettings
+from queue_core.ports.store import ClaimRequest
+from queue_core.stores.postgres import scans, upkeep
+from queue_core.stores.postgres.connection import hot_options
+from queue_core.stores.postgres.queries import load, plain_array
+from queue_core.stores.postgres.scans import WHOLE, Walk
+from queue_core.stores.postgres.session import Lane
 from queue_core.stores.postgres.store import PostgresStore
-from queue_core.stores.postgres.walking import WHOLE, Walk
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome, worker_beat
 from tests.postgres.traps.conftest import NewHand
 from tests.postgres.traps.hands import Hand, beat_parameters, new_job, reclaim_parameters, settle_parameters
@@ -158,8 +158,8 @@ async def test_trap_12_a_long_scan_goes_on_in_steps_and_misses_nothing(
     store: PostgresStore, new_hand: NewHand, snapshot: Hand, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also while new leases come behind it; and once the ended ones are vacuumed away it is whole again."""
-    monkeypatch.setattr(walking, "LONG", 0.0)
-    monkeypatch.setattr(walking, "BLOCKS", 64)
+    monkeypatch.setattr(scans, "SCAN_LONG", 0.0)
+    monkeypatch.setattr(scans, "BLOCKS", 64)
     hand = new_hand()
     hand.do(END_JOBS)
     jobs = [new_job() for _ in range(20)]
@@ -198,15 +198,13 @@ async def test_trap_10_due_jobs_are_found_beside_those_that_were_promoted(
     await store.insert([due])
     with psycopg.connect(**hot_options(PostgresSettings(url=postgres_url))) as connection:
         for name in ("sweep/next_due", "sweep/promote"):
-            read = [
-                looked_at(connection, name, {"limit": 100, "back": back}) for back in (duetimes.EVER, duetimes.BACK)
-            ]
+            read = [looked_at(connection, name, {"limit": 100, "back": back}) for back in (upkeep.EVER, upkeep.BACK)]
             assert read[1] < FEW < ENDED <= read[0]
-    monkeypatch.setattr(duetimes, "ENOUGH", ((2, 0.0),))
-    monkeypatch.setattr(duetimes, "PAUSE", 1e9)
+    monkeypatch.setattr(upkeep, "ENOUGH", ((2, 0.0),))
+    monkeypatch.setattr(upkeep, "LOOKS_REST", 1e9)
     for _ in range(2):
         await store.next_due()
-    assert store._ends._due.back() == duetimes.BACK
+    assert store._ends._due.back() == upkeep.BACK
     hand.do(
         "insert into jobs (id, queue_id, seq, priority, status, run_at, type, payload, max_retries)"
         " values (gen_random_uuid(), 1, 1, 5, 'scheduled', now() - interval '1 minute', 'task', '{}', 3)"

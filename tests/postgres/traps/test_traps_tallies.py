@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from queue_core.job import Claim
-from queue_core.store import ClaimRequest
+from queue_core.model.job import Claim
+from queue_core.ports.store import ClaimRequest
+from queue_core.stores.postgres.scans import WHOLE
 from queue_core.stores.postgres.store import PostgresStore
-from queue_core.stores.postgres.walking import WHOLE
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome
 from tests.postgres.traps.conftest import NewHand
 from tests.postgres.traps.hands import insert_parameters, new_job, reclaim_parameters, settle_parameters

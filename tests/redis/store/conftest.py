@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 from redis.asyncio import Redis
 
-from queue_core.settings import RedisSettings
-from queue_core.stores.redis.inspector import RedisInspector
+from queue_core.model.settings import RedisSettings
+from queue_core.stores.redis.read import RedisInspector
 from queue_core.stores.redis.store import RedisStore
 from tests.conformance.modes import redis as opener
 from tests.conformance.world import World

@@ -10,11 +10,11 @@ from multiprocessing.synchronize import Barrier
 from typing import Any, NamedTuple, TypeVar
 
 from queue_core.errors import QueueFull
-from queue_core.job import Claim
-from queue_core.rules import QueueRules
-from queue_core.settings import RedisSettings
-from queue_core.store import ClaimRequest
-from queue_core.stores.redis.inspector import RedisInspector
+from queue_core.model.job import Claim
+from queue_core.model.rules import QueueRules
+from queue_core.model.settings import RedisSettings
+from queue_core.ports.store import ClaimRequest
+from queue_core.stores.redis.read import RedisInspector
 from queue_core.stores.redis.store import RedisStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, new_job, outcome
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from queue_core.job import Claim
+from queue_core.model.job import Claim
 from tests.conformance.world import World
 
 QUEUED = {

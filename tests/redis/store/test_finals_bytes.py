@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from queue_core.redis.scripts import Call
-from queue_core.stores.redis import link
-from queue_core.stores.redis.link import Link
+from queue_core.stores.redis import session
+from queue_core.stores.redis.session import Link
 from tests.conformance.world import World
 
 LARGE, PART = 50_000, 200_000
@@ -27,7 +27,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return found
 
     monkeypatch.setattr(Link, "run_many", weighed)
-    monkeypatch.setattr(link, "LARGEST", PART)
+    monkeypatch.setattr(session, "LARGEST", PART)
     return sizes
 
 

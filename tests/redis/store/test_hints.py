@@ -11,12 +11,11 @@ from redis.asyncio import Redis
 
 from jobconsole.embedded.servers import EmbeddedServers
 from queue_core.errors import StoreUnavailable
-from queue_core.operations import Author, NewOperation, Way
-from queue_core.settings import RedisSettings
-from queue_core.stores.redis import hinting, presence
-from queue_core.stores.redis.hinting import Hints
-from queue_core.stores.redis.link import Link
-from queue_core.stores.redis.presence import Presence
+from queue_core.model.operation import Author, NewOperation, Way
+from queue_core.model.settings import RedisSettings
+from queue_core.stores.redis import hints
+from queue_core.stores.redis.hints import Hints, Presence
+from queue_core.stores.redis.session import Link
 from queue_core.stores.redis.store import RedisStore
 from queue_core.stores.redis.upkeep import AT_ONCE
 from tests.conformance.making import LEASE, QUEUE, new_job, outcome
@@ -161,7 +160,7 @@ async def test_a_crash_between_a_change_and_its_hint_loses_nothing(
     world: World, client: Redis, redis_prefix: str, settings: RedisSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also in a queue that has a hint, of something that is due later."""
-    monkeypatch.setattr(hinting, "REPAIR", 0.0)
+    monkeypatch.setattr(hints, "REPAIR", 0.0)
     await world.insert(delay=SOON)
     leader = RedisStore(settings)
     assert await leader.lead("sweep", "leader", 60)
@@ -249,7 +248,7 @@ async def commands(client: Redis) -> int:
 async def test_presence_finds_those_that_are_there(
     client: Redis, redis_prefix: str, settings: RedisSettings, monkeypatch: pytest.MonkeyPatch, cluster: bool
 ) -> None:
-    monkeypatch.setattr(presence, "TOGETHER", 64)
+    monkeypatch.setattr(hints, "TOGETHER", 64)
     link = Link(settings)
     names = [f"q{number}" for number in range(300)]
     some = {"q0", "q77", *names[100:164], "q299"}

@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 
 from jobconsole.embedded.servers import EmbeddedServers
 from queue_core import JobQueue, Retry, Worker
-from queue_core.settings import JobsSettings, RedisSettings
+from queue_core.model.settings import JobsSettings, RedisSettings
 from tests.conformance.working import working
 from tests.waiting import PATIENCE, eventually
 

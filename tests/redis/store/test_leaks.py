@@ -7,10 +7,10 @@ import re
 
 from redis.asyncio import Redis
 
-from queue_core.filters import parse
+from queue_core.model.filters import parse
+from queue_core.model.settings import JobsSettings, RedisSettings
 from queue_core.queue import JobQueue
 from queue_core.redis import keys as documentation
-from queue_core.settings import JobsSettings, RedisSettings
 from queue_core.worker.worker import Worker
 from tests.conformance.making import QUEUE, failure, outcome
 from tests.conformance.world import STATES, World

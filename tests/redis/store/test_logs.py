@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from redis.asyncio import Redis
 
-from queue_core.job import Claim, LogLine
-from queue_core.joblogs import LINES
+from queue_core.model.job import LINES, Claim, LogLine
 from tests.conformance.making import QUEUE
 from tests.conformance.world import World
 from tests.redis.store.stored import Look, changes

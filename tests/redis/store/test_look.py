@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from queue_core.filters import Filter, parse
-from queue_core.inspection import Order
-from queue_core.stores.redis import claiming, listing, sifting, sources, walking
+from queue_core.model.filters import Filter, parse
+from queue_core.model.report import Order
+from queue_core.stores.redis import claim, read, search
 from tests.conformance.making import QUEUE, TYPE, new_job, outcome
 from tests.conformance.world import World
 
@@ -27,8 +27,8 @@ async def pages(world: World, text: str, limit: int, order: Order = "newest") ->
 @pytest.fixture(params=[5000, 3])
 def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Up to how many members a set is read at once; few go with short pages."""
-    monkeypatch.setattr(sources, "SMALL", request.param)
-    monkeypatch.setattr(walking, "FIRST", min(request.param, walking.FIRST))
+    monkeypatch.setattr(search, "SMALL", request.param)
+    monkeypatch.setattr(search, "FIRST", min(request.param, search.FIRST))
     return int(request.param)
 
 
@@ -64,8 +64,8 @@ async def test_small_sets_or_large_ones_are_the_same(world: World, small: int, l
 
 
 async def test_a_page_that_found_nothing_yet_goes_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "LOOKS_PAGE", 10)
-    monkeypatch.setattr(walking, "FIRST", 100)
+    monkeypatch.setattr(read, "LOOKS_PAGE", 10)
+    monkeypatch.setattr(search, "FIRST", 100)
     wanted = await world.insert(tags=("needle",))
     await world.insert_many(2000)
     page = await world.inspector.jobs(parse("tag:needle"), 10)
@@ -88,7 +88,7 @@ async def test_counts_that_read_no_job(world: World, monkeypatch: pytest.MonkeyP
     async def read(*_: object) -> None:
         raise AssertionError("a job was read")
 
-    monkeypatch.setattr(sifting.Sieve, "_sift", read)
+    monkeypatch.setattr(search.Sieve, "_sift", read)
     for text, count in (("", 31), ("status:queued", 30), ("status:dead", 1), (f"queue:{QUEUE}", 31), ("age:<1h", 31)):
         assert await world.inspector.count(parse(text)) == count, text
     assert len(await world.inspector.ids(Filter(), 100)) == 31
@@ -114,7 +114,7 @@ async def heads(world: World, times: int) -> Sequence[str]:
 
 async def test_a_head_behind_many_that_nobody_runs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each look is bounded and goes on where the last one stopped, so that nothing is overlooked for ever."""
-    monkeypatch.setattr(claiming, "LOOKS", 500)
+    monkeypatch.setattr(claim, "LOOKS", 500)
     await world.beat()
     await world.store.insert([new_job(type="strange", priority=9) for _ in range(2600)])
     job_id = await world.insert()

@@ -6,8 +6,8 @@ import asyncio
 
 from redis.asyncio import Redis
 
+from queue_core.model.settings import JobsSettings, PostgresSettings, RedisSettings, RetentionSettings
 from queue_core.queue import JobQueue
-from queue_core.settings import JobsSettings, PostgresSettings, RedisSettings, RetentionSettings
 from queue_core.worker.worker import Worker
 
 PATIENCE = 60.0

@@ -8,12 +8,12 @@ import pytest
 from redis.asyncio import Redis
 
 from queue_core.errors import OperationNotFound
-from queue_core.job import LogLine
-from queue_core.operations import AS_IT_WAS, Author, NewOperation, Way
+from queue_core.model.job import LogLine
+from queue_core.model.operation import AS_IT_WAS, Author, NewOperation, Way
+from queue_core.model.settings import RedisSettings, RetentionSettings
 from queue_core.redis import keys as documentation
-from queue_core.settings import RedisSettings, RetentionSettings
-from queue_core.stores.redis import forgetting
-from queue_core.stores.redis.link import CHUNK
+from queue_core.stores.redis import upkeep
+from queue_core.stores.redis.session import CHUNK
 from queue_core.stores.redis.store import RedisStore
 from tests.conformance.making import QUEUE, UNKNOWN, new_job
 from tests.conformance.modes import redis as opener
@@ -160,7 +160,7 @@ async def test_every_key_of_operations_is_documented(world: World, client: Redis
 async def test_a_large_one_is_forgotten_in_bounded_rounds(
     world: World, client: Redis, redis_prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forgetting, "ROUNDS", 2)
+    monkeypatch.setattr(upkeep, "OPERATION_ROUNDS", 2)
     large = await world.operations.create(NewOperation("edit", "many", Author("ana", "here")))
     ids = [f"job-{number}" for number in range(3 * CHUNK)]
     await world.operations.add(large.number, ids)

@@ -10,12 +10,11 @@ import pytest
 from redis.asyncio import Redis
 
 from queue_core.errors import StoreUnavailable
-from queue_core.operations import AS_IT_WAS, Author, MemberJob, NewOperation, Operation, Way
+from queue_core.model.operation import AS_IT_WAS, Author, MemberJob, NewOperation, Operation, Way
 from queue_core.redis.scripts import source
-from queue_core.stores.redis.link import PACKAGE
-from queue_core.stores.redis.operations import RedisOperations
-from queue_core.stores.redis.stepping import Stepping
-from queue_core.stores.redis.verbs import Outcome, Step
+from queue_core.stores.redis.change import Outcome, StepResult
+from queue_core.stores.redis.operations import RedisOperations, Stepping
+from queue_core.stores.redis.session import PACKAGE
 from tests.conformance.modes import redis as opener
 from tests.conformance.world import World
 from tests.redis.store.test_traps import Losing
@@ -54,7 +53,7 @@ async def change_and_die(world: World, number: int, most: int) -> None:
     stepping = stepping_of(world)
     view = await world.operations.get(number)
     members = await stepping._members.range(number, view.done, view.done + most - 1)
-    for part in await stepping._parts(view, members, Step(number, view.done, "dead")):
+    for part in await stepping._parts(view, members, StepResult(number, view.done, "dead")):
         Outcome().take(part, (await stepping._link.run_many([part.call]))[0])
 
 

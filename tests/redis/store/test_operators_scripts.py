@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from queue_core.filters import parse
+from queue_core.model.filters import parse
 from tests.conformance.world import STATES, World
 from tests.redis.store.inserting import claimed, inserted
 from tests.redis.store.stored import Look, changes

@@ -9,13 +9,13 @@ import pytest
 from redis.asyncio import Redis
 
 from queue_core.errors import QueueFull, StoreUnavailable
-from queue_core.filters import parse
-from queue_core.job import NewJob
+from queue_core.model.filters import parse
+from queue_core.model.job import NewJob
+from queue_core.model.rules import QueueRules, aged_rank
+from queue_core.model.settings import RedisSettings, RetentionSettings
+from queue_core.ports.store import ClaimRequest
 from queue_core.redis import keys as documentation
-from queue_core.rules import QueueRules, aged_rank
-from queue_core.settings import RedisSettings, RetentionSettings
-from queue_core.store import ClaimRequest
-from queue_core.stores.redis import sources, walking
+from queue_core.stores.redis import search
 from queue_core.stores.redis.store import RedisStore
 from queue_core.stores.redis.upkeep import Upkeep
 from tests.conformance.making import LEASE, QUEUE, TYPE, new_job, outcome
@@ -194,8 +194,8 @@ async def test_a_tick_waits_for_the_word_of_a_forgotten_script(
 async def test_who_waits_for_a_key_is_listed_and_counted(
     world: World, monkeypatch: pytest.MonkeyPatch, small: int
 ) -> None:
-    monkeypatch.setattr(sources, "SMALL", small)
-    monkeypatch.setattr(walking, "FIRST", min(small, walking.FIRST))
+    monkeypatch.setattr(search, "SMALL", small)
+    monkeypatch.setattr(search, "FIRST", min(small, search.FIRST))
     ids = await world.insert_many(6, ordering_key=KEY) + await world.insert_many(3)
     inspector = world.inspector
     await world.claim(2)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from queue_core.store import ClaimRequest
+from queue_core.ports.store import ClaimRequest
 from tests.conformance.making import LEASE, QUEUE, TYPE, new_job
 from tests.redis.store import crowd
 from tests.redis.store.crowd import Link, Run

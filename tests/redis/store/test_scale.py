@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from queue_core.settings import RedisSettings
-from queue_core.store import ClaimRequest
+from queue_core.model.settings import RedisSettings
+from queue_core.ports.store import ClaimRequest
 from queue_core.stores.redis.store import RedisStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, new_job, outcome
 from tests.conftest import StartServers

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from queue_core.schedules import Announcement, Schedule, Tick
+from queue_core.model.schedule import Announcement, Schedule, Tick
 from tests.conformance.making import new_job
 from tests.conformance.world import World
 from tests.redis.store.stored import Look, changes

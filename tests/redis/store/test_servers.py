@@ -11,11 +11,11 @@ from redis.asyncio import Redis
 
 from jobconsole.embedded.servers import EmbeddedServers
 from queue_core.errors import StoreUnavailable
-from queue_core.filters import Filter
+from queue_core.model.filters import Filter
+from queue_core.model.settings import JobsSettings, RedisSettings
+from queue_core.ports.store import ClaimRequest
 from queue_core.queue import JobQueue
-from queue_core.settings import JobsSettings, RedisSettings
-from queue_core.store import ClaimRequest
-from queue_core.stores.redis.inspector import RedisInspector
+from queue_core.stores.redis.read import RedisInspector
 from queue_core.stores.redis.store import RedisStore
 from queue_core.worker.worker import Worker
 from tests.conformance.making import LEASE, QUEUE, TYPE, held, new_job, outcome, worker_beat

@@ -9,11 +9,11 @@ import pytest
 from redis.asyncio import Redis
 
 from queue_core.errors import JobNotFound, SchemaNewer, StoreUnavailable
-from queue_core.filters import Filter
-from queue_core.priorities import rank
+from queue_core.model.filters import Filter
+from queue_core.model.rules import rank
+from queue_core.model.settings import RedisSettings
+from queue_core.ports.store import ClaimRequest
 from queue_core.redis.scripts import Scripts
-from queue_core.settings import RedisSettings
-from queue_core.store import ClaimRequest
 from queue_core.stores.redis.store import RedisStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, held, new_job, outcome
 from tests.conformance.world import World

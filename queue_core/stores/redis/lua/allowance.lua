@@ -1,4 +1,4 @@
--- Shared: how many jobs may start now; see `allowance` in queue_core/rules.py. `rate` keeps the tokens left at a time.
+-- Shared: how many jobs may start now; see `allowance` in queue_core/model/rules.py. `rate` keeps the tokens left at a time.
 -- `concurrency` and `per_second` are empty where there is no such limit. Returns that number, and the tokens there are now.
 local function allowance(most, running, rate, concurrency, per_second, burst)
   if concurrency ~= '' then

@@ -25,7 +25,7 @@ WITH soft AS MATERIALIZED (
       FROM candidate c
      WHERE EXISTS (SELECT FROM lease_epoch_live)
     WINDOW best AS (ORDER BY c.rank ROWS UNBOUNDED PRECEDING)
--- Jobs until their payloads fill 8 MB (queue_core.batching.LARGEST).
+-- Jobs until their payloads fill 8 MB (queue_core.runtime.LARGEST).
 ), leased AS (
     INSERT INTO leases (id, token, queue_id, worker, started_at, expires_at, begun, claim, counted)
     SELECT n.id, n.token, %(queue_id)s, %(worker)s, now(), now() + make_interval(secs => %(lease)s), n.place <= %(starting)s,

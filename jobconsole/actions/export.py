@@ -1,0 +1,227 @@
+"""Exports of jobs, and files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import json
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal, Protocol, TextIO
+
+from jobconsole.actions.plan import Target
+from queue_core.errors import JobNotFound
+from queue_core.model.filters import Filter
+from queue_core.model.job import Job
+from queue_core.model.states import Status
+from queue_core.model.text import safe
+from queue_core.ports.inspector import Inspector
+
+
+def create(path: Path) -> TextIO:
+    """Return a new file for UTF-8 text that nobody but its owner can read.
+
+    Raises:
+        FileExistsError: something has this name, be it a link that leads nowhere.
+        OSError: it cannot be made.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+    return os.fdopen(os.open(path, flags, 0o600), "w", encoding="utf-8", newline="")
+
+
+def discard(path: Path) -> None:
+    """Remove a file of this program, if it is there."""
+    path.unlink(missing_ok=True)
+
+
+def write_over(path: Path, text: str) -> None:
+    """Put a text in place of what this program wrote there before; whole or not at all.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    fresh.unlink(missing_ok=True)
+    try:
+        with create(fresh) as stream:
+            stream.write(text)
+        fresh.replace(path)
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def state_folder() -> Path:
+    """Return where this user's programs keep what outlives them."""
+    home = os.environ.get("XDG_STATE_HOME", "")
+    # The specification: a relative path there is to be ignored.
+    base = Path(home) if home.startswith("/") else Path.home() / ".local" / "state"
+    return base / "jobconsole"
+
+
+# Jobs written out as CSV or JSON Lines, page by page: memory does not grow with their number.
+#
+# What a job carries is attacker text. JSON escapes everything that is not plain ASCII. A cell of CSV whose first
+# character a spreadsheet would take for a formula gets an apostrophe before it, control characters are shown as
+# pictures, and every cell is quoted: some spreadsheets also take a semicolon for the end of one.
+
+Format = Literal["csv", "jsonl"]
+FORMATS: tuple[Format, ...] = ("csv", "jsonl")
+PAGE = 200
+"""Jobs read at a time, and held at most."""
+ABREAST = 8
+"""Jobs whose whole payload or traceback is read at the same time."""
+CELL = 32_000
+"""Characters of a cell; a spreadsheet refuses more than 32,767."""
+COLUMNS = (
+    "id", "type", "queue", "status", "priority", "tags", "retry_count", "max_retries", "losses", "crashes",
+    "created_at", "run_at", "started_at", "completed_at", "updated_at", "trashed_at", "worker", "failure_kind",
+    "signature", "error", "payload", "result", "traceback",
+)  # fmt: skip
+_FORMULA = frozenset("=+-@\t\r\n＝＋－＠")
+_LEFT_OUT = frozenset({"payload_text", "token", "lease_expires_at", "progress", "progress_message", "cancel_requested"})
+
+
+class Sink(Protocol):
+    """Where text goes."""
+
+    def write(self, text: str, /) -> object:
+        """Write a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is to be written, and how."""
+
+    target: Target
+    format: Format
+    # each traceback is a read of its own
+    tracebacks: bool = False
+    # jobs at most; None: all
+    limit: int | None = None
+
+
+async def export(
+    inspector: Inspector, wish: Wish, stream: Sink, tell: Callable[[int], None] = lambda number: None
+) -> int:
+    """Write the jobs of a target and return how many there were; `tell` hears the number after each page.
+
+    Raises:
+        StoreUnavailable: the store did not answer in time; what was written before stands there.
+        OSError: the stream cannot be written.
+    """
+    write = _csv_writer(stream) if wish.format == "csv" else _json_writer(stream)
+    number = 0
+    async for page in _pages(inspector, wish.target):
+        left = len(page) if wish.limit is None else wish.limit - number
+        for job in await _whole(inspector, page[:left], wish.tracebacks):
+            write(job)
+            number += 1
+        tell(number)
+        if number == wish.limit:
+            break
+    return number
+
+
+async def export_file(
+    inspector: Inspector, wish: Wish, path: Path, tell: Callable[[int], None] = lambda number: None
+) -> int:
+    """Write the jobs of a target into a new file for its owner alone, wholly or not at all; return how many.
+
+    Raises:
+        FileExistsError: something has this name; it was left alone.
+        StoreUnavailable, OSError: the file was removed again.
+    """
+    with create(path) as stream:
+        try:
+            return await export(inspector, wish, stream, tell)
+        except BaseException:
+            discard(path)
+            raise
+
+
+async def _pages(inspector: Inspector, target: Target) -> AsyncIterator[Sequence[Job]]:
+    for start in range(0, len(target.ids), PAGE):
+        yield [job for job_id in target.ids[start : start + PAGE] for job in await _found(inspector, job_id)]
+    # A job that matches two filters is written once; ids alone take little room.
+    seen: set[str] = set()
+    for where in target.wheres:
+        async for page in _matching(inspector, where):
+            fresh = [job for job in page if job.id not in seen]
+            if len(target.wheres) > 1:
+                seen.update(job.id for job in fresh)
+            yield fresh
+
+
+async def _matching(inspector: Inspector, where: Filter) -> AsyncIterator[Sequence[Job]]:
+    cursor: str | None = None
+    while True:
+        page = await inspector.jobs(where, PAGE, cursor)
+        yield page.jobs
+        cursor = page.cursor
+        if cursor is None:
+            return
+
+
+async def _whole(inspector: Inspector, jobs: Sequence[Job], tracebacks: bool) -> list[Job]:
+    """Read what a page leaves out; a job that has gone meanwhile stays as the page had it."""
+    turn = asyncio.Semaphore(ABREAST)
+
+    async def one(job: Job) -> Job:
+        cut = job.payload is None or (job.status is Status.COMPLETED and job.result is None)
+        if not (cut or (tracebacks and job.traceback is None)):
+            return job
+        async with turn:
+            return next(iter(await _found(inspector, job.id)), job)
+
+    return list(await asyncio.gather(*(one(job) for job in jobs)))
+
+
+async def _found(inspector: Inspector, job_id: str) -> list[Job]:
+    try:
+        return [await inspector.get(job_id)]
+    except JobNotFound:
+        return []
+
+
+def _json_writer(stream: Sink) -> Callable[[Job], object]:
+    def write(job: Job) -> None:
+        body = {field.name: getattr(job, field.name) for field in fields(job) if field.name not in _LEFT_OUT}
+        if job.payload is None:
+            # The stored text is no JSON.
+            body["payload_text"] = job.payload_text
+        stream.write(json.dumps(body, default=_plain) + "\n")
+
+    return write
+
+
+def _csv_writer(stream: Sink) -> Callable[[Job], object]:
+    writer = csv.writer(stream, quoting=csv.QUOTE_ALL)
+    writer.writerow(COLUMNS)
+    return lambda job: writer.writerow([cell(_value(job, name)) for name in COLUMNS])
+
+
+def _value(job: Job, name: str) -> object:
+    value = getattr(job, name)
+    if name == "payload":
+        return job.payload_text if value is None else json.dumps(value)
+    if name == "result":
+        return "" if value is None else json.dumps(value)
+    return " ".join(job.tags) if name == "tags" else value
+
+
+def cell(value: object) -> str:
+    """Return what stands in a cell: harmless in a terminal, and no formula in a spreadsheet."""
+    if value is None or isinstance(value, int):
+        return "" if value is None else str(value)
+    text = value.isoformat() if isinstance(value, datetime) else str(value)
+    formula = text[:1] in _FORMULA or text.lstrip()[:1] in _FORMULA
+    shown = safe(text, CELL, newlines=True)
+    return f"'{shown}" if formula else shown
+
+
+def _plain(value: object) -> Any:
+    return value.isoformat() if isinstance(value, datetime) else str(value)

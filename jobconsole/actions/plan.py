@@ -1,0 +1,382 @@
+"""A change of many jobs before it is written: which jobs, what becomes of them, and handing it over."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from jobconsole.core.rows import LINE, NAME, JobLine, QueueLine, job_line
+from jobconsole.core.snapshot import Snapshot
+from jobconsole.format.humanize import exact, moment_of
+from queue_core.errors import InvalidArgument, InvalidJob, JobNotFound, QueueCoreError, StoreUnavailable
+from queue_core.model.filters import Filter, Term
+from queue_core.model.operation import (
+    AS_IT_WAS,
+    AT_ONCE,
+    CHANGES_FROM,
+    Author,
+    MemberVerb,
+    NewOperation,
+    Operation,
+    Pace,
+    Way,
+)
+from queue_core.model.states import FINAL, WAITING, Status
+from queue_core.model.text import safe
+from queue_core.model.validation import check_name
+from queue_core.ports.inspector import Inspector
+
+if TYPE_CHECKING:
+    from queue_core.client.operations import Operations
+
+
+NAMED = 3
+"""Types that a warning names."""
+
+
+def offered(queues: Iterable[QueueLine], written: str) -> list[QueueLine]:
+    """Return the queues whose names hold what was written, those that begin with it first.
+
+    A name that cannot be shown as it is is not offered: whoever chose it would see another one.
+    """
+    part = written.strip().casefold()
+    found = [queue for queue in queues if part in queue.name.casefold() and queue.name == queue.label]
+    return sorted(found, key=lambda queue: (not queue.name.casefold().startswith(part), queue.name))
+
+
+def way_of(queue: str, priority: int | None) -> Way:
+    """Return where jobs are to go; an empty name and no priority leave what they have.
+
+    Raises:
+        InvalidArgument: neither is given.
+        InvalidJob: it is no name of a queue.
+    """
+    queue = queue.strip()
+    if not queue and priority is None:
+        raise InvalidArgument("name another queue or another priority")
+    return Way(queue=check_name(queue, "the queue's name") if queue else None, priority=priority)
+
+
+def warnings(queue: str, types: Sequence[str], snapshot: Snapshot | None) -> list[str]:
+    """Return what to know about a target before jobs of these types are moved there, a sentence each."""
+    queue = queue.strip()
+    if not queue or snapshot is None:
+        return []
+    name = safe(queue, 60)
+    line = next((line for line in snapshot.queues if line.name == queue), None)
+    said = []
+    if line is None:
+        said.append(f"there is no queue '{name}' yet: the first moved job makes it")
+    elif line.paused:
+        said.append(f"'{name}' is paused: jobs wait there until it goes on")
+    idle = [type_ for type_ in types if not any(worker.runs(queue, type_) for worker in snapshot.workers)]
+    if idle:
+        others = f" and {len(idle) - NAMED} more types" if len(idle) > NAMED else ""
+        said.append(f"no live worker of '{name}' runs {', '.join(idle[:NAMED])}{others}")
+    elif not types and not any(queue in worker.queues and not worker.lost for worker in snapshot.workers):
+        said.append(f"no live worker takes jobs from '{name}'")
+    return said
+
+
+Verb = MemberVerb
+Choice = Verb | Literal["export"]
+"""What jobs can be chosen for."""
+
+REVERSIBLE = frozenset({"delete", "move"})
+"""The verbs that can be taken back when they have ended; the others can only be cancelled while they run."""
+MOVABLE = WAITING | {Status.DEAD}
+ACTS_ON: dict[str, frozenset[Status]] = {**CHANGES_FROM, "move": MOVABLE}
+"""The states that each verb acts on, for the lists that say why a key is off."""
+
+FREEZE_LIMIT = 1_000_000
+"""Ids that one operation takes at most; the plan says when there are more."""
+TOLD = 100_000
+"""Changed ids that a report names."""
+CAREFUL_FROM = 50
+"""A retry of more jobs than this begins with a canary, and is throttled."""
+CAREFUL = Pace(canary=10, rate=200.0, stop_percent=20.0)
+"""How it goes on then: ten jobs first; a rate that leaves workers room for live jobs; an end when it helps nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a verb acts on, as a person chose it: jobs by id, and everything that matches one of some filters."""
+
+    # such as "this job", "3 marked jobs", "TimeoutError: smtp <host>:<n>"
+    label: str
+    ids: tuple[str, ...] = ()
+    wheres: tuple[Filter, ...] = ()
+    # how many it is as far as the screen knows; None: unknown
+    about: int | None = None
+    # the rows of a screen that stand for it
+    keys: tuple[str, ...] = ()
+    # label and value of what a person wants to know before going on
+    facts: tuple[tuple[str, str], ...] = ()
+    # the error signatures that it is all of
+    signatures: tuple[str, ...] = ()
+    # the types and the states of its jobs, as far as the screen knows them
+    types: tuple[str, ...] = ()
+    statuses: tuple[Status, ...] = ()
+
+    @property
+    def states(self) -> frozenset[Status]:
+        """The states that its jobs can be in; all of them, where nothing is known."""
+        matched = [where.statuses() for where in self.wheres]
+        return frozenset(self.statuses).union(*matched) if self.statuses or matched else frozenset(Status)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A verb with the ids it will act on, frozen: what becomes of the list later does not matter."""
+
+    verb: Verb
+    label: str
+    ids: tuple[str, ...]
+    # True: more matched than one operation takes
+    capped: bool = False
+    # the rows of a screen that stand for it
+    keys: tuple[str, ...] = ()
+    # the error signatures that it is all of
+    signatures: tuple[str, ...] = ()
+    # how retried or moved jobs go on
+    way: Way = AS_IT_WAS
+    pace: Pace = AT_ONCE
+    # a person's reason
+    why: str = ""
+
+    def asked(self, author: Author) -> NewOperation:
+        """Return the operation that it becomes."""
+        return NewOperation(self.verb, self.label, author, self.why, self.way, self.pace, self.signatures)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How far a plan has come."""
+
+    plan: Plan
+    # as it was last seen; None: it was not written yet, or could not be
+    operation: Operation | None = None
+    # one sentence when it could not be written, or could not be watched to its end; and the error
+    problem: str = ""
+    error: QueueCoreError | None = None
+    # ids that are written so far, and under which number; 0: the store has not given it one yet
+    written: int = 0
+    number: int = 0
+    # when it has ended: the ids that were really changed, the first ones of many
+    changed: tuple[str, ...] = ()
+
+    @property
+    def processed(self) -> int:
+        """How many were really changed."""
+        return self.operation.processed if self.operation else 0
+
+    @property
+    def skipped(self) -> int:
+        """No longer as they were frozen."""
+        return self.operation.skipped if self.operation else 0
+
+    @property
+    def errored(self) -> int:
+        """Could not be changed; all of them, when nothing was written."""
+        if self.operation is not None:
+            return self.operation.errored
+        return len(self.plan.ids) if self.problem else 0
+
+    @property
+    def done(self) -> int:
+        """How many of the plan's jobs have been looked at."""
+        return self.processed + self.skipped + self.errored
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing more will come of it."""
+        return self.operation.ended if self.operation else bool(self.problem)
+
+
+def one_job(job_id: str, type_: str, status: Status) -> Target:
+    """Return the target that is one job."""
+    ids = (job_id,)
+    return Target(f"{type_} {job_id}", ids=ids, about=1, keys=ids, types=(type_,), statuses=(status,))
+
+
+def default_pace(verb: Verb, number: int) -> Pace:
+    """Return how carefully so many jobs are changed, unless somebody says otherwise."""
+    return CAREFUL if verb == "retry" and number > CAREFUL_FROM else AT_ONCE
+
+
+def dead_of(signature: str, where: Filter) -> Filter:
+    """Return the filter of a group of dead jobs, narrowed by what the screen is filtered by."""
+    return dead_only(where).having(Term("signature", "=", signature))
+
+
+def dead_only(where: Filter) -> Filter:
+    """Return the filter with the DLQ as its only state."""
+    others = tuple(term for term in where.terms if term.field != "status")
+    return Filter((*others, Term("status", "=", Status.DEAD.value)), where.trash)
+
+
+def changeable_only(verb: Verb, where: Filter) -> Filter:
+    """Return the filter of what a verb acts on among all that matches; nothing, where it acts on none of it.
+
+    What has completed is run again only where the filter is about nothing else.
+    """
+    if verb == "cancel":
+        return unfinished_only(where)
+    if verb == "move":
+        return movable_only(where)
+    again = verb == "retry" and where.statuses() <= {Status.COMPLETED}
+    return where.having(Term("status", "=", (Status.COMPLETED if again else Status.DEAD).value))
+
+
+def unfinished_only(where: Filter) -> Filter:
+    """Return the filter without jobs that have come to an end."""
+    return _without(where, FINAL)
+
+
+def movable_only(where: Filter) -> Filter:
+    """Return the filter without jobs that cannot be moved: running ones, and ended ones that are not dead."""
+    return _without(where, frozenset(Status) - MOVABLE)
+
+
+def _without(where: Filter, states: frozenset[Status]) -> Filter:
+    return where.having(*(Term("status", "=", status.value, negated=True) for status in sorted(states)))
+
+
+async def plan(inspector: Inspector, verb: Verb, target: Target) -> Plan:
+    """Freeze the ids of a target.
+
+    Raises:
+        StoreUnavailable: the store did not answer in time.
+    """
+    found = dict.fromkeys(target.ids)
+    for where in target.wheres:
+        found.update(dict.fromkeys(await inspector.ids(where, FREEZE_LIMIT + 1)))
+    capped = len(found) > FREEZE_LIMIT
+    ids = tuple(found)[:FREEZE_LIMIT]
+    return Plan(verb, target.label, ids, capped, target.keys, target.signatures, pace=default_pace(verb, len(ids)))
+
+
+async def submit(
+    operations: Operations, plan: Plan, author: Author, progress: Callable[[Report], None] = lambda report: None
+) -> Report:
+    """Write a plan as an operation, which runs from then on; the store's absence is reported, not raised.
+
+    Raises:
+        InvalidArgument, InvalidJob: a value in the plan cannot be; nothing was written.
+    """
+    report = Report(plan)
+    try:
+        operation = await operations.submit(
+            plan.asked(author),
+            plan.ids,
+            lambda written: progress(replace(report, written=written.total, number=written.number)),
+        )
+    except (InvalidArgument, InvalidJob):
+        raise
+    except QueueCoreError as error:
+        return replace(report, problem=str(error), error=error)
+    return Report(plan, operation, written=operation.total, number=operation.number)
+
+
+async def apply(
+    operations: Operations, plan: Plan, author: Author, progress: Callable[[Report], None] = lambda report: None
+) -> Report:
+    """Write a plan and carry it out here; others may, too. The store's absence is reported, not raised.
+
+    Raises:
+        InvalidArgument, InvalidJob: a value in the plan cannot be; nothing was written.
+    """
+    report = await submit(operations, plan, author, progress)
+    return await carry_on(operations, report, progress)
+
+
+async def carry_on(
+    operations: Operations, report: Report, progress: Callable[[Report], None] = lambda report: None
+) -> Report:
+    """Carry out here what was submitted, if it was; the store's absence is reported, not raised."""
+    if report.operation is None:
+        return report
+
+    def tell(operation: Operation) -> None:
+        nonlocal report
+        report = replace(report, operation=operation)
+        progress(report)
+
+    number = report.operation.number
+    try:
+        report = replace(report, operation=await operations.carry_out(number, tell))
+    except QueueCoreError as error:
+        return replace(report, problem=str(error), error=error)
+    # What is done is done, though it cannot be said of which jobs.
+    with suppress(StoreUnavailable):
+        report = replace(report, changed=tuple(await operations.changed_ids(number, TOLD)))
+    return report
+
+
+PAGE = 200
+"""Jobs that are looked at; of more, the newest ones."""
+SHOWN = 5
+"""Types and queues that are named."""
+
+Facts = tuple[tuple[str, str], ...]
+
+
+async def breakdown(inspector: Inspector, target: Target) -> Facts:
+    """Return the facts that a target does not bring itself, without counting anything.
+
+    Raises:
+        StoreUnavailable: the store did not answer in time.
+    """
+    known = {label for label, _ in target.facts}
+    if not target.wheres:
+        return await _sample(inspector, target.ids[0]) if target.ids and "sample" not in known else ()
+    rows: list[JobLine] = []
+    oldest: list[JobLine] = []
+    wanted, more = PAGE if "types" not in known else 1, False
+    for where in target.wheres:
+        page = await inspector.jobs(where, wanted)
+        rows += [job_line(job) for job in page.jobs]
+        more = more or page.cursor is not None
+        if "died" not in known and page.cursor is not None:
+            oldest += [job_line(job) for job in (await inspector.jobs(where, 1, None, "oldest")).jobs]
+        if len(rows) >= wanted:
+            more = more or where is not target.wheres[-1]
+            break
+    told = facts_of(rows, rows + oldest, more) if rows else ()
+    return tuple(pair for pair in told if pair[0] not in known)
+
+
+def facts_of(rows: Sequence[JobLine], seen: Sequence[JobLine] = (), more: bool = False) -> Facts:
+    """Return what one wants to know of some jobs, which are the newest where there are `more`.
+
+    `seen`: those whose times are looked at, where they are others.
+    """
+    types = Counter(row.type for row in rows).most_common(SHOWN)
+    queues = sorted({row.queue for row in rows})
+    # In front: what stands at the end of a line is cut off at 80 columns.
+    some = f"of the newest {exact(len(rows))}: " if more else ""
+    times = [row.updated_at for row in seen or rows]
+    last = max(times)
+    died = f"from {moment_of(min(times), last)} to {moment_of(last, last)}"
+    return (
+        ("types", some + ", ".join(f"{name} {exact(number)}" for name, number in types)),
+        ("queues", some + ", ".join(queues[:SHOWN])),
+        ("changed" if any(row.status != "dead" for row in rows) else "died", died),
+        ("sample", sample_of(rows[0])),
+    )
+
+
+def sample_of(row: JobLine) -> str:
+    """Return one job in a line: its id's end and what it died of."""
+    return f"{row.id[-4:]} {row.type}: {row.error or row.status}"
+
+
+async def _sample(inspector: Inspector, job_id: str) -> Facts:
+    try:
+        job = await inspector.get(job_id)
+    except JobNotFound:
+        return ()
+    return (("sample", f"{job.id[-4:]} {safe(job.type, NAME)}: {safe(job.error or job.status, LINE)}"),)

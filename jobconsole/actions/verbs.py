@@ -1,0 +1,167 @@
+"""What operators can do, in words, and the changes that are made at once."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Literal, NamedTuple
+
+from jobconsole.actions.plan import REVERSIBLE, Report
+from jobconsole.core.connection import Connection
+from jobconsole.core.rows import NAME
+from jobconsole.format.humanize import plural
+from queue_core.client.operations import this_author
+from queue_core.model.operation import NewOperation
+from queue_core.model.text import safe
+
+PAST: dict[str, str] = {
+    "retry": "retried", "delete": "deleted", "restore": "restored", "purge": "purged", "cancel": "cancelled",
+    "move": "moved",
+}  # fmt: skip
+
+
+def sentence(report: Report) -> str:
+    """Return what an operation did, for people."""
+    operation, past = report.operation, PAST[report.plan.verb]
+    if operation is None:
+        return f"nothing was {past}: {report.problem}"
+    name = f"{report.plan.verb} #{operation.number}"
+    if operation.state == "stopped":
+        return f"{name} stopped: {safe(operation.note)}; (4) P goes on, X ends it"
+    if operation.state == "cancelled" and operation.started_at is None:
+        return f"{name} was cancelled while it was being written: nothing was {past}"
+    if operation.state == "cancelled":
+        rest = plural(operation.total - operation.done, "job")
+        return f"{name} was cancelled: {past} {plural(report.processed, 'job')}, left {rest} as they are"
+    if operation.state == "failed":
+        return f"{name} failed: {safe(operation.note)}"
+    parts = [f"{past} {plural(report.processed, 'job')}"]
+    if report.skipped:
+        parts.append(f"skipped {report.skipped:,} that had changed meanwhile")
+    if report.errored:
+        parts.append(f"{report.errored:,} not done: {safe(operation.note)}")
+    if report.plan.verb in REVERSIBLE and report.processed:
+        parts.append("u brings them back" if report.processed > 1 else "u brings it back")
+    return ", ".join(parts)
+
+
+def tone_of(report: Report) -> str:
+    """Return how good that is."""
+    operation = report.operation
+    if operation is None or report.errored or operation.state in {"stopped", "failed"}:
+        return "bad"
+    return "good" if report.processed and operation.state == "done" else "warn"
+
+
+Order = Literal["quiet", "resume", "stop"]
+ScheduleVerb = Literal["pause", "resume", "trigger"]
+Steer = Literal["pause", "resume", "cancel"]
+
+LOOKED_AT = 100
+"""Operations among which is looked for what others have done since."""
+
+ORDERED: dict[Order, str] = {
+    "quiet": "claims no more jobs",
+    "resume": "claims jobs again",
+    "stop": "finishes its jobs and ends",
+}
+STEERED: dict[Steer, str] = {"pause": "is paused", "resume": "goes on", "cancel": "is cancelled"}
+
+
+class Switched(NamedTuple):
+    """What came of pausing something or letting it go on."""
+
+    words: str
+    # False: it was so already
+    changed: bool
+    # the number of its note
+    note: int
+
+
+class AtOnce:
+    """Each method returns a sentence, and raises what its change raises: then nothing was changed."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        # of this console, in the order in which they were begun
+        self._notes: deque[int] = deque(maxlen=LOOKED_AT)
+
+    async def pause(self, queue: str, pause: bool, why: str = "") -> Switched:
+        """Pause a queue, or let it go on."""
+        control = self._connection.control
+        state = "paused" if pause else "running again"
+
+        async def act() -> str:
+            changed = await (control.pause(queue) if pause else control.resume(queue))
+            return "" if changed else f"it was {state} already"
+
+        return await self._switched("pause" if pause else "resume", "queue", queue, state, act, why)
+
+    async def trigger(self, schedule: str) -> str:
+        """Enqueue the job of a schedule now."""
+
+        async def act() -> str:
+            return f"enqueued job {(await self._connection.schedules.trigger(schedule)).id}"
+
+        return f"{schedule} was triggered: {(await self._noted('trigger', f'schedule {schedule}', act))}"
+
+    async def pause_schedule(self, name: str, pause: bool, why: str = "") -> Switched:
+        """Pause a schedule, or let it tick again."""
+        schedules = self._connection.schedules
+        state = "paused" if pause else "ticking again"
+
+        async def act() -> str:
+            changed = await (schedules.pause(name) if pause else schedules.resume(name))
+            return "" if changed else f"it was {state} already"
+
+        return await self._switched("pause" if pause else "resume", "schedule", name, state, act, why)
+
+    async def overtaken(self, kind: str, name: str, note: int) -> str:
+        """Say who has paused or resumed something after a note of this console; "" when nobody has."""
+        for one in await self._connection.operations.find(LOOKED_AT):
+            if one.number <= note:
+                break
+            about = one.asked.label == f"{kind} {name}" and one.asked.verb in {"pause", "resume"}
+            # One with a note of its own changed nothing, or failed.
+            if about and one.state == "done" and not one.note and one.number not in self._notes:
+                past = "paused" if one.asked.verb == "pause" else "resumed"
+                return f"{safe(one.asked.author.user, NAME)} has {past} {safe(name, NAME)} since (#{one.number})"
+        return ""
+
+    async def order(self, worker: str, label: str, order: Order) -> str:
+        """Give a worker an order, which its next heartbeat brings."""
+
+        async def act() -> str:
+            return "" if await self._connection.control.command(worker, order) else "it was gone"
+
+        gone = await self._noted(order, f"worker {label}", act)
+        return f"{label} is gone" if gone else f"{label} {ORDERED[order]} from its next heartbeat on"
+
+    async def steer(self, number: int, verb: Steer, why: str = "") -> str:
+        """Pause, resume or cancel an operation, anybody's."""
+        change = getattr(self._connection.operations, verb)
+
+        async def act() -> str:
+            return "" if await change(number) else "it was in no state for that any more"
+
+        late = await self._noted(verb, f"operation #{number}", act, why)
+        return f"#{number}: {late}" if late else f"#{number} {STEERED[verb]}"
+
+    async def _switched(
+        self, verb: str, kind: str, name: str, state: str, act: Callable[[], Awaitable[str]], why: str
+    ) -> Switched:
+        numbers: list[int] = []
+        if await self._noted(verb, f"{kind} {name}", act, why, numbers):
+            return Switched(f"{name} was {state} already", False, numbers[0])
+        return Switched(f"{name} is {state}", True, numbers[0])
+
+    async def _noted(
+        self, verb: str, label: str, act: Callable[[], Awaitable[str]], why: str = "", numbers: list[int] | None = None
+    ) -> str:
+        def begun(number: int) -> None:
+            self._notes.append(number)
+            if numbers is not None:
+                numbers.append(number)
+
+        asked = NewOperation(verb, label, this_author(), why)
+        return await self._connection.operations.noted(asked, act, begun=begun)

@@ -1,0 +1,366 @@
+"""Changes from the command line: which jobs, the question before, the change, and what became of it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from jobconsole.cli.failures import DONE, FAILED, NOT_FOUND, Refused, UsageError, ask, fail, warn
+from jobconsole.cli.output import Output
+from jobconsole.cli.pace import add_pace, add_spread, add_target, carried_out, paced, submitted, told_end
+from jobconsole.cli.root import Parser
+from jobconsole.cli.selection import Selection, add_selection, check_queue, selection_of
+from jobconsole.cli.session import connected
+from jobconsole.cli.tables import in_words
+from jobconsole.format.humanize import plural
+from queue_core.errors import StoreUnavailable
+from queue_core.model.text import safe
+
+if TYPE_CHECKING:
+    from jobconsole.actions.plan import Plan, Report, Verb
+    from queue_core.queue import JobQueue
+
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+
+def check_terminal(what: str) -> None:
+    """Make sure that there is somebody to ask.
+
+    Raises:
+        Refused: standard input is no terminal.
+    """
+    if not sys.stdin.isatty():
+        raise Refused(f"refused to {what} without --yes, since standard input is no terminal to ask at")
+
+
+def confirm(what: str, typed: str | None = None) -> None:
+    """Ask the person at the terminal; with `typed`, that text has to be typed in place of y.
+
+    Raises:
+        Refused: the answer is no.
+    """
+    if typed is None:
+        agreed = ask(f"{what}? [y/N] ").lower() in {"y", "yes"}
+    else:
+        agreed = ask(f"{what}, for good? type {typed} to go on: ") == typed
+    if not agreed:
+        raise Refused("nothing was done")
+
+
+def add_change(verb: Parser, destructive: bool = False, why: bool = True) -> None:
+    """Declare the options of a verb that changes something; `why`: it is kept among the operations."""
+    verb.add_argument("--dry-run", action="store_true", help="only say what it would be")
+    verb.add_argument("--yes", action="store_true", help="do not ask" if destructive else "accepted; it never asks")
+    if why:
+        verb.add_argument("--why", default="", metavar="TEXT", help="the reason, which is kept with the operation")
+
+
+def rehearse(output: Output, verb: str, names: Sequence[str]) -> int:
+    """Say what a verb on things that have names would do."""
+    if output.as_json:
+        output.json({"dry_run": True, "verb": verb, "matched": len(names), "names": list(names)})
+        return DONE
+    for name in names:
+        output.line(f"would {verb} {safe(name, 200)}")
+    return DONE
+
+
+async def noted(
+    jobs: JobQueue, options: argparse.Namespace, verb: str, label: str, act: Callable[[], Awaitable[T]]
+) -> T:
+    """Do something at once and keep a note of who did it and why; a text that `act` returns becomes part of it.
+
+    Raises:
+        InvalidArgument, StoreUnavailable: nothing was done; otherwise, what `act` raises.
+    """
+    from queue_core.client.operations import this_author
+    from queue_core.model.operation import NewOperation
+
+    return await jobs.operations.noted(NewOperation(verb, label, this_author(), options.why), act)
+
+
+async def in_turn(names: Iterable[K], act: Callable[[K], Awaitable[T]]) -> tuple[dict[K, T], Exception | None]:
+    """Do something to one after the other; return what came of those that it was done to, and what ended it early.
+
+    The caller says what was done before it raises the error: a verb that fails must not hide what it has changed.
+    """
+    done: dict[K, T] = {}
+    for name in names:
+        try:
+            done[name] = await act(name)
+        except Exception as error:  # noqa: BLE001 - the caller raises it
+            return done, error
+    return done, None
+
+
+def tell_switched(output: Output, kind: str, changed: Mapping[str, bool], past: str) -> None:
+    """Say of things that have names whether they were changed, or were so already."""
+    if output.as_json:
+        output.json({kind: [{"name": name, "state": past, "changed": new} for name, new in changed.items()]})
+        return
+    for name, new in changed.items():
+        output.line(f"{past} {safe(name, 200)}" if new else f"{safe(name, 200)} was {past} already")
+
+
+async def switched(
+    jobs: JobQueue, options: argparse.Namespace, label: str, act: Callable[[], Awaitable[bool]], past: str
+) -> bool:
+    """Do the verb of the options to something that may be so already, and keep a note; return whether it was not.
+
+    Raises:
+        InvalidArgument, StoreUnavailable: nothing was done; otherwise, what `act` raises.
+    """
+
+    async def said() -> str:
+        return "" if await act() else f"it was {past} already"
+
+    return not await noted(jobs, options, options.verb, label, said)
+
+
+_SHOWN = 20
+"""Jobs that a dry run names, refusals that are explained one by one, and signatures that one operation is noted for."""
+
+
+@dataclass(frozen=True, slots=True)
+class BulkVerb:
+    """One verb on many jobs as the command line offers it."""
+
+    verb: Verb
+    # as in "retried 3 jobs"
+    past: str
+    # what filters are narrowed to, in the filter language
+    narrowed: tuple[str, ...]
+    # asks first, and insists on --yes without a terminal
+    destructive: bool = False
+    # the count has to be typed: this cannot be taken back
+    final: bool = False
+
+
+def add_bulk(verb: Parser, destructive: bool = False) -> None:
+    """Declare the options of a verb that changes many jobs."""
+    add_change(verb, destructive)
+    verb.add_argument("--detach", action="store_true", help="print the operation's number and leave it to the workers")
+
+
+def operate(options: argparse.Namespace, output: Output, verb: BulkVerb) -> int:
+    """Run a verb on what the options choose, and return the exit code.
+
+    Raises:
+        UsageError, Refused, ReadOnly, NotFound, StoreUnavailable: nothing was done.
+    """
+    chosen = selection_of(options, *verb.narrowed)
+    if verb.destructive and not (options.yes or options.dry_run):
+        # Before anything is looked at: a script without --yes must not work on the days when nothing matches.
+        check_terminal(f"{verb.verb} jobs")
+
+    async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
+        await check_queue(jobs, options.queue)
+        plan = await _planned(jobs, options, verb, chosen)
+        if options.dry_run:
+            return _rehearsed(output, verb, plan)
+        _confirm(options, verb, plan)
+        if not plan.ids:
+            return _reported(output, verb, _Result(_empty(plan)))
+        await _check_target(jobs, plan)
+        report = await submitted(jobs, plan)
+        if options.detach:
+            return await _detached(jobs, output, report)
+        report = await carried_out(jobs, report)
+        return _reported(output, verb, await _looked_after(jobs, verb, chosen, report))
+
+    return connected(options, output, run, "" if options.dry_run else f"{options.noun} {verb.verb}")
+
+
+async def _planned(jobs: JobQueue, options: argparse.Namespace, verb: BulkVerb, chosen: Selection) -> Plan:
+    from jobconsole.actions.plan import Target, plan
+
+    wheres = () if chosen.where is None else (chosen.where,)
+    signatures = await _signatures(jobs, chosen)
+    target = Target(_label(chosen), chosen.ids, wheres, signatures=signatures)
+    made = await plan(jobs.inspector, verb.verb, target)
+    way, pace = paced(options, len(made.ids))
+    return replace(made, way=way, pace=pace, why=options.why)
+
+
+def _label(chosen: Selection) -> str:
+    from queue_core.model.filters import render
+
+    if chosen.where is not None:
+        return render(chosen.where) or "all jobs"
+    return f"job {chosen.ids[0]}" if len(chosen.ids) == 1 else f"{plural(len(chosen.ids), 'job')} by id"
+
+
+async def _signatures(jobs: JobQueue, chosen: Selection) -> tuple[str, ...]:
+    """Return the signatures that a filter asks for: the console then shows the operation with them."""
+    where = chosen.where
+    if where is None or where.trash:
+        return ()
+    if not any(term.field == "signature" and not term.negated for term in where.terms):
+        return ()
+    return tuple(group.signature for group in await jobs.inspector.signatures(where, 60.0, 1, _SHOWN))
+
+
+async def _check_target(jobs: JobQueue, plan: Plan) -> None:
+    """Warn of a queue that nobody works on: a mistyped one would swallow the jobs."""
+    queue = plan.way.queue
+    if queue is None:
+        return
+    workers = (await jobs.inspector.overview()).workers
+    if not any(queue in worker.queues for worker in workers if not worker.lost):
+        warn(f"no live worker works on queue '{queue}'; the jobs wait there until one does")
+
+
+def _rehearsed(output: Output, verb: BulkVerb, plan: Plan) -> int:
+    if output.as_json:
+        output.json({
+            "dry_run": True, "verb": verb.verb, "matched": len(plan.ids),
+            **plan.way._asdict(), **plan.pace._asdict(), "ids": plan.ids,
+        })  # fmt: skip
+        return DONE
+    how = "".join(f", {words}" for words in in_words(plan.way, plan.pace)) if plan.ids else ""
+    output.line(f"would {verb.verb} {plural(len(plan.ids), 'job')}{how}{_capped(plan)}")
+    for job_id in plan.ids[:_SHOWN]:
+        output.line(job_id)
+    if len(plan.ids) > _SHOWN:
+        output.line(f"… and {len(plan.ids) - _SHOWN:,} more")
+    return DONE
+
+
+def _confirm(options: argparse.Namespace, verb: BulkVerb, plan: Plan) -> None:
+    if not verb.destructive or options.yes or not plan.ids:
+        return
+    what = f"{verb.verb} {plural(len(plan.ids), 'job')}{_capped(plan)}"
+    confirm(what, typed=str(len(plan.ids)) if verb.final else None)
+
+
+def _empty(plan: Plan) -> Report:
+    from jobconsole.actions.plan import Report
+
+    return Report(plan)
+
+
+async def _detached(jobs: JobQueue, output: Output, report: Report) -> int:
+    number = None if report.operation is None else report.operation.number
+    if output.as_json:
+        output.json({"verb": report.plan.verb, "matched": len(report.plan.ids), "operation": number})
+    else:
+        output.line(str(number))
+    # The operation runs: its number must come out, and the verb is done, whatever becomes of the question below.
+    output.flush()
+    with suppress(StoreUnavailable):
+        if all(worker.lost for worker in (await jobs.inspector.overview()).workers):
+            warn(f"no live worker carries operation #{number} out; 'jobconsole op run {number}' does it here")
+    return DONE
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """What became of a verb, and the ids that a person named and that were not changed."""
+
+    report: Report
+    missing: tuple[str, ...] = ()
+    # a sentence for each that is there and was left as it is
+    refused: tuple[str, ...] = ()
+
+
+async def _looked_after(jobs: JobQueue, verb: BulkVerb, chosen: Selection, report: Report) -> _Result:
+    from queue_core.errors import JobNotFound, WrongState
+
+    changed = set(report.changed)
+    left = [job_id for job_id in chosen.ids if job_id not in changed]
+    if report.problem or not report.finished or report.processed > len(changed) or not left:
+        return _Result(report)
+    missing, others = [], []
+    for job_id in left[:_SHOWN]:
+        try:
+            job = await jobs.inspector.get(job_id)
+        except JobNotFound:
+            missing.append(job_id)
+        except StoreUnavailable as error:
+            # The verb is done: only why these were left as they are stays unknown.
+            others.append(f"job {job_id} was left as it is ({error})")
+        else:
+            status = "in the trash" if job.trashed_at else job.status.value
+            others.append(str(WrongState(job_id, status, verb.past)))
+    return _Result(report, tuple(missing), tuple(others))
+
+
+def _reported(output: Output, verb: BulkVerb, result: _Result) -> int:
+    report = result.report
+    for sentence in (*(f"no job with id {job_id}" for job_id in result.missing), *result.refused):
+        fail(sentence)
+    unfinished = told_end(report)
+    if output.as_json:
+        output.json(_body(verb, report, result.missing))
+    else:
+        counts = f", skipped {report.skipped:,}, errored {report.errored:,}" if report.done != report.processed else ""
+        output.line(f"{verb.past} {plural(report.processed, 'job')}{_capped(report.plan)}{counts}")
+    if unfinished is not None:
+        return unfinished
+    if result.refused:
+        return FAILED
+    return NOT_FOUND if result.missing else DONE
+
+
+def _body(verb: BulkVerb, report: Report, missing: Sequence[str]) -> dict[str, object]:
+    operation = report.operation
+    return {
+        "verb": verb.verb,
+        "matched": len(report.plan.ids),
+        "processed": report.processed,
+        "skipped": report.skipped,
+        "errored": report.errored,
+        "problem": report.problem or (operation.note if operation else "") or None,
+        "missing": missing,
+        "ids": report.changed,
+        "operation": operation.number if operation else None,
+        "state": operation.state if operation else None,
+    }
+
+
+def _capped(plan: Plan) -> str:
+    return " (more match; run it again)" if plan.capped else ""
+
+
+RETRY = BulkVerb("retry", "retried", ("status:dead",))
+CANCEL = BulkVerb("cancel", "cancelled", ("!status:completed", "!status:cancelled", "!status:dead"), destructive=True)
+MOVE = BulkVerb("move", "moved", ("!status:completed", "!status:cancelled", "!status:running"))
+DELETE = BulkVerb("delete", "deleted", ("status:dead",), destructive=True)
+RESTORE = BulkVerb("restore", "restored", ("status:dead", "trash:yes"))
+
+
+def add_change_of(verb: Parser, destructive: bool = False) -> None:
+    """Declare what chooses jobs, and the options of a verb that changes them."""
+    add_selection(verb)
+    add_bulk(verb, destructive)
+
+
+def add_retry(verb: Parser) -> None:
+    """Declare the options of a retry."""
+    add_change_of(verb)
+    add_spread(verb)
+    add_pace(verb)
+    add_target(verb)
+
+
+def add_move(verb: Parser) -> None:
+    """Declare the options of a move."""
+    add_change_of(verb)
+    add_target(verb)
+
+
+def move(options: argparse.Namespace, output: Output, verb: BulkVerb) -> int:
+    """Move what the options choose.
+
+    Raises:
+        UsageError: neither a queue nor a priority is given.
+    """
+    if options.to_queue is None and options.priority is None:
+        raise UsageError("where to? give --to-queue, --priority, or both")
+    return operate(options, output, verb)

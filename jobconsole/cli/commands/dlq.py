@@ -1,0 +1,177 @@
+"""`jobconsole dlq`: the dead-letter queue, by error signature and job by job."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from jobconsole.cli.change import DELETE, RESTORE, RETRY, BulkVerb, add_change_of, add_move, add_retry, move, operate
+from jobconsole.cli.commands import review
+from jobconsole.cli.commands.job import add_list, list_jobs
+from jobconsole.cli.failures import DONE, CommandError, Refused, UsageError, note, progress
+from jobconsole.cli.output import Output
+from jobconsole.cli.root import Parser, add_verbs, positive, whole
+from jobconsole.cli.selection import add_filters, add_selection, check_queue, filter_of, selection_of
+from jobconsole.cli.session import connected
+from jobconsole.cli.tables import show_groups
+from jobconsole.format.humanize import plural
+
+if TYPE_CHECKING:
+    from jobconsole.actions.export import Wish
+    from queue_core.queue import JobQueue
+
+
+def add_export_arguments(verb: Parser) -> None:
+    """Declare the options."""
+    add_selection(verb)
+    verb.add_argument("--trash", action="store_true", help="what is in the trash instead")
+    verb.add_argument("--format", choices=("csv", "jsonl"), metavar="csv|jsonl", help="(default: the file's, or jsonl)")
+    verb.add_argument("--output", metavar="FILE", help="a new file (default: standard output)")
+    verb.add_argument("--tracebacks", action="store_true", help="with tracebacks: one more read for each job")
+    verb.add_argument("--limit", type=whole(1, 10**9), metavar="N", help="at most N jobs")
+    verb.add_argument("--dry-run", action="store_true", help="only say how many it would be")
+
+
+def run_export(options: argparse.Namespace, output: Output) -> int:
+    """Export what the options choose.
+
+    Raises:
+        UsageError, Refused, CommandError: nothing was written.
+        StoreUnavailable: the file was removed again; standard output has what was read before.
+    """
+    from jobconsole.actions.export import Wish
+    from jobconsole.actions.plan import Target
+
+    if output.as_json and options.output is None and not options.dry_run:
+        raise UsageError("--json reports what was written, so the jobs need a place of their own: give --output FILE")
+    chosen = selection_of(options, "status:dead", *(["trash:yes"] if options.trash else []))
+    wheres = () if chosen.where is None else (chosen.where,)
+    target = Target("command line", chosen.ids, wheres)
+    wish = Wish(target, _format(options), options.tracebacks, options.limit)
+
+    async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
+        await check_queue(jobs, options.queue)
+        if options.dry_run:
+            return await _rehearse(jobs, output, wish)
+        return await _write(jobs, options, output, wish)
+
+    return connected(options, output, run)
+
+
+def _format(options: argparse.Namespace) -> Literal["csv", "jsonl"]:
+    if options.format is not None:
+        return "csv" if options.format == "csv" else "jsonl"
+    return "csv" if str(options.output or "").lower().endswith(".csv") else "jsonl"
+
+
+async def _rehearse(jobs: JobQueue, output: Output, wish: Wish) -> int:
+    from jobconsole.actions.plan import FREEZE_LIMIT
+
+    number = len(wish.target.ids) + sum([await jobs.inspector.count(one, FREEZE_LIMIT) for one in wish.target.wheres])
+    number = number if wish.limit is None else min(number, wish.limit)
+    if output.as_json:
+        output.json({"dry_run": True, "matched": number, "format": wish.format})
+    else:
+        output.line(f"would write {plural(number, 'job')} as {wish.format}")
+    return DONE
+
+
+async def _write(jobs: JobQueue, options: argparse.Namespace, output: Output, wish: Wish) -> int:
+    from jobconsole.actions.export import export, export_file
+
+    def tell(number: int) -> None:
+        progress(f"{number:,} written")
+
+    try:
+        if options.output is None:
+            number = await export(jobs.inspector, wish, output, tell)
+        else:
+            number = await export_file(jobs.inspector, wish, Path(options.output), tell)
+    except FileExistsError:
+        raise Refused(f"'{options.output}' is there already and was left as it is; name a new file") from None
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise CommandError(f"cannot write '{options.output}': {error.strerror}") from None
+    finally:
+        progress("")
+    if output.as_json:
+        output.json({"written": number, "format": wish.format, "file": options.output})
+    else:
+        note(f"wrote {plural(number, 'job')}" + (f" to {options.output}" if options.output else ""))
+    return DONE
+
+
+MOVE = BulkVerb("move", "moved", ("status:dead",))
+PURGE = BulkVerb("purge", "purged", ("status:dead", "trash:yes"), destructive=True, final=True)
+_SLICES = 8
+
+
+def add_arguments(parser: Parser) -> None:
+    """Declare the verbs."""
+    add = add_verbs(parser)
+    groups = add("groups", run_groups, "dead jobs by error signature, the fastest growing first")
+    add_filters(groups)
+    groups.add_argument("--window", type=positive, default=900.0, metavar="T", help="of the growth (default 15m)")
+    groups.add_argument("--limit", type=whole(1, 10_000), default=50, metavar="N", help="at most N (default 50)")
+    listed = add("list", run_list, "list dead jobs, the newest first")
+    add_list(listed)
+    listed.add_argument("--trash", action="store_true", help="list the trash instead")
+    add_retry(add("retry", run_retry, "put dead jobs back to queued"))
+    add_move(add("move", run_move, "move dead jobs to another queue or priority"))
+    delete = add("delete", run_delete, "move dead jobs to the trash; 'restore' brings them back")
+    add_change_of(delete, destructive=True)
+    restore = add("restore", run_restore, "move jobs from the trash back into the DLQ")
+    add_change_of(restore)
+    review.add_arguments(add("review", review.run, "one dead job after another: retry, delete or skip it"))
+    add_export_arguments(add("export", run_export, "write dead jobs out as CSV or JSON Lines"))
+    purge = add("purge", run_purge, "remove jobs in the trash for good")
+    add_change_of(purge, destructive=True)
+
+
+def run_groups(options: argparse.Namespace, output: Output) -> int:
+    """List error signatures."""
+    where = filter_of(options, "status:dead")
+
+    async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
+        await check_queue(jobs, options.queue)
+        groups = await jobs.inspector.signatures(where, options.window, _SLICES, options.limit)
+        if output.as_json:
+            output.json({"window": options.window, "groups": groups})
+        else:
+            show_groups(output, groups)
+        return DONE
+
+    return connected(options, output, run)
+
+
+def run_list(options: argparse.Namespace, output: Output) -> int:
+    """List dead jobs."""
+    trash = ["trash:yes"] if options.trash else []
+    return list_jobs(options, output, filter_of(options, "status:dead", *trash))
+
+
+def run_retry(options: argparse.Namespace, output: Output) -> int:
+    """Retry dead jobs."""
+    return operate(options, output, RETRY)
+
+
+def run_move(options: argparse.Namespace, output: Output) -> int:
+    """Move dead jobs."""
+    return move(options, output, MOVE)
+
+
+def run_delete(options: argparse.Namespace, output: Output) -> int:
+    """Move dead jobs to the trash."""
+    return operate(options, output, DELETE)
+
+
+def run_restore(options: argparse.Namespace, output: Output) -> int:
+    """Take jobs out of the trash."""
+    return operate(options, output, RESTORE)
+
+
+def run_purge(options: argparse.Namespace, output: Output) -> int:
+    """Empty the trash."""
+    return operate(options, output, PURGE)

@@ -1,0 +1,248 @@
+"""The commands that start something: `ui`, `open`, `demo`, `exporter` and `bench`."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import signal
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+from jobconsole.cli.failures import DONE, FAILED, UsageError, progress
+from jobconsole.cli.output import Column, Output
+from jobconsole.cli.root import Parser, add_globals, port, positive, whole
+from jobconsole.cli.session import check_servers, queue_of, settings_of
+from queue_core.model.addresses import mask
+
+if TYPE_CHECKING:
+    from jobconsole.core.links import Link
+    from jobconsole.settings import ConsoleSettings
+
+
+def add_ui_arguments(parser: Parser) -> None:
+    """Declare the options."""
+    add_globals(parser)
+    parser.set_defaults(run=run_ui)
+
+
+def run_ui(options: argparse.Namespace, output: Output) -> int:
+    """Open the console.
+
+    Raises:
+        UsageError: there is no terminal.
+        ConfigurationError: no servers are configured.
+    """
+    return show_console(options, None)
+
+
+def show_console(options: argparse.Namespace, link: Link | None) -> int:
+    """Open the console, at the place of a link where there is one.
+
+    Raises:
+        UsageError: there is no terminal.
+        ConfigurationError: no servers are configured.
+    """
+    # Nothing that is made before the first picture becomes garbage, so looking for it would only put the picture off.
+    gc.disable()
+    try:
+        return _show_console(settings_of(options), link)
+    finally:
+        gc.enable()
+
+
+def _show_console(settings: ConsoleSettings, link: Link | None) -> int:
+    check_servers(settings)
+    # Without a terminal, Textual would write escape sequences into a file and say that all is well.
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("the console needs a terminal; 'jobconsole dlq groups' and 'jobconsole job list' do not")
+    from jobconsole.core.alerts import Thresholds
+    from jobconsole.core.connection import Surroundings
+    from jobconsole.tui.app import run_console
+
+    alerts = Thresholds(**settings.alerts.model_dump())
+    context = Surroundings(settings.context or "", settings.word, settings.colour or "", alerts)
+    return int(run_console(settings.jobs, read_only=settings.read_only, context=context, link=link))
+
+
+CARRIED = ("config", "context", "postgres_url", "redis_url", "prefix")
+"""Options that say where the jobs are."""
+ADDRESSES = frozenset({"postgres_url", "redis_url"})
+"""Those of them that may hold a password."""
+
+
+def add_open_arguments(parser: Parser) -> None:
+    """Declare the options."""
+    parser.add_argument("link", metavar="LINK", help="as the key Y copies it, such as jobconsole://prod/job/ID")
+    add_globals(parser)
+    parser.set_defaults(run=run_open)
+
+
+def run_open(options: argparse.Namespace, output: Output) -> int:
+    """Open the console at a place; with --json, say what the link means and which command shows the same.
+
+    Raises:
+        UsageError: it is no link, or there is no terminal.
+        ConfigurationError: the link's context is unknown, or no servers are configured.
+    """
+    from jobconsole.core.links import LinkError, parse_link
+
+    try:
+        link = parse_link(options.link)
+    except LinkError as error:
+        raise UsageError(str(error)) from None
+    if output.as_json:
+        body = {"context": link.context or None, "place": link.place, "value": link.value or None}
+        output.json({**body, "command": _command(link, options), "masked": _masked(options)})
+        return DONE
+    if link.context and getattr(options, "context", None) is None:
+        options.context = link.context
+    return show_console(options, link)
+
+
+def _given(options: argparse.Namespace) -> dict[str, str | None]:
+    return {name: getattr(options, name, None) for name in CARRIED}
+
+
+def _shown(name: str, value: str) -> str:
+    return mask(value) if name in ADDRESSES else value
+
+
+def _masked(options: argparse.Namespace) -> list[str]:
+    """The options whose password is not shown, and has to be put back where the command is to run."""
+    return [_option(name) for name, value in _given(options).items() if value and _shown(name, value) != value]
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _command(link: Link, options: argparse.Namespace) -> list[str]:
+    """The words of the command that shows the same without a terminal, on the same servers."""
+    from queue_core.model.filters import parse, render
+
+    # In one word with its option: what begins with a dash would be taken for another one.
+    given = _given(options)
+    given["context"] = given["context"] or link.context or None
+    chosen = [f"{_option(name)}={_shown(name, value)}" for name, value in given.items() if value is not None]
+    filtered = link.place in {"jobs", "triage"} and link.value
+    narrowed = [f"--filter={render(parse(link.value))}"] if filtered else []
+    verbs = {
+        "job": ["job", "show", link.value],
+        "signature": ["dlq", "list", f"--signature={link.value}"],
+        "jobs": ["job", "list", *narrowed],
+        "triage": ["dlq", "groups", *narrowed],
+        "live": ["queue", "list"],
+        "schedules": ["schedule", "list"],
+        "operations": ["op", "list"],
+        "operation": ["op", "show", link.value],
+        "schedule": ["schedule", "list"],
+        "events": ["events"],
+    }
+    return ["jobconsole", *chosen, *verbs[link.place]]
+
+
+def add_demo_arguments(parser: Parser) -> None:
+    """Declare the demo's own options; the configuration is not for it, somebody's production may stand there."""
+    from jobconsole.demo.options import DemoOptions, add_arguments
+
+    add_arguments(parser)
+    for action in parser._actions:
+        if action.dest in DemoOptions.__slots__:
+            # What was given before the noun (--json, --redis-url) must not be overwritten by a default after it.
+            action.default = argparse.SUPPRESS
+    parser.set_defaults(run=run_demo)
+
+
+def run_demo(options: argparse.Namespace, output: Output) -> int:
+    """Run the demo until it ends."""
+    from jobconsole.demo import run as demonstrate
+    from jobconsole.demo.options import DemoOptions
+
+    given = {name: getattr(options, name) for name in DemoOptions.__slots__ if hasattr(options, name)}
+    return int(demonstrate(DemoOptions(**given)))
+
+
+def add_exporter_arguments(parser: Parser) -> None:
+    """Declare the options."""
+    parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="listen here (default 127.0.0.1)")
+    parser.add_argument("--port", type=port, default=9808, metavar="N", help="(default 9808; 0 = a free one)")
+    parser.add_argument("--limit", type=positive, metavar="T", help="for reading all servers (default 2.5s)")
+    parser.add_argument(
+        "--type", action="append", default=[], metavar="NAME", help="only these get a label of their own"
+    )
+    parser.add_argument("--most-types", type=whole(0, 10_000), default=100, metavar="N", help="labels (default 100)")
+    add_globals(parser)
+    parser.set_defaults(run=run_exporter)
+
+
+def run_exporter(options: argparse.Namespace, output: Output) -> int:
+    """Serve; servers that are down do not end it, `jobconsole_up` says so.
+
+    Raises:
+        ConfigurationError, ExporterError: it cannot serve at all.
+    """
+    settings = settings_of(options)
+    queue_of(settings)
+    from jobconsole.exporter.reading import LIMIT
+    from jobconsole.exporter.server import Exporter, ExporterOptions
+    from queue_core.worker.options import setup_logging
+
+    setup_logging(getattr(options, "log_format", "text"))
+    ended = _when_told_to_end()
+    how = ExporterOptions(options.host, options.port, options.limit or LIMIT, tuple(options.type), options.most_types)
+    with Exporter(settings.jobs, how) as exporter:
+        if output.as_json:
+            output.json({"metrics": exporter.url, "healthz": exporter.health_url})
+        else:
+            output.line(f"metrics: {exporter.url}")
+            output.line(f"healthz: {exporter.health_url}")
+        output.flush()
+        ended.wait()
+    return DONE
+
+
+def _when_told_to_end() -> threading.Event:
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    return ended
+
+
+_COLUMNS = (Column("FIGURE"), Column("VALUE", "right"), Column("UNIT"))
+
+
+def add_bench_arguments(parser: Parser) -> None:
+    """Declare the benchmark's own options; the configuration is not for it, somebody's production may stand there."""
+    from jobconsole.bench.ground import MODES, BenchOptions
+
+    default = BenchOptions()
+
+    def add(*names: str, **kwargs: object) -> None:
+        # No defaults here: they would overwrite a global option that was given before the noun.
+        parser.add_argument(*names, default=argparse.SUPPRESS, **kwargs)  # type: ignore[arg-type]
+
+    add("--mode", choices=MODES, help=f"what to measure (default {default.mode})")
+    add("--jobs", type=whole(100, 10_000_000), metavar="N", help=f"jobs to drain (default {default.jobs:,})")
+    add("--workers", type=whole(1, 64), metavar="N", help=f"worker processes (default {default.workers})")
+    add("--json", action="store_true", help="print one JSON object")
+    add("--postgres-url", metavar="URL", help="use this PostgreSQL, whose database must be empty")
+    add("--redis-url", metavar="URL", help="use this Redis, in which the prefix must be empty")
+    add("--prefix", metavar="TEXT", help=f"prefix of all keys in Redis (default {default.prefix})")
+    parser.set_defaults(run=run_bench)
+
+
+def run_bench(options: argparse.Namespace, output: Output) -> int:
+    """Measure; exit code 1 when a job was lost."""
+    from jobconsole.bench.ground import BenchOptions
+    from jobconsole.bench.measure import measure
+
+    given = {name: getattr(options, name) for name in BenchOptions.__slots__ if hasattr(options, name)}
+    report = measure(BenchOptions(**given), progress)
+    progress("")
+    if output.as_json:
+        output.json(report.body())
+    else:
+        output.line(f"mode {report.mode}, {report.jobs:,} jobs")
+        output.table(_COLUMNS, report.rows())
+    return FAILED if report.lost else DONE

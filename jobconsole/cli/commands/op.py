@@ -1,0 +1,338 @@
+"""`jobconsole op`: what was done, by whom, why and with what result; and what is still under way."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from jobconsole.cli.change import add_change, in_turn, rehearse, switched
+from jobconsole.cli.failures import DONE, FAILED, CommandError, fail, note, progress
+from jobconsole.cli.output import Output
+from jobconsole.cli.pace import carried_out, told_end
+from jobconsole.cli.root import Parser, add_verbs, whole
+from jobconsole.cli.session import connected
+from jobconsole.cli.tables import facts, operation_body, outcome, show_operations, state_of_progress
+from jobconsole.format.humanize import plural
+from queue_core.model.text import safe
+
+if TYPE_CHECKING:
+    from queue_core.client.operations import Operations
+    from queue_core.model.operation import Operation, OperationState
+    from queue_core.queue import JobQueue
+
+
+Act = Callable[["Operations", int], Awaitable[bool]]
+
+_TARGETS: dict[str, OperationState] = {"pause": "paused", "resume": "running", "cancel": "cancelled"}
+"""The state that each verb leads to."""
+_PAST = {"pause": "paused", "resume": "resumed", "cancel": "cancelled"}
+
+
+def run_pause(options: argparse.Namespace, output: Output) -> int:
+    """Pause operations."""
+    return _each(options, output, lambda operations, number: operations.pause(number))
+
+
+def run_resume(options: argparse.Namespace, output: Output) -> int:
+    """Resume operations."""
+    return _each(options, output, lambda operations, number: operations.resume(number))
+
+
+def run_cancel(options: argparse.Namespace, output: Output) -> int:
+    """Cancel operations."""
+    return _each(options, output, lambda operations, number: operations.cancel(number))
+
+
+def _each(options: argparse.Namespace, output: Output, act: Act) -> int:
+    numbers = list(dict.fromkeys(options.numbers))
+
+    async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
+        for number in numbers:
+            # All of them first: a mistyped number must not leave half of the work done.
+            await jobs.operations.get(number)
+        if options.dry_run:
+            return rehearse(output, options.verb, [f"#{number}" for number in numbers])
+        changed, error = await in_turn(numbers, lambda number: _one(jobs, options, act, number))
+        states: dict[int, str] = {}
+        for number, new in changed.items():
+            states[number] = _TARGETS[options.verb] if new else (await jobs.operations.get(number)).state
+        code = _report_changes(output, options.verb, changed, states)
+        if error is not None:
+            raise error
+        return code
+
+    return connected(options, output, run, "" if options.dry_run else f"op {options.verb}")
+
+
+async def _one(jobs: JobQueue, options: argparse.Namespace, act: Act, number: int) -> bool:
+    """Do it, and keep a note of it where there is something to do."""
+    from queue_core.model.operation import MOVES
+
+    state = (await jobs.operations.get(number)).state
+    # One that is preparing goes on by itself, as soon as all its jobs are written down.
+    if _TARGETS[options.verb] not in MOVES[state] or (options.verb == "resume" and state == "preparing"):
+        return False
+    past = _PAST[options.verb]
+    return await switched(jobs, options, f"operation #{number}", partial(act, jobs.operations, number), past)
+
+
+def _report_changes(output: Output, verb: str, changed: dict[int, bool], states: Mapping[int, str]) -> int:
+    code, past = DONE, _PAST[verb]
+    for number, new in changed.items():
+        already = not new and states[number] == _TARGETS[verb]
+        if not new and not already:
+            fail(f"operation #{number} is {states[number]}; it cannot be {past}")
+            code = FAILED
+        elif not output.as_json:
+            output.line(f"{past} #{number}" if new else f"#{number} was {_TARGETS[verb]} already")
+    if output.as_json:
+        found = [{"number": one, "state": states[one], "changed": new} for one, new in changed.items()]
+        output.json({"operations": found})
+    return code
+
+
+def run_undo(options: argparse.Namespace, output: Output) -> int:
+    """Take an operation back, as operations of its own that are carried out here."""
+
+    async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
+        operation = await jobs.operations.get(options.number)
+        _check_undoable(operation)
+        if options.dry_run:
+            return _rehearsed(output, operation)
+        from queue_core.client.operations import this_author
+
+        submitted = await jobs.operations.undo(options.number, this_author())
+        return await _carried_out(jobs, output, options.number, submitted)
+
+    return connected(options, output, run, "" if options.dry_run else "op undo")
+
+
+def _check_undoable(operation: Operation) -> None:
+    asked = operation.asked
+    if asked.verb == "move" and asked.way.priority is not None:
+        raise CommandError(f"operation #{operation.number} gave jobs another priority, which cannot be taken back")
+    if asked.verb not in {"delete", "move"}:
+        raise CommandError(
+            f"operation #{operation.number} is a {asked.verb}, which cannot be taken back; a delete and a move can"
+        )
+    if not operation.ended:
+        number = operation.number
+        raise CommandError(
+            f"operation #{number} is {operation.state}; 'jobconsole op cancel {number}' ends it, then it can be undone"
+        )
+
+
+def _rehearsed(output: Output, operation: Operation) -> int:
+    if output.as_json:
+        output.json({"dry_run": True, "verb": "undo", "operation": operation.number, "matched": operation.processed})
+    else:
+        what = f"the {operation.asked.verb} of {plural(operation.processed, 'job')}"
+        output.line(f"would undo #{operation.number}: {what}")
+    return DONE
+
+
+async def _carried_out(jobs: JobQueue, output: Output, number: int, submitted: list[Operation]) -> int:
+    from jobconsole.actions.plan import Plan, Report
+
+    code, done = DONE, []
+    for operation in submitted:
+        plan = Plan("restore", operation.asked.label, ())
+        report = await carried_out(jobs, Report(plan, operation))
+        code = max(code, told_end(report) or DONE)
+        done.append(report.operation or operation)
+    if output.as_json:
+        output.json({"undone": number, "operations": [operation_body(operation) for operation in done]})
+        return code
+    for operation in done:
+        output.line(outcome(operation))
+    if not done:
+        output.line(f"nothing to undo: operation #{number} changed no job")
+    return code
+
+
+_LOOK = 0.5
+"""Seconds between two looks at an operation that is watched."""
+_MOST = 1000
+"""Operations that `op run` takes up at a time."""
+
+
+def run_watch(options: argparse.Namespace, output: Output) -> int:
+    """Follow an operation until it has ended, was stopped, or was given up by who wrote it; paused ones are waited for.
+
+    Raises:
+        OperationNotFound, StoreUnavailable: it cannot be followed.
+    """
+
+    async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
+        try:
+            while True:
+                operation = await jobs.operations.get(options.number)
+                if operation.ended or operation.state == "stopped" or await _abandoned(jobs, operation):
+                    break
+                progress(state_of_progress(operation))
+                await asyncio.sleep(_LOOK)
+        finally:
+            progress("")
+        return _report_operations(output, [operation])
+
+    return connected(options, output, run)
+
+
+async def _abandoned(jobs: JobQueue, operation: Operation) -> bool:
+    """Tell whether an operation will not be begun any more, and say so: who wrote its jobs down has gone."""
+    from queue_core.model.operation import ABANDONED, NEVER_STARTED
+
+    if operation.state != "preparing":
+        return False
+    now = (await jobs.inspector.overview()).now
+    if (now - operation.updated_at).total_seconds() <= ABANDONED:
+        return False
+    number = operation.number
+    fail(f"operation #{number} was never begun: {NEVER_STARTED}; 'jobconsole op cancel {number}' ends it")
+    return True
+
+
+def run_run(options: argparse.Namespace, output: Output) -> int:
+    """Carry out operations until none of them runs any more.
+
+    Raises:
+        OperationNotFound, ReadOnly, StoreUnavailable: what was not done is still to be done.
+    """
+
+    async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
+        chosen = [await jobs.operations.get(number) for number in dict.fromkeys(options.numbers)]
+        if options.dry_run:
+            running = [one for one in chosen or await _unfinished(jobs) if one.state == "running"]
+            return rehearse(output, "run", [f"#{one.number}" for one in running])
+        try:
+            done = await (_all(jobs) if not chosen else _these(jobs, chosen))
+        except asyncio.CancelledError:
+            note("what was not done is still to be done: workers go on with it, and so does 'jobconsole op run'")
+            raise
+        finally:
+            progress("")
+        return _report_operations(output, done)
+
+    return connected(options, output, run, "" if options.dry_run else "op run")
+
+
+async def _all(jobs: JobQueue) -> list[Operation]:
+    """Carry out whatever runs, and what is asked for meanwhile."""
+    done: dict[int, Operation] = {}
+    while running := [one for one in await _unfinished(jobs) if one.state == "running"]:
+        done.update({one.number: one for one in await _these(jobs, running)})
+    return [done[number] for number in sorted(done)]
+
+
+async def _unfinished(jobs: JobQueue) -> list[Operation]:
+    return await jobs.operations.find(_MOST, unfinished=True)
+
+
+async def _these(jobs: JobQueue, operations: list[Operation]) -> list[Operation]:
+    return await asyncio.gather(*(jobs.operations.carry_out(one.number, _tell) for one in operations))
+
+
+def _tell(operation: Operation) -> None:
+    progress(state_of_progress(operation))
+
+
+def _report_operations(output: Output, operations: list[Operation]) -> int:
+    if output.as_json:
+        output.json({"operations": [operation_body(operation) for operation in operations]})
+    else:
+        for operation in operations:
+            output.line(outcome(operation))
+        if not operations:
+            output.line("no operation is running")
+    return DONE if all(operation.state == "done" for operation in operations) else FAILED
+
+
+_IDS = 20
+"""Changed jobs that `show` names; --json names more of them."""
+_IDS_JSON = 1000
+_HIGHEST = 2**53
+
+
+def add_arguments(parser: Parser) -> None:
+    """Declare the verbs."""
+    add = add_verbs(parser)
+    listed = add("list", run_list, "list operations, the newest first")
+    listed.add_argument("--running", action="store_true", help="only those that have not ended")
+    listed.add_argument("--limit", type=whole(1, 10_000), default=50, metavar="N", help="at most N (default 50)")
+    listed.add_argument("--before", type=whole(1, _HIGHEST), metavar="N", help="only those older than operation N")
+    _add_number(add("show", run_show, "everything about one operation, and the jobs that it changed"))
+    _add_number(add("watch", run_watch, "follow an operation until it ends; carries nothing out"))
+    _add_numbers(add("pause", run_pause, "let operations take no more steps"))
+    _add_numbers(add("resume", run_resume, "let paused and stopped operations go on"))
+    _add_numbers(add("cancel", run_cancel, "end operations where they stand"))
+    undo = add("undo", run_undo, "take a delete or a move back: exactly the jobs that it changed")
+    _add_number(undo)
+    add_change(undo, why=False)
+    run = add("run", run_run, "carry out operations here until they end, where no worker does")
+    run.add_argument("numbers", nargs="*", type=whole(1, _HIGHEST), metavar="N", help="only these (default: all)")
+    add_change(run, why=False)
+
+
+def _add_number(verb: Parser) -> None:
+    verb.add_argument("number", type=whole(1, _HIGHEST), metavar="N", help="as 'op list' numbers them")
+
+
+def _add_numbers(verb: Parser) -> None:
+    verb.add_argument("numbers", nargs="+", type=whole(1, _HIGHEST), metavar="N", help="as 'op list' numbers them")
+    add_change(verb)
+
+
+def run_list(options: argparse.Namespace, output: Output) -> int:
+    """List operations."""
+
+    async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
+        # One more than asked for tells whether there are more.
+        found = await jobs.operations.find(options.limit + 1, options.before, options.running)
+        shown, more = found[: options.limit], len(found) > options.limit
+        before = shown[-1].number if more else None
+        if output.as_json:
+            output.json({"operations": [operation_body(operation) for operation in shown], "before": before})
+            return DONE
+        show_operations(output, shown)
+        if more:
+            note(f"more with: --before {before}")
+        return DONE
+
+    return connected(options, output, run)
+
+
+def run_show(options: argparse.Namespace, output: Output) -> int:
+    """Show one operation."""
+
+    async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
+        operations, number = jobs.operations, options.number
+        operation = await operations.get(number)
+        tried = operation.asked.verb == "retry" and operation.processed > 0
+        outcomes = await operations.outcomes(number) if tried else None
+        ids = await operations.changed_ids(number, _IDS_JSON if output.as_json else _IDS)
+        if output.as_json:
+            body = operation_body(operation)
+            counts = None if outcomes is None else outcomes._asdict() | {"ended": outcomes.ended}
+            output.json({"operation": body, "outcomes": counts, "ids": ids})
+            return DONE
+        for name, value in facts(operation, outcomes):
+            if value not in (None, ""):
+                output.line(f"{name:<14}{safe(str(value), 600)}")
+        _show_ids(output, operation, ids)
+        return DONE
+
+    return connected(options, output, run)
+
+
+def _show_ids(output: Output, operation: Operation, ids: list[str]) -> None:
+    if not ids:
+        return
+    output.line()
+    output.line("changed jobs:")
+    for job_id in ids:
+        output.line(f"  {job_id}")
+    if operation.processed > len(ids):
+        output.line(f"  … and {operation.processed - len(ids):,} more")

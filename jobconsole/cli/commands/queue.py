@@ -1,0 +1,154 @@
+"""`jobconsole queue`: list, pause and resume queues."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from jobconsole.cli.change import add_change, in_turn, rehearse, switched, tell_switched
+from jobconsole.cli.failures import DONE, Missing
+from jobconsole.cli.output import Column, Output
+from jobconsole.cli.root import Parser, add_verbs
+from jobconsole.cli.selection import check_queue
+from jobconsole.cli.session import connected
+from jobconsole.cli.tables import moment, queue_body, show_queues
+from queue_core.model.text import safe
+
+if TYPE_CHECKING:
+    from queue_core.model.report import Overview, TypeInfo
+    from queue_core.queue import JobQueue
+
+
+def add_queue_arguments(parser: Parser) -> None:
+    """Declare the verbs."""
+    add = add_verbs(parser)
+    add("list", run_queue_list, "list queues with their depth")
+    pause = add("pause", run_pause, "let no worker claim from queues")
+    pause.add_argument("names", nargs="+", metavar="QUEUE")
+    add_change(pause)
+    resume = add("resume", run_resume, "let workers claim from queues again")
+    resume.add_argument("names", nargs="+", metavar="QUEUE")
+    add_change(resume)
+
+
+def run_queue_list(options: argparse.Namespace, output: Output) -> int:
+    """List queues."""
+
+    async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
+        overview = await jobs.inspector.overview()
+        if output.as_json:
+            orphans = overview.orphaned_types
+            queues = [queue_body(queue) for queue in overview.queues]
+            output.json({"now": overview.now, "queues": queues, "types_without_worker": orphans})
+        else:
+            show_queues(output, overview.queues, overview.now)
+        return DONE
+
+    return connected(options, output, run)
+
+
+def run_pause(options: argparse.Namespace, output: Output) -> int:
+    """Pause queues."""
+
+    async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
+        return await _each(jobs, options, output, jobs.control.pause, "paused")
+
+    return connected(options, output, run, "" if options.dry_run else "queue pause")
+
+
+def run_resume(options: argparse.Namespace, output: Output) -> int:
+    """Resume queues."""
+
+    async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
+        return await _each(jobs, options, output, jobs.control.resume, "resumed")
+
+    return connected(options, output, run, "" if options.dry_run else "queue resume")
+
+
+async def _each(
+    jobs: JobQueue, options: argparse.Namespace, output: Output, verb: Callable[[str], Awaitable[bool]], past: str
+) -> int:
+    for name in options.names:
+        # All names first: a mistyped one must not leave half of the work done.
+        await check_queue(jobs, name)
+    if options.dry_run:
+        return rehearse(output, options.verb, list(dict.fromkeys(options.names)))
+    names = dict.fromkeys(options.names)
+    changed, error = await in_turn(
+        names, lambda name: switched(jobs, options, f"queue {name}", partial(verb, name), past)
+    )
+    tell_switched(output, "queues", changed, past)
+    if error is not None:
+        raise error
+    return DONE
+
+
+_LONGEST = 100_000
+"""Characters of a schema that `show` prints; --json has all of it."""
+
+TYPES = (
+    Column("TYPE", limit=60),
+    Column("WORKERS", "right"),
+    Column("ANNOUNCED"),
+    Column("PARAMETERS", limit=200),
+)
+
+
+def add_type_arguments(parser: Parser) -> None:
+    """Declare the verbs."""
+    add = add_verbs(parser)
+    add("list", run_type_list, "list the types that workers announced, with their live workers and parameters")
+    show = add("show", run_show, "the JSON Schema of a type's payloads")
+    show.add_argument("name", metavar="TYPE")
+
+
+def run_type_list(options: argparse.Namespace, output: Output) -> int:
+    """List types."""
+
+    async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
+        types, overview = await jobs.inspector.types(), await jobs.inspector.overview()
+        rows = [(info, _workers(overview, info.name)) for _, info in sorted(types.items())]
+        if output.as_json:
+            output.json({"types": [_body(info, workers) for info, workers in rows]})
+        else:
+            cells = [(info.name, workers, moment(info.announced_at), _parameters(info)) for info, workers in rows]
+            output.table(TYPES, cells)
+        return DONE
+
+    return connected(options, output, run)
+
+
+def run_show(options: argparse.Namespace, output: Output) -> int:
+    """Show one type."""
+
+    async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
+        info = (await jobs.inspector.types()).get(options.name)
+        if info is None:
+            raise Missing(f"no worker announced the type '{options.name}'; 'jobconsole type list' shows them")
+        if output.as_json:
+            output.json({"type": _body(info, _workers(await jobs.inspector.overview(), info.name))})
+        else:
+            text = json.dumps(info.schema, indent=2, ensure_ascii=False)
+            output.line(safe(text, _LONGEST, newlines=True))
+        return DONE
+
+    return connected(options, output, run)
+
+
+def _workers(overview: Overview, name: str) -> int:
+    return sum(name in (worker.types or ()) for worker in overview.workers if not worker.lost)
+
+
+def _body(info: TypeInfo, workers: int) -> dict[str, Any]:
+    return {"name": info.name, "announced_at": info.announced_at, "workers": workers, "schema": info.schema}
+
+
+def _parameters(info: TypeInfo) -> str:
+    """Return the names of a type's parameters; those that may be left out with a question mark."""
+    properties, required = info.schema.get("properties"), info.schema.get("required")
+    names = properties if isinstance(properties, dict) else {}
+    needed = required if isinstance(required, list) else []
+    return ", ".join(name if name in needed else f"{name}?" for name in names)

@@ -1,0 +1,179 @@
+"""`jobconsole worker`: list, quiet, resume and stop workers; run them with `worker run`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from jobconsole.cli.change import add_change, check_terminal, confirm, in_turn, noted, rehearse
+from jobconsole.cli.failures import DONE, Missing
+from jobconsole.cli.output import Output
+from jobconsole.cli.root import Parser, add_verbs, duration, positive, whole
+from jobconsole.cli.session import connected, settings_of
+from jobconsole.cli.tables import show_workers, worker_body
+from jobconsole.format.humanize import plural
+from queue_core.errors import ReadOnly
+from queue_core.model.text import safe
+from queue_core.model.validation import parse_size
+
+if TYPE_CHECKING:
+    from queue_core.queue import JobQueue
+
+
+_VARIABLES = {
+    "context": "JOBCONSOLE_CONTEXT",
+    "postgres_url": "JOBCONSOLE_JOBS__POSTGRES__URL",
+    "redis_url": "JOBCONSOLE_JOBS__REDIS__URL",
+    "prefix": "JOBCONSOLE_JOBS__REDIS__PREFIX",
+}
+
+
+def add_run_arguments(verb: Parser) -> None:
+    """Declare the options."""
+    verb.add_argument("target", metavar="MODULE:NAME", help="the JobQueue object, as in package.module:jobs")
+    verb.add_argument("--processes", type=whole(1, 1000), default=1, metavar="N", help="(default 1)")
+    verb.add_argument(
+        "--concurrency", type=whole(1, 10_000), default=100, metavar="N", help="per process (default 100)"
+    )
+    verb.add_argument("--queues", metavar="A,B", help="only these (default: the queues of the tasks)")
+    verb.add_argument("--lease", type=positive, metavar="T", help="(default: jobs.defaults.lease, 5m)")
+    verb.add_argument("--heartbeat", type=positive, metavar="T", help="(default: jobs.defaults.heartbeat, 1m)")
+    verb.add_argument("--max-jobs", type=whole(1, 10**12), metavar="N", help="replace a process after so many jobs")
+    verb.add_argument("--max-memory", type=_size, metavar="SIZE", help="replace a process over so much, as 512MiB")
+    verb.add_argument("--grace", type=duration, default=30.0, metavar="T", help="to finish jobs after SIGTERM (30s)")
+
+
+def _size(text: str) -> int:
+    try:
+        size = parse_size(text)
+    except ValueError as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from None
+    if size < 16 << 20:
+        raise argparse.ArgumentTypeError(f"'{text}' is less than a process needs to start (16MiB)")
+    return size
+
+
+def run_workers(options: argparse.Namespace, output: Output) -> int:
+    """Run the service until SIGTERM or Ctrl+C; a second one stops the jobs.
+
+    Raises:
+        ConfigurationError, ReadOnly: it cannot start.
+    """
+    if settings_of(options).read_only:
+        raise ReadOnly("worker run")
+    _hand_down(options)
+    from queue_core.worker.options import ServiceOptions, setup_logging
+    from queue_core.worker.supervisor import supervise
+
+    log_format: Literal["text", "json"] = getattr(options, "log_format", "text")
+    setup_logging(log_format)
+    how = ServiceOptions(
+        processes=options.processes,
+        concurrency=options.concurrency,
+        queues=tuple(name for name in (options.queues or "").split(",") if name),
+        lease=options.lease,
+        heartbeat=options.heartbeat,
+        grace=options.grace,
+        max_jobs=options.max_jobs,
+        max_memory=options.max_memory,
+        log_format=log_format,
+    )
+    return supervise(options.target, how)
+
+
+def _hand_down(options: argparse.Namespace) -> None:
+    """Put the global options into the environment: that is where a target's `JobQueue.from_settings()` finds them.
+
+    Not as arguments of the processes, which every user of the machine can read; an address may hold a password.
+    """
+    for name, variable in _VARIABLES.items():
+        value = getattr(options, name, None)
+        if value is not None:
+            os.environ[variable] = value
+    if getattr(options, "config", None) is not None:
+        os.environ["JOBCONSOLE_CONFIG"] = str(Path(options.config).resolve())
+
+
+Order = Literal["quiet", "resume", "stop"]
+
+
+def add_arguments(parser: Parser) -> None:
+    """Declare the verbs."""
+    add = add_verbs(parser)
+    add("list", run_list, "list worker processes")
+    add_run_arguments(add("run", run_workers, "run workers until SIGTERM, which lets them finish their jobs"))
+    _add_order(add("quiet", run_quiet, "let workers finish their jobs and claim no others"))
+    _add_order(add("resume", run_resume, "let quiet workers claim again"))
+    _add_order(add("stop", run_stop, "let workers finish their jobs and end"), destructive=True)
+
+
+def _add_order(verb: Parser, destructive: bool = False) -> None:
+    verb.add_argument("ids", nargs="+", metavar="WORKER", help="as 'worker list' names them")
+    add_change(verb, destructive)
+
+
+def run_list(options: argparse.Namespace, output: Output) -> int:
+    """List workers."""
+
+    async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
+        overview = await jobs.inspector.overview()
+        if output.as_json:
+            output.json({"now": overview.now, "workers": [worker_body(worker) for worker in overview.workers]})
+        else:
+            show_workers(output, overview.workers)
+        return DONE
+
+    return connected(options, output, run)
+
+
+def run_quiet(options: argparse.Namespace, output: Output) -> int:
+    """Order workers to be quiet."""
+    return _order(options, output, "quiet")
+
+
+def run_resume(options: argparse.Namespace, output: Output) -> int:
+    """Order workers to claim again."""
+    return _order(options, output, "resume")
+
+
+def run_stop(options: argparse.Namespace, output: Output) -> int:
+    """Order workers to end."""
+    return _order(options, output, "stop")
+
+
+def _order(options: argparse.Namespace, output: Output, order: Order) -> int:
+    asks = order == "stop" and not (options.yes or options.dry_run)
+    if asks:
+        check_terminal("stop workers")
+
+    async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
+        ids = tuple(dict.fromkeys(options.ids))
+        await _check(jobs, ids)
+        if options.dry_run:
+            return rehearse(output, order, ids)
+        if asks:
+            confirm(f"stop {plural(len(ids), 'worker')}")
+        ordered, error = await in_turn(
+            ids,
+            lambda one: noted(jobs, options, order, f"worker {one}", partial(jobs.control.command, one, order)),
+        )
+        if output.as_json:
+            output.json({"order": order, "workers": list(ordered)})
+        elif ordered:
+            output.line(f"{order}: {plural(len(ordered), 'worker')} will hear of it with the next heartbeat")
+        if error is not None:
+            raise error
+        return DONE
+
+    return connected(options, output, run, "" if options.dry_run else f"worker {order}")
+
+
+async def _check(jobs: JobQueue, ids: Sequence[str]) -> None:
+    known = {worker.id for worker in (await jobs.inspector.overview()).workers}
+    for worker in ids:
+        if worker not in known:
+            raise Missing(f"no worker with id {safe(worker, 200)}; 'jobconsole worker list' shows them")

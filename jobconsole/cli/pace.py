@@ -1,0 +1,222 @@
+"""The options for the pace of an operation, and following one until it ends."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import re
+from typing import TYPE_CHECKING
+
+from jobconsole.cli.failures import FAILED, CommandError, Unreachable, fail, note, progress
+from jobconsole.cli.root import Parser, duration, whole
+from jobconsole.cli.tables import state_of_progress
+from jobconsole.format.humanize import plural
+from queue_core.errors import OutcomeUnknown, QueueCoreError, StoreRefused
+
+if TYPE_CHECKING:
+    from jobconsole.actions.plan import Plan, Report
+    from queue_core.model.operation import Operation, Pace, Way
+    from queue_core.queue import JobQueue
+
+
+class _Stopped(Exception):
+    """Somebody pressed Ctrl+C while an operation was being written: it must not start."""
+
+
+async def submitted(jobs: JobQueue, plan: Plan) -> Report:
+    """Write a plan as an operation, which runs from then on; on Ctrl+C it does not start, or is cancelled.
+
+    Raises:
+        CommandError: the store went away or refused it. Nothing was changed, or the message says that this is unknown.
+    """
+    from jobconsole.actions.plan import submit
+    from queue_core.client.operations import this_author
+
+    stopped = False
+
+    def tell(report: Report) -> None:
+        if stopped:
+            raise _Stopped
+        progress(f"{report.written:,} of {plural(len(plan.ids), 'job')} written down")
+
+    # Shielded: whether it was started must be known when Ctrl+C ends this.
+    writing = asyncio.ensure_future(submit(jobs.operations, plan, this_author(), tell))
+    try:
+        report = await asyncio.shield(writing)
+    except asyncio.CancelledError:
+        stopped = True
+        try:
+            await _take_back(jobs, (await writing).operation)
+        except _Stopped:
+            note("nothing was changed: the operation had not begun")
+        raise
+    finally:
+        progress("")
+    if report.problem:
+        raise _not_begun(report)
+    return report
+
+
+def _not_begun(report: Report) -> CommandError:
+    error = report.error
+    if isinstance(error, OutcomeUnknown):
+        return Unreachable(f"{error}; 'jobconsole op show {error.number}' tells, and if it was, workers carry it out")
+    said = f"{report.problem}; nothing was changed ('jobconsole op list' shows what was begun)"
+    return CommandError(said) if isinstance(error, StoreRefused) else Unreachable(said)
+
+
+async def carried_out(jobs: JobQueue, report: Report) -> Report:
+    """Carry out here what was submitted, until it ends or pauses; on Ctrl+C it is cancelled in the store."""
+    from jobconsole.actions.plan import carry_on
+
+    def tell(report: Report) -> None:
+        if report.operation is not None:
+            progress(state_of_progress(report.operation))
+
+    try:
+        return await carry_on(jobs.operations, report, tell)
+    except asyncio.CancelledError:
+        await _take_back(jobs, report.operation)
+        raise
+    finally:
+        progress("")
+
+
+async def changed_one(jobs: JobQueue, verb: str, job_id: str, why: str) -> bool:
+    """Retry or delete a job as an operation of its own; return whether it was still dead.
+
+    Raises:
+        CommandError: the store went away or refused it.
+    """
+    from jobconsole.actions.plan import Plan, apply
+    from queue_core.client.operations import this_author
+
+    plan = Plan("retry" if verb == "retry" else "delete", f"job {job_id}", (job_id,), why=why)
+    report = await apply(jobs.operations, plan, this_author())
+    if report.problem and report.processed != 1:
+        raise _not_begun(report) if report.operation is None else Unreachable(report.problem)
+    return report.processed == 1
+
+
+async def _take_back(jobs: JobQueue, operation: Operation | None) -> None:
+    if operation is None:
+        return
+    number = operation.number
+    try:
+        await jobs.operations.cancel(number)
+        left = await jobs.operations.get(number)
+    except QueueCoreError as error:
+        fail(f"{error}; operation #{number} could not be cancelled: 'jobconsole op cancel {number}' does it later")
+        return
+    done = f"{left.done:,} of {plural(left.total, 'job')}"
+    note(f"operation #{number} is {left.state}, after {done}")
+
+
+def told_end(report: Report) -> int | None:
+    """Say what kept an operation from its end, and return the exit code for that; None: nothing did."""
+    operation = report.operation
+    if operation is None:
+        return None
+    number, done = operation.number, f"{report.done:,} of {plural(operation.total, 'job')}"
+    if report.problem:
+        seen = f"operation #{number} was at {done} when it was last seen"
+        fail(f"{report.problem}; {seen}, and workers go on with it when the store is back")
+    elif operation.state == "stopped":
+        choice = f"'jobconsole op resume {number}' lets it go on, 'jobconsole op cancel {number}' ends it"
+        fail(f"operation #{number} was stopped after {done}: {operation.note}; {choice}")
+    elif operation.state == "paused":
+        fail(f"operation #{number} was paused after {done}; 'jobconsole op resume {number}' lets it go on")
+    elif operation.state != "done":
+        fail(f"operation #{number} is {operation.state}, after {done}{operation.note and f': {operation.note}'}")
+    elif operation.errored:
+        fail(f"{plural(operation.errored, 'job')} could not be changed: {operation.note}")
+    else:
+        return None
+    return FAILED
+
+
+_MOST = 1_000_000
+
+
+def add_spread(verb: Parser) -> None:
+    """Declare the options of a retry that avoid a stampede."""
+    verb.add_argument(
+        "--spread",
+        type=duration,
+        metavar="T",
+        help="over this time (default: 200 jobs a second from 50 jobs on, unless --canary or --rate is given; 0 = now)",
+    )
+    verb.add_argument("--delay", type=duration, default=0.0, metavar="T", help="due after this time, as in 5m")
+
+
+def add_pace(verb: Parser) -> None:
+    """Declare the options of a retry that begins carefully."""
+    verb.add_argument("--canary", type=whole(0, _MOST), metavar="N", help="N jobs first, and wait for their outcome")
+    verb.add_argument("--rate", type=rate, metavar="R", help="at most so many jobs a second, as in 100, 100/s or 90/m")
+    verb.add_argument(
+        "--stop-if", type=percent, metavar="PCT", help="stop when more than so many percent of them die again"
+    )
+
+
+def add_target(verb: Parser) -> None:
+    """Declare another queue and another priority."""
+    verb.add_argument("--to-queue", type=queue, metavar="Q", help="into this queue")
+    verb.add_argument("--priority", type=priority, metavar="P", help="-128 to 127, or low, normal, high, urgent")
+
+
+def rate(text: str) -> float:
+    """Return the jobs a second in 100, 100/s or 90/m."""
+    from queue_core.model.rules import parse_rate
+
+    try:
+        return parse_rate(float(text) if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", text) else text) or 0.0
+    except ValueError as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from None
+
+
+def percent(text: str) -> float:
+    """Return 20 for 20 or 20%."""
+    number = text.removesuffix("%")
+    if not re.fullmatch(r"\d{1,3}(\.\d{1,9})?", number) or float(number) > 100:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a percentage from 0 to 100")
+    return float(number)
+
+
+def queue(text: str) -> str:
+    """Return the name of a queue."""
+    from queue_core.errors import InvalidJob
+    from queue_core.model.validation import check_name
+
+    try:
+        return check_name(text, "the queue's name")
+    except InvalidJob as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from None
+
+
+def priority(text: str) -> int:
+    """Return a priority by its number or name."""
+    from queue_core.errors import InvalidJob
+    from queue_core.model.rules import parse_priority
+
+    try:
+        return int(parse_priority(text))
+    except InvalidJob as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from None
+
+
+def paced(options: argparse.Namespace, number: int) -> tuple[Way, Pace]:
+    """Return what the options say of an operation on so many jobs.
+
+    A canary is never the default: a script must not wait for its outcome unless somebody said so.
+    """
+    from jobconsole.actions.plan import CAREFUL, CAREFUL_FROM
+    from queue_core.model.operation import Pace, Way
+
+    target = (getattr(options, "to_queue", None), getattr(options, "priority", None))
+    if not hasattr(options, "spread"):
+        return Way(0.0, 0.0, *target), Pace()
+    spread, most = options.spread, CAREFUL.rate
+    if spread is None:
+        gentle = options.canary is None and options.rate is None and number > CAREFUL_FROM
+        spread = number / most if gentle and most else 0.0
+    return Way(options.delay, spread, *target), Pace(options.canary or 0, options.rate, options.stop_if)

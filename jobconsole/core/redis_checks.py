@@ -1,0 +1,112 @@
+"""What `doctor` makes of the facts about a Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from jobconsole.core.checks import CROWDED, Check, Facts, Level, check_schema, skew
+from jobconsole.format.humanize import exact, plural
+
+REDIS_LEAST = (7, 0)
+SLOTS = 16_384
+
+
+def check_redis(facts: Facts) -> list[Check]:
+    """Return the findings about Redis."""
+    return [check(facts) for check in _REDIS]
+
+
+def check_redis_store(facts: Facts) -> list[Check]:
+    """Return the findings about a Redis that is the store itself."""
+    return [check_schema(facts), *check_redis(facts)]
+
+
+def _redis_version(facts: Facts) -> Check:
+    version = str(facts["redis_version"] or "unknown")
+    said = f"Valkey {facts['version']} (Redis {version})" if facts["version"] else f"Redis {version}"
+    numbers = version.split(".")[:2]
+    if all(part.isdecimal() for part in numbers) and tuple(map(int, numbers)) < REDIS_LEAST:
+        return Check("redis version", "fail", said, "upgrade the server to Redis 7.0 or later, or to Valkey")
+    return Check("redis version", "ok", said)
+
+
+def _redis_role(facts: Facts) -> Check:
+    role = str(facts["role"])
+    if role in {"master", "None"}:
+        return Check("redis role", "ok", "accepts writes")
+    return Check("redis role", "fail", f"a {role}", "connect to the primary server")
+
+
+def _persistence(facts: Facts) -> Check:
+    if not facts["aof_enabled"] and facts.get("backend") == "redis":
+        advice = "set 'appendonly yes': without it, a restart of Redis loses all jobs"
+        return Check("redis persistence", "fail", "the append-only file is off", advice)
+    if not facts["aof_enabled"]:
+        advice = "set 'appendonly yes': without it, a restart of Redis costs a rebuild from PostgreSQL (no job is lost)"
+        return Check("redis persistence", "warn", "the append-only file is off", advice)
+    if facts["appendfsync"] == "no":
+        lost = "loses jobs whose enqueue had returned" if facts.get("backend") == "redis" else "costs a rebuild"
+        level: Level = "fail" if facts.get("backend") == "redis" else "warn"
+        advice = f"set 'appendfsync everysec' (or always): a crash of the machine {lost}"
+        return Check("redis persistence", level, "append-only file on, appendfsync no", advice)
+    if facts["aof_last_write_status"] not in {None, "ok"}:
+        return Check("redis persistence", "fail", "the last write to the append-only file failed", "look at its disk")
+    return Check("redis persistence", "ok", "append-only file on")
+
+
+def _eviction(facts: Facts) -> Check:
+    policy = str(facts["maxmemory_policy"])
+    evicted = int(facts["evicted_keys"] or 0)
+    said = f"{policy}, {plural(evicted, 'key')} evicted" if evicted else policy
+    if policy == "noeviction":
+        return Check("redis eviction", "ok", said)
+    level: Level = "fail" if facts["maxmemory"] else "warn"
+    return Check("redis eviction", level, said, "set maxmemory-policy to noeviction: ready sets must not be evicted")
+
+
+def _memory(facts: Facts) -> Check:
+    used, most = int(facts["used_memory"] or 0), int(facts["maxmemory"] or 0)
+    said = f"{used / 1048576:.0f} MiB of {most / 1048576:.0f} MiB" if most else f"{used / 1048576:.0f} MiB, no limit"
+    if not most or used <= CROWDED * most:
+        return Check("redis memory", "ok", said)
+    return Check("redis memory", "warn", said, "raise maxmemory, or find what else fills this server")
+
+
+def _redis_clock(facts: Facts) -> Check:
+    return skew("redis clock", facts["clock_skew"])
+
+
+def _keepalive(facts: Facts) -> Check:
+    seconds = facts["tcp_keepalive"]
+    if seconds is None:
+        return Check("redis keepalive", "ok", "not known: CONFIG GET is not allowed")
+    if seconds:
+        return Check("redis keepalive", "ok", f"{seconds} s")
+    advice = "set tcp-keepalive to 300: a client whose host is gone stays connected, and is handed jobs to start"
+    return Check("redis keepalive", "warn", "off", advice)
+
+
+def _cluster(facts: Facts) -> Check:
+    cluster = facts["cluster"]
+    if cluster is None:
+        return Check("redis cluster", "ok", "none")
+    said = f"state {cluster['state']}, {exact(cluster['slots'])} of {exact(SLOTS)} slots served"
+    if cluster["state"] != "ok" or cluster["slots"] < SLOTS:
+        advice = "assign every slot to this server (redis-cli --cluster fix), or turn cluster-enabled off"
+        return Check("redis cluster", "fail", said, advice)
+    if cluster["servers"] > 1:
+        advice = "use a server that holds all slots: keys that another one holds are refused here"
+        return Check("redis cluster", "fail", f"{said} by {cluster['servers']} servers", advice)
+    return Check("redis cluster", "ok", said)
+
+
+_REDIS: Sequence[Callable[[Facts], Check]] = (
+    _redis_version,
+    _redis_role,
+    _persistence,
+    _eviction,
+    _memory,
+    _redis_clock,
+    _keepalive,
+    _cluster,
+)

@@ -1,0 +1,291 @@
+"""The demo from start to end: servers, workers, producer, console, and the audit when it stops."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from types import FrameType
+from typing import Any, Self
+
+from jobconsole.demo.ledger import compare, read_ledger
+from jobconsole.demo.options import DemoOptions, Voice, occupy_standard_streams, voice_for
+from jobconsole.demo.producer import TAG
+from jobconsole.demo.stage import Stage, await_workers, crash_one, live_workers, open_stage
+from jobconsole.demo.summary import Summary, Tail, agree, expected, scraped, summarise
+from jobconsole.embedded.places import DemoError
+from queue_core import JobQueue
+from queue_core.errors import QueueCoreError
+from queue_core.model.filters import Filter, Term
+from queue_core.model.report import Overview
+from queue_core.ports.inspector import Inspector
+
+PRODUCER_SECONDS = 10.0
+DRAIN_SECONDS = 20.0
+"""How long the workers may take to end what they run; what is left then goes on counting as unfinished."""
+MOST_FAILURES = 50
+
+
+async def sum_up(stage: Stage, jobs: JobQueue, voice: Voice, started: float) -> Summary:
+    """End producer and workers, then compare ledger, SQL and metrics."""
+    await stage.fleet.end(stage.producer, PRODUCER_SECONDS)
+    seconds = time.monotonic() - started
+    voice.say("the producer has stopped; the workers end what they run")
+    if not await stage.fleet.end(stage.workers, DRAIN_SECONDS):
+        voice.say(f"the workers did not end within {DRAIN_SECONDS:g} s and were killed")
+    ledger = await asyncio.to_thread(read_ledger, stage.folder.ledger)
+    findings = await compare(ledger, jobs.store, jobs.inspector, TAG)
+    counts = await jobs.inspector.conservation()
+    metrics = await asyncio.to_thread(scraped, stage.exporter.url)
+    sums = await expected(jobs.inspector)
+    tail = Tail(
+        crashed=int(sums["job_leases_expired_total"]),
+        failures=await _failures(jobs.inspector),
+        metrics_agree=None if metrics is None else agree(metrics, sums),
+        seconds=seconds,
+    )
+    return summarise(findings, counts, tail)
+
+
+async def _failures(inspector: Inspector) -> dict[str, int]:
+    """Return dead jobs by the name of their exception, most first."""
+    dead = Filter((Term("status", "=", "dead"),))
+    counts: Counter[str] = Counter()
+    for group in await inspector.signatures(dead, 3600.0, 1, MOST_FAILURES):
+        counts[group.title.partition(":")[0]] += group.count
+    return dict(counts.most_common())
+
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Stopping:
+    """Listens to the ending signals while it is entered; for the main thread."""
+
+    def __init__(self) -> None:
+        self._asked = False
+        self._before: dict[signal.Signals, Any] = {}
+        self._tell: Callable[[], None] | None = None
+
+    def __enter__(self) -> Self:
+        for number in ENDING:
+            self._before[number] = signal.signal(number, self._hear)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    @property
+    def asked(self) -> bool:
+        """Answer whether the end was asked for."""
+        return self._asked
+
+    def ask(self) -> None:
+        """Ask for the end, as the first signal does."""
+        self._asked = True
+        if self._tell is not None:
+            with suppress(RuntimeError):  # the loop is closed already
+                self._tell()
+
+    def on_ask(self, tell: Callable[[], None] | None) -> None:
+        """Have `tell` called, in the main thread, when the end is asked for; at once when it was already."""
+        self._tell = tell
+        if self._asked and tell is not None:
+            tell()
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        if self._asked:
+            raise KeyboardInterrupt
+        self.ask()
+
+    async def wait(self, seconds: float, task: asyncio.Task[Any] | None = None) -> bool:
+        """Wait until the end is asked for, `task` is done or the time is over; answer whether it was asked for."""
+        loop, event = asyncio.get_running_loop(), asyncio.Event()
+
+        def tell() -> None:
+            loop.call_soon_threadsafe(event.set)
+
+        self.on_ask(tell)
+        asked = asyncio.create_task(event.wait())
+        try:
+            await asyncio.wait(
+                {asked} if task is None else {asked, task},
+                timeout=max(0.0, seconds),
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+        finally:
+            self._tell = None
+            asked.cancel()
+        return self._asked
+
+
+LOOK_SECONDS = 0.5
+
+
+def has_terminal() -> bool:
+    """Answer whether somebody can see and use a console."""
+    streams = (sys.stdin, sys.stdout)
+    return all(stream is not None and not stream.closed and stream.isatty() for stream in streams)
+
+
+async def show_console(stage: Stage, stopping: Stopping, end: float, facts: Sequence[str]) -> None:
+    """Run the console until somebody leaves it, the end is asked for, or `end` of the monotonic clock.
+
+    `facts` are shown on its help screen, before what can be repaired.
+
+    Raises:
+        DemoError: a process of the demo has ended by itself.
+    """
+    from jobconsole.core.connection import Connection
+    from jobconsole.tui.app import ConsoleApp
+    from jobconsole.tui.base.host import Hint
+
+    hints = [*(Hint(fact) for fact in facts), *(Hint.parse(hint) for hint in stage.hints)]
+    app = ConsoleApp(Connection(lambda: JobQueue.from_settings(stage.settings)), context="demo", hints=hints)
+    running: asyncio.Task[Any] = asyncio.create_task(app.run_async())
+    try:
+        while not running.done() and not stopping.asked and time.monotonic() < end:
+            stage.fleet.check()
+            await stopping.wait(min(LOOK_SECONDS, end - time.monotonic()), running)
+    finally:
+        if not running.done():
+            app.exit()
+        await running
+
+
+SECOND = 1.0
+
+
+class Ticker:
+    """Writes what the store says, each second."""
+
+    def __init__(self, stage: Stage, inspector: Inspector, voice: Voice, started: float, pids: list[int]) -> None:
+        """`started` is a moment of the monotonic clock; `pids` are the workers that were named already."""
+        self._stage = stage
+        self._inspector = inspector
+        self._voice = voice
+        self._started = started
+        self._completed = 0
+        self._pids = pids
+
+    async def run(self, stopping: Stopping, end: float) -> None:
+        """Write until the end is asked for, `end` of the monotonic clock, or nobody reads any more.
+
+        Raises:
+            DemoError: a process of the demo has ended by itself.
+        """
+        following = time.monotonic()
+        while not stopping.asked and self._voice.heard and time.monotonic() < end:
+            self._stage.fleet.check()
+            try:
+                await self._tick()
+            except QueueCoreError as problem:
+                self._say(str(problem))
+            following = max(following + SECOND, time.monotonic())
+            await stopping.wait(min(following, end) - time.monotonic())
+
+    async def _tick(self) -> None:
+        overview = await self._inspector.overview()
+        tallies = await self._inspector.tallies()
+        completed = sum(tally.count for tally in tallies if tally.outcome == "completed")
+        self._say(_line(overview, completed, completed - self._completed))
+        self._completed = completed
+        await self._tell_workers()
+
+    async def _tell_workers(self) -> None:
+        """Name the worker processes when they are not those that were named last."""
+        pids = sorted(worker.pid for worker in await live_workers(self._inspector))
+        if pids and pids != self._pids:
+            self._pids = pids
+            self._voice.say(f"workers: {' '.join(map(str, pids))}")
+
+    def _say(self, line: str) -> None:
+        self._voice.say(f"{time.monotonic() - self._started:5.0f} s  {line}")
+
+
+def _line(overview: Overview, completed: int, lately: int) -> str:
+    queues = overview.queues
+    numbers = {
+        "queued": sum(queue.queued for queue in queues),
+        "scheduled": sum(queue.scheduled for queue in queues),
+        "retrying": sum(queue.retrying for queue in queues),
+        "running": sum(queue.running for queue in queues),
+        "dead": sum(queue.dead for queue in queues),
+        "completed": completed,
+    }
+    return "  ".join(f"{name} {number:,}" for name, number in numbers.items()) + f" (+{lately:,})"
+
+
+def run_demo(options: DemoOptions) -> int:
+    """Run the demo; see `jobconsole.demo.run`."""
+    occupy_standard_streams()
+    voice = voice_for(options.json)
+    with Stopping() as stopping, open_stage(options) as stage:
+        run = Run(options, stage, stopping, voice)
+        summary = asyncio.run(run.to_its_end())
+    for line in summary.lines():
+        voice.say(line)
+    if options.json:
+        Voice(sys.stdout).say(json.dumps(summary.as_json()))
+    if run.problem is not None:
+        raise run.problem
+    return summary.exit_code
+
+
+class Run:
+    """One run on a stage that stands already."""
+
+    def __init__(self, options: DemoOptions, stage: Stage, stopping: Stopping, voice: Voice) -> None:
+        self._options = options
+        self._stage = stage
+        self._stopping = stopping
+        self._voice = voice
+        self._started = time.monotonic()
+        # what has ended the run before its time
+        self.problem: DemoError | None = None
+
+    async def to_its_end(self) -> Summary:
+        """Show the run until it is over, and add it up."""
+        async with JobQueue.from_settings(self._stage.settings) as jobs:
+            try:
+                await self._show(jobs.inspector)
+            except DemoError as problem:
+                self.problem = problem
+            return await sum_up(self._stage, jobs, self._voice, self._started)
+
+    async def _show(self, inspector: Inspector) -> None:
+        pids = await self._open(inspector)
+        # The time that was asked for begins now: how long a machine takes to start says nothing about the run.
+        self._started = time.monotonic()
+        seconds = self._options.seconds
+        end = float("inf") if seconds is None else self._started + seconds
+        if self._options.headless or self._options.json or not has_terminal():
+            ticker = Ticker(self._stage, inspector, self._voice, self._started, pids)
+            await ticker.run(self._stopping, end)
+        else:
+            await show_console(self._stage, self._stopping, end, [*self._stage.addresses(), _named(pids)])
+
+    async def _open(self, inspector: Inspector) -> list[int]:
+        """Say where everything is, have the one crash behind it, and return the pids of the workers that live on."""
+        for line in (*self._stage.addresses(), *self._stage.hints):
+            self._voice.say(line)
+        processes, lease = self._options.processes, self._options.lease
+        await await_workers(self._stage, inspector, processes)
+        victim = await crash_one(self._stage, inspector)
+        self._voice.say(
+            f"worker process {victim} was killed with signal 9 while it ran jobs: they run again when their lease of "
+            f"{lease:g} s is over"
+        )
+        pids = await await_workers(self._stage, inspector, processes, without=victim)
+        self._voice.say(_named(pids))
+        return pids
+
+
+def _named(pids: Sequence[int]) -> str:
+    return f"workers: {' '.join(map(str, pids))}"

@@ -1,0 +1,1 @@
+"""Numbers, times, glyphs and styled spans of text."""

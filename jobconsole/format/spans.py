@@ -1,0 +1,115 @@
+"""Lines made of spans: pieces of text with a tone, cut and filled to an exact number of cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from rich.cells import cell_len, chop_cells, set_cell_size
+
+from jobconsole.format.glyphs import Glyphs
+from queue_core.model.states import Status
+
+Span = tuple[str, str]
+"""A piece of text and its tone, which screens colour: text, strong, muted, faint, accent, good, warn, bad."""
+Spans = tuple[Span, ...]
+
+STATE_TONES = {
+    Status.SCHEDULED: "muted",
+    Status.QUEUED: "text",
+    Status.RUNNING: "accent",
+    Status.RETRYING: "warn",
+    Status.COMPLETED: "good",
+    Status.CANCELLED: "muted",
+    Status.DEAD: "bad",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What drawing depends on beside the row."""
+
+    # the store's clock
+    now: datetime
+    glyphs: Glyphs
+
+
+Line = tuple[Span, ...]
+"""One line of a screen; every widget draws its lines at exactly its own width."""
+
+
+def width_of(spans: Iterable[Span]) -> int:
+    """Return the cells that the spans take."""
+    return sum(len(text) if text.isascii() else cell_len(text) for text, _ in spans)
+
+
+def fit(spans: Sequence[Span], width: int, right: bool = False, fill: str = "text", ellipsis: str = "…") -> Spans:
+    """Return the spans in exactly `width` cells: filled on one side, or cut with an ellipsis at the end."""
+    taken = width_of(spans)
+    if taken == width:
+        return tuple(spans)
+    if taken < width:
+        blank = (" " * (width - taken), fill)
+        return (blank, *spans) if right else (*spans, blank)
+    return _cut(spans, width, ellipsis)
+
+
+def _cut(spans: Sequence[Span], width: int, ellipsis: str) -> Spans:
+    if width <= 0:
+        return ()
+    kept: list[Span] = []
+    room = width - 1
+    tone = "text"
+    for text, tone in spans:
+        size = width_of(((text, tone),))
+        if size > room:
+            kept.append((set_cell_size(text, room), tone))
+            break
+        kept.append((text, tone))
+        room -= size
+    return (*kept, (ellipsis, tone))
+
+
+def grounded(spans: Iterable[Span], ground: str) -> Spans:
+    """Return the spans on a ground, such as the cursor's."""
+    return tuple((text, f"{tone.partition('/')[0]}/{ground}") for text, tone in spans)
+
+
+def spread(left: Sequence[Span], right: Sequence[Span], width: int, ground: str = "") -> Line:
+    """Return a line with something at both ends; the left end is cut when both do not fit."""
+    fill = f"text/{ground}" if ground else "text"
+    room = width - width_of(right)
+    if room <= 0:
+        return fit(right, width, fill=fill)
+    return (*fit(left, room, fill=fill), *right)
+
+
+def changed(before: Line, after: Line) -> range:
+    """Return the cells in which two lines differ, to whole spans; all of them where the lines are not equally long."""
+    size = width_of(after)
+    if width_of(before) != size:
+        return range(size)
+    first, least = 0, min(len(before), len(after))
+    while first < least and before[first] == after[first]:
+        first += 1
+    last = 0
+    while last < least - first and before[-1 - last] == after[-1 - last]:
+        last += 1
+    return range(width_of(after[:first]), size - width_of(after[len(after) - last :]))
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """Return the text in lines of at most `width` cells, broken at spaces where there are some."""
+    lines: list[str] = []
+    line = ""
+    for word in text.split(" "):
+        candidate = f"{line} {word}" if line else word
+        if cell_len(candidate) <= width:
+            line = candidate
+            continue
+        if line:
+            lines.append(line)
+        *full, line = chop_cells(word, width) if cell_len(word) > width else [word]
+        lines += full
+    return [*lines, line] if line or not lines else lines

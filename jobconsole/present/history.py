@@ -1,0 +1,157 @@
+"""A job's past: its timeline with what each attempt said, and how two attempts differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from jobconsole.core.history import Difference, Fact, Happening, difference, pairs, timeline
+from jobconsole.core.rows import LINE, NAME
+from jobconsole.core.tracebacks import Frame, Section, parse, top_frame
+from jobconsole.format import humanize
+from jobconsole.format.glyphs import Glyphs
+from jobconsole.format.humanize import plural
+from jobconsole.format.spans import Line, Moment, Span, fit, width_of, wrap
+from queue_core.model.job import Attempt, Job
+from queue_core.model.operation import Operation
+from queue_core.model.text import safe
+
+STAMP = 18
+"""Cells of a time, with the blank behind it."""
+_TONES = {"enqueued": "text", "due": "accent", "failed": "warn", "operator": "accent", "now": "strong"}
+
+
+def timeline_lines(
+    job: Job, attempts: Sequence[Attempt], operations: Sequence[Operation], moment: Moment, width: int
+) -> list[Line]:
+    """Return what happened, the newest first, each attempt with what it says and where it ran."""
+    lines: list[Line] = []
+    for happening in reversed(timeline(job, attempts, operations)):
+        lines += _happening(happening, moment, width)
+    return lines
+
+
+def _happening(happening: Happening, moment: Moment, width: int) -> list[Line]:
+    at = humanize.moment_of(happening.at, moment.now)
+    stamp = f"{at:<9}" if len(at) < 9 else f"{at:<{STAMP}}"
+    head: list[Span] = [(stamp, "muted"), (happening.text, _TONES[happening.kind])]
+    attempt = happening.attempt
+    if attempt is None:
+        first, *rest = wrap(happening.text, max(8, width - len(stamp)))
+        tone, indent = _TONES[happening.kind], " " * len(stamp)
+        return [((stamp, "muted"), (first, tone)), *(((indent, "text"), (part, tone)) for part in rest)]
+    ran = humanize.duration(humanize.seconds_between(attempt.started_at, attempt.finished_at))
+    head += [(f"  after {ran}" if ran else "", "muted"), (f"  {safe(attempt.worker or '', NAME)}", "faint")]
+    said = safe(f"{attempt.exception}: {attempt.message}", LINE)
+    indent = " " * 9
+    return [tuple(head), *(((indent, "text"), (part, "text")) for part in wrap(said, max(8, width - 9)))]
+
+
+def diff_lines(attempts: Sequence[Attempt], back: int, width: int) -> list[Line]:
+    """Return how two neighbouring attempts differ: what is the same once, what differs below each other."""
+    found = difference(attempts, back)
+    if found is None:
+        return [(("there are no two failed attempts to compare", "muted"),)]
+    lines = [_title(found, back, pairs(attempts)), ()]
+    for fact in found.facts:
+        lines += _fact(fact, width)
+    lines.append(())
+    if not found.trace:
+        return [*lines, (("the tracebacks are the same", "muted"),)]
+    lines.append((("traceback", "muted"),))
+    tones = {"-": "bad", "+": "good"}
+    for line in found.trace:
+        tone = tones.get(line[:1], "faint")
+        lines += [((part, tone),) for part in wrap(line, width)]
+    return lines
+
+
+def _title(found: Difference, back: int, total: int) -> Line:
+    where = f"  pair {total - back} of {total}, n and N show others" if total > 1 else ""
+    words = f"attempt {found.before.number} and attempt {found.after.number}"
+    return ((words, "strong"), (where, "muted"))
+
+
+def _fact(fact: Fact, width: int) -> list[Line]:
+    label = f"{fact.name:<10}"
+    if fact.same:
+        return [((label, "muted"), (part, "faint")) for part in wrap(fact.before or "-", max(8, width - 10))[:1]]
+    lines: list[Line] = []
+    for sign, text, tone in (("-", fact.before, "bad"), ("+", fact.after, "good")):
+        for number, part in enumerate(wrap(text or "none", max(8, width - 12))):
+            first = f"{label if sign == '-' else '':<10}{sign} " if number == 0 else " " * 12
+            lines.append(((first, "muted" if sign == "-" else tone), (part, tone)))
+    return lines
+
+
+CHAIN = 6
+"""Exceptions of a chain that are shown."""
+
+
+def traceback_lines(text: str, width: int, glyphs: Glyphs, everything: bool) -> list[Line]:
+    """Return the lines; `everything` shows all frames, outermost first, as Python does."""
+    if not text.strip():
+        return [(("no traceback was kept", "muted"),)]
+    sections = parse(text)[-CHAIN:]
+    lines: list[Line] = []
+    # The exception that ended the attempt first, then what led to it.
+    for number, section in enumerate(reversed(sections)):
+        if number:
+            lines += [(), (("led to by", "muted"), (f"  {section_link(sections, number)}", "faint"))]
+        lines += _section(section, width, glyphs, everything)
+    return lines
+
+
+def peek_lines(text: str, error: str, width: int, height: int, glyphs: Glyphs) -> list[Line]:
+    """Return the heart of a traceback in few lines: what was raised, and where in the application."""
+    sections = parse(text) if text.strip() else ()
+    raised = sections[-1].error if sections else ()
+    words = raised[0] if raised else error
+    frame = top_frame(sections)
+    below = 2 if frame else 0
+    lines: list[Line] = [((part, "bad"),) for part in wrap(words, width)[: max(1, height - below)]]
+    return lines + _frame(frame, width, glyphs)[:below] if frame else lines
+
+
+def section_link(sections: tuple[Section, ...], number: int) -> str:
+    """Return how the exception before came about: handled meanwhile, or named as the cause."""
+    link = sections[len(sections) - number].link
+    return "(its direct cause)" if "direct cause" in link else "(while it was handled)" if link else ""
+
+
+def _section(section: Section, width: int, glyphs: Glyphs, everything: bool) -> list[Line]:
+    lines: list[Line] = []
+    for index, line in enumerate(section.error):
+        tone = "bad" if index == 0 else "text"
+        lines += [((part, tone),) for part in wrap(line, width)]
+    if not section.frames:
+        return lines
+    lines.append(())
+    if everything:
+        return lines + [line for frame in section.frames for line in _frame(frame, width, glyphs)]
+    # Where nothing is the application's, the innermost frame still says what it was about.
+    own = [frame for frame in section.frames if frame.application] or [section.frames[-1]]
+    for frame in reversed(own):
+        lines += _frame(frame, width, glyphs)
+    hidden = len(section.frames) - len(own)
+    if hidden:
+        lines.append(((f"{glyphs.fold} {plural(hidden, 'frame')} of libraries folded, t shows them", "faint"),))
+    return lines
+
+
+def _frame(frame: Frame, width: int, glyphs: Glyphs) -> list[Line]:
+    tone = "accent" if frame.application else "muted"
+    head: list[Span] = [
+        (frame.place, tone),
+        ("  ", "text"),
+        (frame.function, "strong" if frame.application else "muted"),
+    ]
+    lines: list[Line] = [fit(head, width, ellipsis=glyphs.ellipsis)]
+    return lines + list(_source(frame, width, glyphs))
+
+
+def _source(frame: Frame, width: int, glyphs: Glyphs) -> Iterable[Line]:
+    for line in frame.source:
+        marks = bool(line.strip()) and not line.strip(" ^~")
+        tone = "warn" if marks else "text" if frame.application else "faint"
+        spans = (("    ", "text"), (line, tone))
+        yield spans if width_of(spans) <= width else fit(spans, width, ellipsis=glyphs.ellipsis)

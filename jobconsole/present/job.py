@@ -1,0 +1,284 @@
+"""What is shown of a job: its facts, its payload, its log, and which of them a pane shows."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from jobconsole.core.latency import word
+from jobconsole.core.rows import LINE, NAME, retried_before
+from jobconsole.format import humanize
+from jobconsole.format.humanize import moment_of, plural, size
+from jobconsole.format.spans import STATE_TONES, Line, Moment, Span, Spans, wrap
+from jobconsole.present.history import diff_lines, peek_lines, timeline_lines, traceback_lines
+from queue_core.model.job import LINE_BYTES, Attempt, Job, LogEntry
+from queue_core.model.operation import Operation
+from queue_core.model.report import LogPage, SignatureInfo
+from queue_core.model.text import safe
+
+LABEL = 10
+"""Cells of a label."""
+
+
+def job_lines(job: Job, moment: Moment, width: int) -> list[Line]:
+    """Return state, place, times and worker of a job."""
+    glyph = moment.glyphs.states[job.status]
+    trash = "  in the trash" if job.trashed_at else ""
+    head: Line = (
+        (f"{glyph} {job.status}", STATE_TONES[job.status]),
+        (trash, "warn"),
+        ("  ", "text"),
+        (safe(job.type, NAME), "strong"),
+    )
+    lines: list[Line] = [head, (("", "text"),)]
+    lines += _labelled("id", job.id, width)
+    lines += _labelled("queue", f"{safe(job.queue, NAME)}, priority {job.priority}", width)
+    tries = f"{job.retry_count} of {job.max_retries} retries used"
+    tries += f", {humanize.plural(job.losses, 'loss', 'losses')}" if job.losses else ""
+    tries += f", {humanize.plural(job.crashes, 'crash', 'crashes')}" if job.crashes else ""
+    lines += _labelled("tries", tries, width)
+    lines += _labelled("times", _times(job, moment), width)
+    if job.worker:
+        lines += _labelled("worker", safe(job.worker, NAME), width)
+    if job.tags:
+        lines += _labelled("tags", ", ".join(safe(tag, NAME) for tag in job.tags), width)
+    for label, key in (("order", job.ordering_key), ("unique", job.unique_key)):
+        if key:
+            lines += _labelled(label, safe(key, NAME), width)
+    if job.progress_message or job.progress:
+        lines += _labelled("progress", f"{job.progress}% {safe(job.progress_message, LINE)}", width)
+    return lines
+
+
+@dataclass(frozen=True, slots=True)
+class GroupNotes:
+    """What is known about a group of dead jobs beside what the store says of it."""
+
+    # seconds over which its growth was counted
+    window: float = 0.0
+    # how to repair it; "" when nobody said
+    hint: str = ""
+    # what became of earlier retries; "" when none is known
+    retried: str = ""
+
+
+def signature_lines(info: SignatureInfo, moment: Moment, width: int, notes: GroupNotes) -> list[Line]:
+    """Return what a group of dead jobs has in common, what was tried, and how to repair it where that is known."""
+    lines: list[Line] = [((part, "bad"),) for part in wrap(info.title, width)]
+    seen = f"{_when(info.first_seen, moment)} to {_when(info.last_seen, moment)}"
+    lines.append(
+        (
+            (humanize.plural(info.count, "job"), "strong"),
+            (f"  +{humanize.exact(info.grown)} in {word(notes.window)}" if info.grown else "", "warn"),
+            (f"  {seen}", "muted"),
+        )
+    )
+    types = ", ".join(f"{name} {humanize.exact(number)}" for name, number in info.types[:4])
+    more = f" and {len(info.types) - 4} more types" if len(info.types) > 4 else ""
+    lines += _labelled("types", types + more, width)
+    lines += _labelled("queues", ", ".join(info.queues[:6]), width)
+    lines += _labelled("signature", info.signature, width)
+    if notes.retried:
+        lines += _labelled("retried", notes.retried, width, "warn")
+    if notes.hint:
+        lines += _labelled("repair", notes.hint, width, "accent")
+    return lines
+
+
+def group_brief(info: SignatureInfo, notes: GroupNotes) -> list[Line]:
+    """Return in one line what became of earlier retries of a group, how to repair it, or what it concerns."""
+    if notes.hint or notes.retried:
+        retried = f"{notes.retried}  " if notes.retried else ""
+        repair = (("repair ", "muted"), (notes.hint, "accent")) if notes.hint else ()
+        return [(("retried ", "muted") if retried else ("", "muted"), (retried, "warn"), *repair)]
+    types = ", ".join(name for name, _ in info.types[:3])
+    return [(("type ", "muted"), (types, "text"), ("  queue ", "muted"), (", ".join(info.queues[:3]), "text"))]
+
+
+def job_brief(job: Job, moment: Moment, width: int) -> list[Line]:
+    """Return a job's queue, tries and times in one line."""
+    tries = f"  {job.retry_count}/{job.max_retries} retries  "
+    return [(("queue ", "muted"), (safe(job.queue, NAME), "text"), (tries, "muted"), (_times(job, moment), "text"))]
+
+
+def _times(job: Job, moment: Moment) -> str:
+    parts = [f"enqueued {_when(job.created_at, moment)}"]
+    if job.started_at:
+        parts.append(f"started {_when(job.started_at, moment)}")
+    if job.completed_at:
+        ran = humanize.duration(humanize.seconds_between(job.started_at, job.completed_at))
+        parts.append(f"ended {_when(job.completed_at, moment)}" + (f" after {ran}" if ran else ""))
+    elif job.run_at > moment.now:
+        parts.append(f"due {_when(job.run_at, moment)}")
+    return ", ".join(parts)
+
+
+def _when(at: datetime, moment: Moment) -> str:
+    return humanize.moment_of(at, moment.now)
+
+
+def _labelled(label: str, text: str, width: int, tone: str = "text") -> list[Line]:
+    first: Spans = ((f"{label:<{LABEL}}", "muted"),)
+    rest: Spans = ((" " * LABEL, "text"),)
+    return [(*(rest if number else first), (part, tone)) for number, part in enumerate(wrap(text, width - LABEL))]
+
+
+STAMP = 9
+"""Cells of the time and the blank behind it."""
+_ROWS = 40
+"""Rows of one entry; the command line has all of them."""
+
+
+def log_lines(page: LogPage | None, moment: Moment, width: int) -> list[Line]:
+    """Return the lines with their times; a rule stands where another attempt begins."""
+    if page is None:
+        return [(("reading ...", "muted"),)]
+    if not page.entries:
+        return [(("the handler wrote no lines", "muted"),)]
+    lines: list[Line] = []
+    earlier = page.entries[0].number - 1
+    if earlier > 0:
+        lines.append(((f"{humanize.plural(earlier, 'earlier line')}", "muted"),))
+    token = page.entries[0].token
+    for entry in page.entries:
+        if entry.token != token:
+            token = entry.token
+            lines.append(((f"{moment.glyphs.rule * 2} next attempt", "faint"),))
+        lines += _entry(entry, max(1, width - STAMP))
+    return lines
+
+
+def _entry(entry: LogEntry, width: int) -> list[Line]:
+    text = safe(entry.text, LINE_BYTES, newlines=True).rstrip("\n")
+    rows = [part for line in text.split("\n") for part in wrap(line, width)]
+    if len(rows) > _ROWS:
+        rows = [*rows[: _ROWS - 1], f"... {len(rows) - _ROWS + 1} more rows"]
+    stamp = f"{humanize.clock(entry.at):<{STAMP}}"
+    return [((" " * STAMP if number else stamp, "muted"), (row, "text")) for number, row in enumerate(rows)]
+
+
+SHOWN = 64 << 10
+"""Characters of a JSON text that are shown."""
+_TOKEN = re.compile(
+    r'(?P<name>"(?:[^"\\]|\\.)*"(?=:))|(?P<text>"(?:[^"\\]|\\.)*")|(?P<other>-?\d[\d.eE+-]*|true|false|null)'
+)
+_TONES = {"name": "accent", "text": "good", "other": "warn"}
+
+
+def json_lines(value: Any, text: str, width: int) -> list[Line]:
+    """Return the lines of a value; of the stored text where it is no JSON."""
+    raw = text if value is None and text else json.dumps(value, indent=2, ensure_ascii=False)
+    shown = safe(raw, limit=SHOWN, newlines=True)
+    lines: list[Line] = []
+    for line in shown.splitlines():
+        indent = len(line) - len(line.lstrip(" "))
+        for number, part in enumerate(wrap(line[indent:], max(8, width - indent - 2))):
+            lines.append(((" " * (indent + (2 if number else 0)), "text"), *_toned(part)))
+    if len(raw) > SHOWN:
+        lines.append(((f"cut: the whole has {size(len(raw.encode(errors='replace')))}", "muted"),))
+    return lines
+
+
+def _toned(line: str) -> list[Span]:
+    spans: list[Span] = []
+    at = 0
+    for match in _TOKEN.finditer(line):
+        if match.start() > at:
+            spans.append((line[at : match.start()], "muted"))
+        spans.append((match[0], _TONES[match.lastgroup or "other"]))
+        at = match.end()
+    return [*spans, (line[at:], "muted")] if at < len(line) else spans
+
+
+TABS = ("Traceback", "Payload", "Logs", "Timeline", "Diff")
+SHORT_TABS = ("Trace", "Data", "Logs", "Time", "Diff")
+"""The same where there is little room."""
+TRACEBACK, PAYLOAD, LOGS, TIMELINE, DIFF = range(len(TABS))
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a detail is about: a job, or a group with one of its jobs as a sample."""
+
+    job_id: str = ""
+    group: SignatureInfo | None = None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What must change for the pane to start at its top again."""
+        return (self.group.signature if self.group else "", "" if self.group else self.job_id)
+
+
+@dataclass(slots=True)
+class Loaded:
+    """A job as it was read, with its failed attempts; with its log where that is shown."""
+
+    job: Job
+    attempts: list[Attempt] = field(default_factory=list)
+    log: LogPage | None = None
+    # those that have changed it, where its timeline is shown
+    operations: list[Operation] = field(default_factory=list)
+    # of a group: what became of the retries of this console; "" when there were none
+    retried: str = ""
+
+    def earlier(self, group: SignatureInfo, moment: Moment) -> str:
+        """Return what became of earlier retries: of this console's, else of those that the sample's attempts tell."""
+        before = [] if self.retried else retried_before(self.attempts)
+        if not before:
+            return self.retried
+        ends = [*(attempt.finished_at for attempt in before[-3:]), group.last_seen]
+        died = ", ".join(moment_of(end, moment.now) for end in ends)
+        return f"{plural(len(before), 'time')}, its newest job died at {died}"
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """How somebody looks at it."""
+
+    tab: int = TRACEBACK
+    all_frames: bool = False
+    # how many pairs of attempts before the last one are compared
+    back: int = 0
+
+
+def tab_lines(loaded: Loaded, sight: Sight, moment: Moment, width: int) -> list[Line]:
+    """Return what a tab shows."""
+    job = loaded.job
+    if sight.tab == PAYLOAD:
+        return _values(job, width)
+    if sight.tab == LOGS:
+        return log_lines(loaded.log, moment, width)
+    if sight.tab == TIMELINE:
+        return timeline_lines(job, loaded.attempts, loaded.operations, moment, width)
+    if sight.tab == DIFF:
+        return diff_lines(loaded.attempts, sight.back, width)
+    return traceback_lines(job.traceback or job.error or "", width, moment.glyphs, sight.all_frames)
+
+
+def _values(job: Job, width: int) -> list[Line]:
+    lines = json_lines(job.payload, job.payload_text, width)
+    if job.result is None:
+        return lines
+    return [*lines, (), (("result", "muted"),), *json_lines(job.result, "", width)]
+
+
+def head_lines(subject: Subject, loaded: Loaded | None, notes: GroupNotes, moment: Moment, width: int) -> list[Line]:
+    """Return the facts that stand above the tabs."""
+    if subject.group is not None:
+        return signature_lines(subject.group, moment, width, notes)
+    return job_lines(loaded.job, moment, width) if loaded else [((subject.job_id, "muted"),)]
+
+
+def brief_lines(
+    subject: Subject, loaded: Loaded, notes: GroupNotes, moment: Moment, width: int, height: int
+) -> list[Line]:
+    """Return the heart of the matter in a few lines."""
+    job = loaded.job
+    below = group_brief(subject.group, notes) if subject.group else job_brief(job, moment, width)
+    lines = peek_lines(job.traceback or "", job.error or "", width, height - len(below), moment.glyphs)
+    if not lines or not (job.error or job.traceback):
+        lines = [((job.progress_message or "no error", "muted"),)]
+    return [*lines, *below]

@@ -1,0 +1,167 @@
+"""A schedule, drawn: when it ticks, by the store's clock and by its own zone, and which job it brings."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from jobconsole.core.schedules import ScheduleLine, TickLine, coming_ticks, moment_at, payload_of
+from jobconsole.format import humanize
+from jobconsole.format.spans import Line, Moment, Spans, wrap
+from jobconsole.present.columns import Column, state
+from jobconsole.present.job import LABEL, json_lines
+from queue_core.model.states import Status
+from queue_core.model.text import safe
+
+STATE_TONES = {"open": "good", "paused": "warn", "late": "bad"}
+
+
+def state_spans(word: str, moment: Moment) -> Spans:
+    """Return glyph and word of a schedule's state in its tone."""
+    glyphs = moment.glyphs
+    glyph = {"open": glyphs.dot, "paused": glyphs.pause, "late": glyphs.alert}[word]
+    return ((f"{glyph} {word}", STATE_TONES[word]),)
+
+
+def until(seconds: float) -> str:
+    """Return how long until something: in 4s, in 12m, in 3h; now."""
+    age = humanize.age(max(0.0, seconds))
+    return age if age == "now" else f"in {age}"
+
+
+def _next(line: ScheduleLine, moment: Moment) -> Spans:
+    if line.planned.paused:
+        return (("-", "faint"),)
+    left = line.planned.next_tick - moment.now.timestamp()
+    late = line.state(moment.now) == "late"
+    return ((f"due {humanize.age(-left)}", "bad"),) if late else ((until(left), "strong"),)
+
+
+def _last_cell(line: ScheduleLine, moment: Moment) -> Spans:
+    if line.planned.last_tick is None:
+        return (("never", "faint"),)
+    seconds = humanize.seconds_between(moment_at(line.planned.last_tick), moment.now)
+    # A tick without a job is worth a look.
+    return ((humanize.age(seconds), "muted" if line.planned.last_job else "warn"),)
+
+
+SCHEDULES: tuple[Column[ScheduleLine], ...] = (
+    Column("SCHEDULE", 16, lambda line, moment: ((line.label, "strong"),), flex=True),
+    Column("STATE", 8, lambda line, moment: state_spans(line.state(moment.now), moment)),
+    Column("NEXT", 7, _next, right=True),
+    Column("LAST", 5, _last_cell, right=True, need=1),
+    Column("CRON", 14, lambda line, moment: ((line.cron, "accent"),)),
+    Column("ZONE", 16, lambda line, moment: ((line.zone, "muted"),), need=4),
+    Column("TYPE", 14, lambda line, moment: ((line.type, "text"),), need=2),
+    Column("QUEUE", 10, lambda line, moment: ((line.queue, "muted"),), need=3),
+)
+
+
+def _became(line: TickLine, moment: Moment) -> Spans:
+    if line.job is not None:
+        return state(line.job.status, moment)
+    return (("no job", "warn"),) if line.tick.job_id is None else (("not kept", "faint"),)
+
+
+def _why(line: TickLine, moment: Moment) -> Spans:
+    if line.tick.job_id is None:
+        return (("its queue was full, or a hook refused it", "muted"),)
+    if line.job is None:
+        return (("removed with the history", "faint"),)
+    if line.job.status is Status.COMPLETED:
+        ran = humanize.seconds_between(line.job.started_at, line.job.completed_at or line.job.updated_at)
+        return ((f"after {humanize.duration(ran)}" if ran is not None else "", "muted"),)
+    return ((line.job.error or line.job.message, "text"),)
+
+
+def _time(line: TickLine, moment: Moment) -> Spans:
+    return ((humanize.moment_of(moment_at(line.tick.tick), moment.now), "muted"),)
+
+
+def _id(line: TickLine, moment: Moment) -> Spans:
+    job_id = line.tick.job_id or ""
+    return ((f"{job_id[:8]}{moment.glyphs.ellipsis}{job_id[-4:]}" if job_id else "", "faint"),)
+
+
+TICKS: tuple[Column[TickLine], ...] = (
+    Column("TICK", 16, _time),
+    Column("JOB", 11, _became),
+    Column("WHAT CAME OF IT", 16, _why, flex=True),
+    Column("ID", 13, _id, need=1),
+)
+
+
+NO_WORKER = "its tick is due and has not passed: no worker that looks after schedules is running"
+PAUSED = "P lets it tick again; ticks that fall into the pause bring no job"
+NEVER = "it has not ticked yet"
+
+
+def schedule_lines(line: ScheduleLine, moment: Moment, width: int) -> list[Line]:
+    """Return everything that is known about a schedule but the jobs that it brought."""
+    one = line.planned.schedule
+    lines = [*_head(line, moment, width), (), *tick_lines(line, moment, width), *_last_lines(line, moment, width), ()]
+    lines += _labelled("cron", f"{line.cron}  in {line.zone}", width, "accent")
+    lines += _labelled("job", f"{line.type} on queue {line.queue}", width)
+    retries = humanize.plural(one.max_retries, "retry", "retries")
+    lines += _labelled("options", f"priority {one.priority}, at most {retries}", width)
+    if one.ordering_key:
+        lines += _labelled("order", f"key {safe(one.ordering_key)}: one after the other", width)
+    return [*lines, (), (("payload", "muted"),), *json_lines(payload_of(one), one.payload, width)]
+
+
+def brief_lines(line: ScheduleLine, moment: Moment, width: int, height: int) -> list[Line]:
+    """Return the heart of the matter in a few lines."""
+    return [*tick_lines(line, moment, width), *_last_lines(line, moment, width)][:height]
+
+
+def tick_lines(line: ScheduleLine, moment: Moment, width: int) -> list[Line]:
+    """Return the next ticks, one a line: in UTC, how long until then, and by the clocks of the schedule's zone."""
+    now = moment.now.timestamp()
+    ticks, problem = coming_ticks(line.planned, now)
+    label = "if resumed" if line.planned.paused else "next"
+    tone = "faint" if line.planned.paused else "text"
+    lines: list[Line] = []
+    for number, tick in enumerate(ticks):
+        at = moment_at(tick)
+        assert at is not None
+        left = f"due {humanize.age(now - tick)}" if tick < now else until(tick - now)
+        lines.append(
+            (
+                (f"{'' if number else label:<{LABEL}} ", "muted"),
+                (f"{at:%Y-%m-%d %H:%M:%S} UTC ", tone),
+                (f"{left:>8}", "bad" if tick < now and line.state(moment.now) == "late" else "muted"),
+                ("" if problem else _there(at, line), "faint" if line.planned.paused else "accent"),
+            )
+        )
+    return [*lines, *_labelled("" if ticks else label, problem, width, "warn")] if problem else lines
+
+
+def _there(at: datetime, line: ScheduleLine) -> str:
+    """Return a moment by the clocks of the schedule's zone, where those are not UTC's."""
+    zone = line.planned.schedule.tz
+    if zone.upper() == "UTC":
+        return ""
+    from zoneinfo import ZoneInfo
+
+    return f"  {at.astimezone(ZoneInfo(zone)):%a %H:%M %Z}"
+
+
+def _head(line: ScheduleLine, moment: Moment, width: int) -> list[Line]:
+    word = line.state(moment.now)
+    lines: list[Line] = [(*state_spans(word, moment), ("  ", "text"), (line.label, "strong"))]
+    said = {"late": NO_WORKER, "paused": PAUSED}.get(word, "")
+    return [*lines, *(((part, "bad" if word == "late" else "muted"),) for part in wrap(said, width) if part)]
+
+
+def _last_lines(line: ScheduleLine, moment: Moment, width: int) -> list[Line]:
+    at = moment_at(line.planned.last_tick)
+    if at is None:
+        return _labelled("last", NEVER, width, "muted")
+    ago = f"{humanize.age(humanize.seconds_between(at, moment.now))} ago".replace("now ago", "just now")
+    brought = "" if line.planned.last_job else ", without a job: its queue was full, or a hook refused it"
+    text = f"{at:%Y-%m-%d %H:%M:%S} UTC, {ago}{brought}"
+    return _labelled("last", text, width, "warn" if brought else "text")
+
+
+def _labelled(label: str, text: str, width: int, tone: str = "text") -> list[Line]:
+    parts = wrap(text, max(8, width - LABEL - 1))
+    return [((f"{'' if number else label:<{LABEL}} ", "muted"), (part, tone)) for number, part in enumerate(parts)]

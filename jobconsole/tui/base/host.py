@@ -1,0 +1,208 @@
+"""What the application offers to screens and widgets, which do not know it otherwise."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Coroutine, Hashable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, cast
+
+from textual.dom import DOMNode
+from textual.widget import Widget
+
+from queue_core.model.report import SignatureInfo
+
+if TYPE_CHECKING:
+    from jobconsole.actions.plan import Plan, Target
+    from jobconsole.core.alerts import Watcher
+    from jobconsole.core.connection import Connection, Surroundings
+    from jobconsole.core.model import Model
+    from jobconsole.format.glyphs import Glyphs
+    from jobconsole.format.spans import Moment
+    from jobconsole.tui.base.bindings import Standing
+    from jobconsole.tui.base.operator import Operator
+    from jobconsole.tui.base.refresher import Refresher
+    from jobconsole.tui.base.themes import Palette
+    from queue_core.model.filters import Filter
+
+
+P = ParamSpec("P")
+
+
+class Host(Protocol):
+    """The application as its parts see it."""
+
+    connection: Connection
+    model: Model
+    refresher: Refresher
+    operator: Operator
+    glyphs: Glyphs
+    # where the jobs are that are shown
+    context: Surroundings
+    # says which thresholds were crossed
+    watcher: Watcher
+    # the picture is held still
+    frozen: bool
+    # when an action was last performed, by this process's steady clock
+    last_key: float
+
+    @property
+    def palette(self) -> Palette:
+        """The styles of the theme."""
+        ...
+
+    @property
+    def place(self) -> str:
+        """The id of the action that leads to the view on the screen."""
+        ...
+
+    def moment(self) -> Moment:
+        """Return what drawing depends on."""
+        ...
+
+    def hint_for(self, group: SignatureInfo) -> str:
+        """Return how to repair what killed this group; "" when nobody said."""
+        ...
+
+    def standing(self, small: bool) -> Standing:
+        """Return what decides which actions are possible now."""
+        ...
+
+    def say(self, text: str, tone: str = "text") -> None:
+        """Show a sentence in the line above the keys."""
+        ...
+
+    def copy(self, text: str) -> None:
+        """Copy a text to the clipboard of the terminal."""
+        ...
+
+    def alarm(self, sentences: list[str]) -> None:
+        """Tell somebody who looks elsewhere that thresholds were crossed."""
+        ...
+
+    async def pause(self, seconds: float) -> None:
+        """Wait; for reads that are given up when the cursor moves on."""
+        ...
+
+    def carry_out(self, plan: Plan | None) -> None:
+        """Carry a plan out that a sheet gave back."""
+        ...
+
+    def export(self, target: Target) -> None:
+        """Write jobs into a file, once it was said as what."""
+        ...
+
+    def open_jobs(self, where: Filter, text: str) -> None:
+        """Go to the jobs that match a filter; `text` is how it is shown."""
+        ...
+
+    def refusal_shown(self, action: str) -> str | None:
+        """Return why an action is off, for the key bar; None when it has no place there."""
+        ...
+
+    def perform(self, action: str) -> None:
+        """Carry an action out, or say why it is off."""
+        ...
+
+
+def host_of(node: DOMNode) -> Host:
+    """Return the application of a screen or widget."""
+    return cast(Host, node.app)
+
+
+def spawn(
+    node: DOMNode, group: str, work: Callable[P, Coroutine[Any, Any, None]], /, *args: P.args, **kwargs: P.kwargs
+) -> None:
+    """Start work of a node; it is cancelled with the node."""
+    # A function, not a coroutine: one that is never started would be a warning.
+    _run(node, group, partial(work, *args, **kwargs), exclusive=False)
+
+
+def replace(
+    node: DOMNode, group: str, work: Callable[P, Coroutine[Any, Any, None]], /, *args: P.args, **kwargs: P.kwargs
+) -> None:
+    """Start work of a node in place of what runs in its group, which is cancelled."""
+    _run(node, group, partial(work, *args, **kwargs), exclusive=True)
+
+
+class Renewal:
+    """Reads one thing at a time, and again once it is there when that was asked for meanwhile.
+
+    A read that takes longer than the time between two wishes for it would never come to its end otherwise. The wish
+    for another thing begins at once.
+    """
+
+    def __init__(self, node: DOMNode, group: str) -> None:
+        self._node, self._group = node, group
+        # what is being read; None: nothing
+        self._about: Hashable = None
+        self._again = False
+
+    def read(self, about: Hashable, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Read it: `about` says which thing it is, and is not None."""
+        if self._about == about:
+            self._again = True
+            return
+        self._about, self._again = about, False
+        replace(self._node, self._group, self._read, about, work)
+
+    async def _read(self, about: Hashable, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        try:
+            await work()
+            while self._again and self._about == about:
+                self._again = False
+                await work()
+        finally:
+            if self._about == about:
+                self._about = None
+
+
+def _run(node: DOMNode, group: str, work: Callable[[], Coroutine[Any, Any, None]], exclusive: bool) -> None:
+    async def guarded() -> None:
+        try:
+            await work()
+        except Exception as error:  # noqa: BLE001 - it must neither end the application nor pass unseen
+            host = host_of(node)
+            host.refresher.problem = f"{group}: {type(error).__name__}: {error}"
+            host.say(host.refresher.problem, "bad")
+
+    node.run_worker(cast(Any, guarded), name=group, group=group, exclusive=exclusive, exit_on_error=False)
+
+
+_NAMED = re.compile(r"(?:repair )?(?P<about>[\w.-]+): (?P<text>.+)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """One line of advice."""
+
+    text: str
+    # shown with the signatures whose title, types or queues contain this; "" = with none, only in the help
+    about: str = ""
+
+    @classmethod
+    def parse(cls, line: str) -> Self:
+        """Return the advice in `type: what to do`, or in a line about nothing in particular."""
+        match = _NAMED.fullmatch(line)
+        return cls(match["text"], match["about"]) if match else cls(line)
+
+    @property
+    def line(self) -> str:
+        """The advice with what it is about."""
+        return f"{self.about}: {self.text}" if self.about else self.text
+
+
+def hint_of(hints: Sequence[Hint], group: SignatureInfo) -> str:
+    """Return the first advice about a group of dead jobs; "" when there is none."""
+    names = " ".join((group.title, *(name for name, _ in group.types), *group.queues)).lower()
+    return next((hint.text for hint in hints if hint.about and hint.about.lower() in names), "")
+
+
+NARROW = 100
+"""Columns under which there is one pane at a time, with titles instead of frames."""
+
+
+def displayed(widget: Widget) -> bool:
+    """Return whether a widget and everything around it is on the screen."""
+    return all(node.display for node in widget.ancestors_with_self if isinstance(node, Widget))

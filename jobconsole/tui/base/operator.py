@@ -1,0 +1,335 @@
+"""The only writer: submits what was chosen, carries operations out beside the screens, and takes its own ones back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+from textual.message import Message
+
+from jobconsole.actions import plan as plans
+from jobconsole.actions.edit import Draft, Edited, submit_edit
+from jobconsole.actions.plan import REVERSIBLE, TOLD, Plan, Report, Target, Verb
+from jobconsole.actions.verbs import AtOnce, Order, ScheduleVerb, Steer, Switched
+from jobconsole.core.connection import Connection
+from jobconsole.tui.base.messages import Finished, Planned, Progressed
+from jobconsole.tui.base.undo import Asked, Change, Kind, Paused, Remembered
+from queue_core.client.operations import this_author
+from queue_core.errors import OperationNotFound, QueueCoreError, ReadOnly, StoreUnavailable
+from queue_core.model.job import Job
+from queue_core.model.operation import Operation
+
+LOOK_SECONDS = 1.0
+"""At most between two looks for operations to carry out, and at one's own ones."""
+UNDONE = "takes it back"
+"""The reason that an undo is noted with."""
+
+
+class Operator:
+    """Every change of this console goes through here; what it has submitted belongs to the store from then on."""
+
+    def __init__(self, connection: Connection, read_only: bool, tell: Callable[[Message], None]) -> None:
+        self.read_only = read_only
+        # what went wrong while operations were carried out, for the help screen; never ends the application
+        self.problem = ""
+        self._connection = connection
+        self._tell = tell
+        # plans that are being written, in the order in which that began
+        self._writing: dict[int, Report] = {}
+        # own operations that have not ended, by number
+        self._own: dict[int, Report] = {}
+        # own operation -> the state that `Finished` has told of it
+        self._told: dict[int, str] = {}
+        self._undo = Remembered()
+        # what is being taken back, in words
+        self._taking_back = ""
+        self._at_once = AtOnce(connection)
+        self._kick = asyncio.Event()
+
+    @property
+    def unchangeable(self) -> str:
+        """Why nothing can be changed at the moment; "" when it can."""
+        if self.read_only:
+            return "this console is read-only"
+        if not self._connection.usable:
+            return f"{self._connection.store.name} cannot be reached"
+        return ""
+
+    @property
+    def active(self) -> tuple[Report, ...]:
+        """What this console has asked for and is under way, the newest first."""
+        going = (one for one in self._own.values() if one.operation is not None and one.operation.state == "running")
+        return (*reversed(self._writing.values()), *reversed(tuple(going)))
+
+    @property
+    def undoable(self) -> str:
+        """What `undo` would take back; "" when there is nothing."""
+        return self._undo.last.words if self._undo.last is not None else ""
+
+    @property
+    def taking_back(self) -> str:
+        """What is being taken back, in words; "" when nothing is."""
+        return self._taking_back
+
+    def left_behind(self, workers: bool) -> str:
+        """Say what happens to own operations when the console is left; "" when none is under way."""
+        if self._writing:
+            report = next(iter(self._writing.values()))
+            left = f"{report.written:,} of {len(report.plan.ids):,} jobs"
+            return f"{report.plan.verb} is still being written ({left}); q again gives it up"
+        if self._taking_back:
+            return f"{self._taking_back} is still being taken back; q again gives it up"
+        # What was paused or stopped waits for a person anyway.
+        going = [number for number, one in self._own.items() if one.operation and one.operation.state == "running"]
+        numbers = [f"#{number}" for number in sorted(going)]
+        if not numbers:
+            return ""
+        what = " and ".join(numbers) if len(numbers) < 3 else f"{', '.join(numbers[:-1])} and {numbers[-1]}"
+        if workers:
+            return f"q again leaves {what} to the workers"
+        return f"q again leaves {what} waiting for a worker or a console: no worker is alive"
+
+    # -- operations on jobs
+
+    async def freeze(self, verb: Verb, target: Target) -> Planned:
+        """Find out which jobs a verb will act on."""
+        try:
+            plan = await plans.plan(self._connection.jobs.inspector, verb, target)
+        except (QueueCoreError, RuntimeError) as error:
+            return Planned(target, None, str(error))
+        return Planned(target, plan)
+
+    async def carry_out(self, plan: Plan) -> None:
+        """Submit a plan, and follow it from then on; it ends with `Finished`, whatever happens."""
+        report = Report(plan)
+        if self.read_only:
+            self._tell(Finished(replace(report, problem=str(ReadOnly(plan.verb)))))
+            return
+        asked = Asked(plan.verb, plan.label)
+        # From here on `undo` is about this one, and not about the one before.
+        self._undo.add(asked)
+        self._writing[id(plan)] = report
+        try:
+            report = await plans.submit(
+                self._connection.operations, plan, this_author(), lambda written: self._written(plan, asked, written)
+            )
+        except Exception as error:  # noqa: BLE001 - an operation must end with a report, whatever happens
+            said = str(error) if isinstance(error, QueueCoreError) else f"{type(error).__name__}: {error}"
+            report = replace(report, problem=said)
+        finally:
+            del self._writing[id(plan)]
+            asked.failed = not asked.number
+            asked.settled.set()
+        if report.operation is None:
+            self._undo.drop(asked)
+            self._tell(Finished(report))
+        else:
+            self._follow(report, report.operation)
+
+    async def run(self) -> None:
+        """Take steps of all operations of the store, as workers do, and follow one's own, until cancelled."""
+        executor = None
+        while True:
+            self._kick.clear()
+            wait = LOOK_SECONDS
+            if not self.unchangeable:
+                try:
+                    executor = executor or self._connection.operations.executor()
+                    wait = min(wait, await executor.run_once())
+                    await self._look()
+                except StoreUnavailable:
+                    pass  # the refresher finds out, and says so
+                except Exception as error:  # noqa: BLE001 - it must not end the console; the help shows it
+                    self.problem = f"operations: {type(error).__name__}: {error}"
+            await self._rest(wait)
+
+    async def take_back(self) -> str:
+        """Undo the last thing that can be undone; returns a sentence, "" when `Finished` will say it.
+
+        Raises:
+            StoreUnavailable: nothing was changed, it can be tried again.
+        """
+        last = self._undo.last
+        if self._taking_back:
+            return f"{self._taking_back} is still being taken back: press u again when that is done"
+        if last is None:
+            return "nothing to undo: a retry that has ended ran the jobs, and that cannot be taken back"
+        self._taking_back, away = last.words, False
+        try:
+            return await self._reverse(last)
+        except StoreUnavailable:
+            away = True
+            raise
+        finally:
+            self._taking_back = ""
+            if not away:
+                self._undo.drop(last)
+
+    async def _reverse(self, last: Change) -> str:
+        await last.settled.wait()
+        if last.failed:
+            # That was told already.
+            return ""
+        if isinstance(last, Asked):
+            return await self._take_back(last)
+        assert isinstance(last, Paused)
+        if overtaken := await self._at_once.overtaken(last.kind, last.name, last.note):
+            return f"not undone: {overtaken}"
+        return (await self._switch(last.kind, last.name, not last.paused, UNDONE)).words
+
+    async def steer(self, number: int, verb: Steer) -> str:
+        """Pause, resume or cancel an operation, anybody's; returns a sentence.
+
+        Raises:
+            ReadOnly, OperationNotFound, StoreUnavailable: nothing was changed.
+        """
+        if self.read_only:
+            raise ReadOnly(f"op {verb}")
+        sentence = await self._at_once.steer(number, verb)
+        self._kick.set()
+        return sentence
+
+    # -- what is done at once
+
+    async def toggle_pause(self, queue: str, paused: bool) -> str:
+        """Pause a queue that is not `paused`, resume one that is; returns a sentence.
+
+        Raises:
+            QueueNotFound, StoreUnavailable: nothing was changed.
+        """
+        if self.read_only:
+            raise ReadOnly("pause")
+        return self._undoable_words(await self._switch_remembered("queue", queue, not paused))
+
+    async def edit(self, job: Job, draft: Draft, why: str) -> Edited:
+        """Enqueue a new job from an edited one.
+
+        Raises:
+            ReadOnly, InvalidJob, QueueFull: nothing was enqueued.
+            StoreUnavailable: nothing was enqueued, or it is not known whether it was.
+        """
+        if self.read_only:
+            raise ReadOnly("edit")
+        connection = self._connection
+        return await submit_edit(connection.jobs, job, draft, this_author(), why, connection.operations)
+
+    async def order(self, worker: str, label: str, order: Order) -> str:
+        """Give a worker an order; returns a sentence.
+
+        Raises:
+            ReadOnly, StoreUnavailable: nothing was changed.
+        """
+        if self.read_only:
+            raise ReadOnly(order)
+        return await self._at_once.order(worker, label, order)
+
+    async def schedule(self, name: str, verb: ScheduleVerb) -> str:
+        """Pause, resume or trigger a schedule; returns a sentence.
+
+        Raises:
+            ReadOnly, ScheduleNotFound, StoreUnavailable: nothing was changed.
+            QueueFull, InvalidJob: its job was not enqueued.
+            ConfigurationError: this machine does not know its time zone.
+        """
+        if self.read_only:
+            raise ReadOnly(f"schedule {verb}")
+        if verb == "trigger":
+            return await self._at_once.trigger(name)
+        return self._undoable_words(await self._switch_remembered("schedule", name, verb == "pause"))
+
+    @staticmethod
+    def _undoable_words(switched: Switched) -> str:
+        return f"{switched.words}, u undoes it" if switched.changed else switched.words
+
+    async def _switch(self, kind: Kind, name: str, pause: bool, why: str = "") -> Switched:
+        act = self._at_once.pause if kind == "queue" else self._at_once.pause_schedule
+        return await act(name, pause, why)
+
+    async def _switch_remembered(self, kind: Kind, name: str, pause: bool) -> Switched:
+        """Pause something or let it go on, remembered from before it is done; not what fails or changes nothing."""
+        change = Paused(kind, name, pause)
+        change.failed = True
+        self._undo.add(change)
+        try:
+            switched = await self._switch(kind, name, pause)
+            change.note, change.failed = switched.note, not switched.changed
+            return switched
+        finally:
+            if change.failed:
+                self._undo.drop(change)
+            change.settled.set()
+
+    # -- following
+
+    def _written(self, plan: Plan, asked: Asked, report: Report) -> None:
+        self._writing[id(plan)] = report
+        asked.number = report.number
+        asked.settled.set()
+        self._tell(Progressed(report))
+
+    def _follow(self, report: Report, operation: Operation) -> None:
+        """Tell what becomes of an operation of this console, until it ends."""
+        self._own[operation.number] = replace(report, operation=operation)
+        self._tell(Progressed(report))
+        self._kick.set()
+
+    async def _look(self) -> None:
+        """See how far own operations are."""
+        for number, before in list(self._own.items()):
+            try:
+                operation = await self._connection.operations.get(number)
+            except OperationNotFound:
+                self._forget(number)
+                continue
+            report = replace(before, operation=operation)
+            settled = operation.ended or operation.state == "stopped"
+            if settled and self._told.get(number) != operation.state:
+                await self._settled(report, operation)
+            elif operation != before.operation:
+                self._own[number] = report
+                self._tell(Progressed(report))
+            if not settled:
+                self._told.pop(number, None)
+
+    async def _settled(self, report: Report, operation: Operation) -> None:
+        """Tell that an operation has ended or was stopped, with the jobs that it has changed."""
+        number = operation.number
+        changed = await self._connection.operations.changed_ids(number, TOLD)
+        report = replace(report, changed=tuple(changed))
+        self._own[number], self._told[number] = report, operation.state
+        if operation.ended:
+            self._forget(number, keep=report.plan.verb in REVERSIBLE and operation.processed > 0)
+        self._tell(Finished(report))
+
+    def _forget(self, number: int, keep: bool = False) -> None:
+        """Follow an operation no longer; without `keep` it cannot be taken back either."""
+        self._own.pop(number, None)
+        self._told.pop(number, None)
+        if not keep:
+            self._undo.drop_operation(number)
+
+    async def _take_back(self, last: Asked) -> str:
+        """Cancel an operation that has not ended; bring back what it did, where that is possible."""
+        every = self._connection.operations
+        said, ended = f"{last.words} has ended, and it cannot be taken back", (await every.get(last.number)).ended
+        if not ended:
+            await self._at_once.steer(last.number, "cancel", UNDONE)
+            said = ""
+        if last.verb not in REVERSIBLE or not (ended or (await every.get(last.number)).processed):
+            # What was cancelled is told as such, with what it had done by then.
+            self._kick.set()
+            return said
+        back = await every.undo(last.number, this_author())
+        for operation in back:
+            plan = Plan("move" if last.verb == "move" else "restore", last.label, ())
+            self._follow(Report(plan), operation)
+        stays = "another priority cannot be taken back" if last.verb == "move" else "it had changed no jobs"
+        return "" if back else f"there is nothing to bring back of #{last.number}: {stays}"
+
+    async def _rest(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._kick.wait()
+        except TimeoutError:
+            return

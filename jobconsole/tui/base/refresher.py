@@ -1,0 +1,368 @@
+"""The only reader: keeps the model true, tells the screens, and survives whatever the servers do."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
+
+from textual.message import Message
+
+from jobconsole.actions.edit import Original, original
+from jobconsole.actions.plan import Facts, Target, breakdown
+from jobconsole.core.connection import Connection
+from jobconsole.core.listing import Window
+from jobconsole.core.model import Model
+from jobconsole.core.progress import OperationLine, operation_line, retried_before, retries_of
+from jobconsole.core.rows import JobLine, job_line
+from jobconsole.core.schedules import ScheduleLine, TickLine, schedule_line
+from jobconsole.core.snapshot import Wanted, read_snapshot
+from jobconsole.tui.base.messages import Adopted, Flush, Operating, ServersChanged
+from queue_core.errors import JobNotFound, StoreUnavailable
+from queue_core.model.filters import Filter
+from queue_core.model.job import Attempt, Job
+from queue_core.model.operation import Operation, Outcomes
+from queue_core.model.report import LogPage
+from queue_core.model.schedule import PassedTick
+from queue_core.ports.inspector import Inspector
+
+T = TypeVar("T")
+
+
+PAGE = 100
+"""Operations that are read at a time."""
+MEMBERS = 20
+"""Changed jobs of an operation that are shown."""
+TOLD = 2
+"""Earlier retries of a signature that are told."""
+
+
+class Read(Protocol):
+    """How the refresher reads: within a time limit, and noting a store that is gone."""
+
+    async def __call__(self, read: Callable[[Inspector], Awaitable[T]], /) -> T:
+        """Return what is read."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OperationSight:
+    """One operation in detail."""
+
+    line: OperationLine
+    # what became of the jobs that it has retried; None: it retries none
+    outcomes: Outcomes | None = None
+    # some of the jobs that it has changed, as they are now
+    members: tuple[JobLine, ...] = ()
+
+
+class OperationReader:
+    """Every method raises `StoreUnavailable` when the store did not answer in time."""
+
+    def __init__(self, connection: Connection, model: Model, read: Read) -> None:
+        self._connection = connection
+        self._model = model
+        self._read = read
+
+    async def underway(self) -> None:
+        """Read the operations that have not ended into the model."""
+        await self._read(lambda _: self._model.underway.read(self._connection.operations))
+
+    async def page(self, before: int | None) -> list[OperationLine]:
+        """Read operations, the newest first: the first page, or those older than a number."""
+        found = await self._read(lambda _: self._connection.operations.find(PAGE, before))
+        return [self._line(one) for one in found]
+
+    async def sight(self, number: int) -> OperationSight:
+        """Read one operation in detail.
+
+        Raises:
+            OperationNotFound: there is no such operation.
+        """
+        every = self._connection.operations
+        line = self._line(await self._read(lambda _: every.get(number)))
+        one, outcomes = line.operation, None
+        if one.asked.verb == "retry" and one.processed:
+            outcomes = await self._read(lambda _: every.outcomes(number))
+        ids = await self._read(lambda _: every.changed_ids(number, MEMBERS)) if one.total else []
+        return OperationSight(line, outcomes, tuple([row for job_id in ids if (row := await self._job(job_id))]))
+
+    async def of_job(self, job_id: str) -> list[Operation]:
+        """Read the operations that have changed a job, the newest first."""
+        return await self._read(lambda _: self._connection.operations.of_job(job_id))
+
+    async def facts(self, target: Target) -> Facts:
+        """Read what a target consists of, and what became of earlier retries of its signatures."""
+        facts = await self._read(lambda inspector: breakdown(inspector, target))
+        told: list[str] = []
+        for signature in target.signatures[:TOLD]:
+            told += await self._retries(signature)
+        return (*facts, *(("earlier" if number == 0 else "", text) for number, text in enumerate(told[:TOLD])))
+
+    async def _retries(self, signature: str) -> list[str]:
+        return await self._read(lambda _: retries_of(self._connection.operations, signature, self._model.now, TOLD))
+
+    def _line(self, operation: Operation) -> OperationLine:
+        """The line as the one that watches operations knows it, where that is as new."""
+        known = self._model.underway.of(operation.number)
+        return known if known is not None and known.operation == operation else operation_line(operation)
+
+    async def _job(self, job_id: str) -> JobLine | None:
+        try:
+            return job_line(await self._read(lambda inspector: inspector.get(job_id)))
+        except JobNotFound:
+            return None
+
+
+FLUSH_SECONDS = 0.25
+"""Between two drawings of what changed."""
+CHECK_SECONDS = 1.0
+"""Between two looks at the servers."""
+RESYNC_SECONDS = 1.0
+"""At least between two snapshots; a slow one makes the pause longer."""
+COMPARE_SECONDS = 5.0
+"""A snapshot is read after this time even when no event said that anything happened."""
+OPERATIONS_SECONDS = 1.0
+"""Between two looks at operations while some go on; else they are looked at with each snapshot."""
+COUNT_SECONDS = 10.0
+"""Between two reads of the exact totals by type."""
+TICKS = 10
+"""Ticks of a schedule that are read, with their jobs."""
+LOG_LINES = 200
+"""Lines of a job's log that are shown; the command line has all of them."""
+READ_LIMIT_SECONDS = 15.0
+"""A read that takes longer than this is given up."""
+
+
+class Refresher:
+    """Loops that read, each restarted when it fails: events, snapshots, the state of the servers, the flush."""
+
+    def __init__(self, connection: Connection, model: Model, tell: Callable[[Message], None]) -> None:
+        self.connection = connection
+        self.model = model
+        self.wanted = Wanted()
+        # what went wrong in a loop, for the help screen; never ends the application
+        self.problem = ""
+        self._tell = tell
+        self.operations = OperationReader(connection, model, self._read)
+        self._kick = asyncio.Event()
+        self._snapped = asyncio.Event()
+        self._usable = asyncio.Event()
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        loops = (
+            self._watch_servers,
+            self._follow_events,
+            self._resync,
+            self._watch_operations,
+            self._count,
+            self._flush,
+        )
+        async with asyncio.TaskGroup() as group:
+            for loop in loops:
+                group.create_task(self._supervise(loop), name=loop.__name__)
+
+    def resync(self) -> None:
+        """Read a snapshot now."""
+        self.model.stale = True
+        self._kick.set()
+
+    def narrow(self, where: Filter) -> None:
+        """Group only the dead jobs that match."""
+        if where != self.wanted.where:
+            self.wanted = replace(self.wanted, where=where)
+            self.resync()
+
+    def look_back(self, seconds: float) -> None:
+        """Count the growth of signatures over another time."""
+        self.wanted = replace(self.wanted, window=seconds)
+        self.resync()
+
+    async def more(self, window: Window) -> None:
+        """Read the next page of a window.
+
+        Raises:
+            StoreUnavailable: the store did not answer in time.
+        """
+        await self._read(window.read_more)
+
+    async def again(self, window: Window, shown: range, hold: bool) -> None:
+        """Read again what a window shows; with `hold`, its rows stay when a flood cuts them off.
+
+        Raises:
+            StoreUnavailable: the store did not answer in time.
+        """
+        await self._read(lambda inspector: window.refresh(inspector, shown, hold))
+
+    async def job(self, job_id: str) -> tuple[Job, list[Attempt]]:
+        """Read one job with its failed attempts.
+
+        Raises:
+            JobNotFound, StoreUnavailable: there is none, or the store did not answer in time.
+        """
+        job = await self._read(lambda inspector: inspector.get(job_id))
+        return job, await self._read(lambda inspector: inspector.attempts(job_id))
+
+    async def original(self, job_id: str) -> Original:
+        """Read a job that is to be edited, with what is known of its type.
+
+        Raises:
+            JobNotFound, StoreUnavailable: there is none, or the store did not answer in time.
+        """
+        return await self._read(lambda _: original(self.connection.jobs, job_id))
+
+    async def outcome(self, signature: str) -> str:
+        """Say what became of the last retry of a signature; "" when there was none.
+
+        Raises:
+            StoreUnavailable: the store did not answer in time.
+        """
+        return await self._read(lambda _: retried_before(self.connection.operations, signature, self.model.now))
+
+    async def schedules(self) -> list[ScheduleLine]:
+        """Read every schedule, by name.
+
+        Raises:
+            StoreUnavailable: the store did not answer in time.
+        """
+        planning = await self._read(lambda _: self.connection.schedules.list())
+        return [schedule_line(planned) for planned in planning.schedules]
+
+    async def ticks(self, name: str) -> list[TickLine]:
+        """Read the last ticks of a schedule, the newest first, with the jobs that they brought.
+
+        Raises:
+            ScheduleNotFound, StoreUnavailable: there is no such schedule, or the store did not answer in time.
+        """
+        ticks = await self._read(lambda _: self.connection.schedules.ticks(name, TICKS))
+        return [TickLine(tick, await self._job_of(tick)) for tick in ticks]
+
+    async def _job_of(self, tick: PassedTick) -> JobLine | None:
+        job_id = tick.job_id
+        if job_id is None:
+            return None
+        try:
+            return job_line(await self._read(lambda inspector: inspector.get(job_id)))
+        except JobNotFound:
+            return None
+
+    async def log(self, job_id: str) -> LogPage:
+        """Read the last lines of a job's log.
+
+        Raises:
+            JobNotFound, StoreUnavailable: there is no such job, or the store did not answer in time.
+        """
+        return await self._read(lambda inspector: inspector.logs(job_id, LOG_LINES))
+
+    async def _read(self, read: Callable[[Inspector], Awaitable[T]]) -> T:
+        if not self.connection.usable:
+            raise StoreUnavailable(self.connection.store.name, self.connection.store.error or "not connected yet")
+        try:
+            async with asyncio.timeout(READ_LIMIT_SECONDS):
+                return await read(self.connection.jobs.inspector)
+        except TimeoutError:
+            error = StoreUnavailable(self.connection.store.name, f"no answer within {READ_LIMIT_SECONDS:g} s")
+        except StoreUnavailable as caught:
+            error = caught
+        self.connection.lost(error)
+        self._servers_changed()
+        raise error
+
+    async def _supervise(self, loop: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            try:
+                await loop()
+            except StoreUnavailable:
+                pass  # noted where it was caught; the server loop finds out when it is back
+            except Exception as error:  # noqa: BLE001 - one failing loop must not end the console; the help shows it
+                self.problem = f"{loop.__name__.strip('_')}: {type(error).__name__}: {error}"
+            await asyncio.sleep(RESYNC_SECONDS)
+
+    async def _watch_servers(self) -> None:
+        while True:
+            before = [server.state for server in self.connection.servers]
+            await self.connection.check()
+            if before != [server.state for server in self.connection.servers]:
+                self._servers_changed()
+            if self.connection.usable:
+                self._usable.set()
+            await asyncio.sleep(CHECK_SECONDS)
+
+    def _servers_changed(self) -> None:
+        if self.connection.usable:
+            # Whatever happened while it was away was not heard: read everything.
+            self.model.gap = True
+            self.resync()
+        else:
+            self._usable.clear()
+        self._tell(ServersChanged())
+
+    async def _follow_events(self) -> None:
+        await self._usable.wait()
+        async for batch in self.connection.jobs.bus.subscribe():
+            self.model.apply(batch)
+
+    async def _resync(self) -> None:
+        while True:
+            await self._usable.wait()
+            self._kick.clear()
+            pause = RESYNC_SECONDS
+            if self._due():
+                began = time.monotonic()
+                await self._snapshot()
+                pause = max(RESYNC_SECONDS, 3 * (time.monotonic() - began))
+            await _wait(self._kick, pause)
+
+    async def _watch_operations(self) -> None:
+        while True:
+            await self._usable.wait()
+            self._snapped.clear()
+            await self.operations.underway()
+            self._tell(Operating())
+            await _wait(self._snapped, OPERATIONS_SECONDS if self.model.underway.moving else COMPARE_SECONDS)
+
+    async def _count(self) -> None:
+        """Read the exact totals from time to time."""
+        while True:
+            await self._usable.wait()
+            self.model.latency.look(await self._read(lambda inspector: inspector.tallies()), time.monotonic())
+            await asyncio.sleep(COUNT_SECONDS)
+
+    def _due(self) -> bool:
+        age, delivery = self.model.age, self.connection.delivery
+        deaf = delivery is not None and delivery.state == "lost"
+        return self.model.stale or deaf or age is None or age >= COMPARE_SECONDS
+
+    async def _snapshot(self) -> None:
+        """Read a snapshot and adopt it; a wish for another one meanwhile makes this one void."""
+        wanted = self.wanted
+        read = asyncio.ensure_future(self._read(lambda inspector: read_snapshot(inspector, wanted)))
+        kick = asyncio.ensure_future(self._kick.wait())
+        try:
+            await asyncio.wait({read, kick}, return_when=asyncio.FIRST_COMPLETED)
+            if not read.done() and self.wanted == wanted:
+                await asyncio.wait({read})
+            if read.done():
+                self.model.adopt(await read)
+                self._snapped.set()
+                self._tell(Adopted())
+        finally:
+            for task in (read, kick):
+                task.cancel()
+            await asyncio.gather(read, kick, return_exceptions=True)
+
+    async def _flush(self) -> None:
+        while True:
+            await asyncio.sleep(FLUSH_SECONDS)
+            self._tell(Flush())
+
+
+async def _wait(event: asyncio.Event, seconds: float) -> None:
+    """Wait for an event, or so long."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()

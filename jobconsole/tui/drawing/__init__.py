@@ -1,1 +1,0 @@
-"""Pure drawing: records in, lines of text with tones out."""

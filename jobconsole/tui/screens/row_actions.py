@@ -1,0 +1,214 @@
+"""The actions on the rows of a view: jobs, queues, workers and operations."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from jobconsole.actions.edit import refusal
+from jobconsole.actions.plan import Target
+from jobconsole.actions.verbs import Order, Steer
+from jobconsole.core.progress import OperationLine
+from jobconsole.format.humanize import plural
+from jobconsole.tui.base.host import replace, spawn
+from jobconsole.tui.screens.view import View
+from jobconsole.tui.sheets.confirm import Confirm
+from jobconsole.tui.widgets.detail import Detail
+from jobconsole.tui.widgets.jobs import JobTable
+from jobconsole.tui.widgets.live import QueueTable, WorkerTable
+from jobconsole.tui.widgets.operations import MemberTable, OperationFacts, OperationTable
+from jobconsole.tui.widgets.signatures import SignatureTable
+from queue_core.errors import QueueCoreError
+from queue_core.model.filters import Filter, Term
+from queue_core.model.report import WorkerInfo
+
+if TYPE_CHECKING:
+    from jobconsole.actions.edit import Edited
+
+
+STOP = "It finishes what it runs, within its grace, and ends. A service starts another one in its place."
+
+
+class WorkerActions(View):
+    """Give the worker under the cursor an order, which its next heartbeat brings."""
+
+    def missing(self) -> frozenset[str]:
+        """There are no orders where no worker is under the cursor."""
+        return super().missing() if isinstance(self.pane, WorkerTable) else super().missing() | {"quiet", "stop"}
+
+    def do_quiet(self) -> None:
+        """Let the worker claim no more jobs, or let it claim again."""
+        row = self.query_one(WorkerTable).selection.row
+        if row is not None:
+            spawn(self, "order", self._order, row, "resume" if row.quiet else "quiet")
+
+    def do_stop(self) -> None:
+        """Let the worker end, after a question."""
+        row = self.query_one(WorkerTable).selection.row
+        if row is not None:
+            what = f"{row.host}:{row.pid}, which runs {plural(row.busy, 'job')}"
+            self.app.push_screen(Confirm("Stop a worker", what, STOP, "Stop"), partial(self._stop, row))
+
+    def _stop(self, worker: WorkerInfo, agreed: bool | None) -> None:
+        if agreed:
+            spawn(self, "order", self._order, worker, "stop")
+
+    async def _order(self, worker: WorkerInfo, order: Order) -> None:
+        try:
+            sentence = await self.console.operator.order(worker.id, f"{worker.host}:{worker.pid}", order)
+        except QueueCoreError as error:
+            self.notice.say(str(error), "bad")
+        else:
+            self.notice.say(sentence, "good")
+        self.console.refresher.resync()
+
+
+TRASHED = "jobs in the trash are not moved; B brings them back first"
+
+
+class ReworkActions(View):
+    """Edit the job that is chosen; move what is chosen. Their screens are loaded when they are first asked for."""
+
+    def refusal_of(self, action: str) -> str | None:
+        """Why an action is off; what was deleted is not moved."""
+        reason = super().refusal_of(action)
+        pane = self.pane
+        return TRASHED if reason == "" and action == "move" and pane is not None and pane.in_trash else reason
+
+    def do_edit(self) -> None:
+        """Edit the payload of the job, and enqueue it as a new one."""
+        job_id, sample = self._edited_job()
+        if job_id:
+            replace(self, "edit", self._edit, job_id, sample)
+        else:
+            self.notice.say("move the cursor to a job or to a signature: that is what is edited", "warn")
+
+    def _edited_job(self) -> tuple[str, str]:
+        """The id of the job that is chosen, and the group that it is a sample of, where a group was chosen."""
+        pane = self.pane
+        if isinstance(pane, JobTable):
+            row = pane.sample()
+            return ("", "") if row is None else (row.id, "")
+        if isinstance(pane, SignatureTable):
+            group = next(iter(pane.selection.marks.values()), pane.selection.row)
+            return ("", "") if group is None else (group.sample_id, group.title)
+        if isinstance(pane, Detail):
+            return pane.subject.job_id, pane.subject.group.title if pane.subject.group else ""
+        return "", ""
+
+    async def _edit(self, job_id: str, sample: str) -> None:
+        try:
+            original = await self.console.refresher.original(job_id)
+        except QueueCoreError as error:
+            self.notice.say(str(error), "bad")
+            return
+        reason = refusal(original.job.status)
+        if reason:
+            self.notice.say(f"not edited: {reason}", "warn")
+        elif self.app.screen is self:
+            from jobconsole.tui.sheets.edit import EditScreen
+
+            self.app.push_screen(EditScreen(original, sample), partial(self._tell_edited, original.job.status))
+
+    def _tell_edited(self, status: str, edited: Edited | None) -> None:
+        if edited is None:
+            return
+        said = f"enqueued as {edited.id}; the old job stays {status}"
+        self.notice.say(edited.problem or said, "warn" if edited.problem else "good")
+        self.console.refresher.resync()
+
+    def do_move(self) -> None:
+        """Move what is chosen, after a look."""
+        target = self.target("move")
+        if target is not None:
+            self._move(target)
+
+    def _move(self, target: Target) -> None:
+        from jobconsole.tui.sheets.move import MoveSheet
+
+        self.app.push_screen(MoveSheet(target), self.console.carry_out)
+
+
+class QueueActions(ReworkActions):
+    """Pause and open the queue under the cursor, and what can be done with the jobs beside it."""
+
+    def missing(self) -> frozenset[str]:
+        """There is no pausing where no queue is under the cursor."""
+        return super().missing() if isinstance(self.pane, QueueTable) else super().missing() | {"pause"}
+
+    def do_pause(self) -> None:
+        """Pause the queue, or let it go on."""
+        pane = self.pane
+        if isinstance(pane, QueueTable) and pane.selection.row is not None:
+            queue = pane.selection.row
+            spawn(self, "pause", self._pause, queue.name, queue.paused)
+
+    async def _pause(self, queue: str, paused: bool) -> None:
+        try:
+            self.notice.say(await self.console.operator.toggle_pause(queue, paused), "good")
+        except QueueCoreError as error:
+            self.notice.say(str(error), "bad")
+        self.console.refresher.resync()
+
+    def open_queue(self, pane: QueueTable) -> None:
+        """Go to the jobs of the queue."""
+        if pane.selection.row is not None:
+            queue = pane.selection.row
+            self.console.open_jobs(Filter((Term("queue", "=", queue.name),)), f'queue:"{queue.label}"')
+
+
+ON = "It goes on to its end, without a canary and whatever dies again: nothing stops it any more but P and X."
+END = "The jobs that it has changed stay as they are; the others are left alone. It cannot go on afterwards."
+
+
+class CancelSheet(Confirm):
+    """What is cancelled does no harm: Go has the focus."""
+
+    FIRST = "go"
+
+
+class OperationActions(View):
+    """What is done to the operation under the cursor, anybody's."""
+
+    def do_pause(self) -> None:
+        """Let the operation take no more steps, or let it go on; one that was stopped after a question."""
+        line = self.query_one(OperationTable).selection.row
+        if line is None:
+            return
+        state = line.operation.state
+        if state == "stopped":
+            self.app.push_screen(
+                Confirm("Let it go on", _what(line), f"{line.note}. {ON}", "Go on"),
+                partial(self._answered, line, "resume"),
+            )
+        else:
+            spawn(self, "steer", self._steer, line, "resume" if state == "paused" else "pause")
+
+    def do_cancel(self) -> None:
+        """End the operation where it stands, after a look; of a job, cancel that."""
+        line = self.query_one(OperationTable).selection.row
+        if isinstance(self.pane, Detail | MemberTable):
+            super().do_cancel()
+        elif line is not None:
+            one = line.operation
+            left = f"{one.done:,} of {plural(one.total, 'job')} are done. {END}"
+            self.app.push_screen(
+                CancelSheet("Cancel an operation", _what(line), left, f"Cancel #{line.number}"),
+                partial(self._answered, line, "cancel"),
+            )
+
+    def _answered(self, line: OperationLine, verb: Steer, agreed: bool | None) -> None:
+        if agreed:
+            spawn(self, "steer", self._steer, line, verb)
+
+    async def _steer(self, line: OperationLine, verb: Steer) -> None:
+        try:
+            self.notice.say(await self.console.operator.steer(line.number, verb), "good")
+        except QueueCoreError as error:
+            self.notice.say(str(error), "bad")
+        self.query_one(OperationTable).read()
+        self.query_one(OperationFacts).read()
+
+
+def _what(line: OperationLine) -> str:
+    return f"#{line.number} {line.verb} {line.label}"

@@ -1,0 +1,271 @@
+"""What every view does: how a key finds its pane, what becomes of messages, the actions that all views have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, cast
+
+from textual import on
+
+from jobconsole.actions.plan import Choice, Report, Target, Verb
+from jobconsole.actions.verbs import sentence, tone_of
+from jobconsole.core.links import Link, Place
+from jobconsole.core.snapshot import Snapshot
+from jobconsole.tui.base.bindings import BY_ID, refusal
+from jobconsole.tui.base.host import displayed
+from jobconsole.tui.base.messages import Adopted, Finished, Flush, Operating, Progressed, ServersChanged
+from jobconsole.tui.screens.frame import Frame
+from jobconsole.tui.sheets.change import Sheet
+from jobconsole.tui.widgets.detail import Detail
+from jobconsole.tui.widgets.filterline import FilterLine
+from jobconsole.tui.widgets.footer import KeyBar
+from jobconsole.tui.widgets.header import Header
+from jobconsole.tui.widgets.jobs import JobTable
+from jobconsole.tui.widgets.table import Table
+from queue_core.model.filters import Filter, render
+
+NOT_IN_TRASH = "only jobs in the trash can be brought back: 3 shows all jobs, its tab trash the deleted ones"
+DETAIL_ACTIONS = frozenset({"frames", "next_tab", "previous_tab", "next_match", "previous_match"})
+
+
+class View(Frame):
+    """A frame whose keys find the pane that they are about."""
+
+    # how a link names the view
+    PLACE: ClassVar[Place]
+
+    # -- from key to pane
+
+    def owner(self, action: str) -> object | None:
+        """Who carries an action out: the pane with the focus, the view, or the application."""
+        name = f"do_{action}"
+        return next((one for one in (self.pane, self, self.console) if one is not None and hasattr(one, name)), None)
+
+    def refusal_of(self, action: str) -> str | None:
+        """Why an action is off; "" when it is on, None when there is no such thing here."""
+        owner = self.owner(action)
+        if owner is None or action in self.missing():
+            return None
+        reason = refusal(BY_ID[action], self.console.standing(self.small))
+        pane = self.pane
+        if not reason and action == "restore" and (pane is None or not pane.in_trash):
+            return NOT_IN_TRASH
+        if not reason and pane is not None:
+            reason = pane.NEVER.get(action) or pane.refuses(action)
+        if not reason and action in {"open", "full"} and isinstance(pane, Table) and pane.selection.row is None:
+            # What stands behind no row would be about more than anybody has chosen.
+            return pane.nothing()
+        return reason
+
+    def missing(self) -> frozenset[str]:
+        """Actions that there are none of on this screen now."""
+        return frozenset() if displayed(self.query_one(Detail)) else DETAIL_ACTIONS
+
+    def perform(self, action: str) -> None:
+        """Carry an action out that is on."""
+        owner = self.owner(action)
+        if owner is not None:
+            cast(Callable[[], None], getattr(owner, f"do_{action}"))()
+            self.query_one(KeyBar).repaint()
+
+    # -- what comes in
+
+    def on_flush(self, message: Flush) -> None:
+        if self.console.frozen:
+            self.query_one(Header).repaint()
+            self.notice.repaint()
+            return
+        self.flush()
+        for widget in self.line_widgets():
+            widget.repaint()
+
+    def on_adopted(self, message: Adopted) -> None:
+        snapshot = self.console.model.snapshot
+        if snapshot is None:
+            return
+        self.console.alarm(self.console.watcher.look(snapshot))
+        if not self.console.frozen:
+            self.adopt(snapshot)
+
+    def on_servers_changed(self, message: ServersChanged) -> None:
+        self.repaint_all()
+
+    def on_operating(self, message: Operating) -> None:
+        if not self.console.frozen:
+            self.operating()
+
+    def on_progressed(self, message: Progressed) -> None:
+        self.notice.repaint()
+
+    def on_finished(self, message: Finished) -> None:
+        report = message.report
+        self.notice.say(sentence(report), tone_of(report))
+        for rows in self.query(Table) if not report.processed else ():
+            rows.selection.expect_stay(report.plan.keys)
+        # Moved jobs stay in the list, unless its filter is about what they had.
+        for table in self.query(JobTable) if report.plan.verb != "move" and report.finished else ():
+            table.forget(report.changed)
+        self.finished(report)
+        self.console.refresher.resync()
+
+    def on_screen_resume(self) -> None:
+        if self.console.model.snapshot is not None:
+            self.adopt(self.console.model.snapshot, anew=True)
+        self.repaint_all()
+
+    def adopt(self, snapshot: Snapshot, anew: bool = False) -> None:
+        """Show a snapshot; `anew` sorts it as it came."""
+
+    def operating(self) -> None:
+        """Take over how far operations are."""
+
+    def flush(self) -> None:
+        """Take over what changed by events."""
+
+    def finished(self, report: Report) -> None:
+        """An operation of this console has ended."""
+
+    def link(self) -> Link:
+        """The place of the view itself."""
+        return Link(self.PLACE, render(self.narrowing()))
+
+    def narrowing(self) -> Filter:
+        """The filter that holds for the view's own place."""
+        return Filter()
+
+    def show_job(self, job_id: str) -> None:
+        """Show one job, where the view can."""
+
+    def show_operation(self, number: int) -> None:
+        """Show one operation, where the view can."""
+
+    def show_schedule(self, name: str) -> None:
+        """Show one schedule, where the view can."""
+
+    def look_at_detail(self) -> None:
+        """Show what stands behind the cursor."""
+
+    # -- actions of every view
+
+    def can_go_back(self) -> bool:
+        """Whether there is something to go back from."""
+        pane = self.pane
+        marked = isinstance(pane, Table) and bool(pane.selection.marks or pane.selection.everything)
+        return marked or self.stage != self.ORDER[0] or bool(self.filter_line.text) or self.filter_line.is_open
+
+    def do_back(self) -> None:
+        """Out of the marks, the stage, the filter."""
+        pane = self.pane
+        if self.filter_line.is_open:
+            self.filter_line.cancel()
+        elif isinstance(pane, Table) and (pane.selection.marks or pane.selection.everything):
+            pane.selection.clear_marks()
+            pane.repaint()
+        elif self.stage != self.ORDER[0] or self.has_class("-full"):
+            self.leave()
+        elif self.filter_line.text:
+            self.filter_line.clear()
+
+    def do_next_pane(self) -> None:
+        """The next pane on the screen."""
+        self._turn(1)
+
+    def do_previous_pane(self) -> None:
+        """The previous pane on the screen."""
+        self._turn(-1)
+
+    def _turn(self, step: int) -> None:
+        shown = self.shown()
+        if shown:
+            self.forget_way()
+            at = shown.index(self.pane) if self.pane in shown else -step
+            shown[(at + step) % len(shown)].focus()
+
+    def do_next_tab(self) -> None:
+        """The detail's next tab."""
+        self.query_one(Detail).turn(1)
+
+    def do_previous_tab(self) -> None:
+        """The detail's previous tab."""
+        self.query_one(Detail).turn(-1)
+
+    def do_full(self) -> None:
+        """Show what is under the cursor on the whole screen, or go back to its list."""
+        if self.has_class("-full"):
+            self.leave()
+            return
+        self.look_at_detail()
+        self.add_class("-full")
+        if self.stage == "detail":
+            self.query_one(Detail).focus()
+        else:
+            self.enter("detail")
+
+    def do_frames(self) -> None:
+        """Show or fold the frames of libraries."""
+        detail = self.query_one(Detail)
+        detail.all_frames = not detail.all_frames
+        detail.tab = 0
+        detail.repaint()
+
+    def do_resync(self) -> None:
+        """Read everything again."""
+        self.console.refresher.resync()
+        if self.console.model.snapshot is not None:
+            self.adopt(self.console.model.snapshot, anew=True)
+        for table in self.query(JobTable):
+            table.read_anew()
+        self.notice.say("reading everything again", "muted")
+
+    def do_filter(self) -> None:
+        """Write a filter."""
+        self.filter_line.open()
+
+    @on(FilterLine.Changed)
+    def narrow_to(self, message: FilterLine.Changed) -> None:
+        """A filter was written that can be understood."""
+        self.filtered(message.where, message.text)
+
+    @on(FilterLine.Closed)
+    def leave_filter(self) -> None:
+        """The filter line has been left."""
+        if self._last_pane is not None:
+            self._last_pane.focus()
+        self.call_after_refresh(self.keep_focus)
+
+    def filtered(self, where: Filter, text: str) -> None:
+        """Narrow the lists."""
+
+    def do_retry(self) -> None:
+        """Retry what is chosen, after a look."""
+        self._propose("retry")
+
+    def do_delete(self) -> None:
+        """Delete what is chosen, after a look; what is in the trash goes for good."""
+        self._propose("purge" if self.pane is not None and self.pane.in_trash else "delete")
+
+    def do_restore(self) -> None:
+        """Bring what is chosen back from the trash, after a look."""
+        self._propose("restore")
+
+    def do_cancel(self) -> None:
+        """Cancel what is chosen, after a look."""
+        self._propose("cancel")
+
+    def _propose(self, verb: Verb) -> None:
+        target = self.target(verb)
+        if target is not None:
+            self.app.push_screen(Sheet(verb, target), self.console.carry_out)
+
+    def do_export(self) -> None:
+        """Write what is chosen into a file."""
+        target = self.target("export")
+        if target is None:
+            self.notice.say("move the cursor to jobs or to a signature: that is what is exported", "warn")
+        else:
+            self.console.export(target)
+
+    def target(self, verb: Choice) -> Target | None:
+        """What a verb would act on: what the focused pane says."""
+        pane = self.pane
+        return pane.target(verb) if pane is not None else None

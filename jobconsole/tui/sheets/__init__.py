@@ -1,0 +1,1 @@
+"""Sheets over a view: confirm, change, move, edit."""

@@ -1,0 +1,153 @@
+"""The terminal: fewer bytes to it, and its end."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any, TextIO
+
+from textual.driver import Driver
+
+# The end of a console whose terminal is gone.
+#
+# The system tells whoever has a controlling terminal with SIGHUP. A console without one (under a supervisor, in a
+# container) or that ignores the signal (nohup) would read an end of input again and again, and write to nobody for
+# ever.
+
+GRACE = 1.0
+"""Seconds after which a process that ignores the signal ends all the same."""
+HUNG_UP = 128 + signal.SIGHUP
+"""The exit code of one that a shell would say was ended by the signal."""
+
+
+def end_with_terminal(descriptor: int, hang_up: Callable[[], None] | None = None) -> None:
+    """End this process when the terminal behind a descriptor is hung up; the drawing may be stuck in a write then."""
+    threading.Thread(target=_watch, args=(descriptor, hang_up or _end), name="hangup", daemon=True).start()
+
+
+def _watch(descriptor: int, hang_up: Callable[[], None]) -> None:
+    poll = select.poll()
+    # Nothing is asked for: a hang-up is reported always, keys are not.
+    poll.register(descriptor, 0)
+    if any(events & (select.POLLHUP | select.POLLERR) for _, events in poll.poll()):
+        hang_up()
+
+
+def _end() -> None:
+    os.kill(os.getpid(), signal.SIGHUP)
+    time.sleep(GRACE)
+    os._exit(HUNG_UP)
+
+
+# Fewer bytes for the same picture: of two styles in a row, the terminal is told only what differs.
+#
+# Textual ends each piece of text with a reset and names all of the next one's colours anew; over SSH that is most of
+# what a picture costs.
+
+_STYLE = re.compile(r"(\x1b\[[0-9;]*m)")
+_MOVES = re.compile(r"(?:\x1b\[\d+;\d+H)*")
+_RESET = "\x1b[0m"
+_BOLD, _DIM = "1", "2"
+_UNSEEN = frozenset({"38", _BOLD})
+"""What a blank does not show: the colour of its text and its weight."""
+_LINES = frozenset({"4", "7", "9"})
+"""Underlined, reversed, struck through: then it shows that colour after all."""
+
+
+def thrifty(driver: type[Driver]) -> type[Driver]:
+    """Return a driver that writes what the given one would, in fewer bytes."""
+
+    class Thrifty(driver):  # type: ignore[valid-type, misc]
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            # Textual draws on stderr, which may be on its way into a file.
+            drawn, screen = getattr(self, "_file", None), sys.__stdout__
+            if drawn is sys.__stderr__ and not _seen(drawn) and _seen(screen):
+                self._file = screen
+
+        def write(self, data: str) -> None:
+            super().write(shortened(data))
+
+    return Thrifty
+
+
+def _seen(stream: TextIO | None) -> bool:
+    """Whether a stream ends at a terminal."""
+    return stream is not None and not stream.closed and stream.isatty()
+
+
+def shortened(data: str) -> str:
+    """Return what draws the same as `data`, whatever style was set before, and leaves the same style behind."""
+    kept: list[str] = []
+    # the style that is set, as it is named after a reset: "" for none; None: not known
+    now: str | None = None
+    resetting = False
+    pieces = _STYLE.split(data)
+    for place, piece in enumerate(pieces):
+        if place % 2 == 0:
+            # What only moves the cursor draws nothing, in whatever style.
+            if resetting and not _MOVES.fullmatch(piece):
+                kept.append(_RESET)
+                now, resetting = "", False
+            kept.append(piece)
+        elif piece in {_RESET, "\x1b[m"}:
+            resetting = True
+        elif resetting:
+            resetting = False
+            if not (now and _blank(pieces[place + 1]) and _same_for_blanks(now, piece)):
+                kept.append(_RESET + piece if now is None else _step(now, piece))
+                now = piece
+        else:
+            kept.append(piece)
+            now = piece if now == "" else None
+    return "".join([*kept, _RESET]) if resetting else "".join(kept)
+
+
+def _blank(text: str) -> bool:
+    return bool(text) and not text.strip(" ")
+
+
+@lru_cache(maxsize=4096)
+def _same_for_blanks(before: str, after: str) -> bool:
+    """Return whether blanks look the same in two styles, both as they are named after a reset."""
+    old, new = _parts(before), _parts(after)
+    lined = _LINES & (old.keys() | new.keys())
+    return not lined and all(kind in _UNSEEN for kind, _ in old.items() ^ new.items())
+
+
+@lru_cache(maxsize=4096)
+def _step(before: str, after: str) -> str:
+    """Return what turns one style into another, both as they are named after a reset."""
+    old, new = _parts(before), _parts(after)
+    gone = old.keys() - new.keys()
+    # What takes bold away takes dim away, too.
+    if gone - {_BOLD} or (gone and _DIM in new):
+        return _RESET + after
+    told = ["22"] if gone else []
+    told += [code for kind, code in new.items() if old.get(kind) != code]
+    return f"\x1b[{';'.join(told)}m" if told else ""
+
+
+def _parts(style: str) -> dict[str, str]:
+    """Return the codes of a style by what they are about: both colours, and each attribute for itself."""
+    codes = iter(style[2:-1].split(";")) if style else iter(())
+    return dict(_part(code, codes) for code in codes)
+
+
+def _part(code: str, codes: Iterator[str]) -> tuple[str, str]:
+    if code in {"38", "48"}:
+        kind = next(codes, "")
+        rest = [next(codes, "") for _ in range(3 if kind == "2" else 1)]
+        return code, ";".join((code, kind, *rest))
+    if code.isdecimal() and (30 <= int(code) <= 37 or 90 <= int(code) <= 97):
+        return "38", code
+    if code.isdecimal() and (40 <= int(code) <= 47 or 100 <= int(code) <= 107):
+        return "48", code
+    return code, code

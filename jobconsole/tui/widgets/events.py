@@ -1,0 +1,120 @@
+"""The tail of what happens: it follows the newest event until somebody moves down, then it holds still and counts."""
+
+from __future__ import annotations
+
+import time
+from typing import ClassVar
+
+from jobconsole.actions.plan import Choice, Target
+from jobconsole.core.events import EventLine
+from jobconsole.core.links import Link
+from jobconsole.core.listing import Selection
+from jobconsole.format.humanize import exact, plural
+from jobconsole.format.spans import Spans
+from jobconsole.present.columns import EVENTS
+from jobconsole.tui.widgets.table import Table
+from queue_core.model.filters import Filter
+
+SHOWN = 1_000
+"""Events that one can go back through."""
+CELLS = 3_500
+"""Cells of the list that are sent to the terminal in a second, over the seconds: nobody can read more, and a flood of
+events stays below 10 KB/s."""
+SAVED_SECONDS = 2.0
+"""Of cells that are saved up: what comes after a pause is drawn at once."""
+
+
+class EventTable(Table[EventLine]):
+    """Newest first."""
+
+    NEVER: ClassVar[dict[str, str]] = {
+        "retry": "open the job first (Enter)",
+        "delete": "open the job first (Enter)",
+        "edit": "open the job first (Enter)",
+        "move": "open the job first (Enter)",
+    }
+
+    empty = "nothing has happened since this console began to listen"
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(EVENTS, Selection(lambda line: line.key), id=id)
+        self.where = Filter()
+        self.filter_text = ""
+        # the total of events when it was held still; None while it follows
+        self.held: int | None = None
+        # the number of the newest event that it shows
+        self._seen = -1
+        # how many there were when it showed all of them
+        self._total = 0
+        # cells that may be sent now
+        self._cells = 0.0
+        self._flushed = time.monotonic()
+
+    def heading(self) -> Spans:
+        """Title, with how many there were."""
+        total = self.console.model.tail.total
+        return (("Events", "title"), (f"  {plural(total, 'event')} heard", "muted"))
+
+    def note(self) -> Spans:
+        """How many wait while it is held; the filter."""
+        if self.held is not None:
+            pending = self.console.model.tail.total - self.held
+            return ((f"{self.console.glyphs.pause} held, {exact(pending)} pending, g follows", "warn"),)
+        text = f"/{self.filter_text}  " if self.filter_text else ""
+        return ((text, "accent"), (f"{self.console.glyphs.dot} following", "good"))
+
+    def flush(self) -> None:
+        """Take over the newest events, unless the list is held or has been drawn too much of late."""
+        now = time.monotonic()
+        self._cells = min(CELLS * SAVED_SECONDS, self._cells + CELLS * (now - self._flushed))
+        self._flushed = now
+        tail = self.console.model.tail
+        latest = tail.latest(self.where)
+        if self.held is not None:
+            return
+        if latest != self._seen and self._cells >= 0:
+            self._seen = latest
+            self.show(tail.newest(self.where, SHOWN), follow=True)
+            self._cells -= self.inner_width * min(self.visible_rows, len(self.selection.rows))
+        if latest == self._seen:
+            self._total = tail.total
+
+    def narrow(self, where: Filter, text: str) -> None:
+        """Show only what matches, from the newest on."""
+        self.where, self.filter_text = where, text
+        self.do_top()
+
+    def move_to(self, place: int) -> None:
+        super().move_to(place)
+        if place > 0 and self.held is None:
+            self.held = self._total
+
+    def do_top(self) -> None:
+        """To the newest event, and follow."""
+        self.selection.move_to(0)
+        self.held, self._seen, self._cells = None, -1, 0.0
+        self.flush()
+
+    def target(self, verb: Choice) -> Target | None:
+        """The job that the event is about."""
+        row = self.selection.row
+        if row is None or not row.type:
+            return None
+        return Target(f"{row.type} {row.id}", ids=(row.id,), about=1)
+
+    def refuses(self, action: str) -> str:
+        """Why an action makes no sense on this row."""
+        row = self.selection.row
+        if action in {"cancel", "open", "export"} and (row is None or not row.type):
+            return self.nothing() if row is None else "this event is about no job"
+        return ""
+
+    def link(self) -> Link | None:
+        """The place of the event's job."""
+        row = self.selection.row
+        return Link("job", row.id) if row is not None and row.type else None
+
+    def do_copy(self) -> None:
+        """Copy the id of the event's job."""
+        if self.selection.row is not None:
+            self.console.copy(self.selection.row.id)

@@ -1,0 +1,112 @@
+"""The last lines of the screen: the keys of what has the focus, and notices."""
+
+from __future__ import annotations
+
+import time
+
+from textual import events
+
+from jobconsole.actions.plan import Report
+from jobconsole.format.humanize import exact, plural
+from jobconsole.format.spans import Line, Span, Spans, fit, width_of
+from jobconsole.present.columns import BAR, bar
+from jobconsole.tui.base.bindings import ACTIONS, Action
+from jobconsole.tui.widgets.pane import LineWidget
+from queue_core.model.text import safe
+
+SHOWN = sorted((action for action in ACTIONS if action.place), key=lambda action: action.place)
+
+
+class KeyBar(LineWidget):
+    """As many keys as fit, the most important first; help and quit always."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._spots: list[tuple[int, str]] = []
+
+    def lines(self, width: int, height: int) -> list[Line]:
+        """Draw the line and note where each key stands, for the mouse."""
+        wanted = [(action, reason) for action in SHOWN if (reason := self.console.refusal_shown(action.id)) is not None]
+        always = [pair for pair in wanted if pair[0].id in {"help", "quit"}]
+        room = width - sum(_size(action) for action, _ in always) - 1
+        chosen = []
+        for action, reason in wanted:
+            if (action, reason) in always:
+                continue
+            room -= _size(action)
+            if room < 0:
+                break
+            chosen.append((action, reason))
+        spans: list[Span] = [(" ", "text/bar")]
+        self._spots = []
+        for action, reason in [*chosen, *always]:
+            spans += _key(action, off=bool(reason))
+            self._spots.append((width_of(spans), action.id))
+        return [fit(spans, width, fill="text/bar")]
+
+    def on_click(self, event: events.Click) -> None:
+        for end, action_id in self._spots:
+            if event.x < end:
+                self.console.perform(action_id)
+                return
+
+
+def _size(action: Action) -> int:
+    return len(action.key) + 1 + len(action.label) + 2
+
+
+def _key(action: Action, off: bool) -> list[Span]:
+    if off:
+        return [(f"({action.key}){action.label} ", "faint/bar")]
+    return [(action.key, "key/bar"), (f" {action.label}  ", "text/bar")]
+
+
+SHOWN_SECONDS = 12.0
+"""How long a sentence stays, if no other one comes."""
+
+
+class Notice(LineWidget):
+    """Progress of an operation, or a sentence said lately."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._said: Span = ("", "text")
+        self._until = 0.0
+
+    def say(self, text: str, tone: str = "text") -> None:
+        """Show a sentence for a while."""
+        self._said, self._until = (safe(text), tone), time.monotonic() + SHOWN_SECONDS
+        self.repaint()
+
+    @property
+    def said(self) -> str:
+        """The sentence that is shown now; "" when there is none."""
+        return self._said[0] if time.monotonic() < self._until else ""
+
+    def lines(self, width: int, height: int) -> list[Line]:
+        """Draw the line."""
+        if self.said:
+            return [fit(((" ", "text"), self._said), width)]
+        active, back = self.console.operator.active, self.console.operator.taking_back
+        if self.screen.has_class("-operating"):
+            # What is under way stands right above.
+            active = tuple(report for report in active if report.operation is None)
+        if back and not active:
+            return [fit(((f" taking back {safe(back)} {self.console.glyphs.ellipsis}", "muted"),), width)]
+        return [fit(self._progress(active[0], len(active) - 1), width)] if active else []
+
+    def _progress(self, report: Report, others: int) -> Spans:
+        operation, glyphs = report.operation, self.console.glyphs
+        more = f"  and {plural(others, 'other')}" if others else ""
+        label = f"  {safe(report.plan.label)}{more}"
+        if operation is None:
+            total = len(report.plan.ids)
+            counts = f" being written: {exact(report.written)} of {exact(total)}"
+            percent = round(100 * report.written / max(1, total))
+            return ((f" {report.plan.verb} ", "strong"), *bar(percent, BAR, glyphs), (counts, "text"), (label, "muted"))
+        skipped = f", {exact(operation.skipped)} skipped" if operation.skipped else ""
+        counts = f" {exact(operation.done)}/{exact(operation.total)}{skipped}"
+        percent = round(100 * operation.done / max(1, operation.total))
+        name = f" #{operation.number} {report.plan.verb} "
+        waits = "  waits for its canary" if operation.held else ""
+        return ((name, "strong"), *bar(percent, BAR, glyphs), (counts, "text"), (waits, "warn"), (label, "muted"))

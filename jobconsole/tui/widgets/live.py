@@ -1,0 +1,238 @@
+"""The lists of the live view: running jobs, queues, workers and types, and the chart above them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import ClassVar
+
+from jobconsole.actions.plan import Choice, Target
+from jobconsole.core.latency import TypeLine
+from jobconsole.core.links import Link
+from jobconsole.core.listing import Selection
+from jobconsole.core.rows import QueueLine
+from jobconsole.core.running import LIVE_LIMIT, Board, RunningJob
+from jobconsole.format import humanize
+from jobconsole.format.glyphs import columns, spark
+from jobconsole.format.humanize import elapsed, exact, plural, rate
+from jobconsole.format.spans import Line, Spans
+from jobconsole.present.columns import RUNNING_JOBS, TYPES, WORKERS, Column
+from jobconsole.tui.widgets.pane import Pane
+from jobconsole.tui.widgets.table import Table
+from queue_core.model.report import WorkerInfo
+
+
+class Chart(Pane):
+    """Completed jobs by the second, the newest at the right, above the rates of what else happened."""
+
+    can_focus = False
+
+    def __init__(self, seconds: int | None = None, *, id: str | None = None) -> None:
+        """`seconds`: over which time it is drawn; None for one bar a second."""
+        super().__init__(id=id)
+        self._seconds = seconds
+
+    def heading(self) -> Spans:
+        """The title, with the time that it is drawn over."""
+        over = f"  last {elapsed(self._seconds)}" if self._seconds else ""
+        return (("Throughput", "title"), (over, "muted"))
+
+    def note(self) -> Spans:
+        """The rate now."""
+        return ((humanize.rate(self.console.model.rate("completed")), "good"), (" done", "muted"))
+
+    def body(self, width: int, height: int) -> list[Line]:
+        """Bars and legend."""
+        model = self.console.model
+        points = model.history("completed", self._seconds or width)
+        bars = max(1, height - 1)
+        highest = max(points, default=0)
+        lines: list[Line] = [((line, "chart"),) for line in columns(points, width, bars, self.console.glyphs.levels)]
+        failed = model.rate("retrying") + model.rate("dead")
+        legend: Line = (
+            ("in ", "muted"),
+            (f"{humanize.rate(model.rate('created')):<8}", "text"),
+            ("fail ", "muted"),
+            (f"{humanize.rate(failed):<8}", "text"),
+            ("peak ", "muted"),
+            (humanize.rate(highest), "text"),
+        )
+        return [*lines, legend] if height > 1 else lines
+
+
+class QueueTable(Table[QueueLine]):
+    """One line for each queue, by name."""
+
+    NEVER: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("retry", "delete", "edit", "move", "cancel"), "choose a job, not a queue"
+    )
+
+    empty = "no queues yet"
+    cursor_always = False
+
+    def __init__(self, columns: Sequence[Column[QueueLine]], *, id: str | None = None) -> None:
+        super().__init__(columns, Selection(lambda queue: queue.name), id=id)
+
+    def heading(self) -> Spans:
+        """Title."""
+        if self.console.model.snapshot is None:
+            return (("Queues", "title"),)
+        return (("Queues", "title"), (f"  {plural(len(self.selection.rows), 'queue')}", "muted"))
+
+    def note(self) -> Spans:
+        """How many jobs are ready over all."""
+        ready = sum(queue.queued for queue in self.selection.rows)
+        return ((exact(ready), "strong" if ready else "faint"), (" ready", "muted"))
+
+    def refuses(self, action: str) -> str:
+        """Why an action makes no sense on this row."""
+        return "" if action != "pause" or self.selection.row else self.nothing()
+
+    def do_copy(self) -> None:
+        """Copy the queue's name."""
+        if self.selection.row is not None:
+            self.console.copy(self.selection.row.label)
+
+
+SPARK = 16
+"""Cells of the throughput beside the title."""
+
+
+class RunningTable(Table[RunningJob]):
+    """What runs now, longest first when it is sorted; lines do not move while one looks."""
+
+    NEVER: ClassVar[dict[str, str]] = {
+        "retry": "a running job cannot be retried; X cancels it",
+        "delete": "a running job cannot be deleted; X cancels it",
+        "edit": "a running job cannot be edited; X cancels it",
+        "move": "a running job cannot be moved; X cancels it",
+    }
+
+    empty = "nothing runs longer than a moment"
+    cursor_always = False
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(RUNNING_JOBS, Selection(lambda job: job.id), id=id)
+        self._board = Board()
+
+    def heading(self) -> Spans:
+        """Title with how many run, of how many that could."""
+        snapshot = self.console.model.snapshot
+        if snapshot is None:
+            return (("Running", "title"),)
+        totals = snapshot.totals
+        watched = f", {exact(LIVE_LIMIT)} of them watched" if self.console.model.running.dropped else ""
+        words = f"  {plural(totals.running, 'job')} on {plural(totals.slots, 'slot')}{watched}"
+        return (("Running", "title"), (words, "muted"))
+
+    def note(self) -> Spans:
+        """Throughput as a sparkline and a number."""
+        model = self.console.model
+        line = spark(model.history("completed", SPARK), SPARK, self.console.glyphs.levels)
+        return ((line, "chart"), (f" {rate(model.rate('completed')):>7}", "good"), (" done", "muted"))
+
+    def flush(self) -> None:
+        """Take over what the model knows now."""
+        model = self.console.model
+        pinned = self.selection.key if self.has_focus else None
+        self._board.update(model.running.live.values(), model.now.timestamp(), time.monotonic(), pinned)
+        self.show(self._board.lines)
+
+    def sort(self) -> None:
+        """Bring the longest running to the top."""
+        self._board.sort()
+        self.flush()
+
+    def target(self, verb: Choice) -> Target | None:
+        """The job under the cursor."""
+        row = self.selection.row
+        if row is None or row.outcome:
+            return None
+        return Target(f"{row.type} {row.id}", ids=(row.id,), about=1, keys=())
+
+    def refuses(self, action: str) -> str:
+        """Why an action makes no sense on this row."""
+        row = self.selection.row
+        if action == "cancel":
+            return "" if row is not None and not row.outcome else self.nothing()
+        return ""
+
+    def link(self) -> Link | None:
+        """The place of the row under the cursor."""
+        return None if self.selection.row is None else Link("job", self.selection.row.id)
+
+    def do_copy(self) -> None:
+        """Copy the job's id."""
+        if self.selection.row is not None:
+            self.console.copy(self.selection.row.id)
+
+
+class TypeTable(Table[TypeLine]):
+    """One line for each type that ended attempts, those that fail most first."""
+
+    NEVER: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("retry", "delete", "edit", "move", "cancel", "open"), "choose a job, not a type"
+    )
+
+    empty = "no attempt has ended yet"
+    cursor_always = False
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(TYPES, Selection(lambda line: line.type), id=id)
+
+    def heading(self) -> Spans:
+        """Title."""
+        return (("Types", "title"), (f"  {plural(len(self.selection.rows), 'type')}", "muted"))
+
+    def note(self) -> Spans:
+        """Over which time."""
+        seconds = self.console.model.latency.seconds
+        return ((f"run time, last {elapsed(seconds)}" if seconds else "run time, all time", "muted"),)
+
+    def flush(self) -> None:
+        """Take over what the model knows now."""
+        self.show(self.console.model.latency.lines())
+
+    def do_copy(self) -> None:
+        """Copy the type's name."""
+        if self.selection.row is not None:
+            self.console.copy(self.selection.row.type)
+
+
+class WorkerTable(Table[WorkerInfo]):
+    """One line for each worker process that announced itself."""
+
+    NEVER: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("retry", "delete", "edit", "move", "cancel", "open"), "choose a job, not a worker"
+    )
+
+    empty = "no worker has announced itself: start one with jobconsole worker run module:jobs"
+    cursor_always = False
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(WORKERS, Selection(lambda worker: worker.id), id=id)
+
+    def heading(self) -> Spans:
+        """Title."""
+        if self.console.model.snapshot is None:
+            return (("Workers", "title"),)
+        return (("Workers", "title"), (f"  {plural(len(self.selection.rows), 'process', 'processes')}", "muted"))
+
+    def note(self) -> Spans:
+        """How many are lost."""
+        lost = sum(worker.lost for worker in self.selection.rows)
+        return ((f"{self.console.glyphs.alert} {lost} lost", "bad"),) if lost else ()
+
+    def refuses(self, action: str) -> str:
+        """Why an action makes no sense on this row."""
+        row = self.selection.row
+        if action not in {"quiet", "stop"}:
+            return ""
+        if row is None:
+            return self.nothing()
+        return "this worker is lost: it hears no orders" if row.lost else ""
+
+    def do_copy(self) -> None:
+        """Copy the worker's id."""
+        if self.selection.row is not None:
+            self.console.copy(self.selection.row.id)

@@ -1,0 +1,272 @@
+"""From settings to an open backend. Drivers are imported on demand: a mode loads only what it uses.
+
+A backend belongs to the process and the event loop that opened it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from typing import TYPE_CHECKING, Protocol
+from weakref import WeakSet
+
+from queue_core.delivery.pairing import Pairing
+from queue_core.errors import ConfigurationError, QueueCoreError
+from queue_core.model.settings import JobsSettings
+from queue_core.ports.backend import Parts
+from queue_core.runtime import Circuit
+
+if TYPE_CHECKING:
+    from queue_core.stores.memory.store import MemoryStore
+
+
+def open_parts(settings: JobsSettings) -> Parts:
+    """Return the unopened parts of a mode.
+
+    Raises:
+        ConfigurationError: the mode is not one of those that this version has, or an address is missing.
+    """
+    if settings.mode == "postgres+redis":
+        return _postgres_redis(settings)
+    if settings.mode == "postgres":
+        return _postgres(settings)
+    if settings.mode == "redis":
+        return _redis(settings)
+    if settings.mode == "sqlite":
+        return _sqlite(settings)
+    if settings.mode == "memory":
+        return _memory(settings)
+    raise ConfigurationError(
+        f"mode '{settings.mode}' is not available; set jobs.postgres.url and jobs.redis.url "
+        "with queue_backend 'redis', or queue_backend 'sqlite' or 'memory'"
+    )
+
+
+def _postgres_redis(settings: JobsSettings) -> Parts:
+    from queue_core.delivery.redis_dispatcher import RedisDispatcher
+    from queue_core.delivery.redis_events import RedisEventBus
+    from queue_core.stores.postgres.connection import place_of
+    from queue_core.stores.postgres.operations import PostgresOperations
+    from queue_core.stores.postgres.read import PostgresInspector
+    from queue_core.stores.postgres.schedules import PostgresSchedules
+    from queue_core.stores.postgres.store import PostgresStore
+
+    circuit = Circuit("redis")
+    store = PostgresStore(settings.postgres, settings.retention, settings.queues)
+    dispatcher = RedisDispatcher(settings.redis, circuit)
+    return Parts(
+        store,
+        PostgresInspector(settings.postgres, settings.queues),
+        dispatcher,
+        RedisEventBus(settings.redis, circuit),
+        PostgresSchedules(settings.postgres, store),
+        PostgresOperations(settings.postgres, settings.queues),
+        circuit,
+        Pairing(store, dispatcher, place_of(settings.postgres)),
+    )
+
+
+def _postgres(settings: JobsSettings) -> Parts:
+    from queue_core.stores.postgres.delivery import PostgresDispatcher, PostgresEventBus
+    from queue_core.stores.postgres.listening import Notifications
+    from queue_core.stores.postgres.operations import PostgresOperations
+    from queue_core.stores.postgres.read import PostgresInspector
+    from queue_core.stores.postgres.schedules import PostgresSchedules
+    from queue_core.stores.postgres.store import PostgresStore
+
+    notifications = Notifications(settings.postgres)
+    store = PostgresStore(settings.postgres, settings.retention, settings.queues, notifications)
+    return Parts(
+        store,
+        PostgresInspector(settings.postgres, settings.queues),
+        PostgresDispatcher(settings.postgres, notifications),
+        PostgresEventBus(settings.postgres, notifications),
+        PostgresSchedules(settings.postgres, store),
+        PostgresOperations(settings.postgres, settings.queues),
+        pairing=Pairing(store, None),
+        hearing=notifications,
+    )
+
+
+def _redis(settings: JobsSettings) -> Parts:
+    from queue_core.delivery.redis_dispatcher import RedisDispatcher
+    from queue_core.delivery.redis_events import RedisEventBus
+    from queue_core.stores.redis.operations import RedisOperations
+    from queue_core.stores.redis.read import RedisInspector
+    from queue_core.stores.redis.schedules import RedisSchedules
+    from queue_core.stores.redis.store import RedisStore
+
+    circuit = Circuit("redis", meanwhile="waiting for its return")
+    return Parts(
+        RedisStore(settings.redis, settings.retention, settings.queues),
+        RedisInspector(settings.redis, settings.queues),
+        RedisDispatcher(settings.redis, circuit, ready="offered"),
+        RedisEventBus(settings.redis, circuit),
+        RedisSchedules(settings.redis, settings.queues),
+        RedisOperations(settings.redis, settings.queues),
+    )
+
+
+def _sqlite(settings: JobsSettings) -> Parts:
+    from queue_core.stores.sqlite.delivery import SqliteDispatcher, SqliteEventBus, Watcher
+    from queue_core.stores.sqlite.operations import SqliteOperations
+    from queue_core.stores.sqlite.read import SqliteInspector
+    from queue_core.stores.sqlite.schedules import SqliteSchedules
+    from queue_core.stores.sqlite.session import SqliteFile
+    from queue_core.stores.sqlite.store import SqliteStore
+
+    file = SqliteFile(settings.sqlite)
+    watcher = Watcher(file)
+    return Parts(
+        SqliteStore(file, settings.retention, settings.queues),
+        SqliteInspector(file, settings.queues),
+        SqliteDispatcher(file, watcher),
+        SqliteEventBus(file, watcher),
+        SqliteSchedules(file, settings.queues),
+        SqliteOperations(file, settings.queues),
+    )
+
+
+def _memory(settings: JobsSettings) -> Parts:
+    from queue_core.delivery.local import LocalDispatcher
+    from queue_core.runtime import SystemClock
+    from queue_core.stores.memory.store import MemoryStore
+
+    store = MemoryStore(SystemClock(), settings.retention, settings.queues)
+    return memory_parts(store)._replace(dispatcher=LocalDispatcher())
+
+
+def memory_parts(store: MemoryStore) -> Parts:
+    """Return the parts around a store in memory, without a dispatcher."""
+    from queue_core.delivery.local import LocalEventBus
+    from queue_core.stores.memory.operations import MemoryOperations
+    from queue_core.stores.memory.read import MemoryInspector
+    from queue_core.stores.memory.schedules import MemorySchedules
+
+    return Parts(store, MemoryInspector(store), None, LocalEventBus(), MemorySchedules(store), MemoryOperations(store))
+
+
+class Forked(Protocol):
+    """What has to know that it finds itself in the child of a fork."""
+
+    def after_fork(self) -> None:
+        """Forget what belongs to the parent."""
+        ...
+
+
+_objects: WeakSet[Forked] = WeakSet()
+_left: list[object] = []
+"""What belongs to the parent, kept in the child: destroyed there, it could end sessions and waits of the parent."""
+
+
+def tell_of_forks(one: Forked) -> None:
+    """Let an object know when it finds itself in the child of a fork."""
+    _objects.add(one)
+
+
+def leave(*of_the_parent: object) -> None:
+    """Keep what belongs to the parent, and touch it never again."""
+    _left.append(of_the_parent)
+
+
+def _after_fork() -> None:
+    for one in list(_objects):
+        one.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+class Home:
+    """The event loop that an object was opened in."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._refusal = ""
+
+    @property
+    def taken(self) -> bool:
+        """Whether it was opened somewhere."""
+        return self._loop is not None
+
+    def settle(self) -> None:
+        """Belong to the running loop."""
+        with contextlib.suppress(RuntimeError):
+            self._loop = asyncio.get_running_loop()
+
+    def free(self) -> None:
+        """Belong to no loop."""
+        self._loop = None
+
+    def refuse(self, sentence: str) -> None:
+        """Let it be used no more."""
+        self._refusal = sentence
+
+    def gone(self) -> bool:
+        """Tell whether its loop has ended, so that all has to be opened again in the one that runs.
+
+        Raises:
+            QueueCoreError: its loop is another one that is still there.
+        """
+        if self._refusal:
+            raise QueueCoreError(self._refusal)
+        if self._loop is None or self._loop is asyncio.get_running_loop():
+            return False
+        if self._loop.is_closed():
+            return True
+        raise QueueCoreError(
+            "this queue object was opened in another event loop: close it there first, or make one of its own for this "
+            "thread; blocking() takes one that has not been opened"
+        )
+
+
+class Housed:
+    """A queue object that opens the parts of its mode, in one process and event loop at a time."""
+
+    settings: JobsSettings
+    _parts: Parts
+    _open: bool
+
+    def __init__(self) -> None:
+        self._opening = asyncio.Lock()
+        self._home = Home()
+        tell_of_forks(self)
+
+    def _compose(self, parts: Parts, opened: bool) -> None:
+        raise NotImplementedError
+
+    async def open(self) -> None:
+        """Connect to the store and check its schema; doing it twice is safe.
+
+        Raises:
+            StoreUnavailable, SchemaMissing, SchemaNewer: the store cannot be used.
+        """
+        if self._home.gone():
+            self._anew()
+        async with self._opening:
+            if not self._open:
+                await self._parts.store.open()
+                self._open = True
+                self._home.settle()
+
+    async def parts(self) -> Parts:
+        """Return what this object works on, opened."""
+        if not self._open or self._home.gone():
+            await self.open()
+        return self._parts
+
+    def _anew(self) -> None:
+        """Forget all connections; what is kept in memory stays."""
+        kept = self._parts.store.name == "memory"
+        self._opening = asyncio.Lock()
+        self._home.free()
+        self._compose(self._parts if kept else open_parts(self.settings), opened=False)
+
+    def after_fork(self) -> None:
+        """Work on connections of the child's own from now on."""
+        if self._home.taken:
+            leave(dict(vars(self)))
+            if self._parts.store.name == "memory":
+                self._home.refuse("a queue in memory belongs to the process that has opened it, not to its children")
+            self._anew()

@@ -1,0 +1,1 @@
+"""What a program calls: tasks, enqueue, results, operations, schedules. It knows no store."""

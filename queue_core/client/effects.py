@@ -1,0 +1,274 @@
+"""Offers and events after a commit: publish events, offer ready jobs, for producers and operators alike."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from queue_core.errors import InvalidArgument
+from queue_core.model.events import Event, EventName
+from queue_core.model.job import Failure, Inserted, NewJob, Outcome, Ready, Settled, summary
+from queue_core.model.operation import Changed
+from queue_core.model.states import Status
+from queue_core.model.validation import check_ids, check_timeout
+from queue_core.ports.delivery import Dispatcher, DispatchUnavailable, EventBus
+from queue_core.ports.inspector import Inspector
+
+if TYPE_CHECKING:
+    from queue_core.ports.backend import Parts
+
+
+logger = logging.getLogger("queue_core")
+
+
+_EVENTS = {
+    "retry": EventName.RETRIED,
+    "delete": EventName.DELETED,
+    "restore": EventName.RESTORED,
+    "purge": EventName.DELETED,
+    "cancel": EventName.CANCELLED,
+    "move": EventName.MOVED,
+}
+
+
+class Control:
+    """The changing half of the operations path, complete with its effects outside the store."""
+
+    def __init__(self, inspector: Inspector, dispatcher: Dispatcher | None, bus: EventBus) -> None:
+        self._inspector = inspector
+        self._dispatcher = dispatcher
+        self._bus = bus
+
+    async def retry(self, ids: Sequence[str], spread: float = 0.0) -> Changed:
+        """Put dead and completed jobs back to queued; see `Inspector.retry`."""
+        changed = await self._inspector.retry(check_ids(ids), check_timeout(spread) or 0.0)
+        await self.tell("retry", changed)
+        return changed
+
+    async def delete(self, ids: Sequence[str]) -> Changed:
+        """Move dead jobs to the trash."""
+        changed = await self._inspector.delete(check_ids(ids))
+        await self.tell("delete", changed)
+        return changed
+
+    async def restore(self, ids: Sequence[str]) -> Changed:
+        """Move jobs from the trash back into the DLQ."""
+        changed = await self._inspector.restore(check_ids(ids))
+        await self.tell("restore", changed)
+        return changed
+
+    async def purge(self, ids: Sequence[str]) -> Changed:
+        """Remove jobs in the trash for good."""
+        changed = await self._inspector.purge(check_ids(ids))
+        await self.tell("purge", changed)
+        return changed
+
+    async def cancel(self, ids: Sequence[str]) -> Changed:
+        """Cancel waiting jobs; ask the workers of running ones to stop them."""
+        changed = await self._inspector.cancel(check_ids(ids))
+        await self.tell("cancel", changed)
+        return changed
+
+    async def pause(self, queue: str) -> bool:
+        """Let no worker claim from this queue."""
+        done = await self._inspector.pause(_text(queue))
+        await self._bus.publish([Event(EventName.QUEUE, queue, queue, extra={"state": "paused"})])
+        return done
+
+    async def resume(self, queue: str) -> bool:
+        """Let workers claim from this queue again."""
+        done = await self._inspector.resume(_text(queue))
+        await self._bus.publish([Event(EventName.QUEUE, queue, queue, extra={"state": "resumed"})])
+        return done
+
+    async def command(self, worker: str, command: Literal["quiet", "resume", "stop"]) -> bool:
+        """Give a worker an order that its next heartbeat brings."""
+        if not isinstance(worker, str) or command not in ("quiet", "resume", "stop"):
+            raise InvalidArgument(f"an order to a worker is quiet, resume or stop, not {command!r} to {worker!r}")
+        return await self._inspector.command(worker, command)
+
+    async def tell(self, verb: str, changed: Changed) -> None:
+        """Let the dispatcher and the subscribers hear of a change that the store has committed."""
+        await self._offer(changed.ready)
+        name = _EVENTS.get(verb)
+        if name is not None and changed.ids:
+            await self._tell(name, changed)
+
+    async def _offer(self, ready: Sequence[Ready]) -> None:
+        if self._dispatcher is None or not ready:
+            return
+        try:
+            await self._dispatcher.offer(ready)
+        except DispatchUnavailable:
+            return  # the rows are committed; the audit offers them when the dispatcher is back
+
+    async def _tell(self, name: EventName, changed: Changed) -> None:
+        """One event a job; their queue is not known here when it is not ready, so they go out under none."""
+        queues = {ready.id: ready.queue for ready in changed.ready}
+        await self._bus.publish([Event(name, queues.get(job_id, ""), job_id) for job_id in changed.ids])
+
+
+def _text(queue: object) -> str:
+    if not isinstance(queue, str):
+        raise InvalidArgument(f"a queue's name is a text, not {queue!r}")
+    return queue
+
+
+def events_of(outcome: Outcome, answer: Settled) -> list[Event]:
+    """Return the events of an attempt that ended like this."""
+    job_id, token, queue, type_ = outcome.id, outcome.token, outcome.queue, outcome.type
+    if outcome.kind == "completed":
+        return [Event(EventName.COMPLETED, queue, job_id, type_, token, {"ms": outcome.run_us / 1000})]
+    if outcome.failure is None or answer.cancelled:
+        name = EventName.RELEASED if outcome.kind == "released" and not answer.cancelled else EventName.CANCELLED
+        return [Event(name, queue, job_id, type_, token, {} if answer.due is None else {"due": answer.due})]
+    said = _said(outcome.failure)
+    failed = Event(EventName.FAILED, queue, job_id, type_, token, said)
+    if outcome.kind == "retrying":
+        again = {"error": said["error"], "due": answer.due}
+        return [failed, Event(EventName.RETRYING, queue, job_id, type_, token, again)]
+    name = EventName.RELEASED if outcome.kind == "released" else EventName.DEAD
+    return [failed, Event(name, queue, job_id, type_, token, said)]
+
+
+def _said(failure: Failure) -> dict[str, str]:
+    return {"error": summary(failure), "signature": failure.signature, "title": failure.title, "kind": failure.kind}
+
+
+async def dispatch(dispatcher: Dispatcher | None, ends: Iterable[tuple[Outcome, Settled]]) -> None:
+    """Offer jobs that are ready again or whose ordering key is free now.
+
+    What does not get there the leader finds.
+    """
+    ready: list[Ready] = []
+    for outcome, answer in ends:
+        if answer.due is None and answer.rank is not None:
+            ready.append(Ready(outcome.id, outcome.queue, answer.rank))
+        ready += answer.opened
+    if dispatcher is None or not ready:
+        return
+    try:
+        await dispatcher.offer(ready)
+    except DispatchUnavailable:
+        return  # the audit offers what is ready
+
+
+LIST = 50
+"""Jobs that are written together, from which on telling of them takes longer than a few rounds of the event loop."""
+ROUNDS = 12
+"""Of the event loop, from the answer to a caller until the next insert of that caller is on its way; some 0.1 ms."""
+MOST = 20_000
+"""Jobs whose offers and events wait in memory while the server is slower than the producers; then these wait, too."""
+PATIENCE = 0.25
+"""Seconds that producers wait so for one batch. A server that takes longer hangs: what comes then is left to the
+audit, and its events are dropped."""
+CLOSE_SECONDS = 10.0
+
+_News = tuple[Sequence[NewJob], Sequence[Inserted]]
+
+
+class Telling:
+    """The news of batches, told one batch after the other."""
+
+    def __init__(self, parts: Callable[[], Parts]) -> None:
+        self._parts = parts
+        self._waiting: deque[_News] = deque()
+        # jobs in there and on their way
+        self._jobs = 0
+        self._task: asyncio.Task[None] | None = None
+        # when the batch on its way was begun, by the loop's clock
+        self._begun = 0.0
+        self._moved = asyncio.Event()
+        self._dropping = False
+
+    async def add(self, jobs: Sequence[NewJob], inserted: Sequence[Inserted]) -> None:
+        """Take the news of a batch; returns at once unless very much is to be told before."""
+        if self._jobs >= MOST and not await self._room():
+            if not self._dropping:
+                logger.warning(
+                    "the offers of %d jobs wait for their server; the audit offers what comes now", self._jobs
+                )
+            self._dropping = True
+            return
+        self._dropping = False
+        self._waiting.append((jobs, inserted))
+        self._jobs += len(jobs)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
+
+    async def _room(self) -> bool:
+        """Wait until less is to be told; False when the server seems to hang."""
+        while self._jobs >= MOST:
+            left = self._begun + PATIENCE - asyncio.get_running_loop().time()
+            if left <= 0:
+                return False
+            self._moved.clear()
+            try:
+                async with asyncio.timeout(left):
+                    await self._moved.wait()
+            except TimeoutError:
+                continue
+        return True
+
+    async def _run(self) -> None:
+        while self._waiting:
+            jobs, inserted = self._waiting.popleft()
+            self._begun = asyncio.get_running_loop().time()
+            try:
+                await self._tell(jobs, inserted)
+            except Exception:
+                # Nobody waits for this any more: the rows are committed, and the audit offers them.
+                logger.exception("enqueued jobs were not offered")
+            finally:
+                self._jobs -= len(jobs)
+                self._moved.set()
+
+    async def _tell(self, jobs: Sequence[NewJob], inserted: Sequence[Inserted]) -> None:
+        if len(jobs) < LIST:
+            # A worker waits for the offer, nobody for the event.
+            await self._offer(inserted)
+            await self._parts().bus.publish(created(jobs, inserted))
+            return
+        # The caller may be about to hand in the next list. What is to be told of this one is put into words
+        # while the server inserts that; if none comes, the rounds are over at once.
+        for _ in range(ROUNDS):
+            await asyncio.sleep(0)
+        await asyncio.gather(self._offer(inserted), self._parts().bus.publish(created(jobs, inserted)))
+
+    async def _offer(self, inserted: Sequence[Inserted]) -> None:
+        dispatcher = self._parts().dispatcher
+        if dispatcher is None:
+            return
+        ready = [Ready(one.id, one.queue, one.rank) for one in inserted if one.rank is not None]
+        if not ready:
+            return
+        try:
+            await dispatcher.offer(ready)
+        except DispatchUnavailable:
+            return  # the rows are committed; the audit offers them
+
+    async def drain(self) -> None:
+        """Wait until everything is told, or a server seems not to come back."""
+        if self._task is not None and not self._task.done():
+            await asyncio.wait([self._task], timeout=CLOSE_SECONDS)
+
+
+def created(jobs: Sequence[NewJob], inserted: Sequence[Inserted]) -> list[Event]:
+    """Return what subscribers are told of new jobs."""
+    return [
+        Event(
+            EventName.CREATED,
+            job.queue,
+            job.id,
+            job.type,
+            0,
+            {"priority": job.priority, "status": Status.QUEUED}
+            if one.due is None
+            else {"priority": job.priority, "status": Status.SCHEDULED, "due": one.due},
+        )
+        for job, one in zip(jobs, inserted, strict=True)
+        if one.created
+    ]

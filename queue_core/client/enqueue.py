@@ -1,0 +1,163 @@
+"""The way of a job into the store: checked, and written in natural batches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+from queue_core.client.effects import Telling
+from queue_core.client.tasks import EnqueueOptions
+from queue_core.errors import InvalidJob, QueueFull, StoreUnavailable
+from queue_core.model.codec import encode_payload
+from queue_core.model.job import Inserted, NewJob, new_id, weight_of
+from queue_core.model.rules import Priority, parse_priority, rules_of
+from queue_core.model.settings import JobsSettings
+from queue_core.model.validation import check_delay, check_key, check_max_retries, check_name, check_run_at, check_tags
+from queue_core.ports.backend import Parts
+from queue_core.ports.store import TransactionalStore
+from queue_core.runtime import AT_ONCE, Batcher, Pacing
+
+TOGETHER = 16
+"""Payloads that are put into words before their size is looked at."""
+BATCH = 1000
+"""Jobs of different callers that one statement gathers at most; a single caller's list is never torn apart."""
+
+
+Dump = Callable[[Sequence[Mapping[str, Any]]], Sequence[Mapping[str, Any]]]
+
+
+class Enqueueing:
+    """Turns payloads into stored jobs; nothing is written before everything has been checked."""
+
+    def __init__(self, parts: Parts, settings: JobsSettings) -> None:
+        self._parts = parts
+        self._settings = settings
+        self._batcher: Batcher[NewJob, Inserted] = Batcher(self._flush, BATCH, weight_of)
+        # Lists of queues with limits: one that is refused must not take the others with it.
+        self._limited: Batcher[Sequence[NewJob], Sequence[Inserted] | QueueFull] = Batcher(
+            self._flush_limited, BATCH, lambda lists: sum(map(weight_of, lists))
+        )
+        self._seconds = settings.store_timeout
+        for batcher in (self._batcher, self._limited):
+            batcher.limit_waits(self._seconds, self._no_answer)
+        self._pacing = Pacing()
+        self._telling = Telling(lambda: self._parts)
+
+    def _no_answer(self) -> StoreUnavailable:
+        return StoreUnavailable(self._parts.store.name, f"no answer within {self._seconds:g} s")
+
+    async def build(
+        self, type_: str, payloads: Sequence[Mapping[str, Any]], options: EnqueueOptions, dump: Dump
+    ) -> list[NewJob]:
+        """Return the jobs of a call, whose payloads `dump` brings into their JSON form; nothing is written yet.
+
+        Raises:
+            InvalidJob: something in it cannot become a job; the sentence says what.
+        """
+        jobs: list[NewJob] = []
+        payloads, step = tuple(payloads), TOGETHER
+        while True:
+            if self._pacing.due:
+                await self._pacing.turn()
+            made = self._build(type_, dump(payloads[len(jobs) : len(jobs) + step]), options)
+            jobs += made
+            size = weight_of(made)
+            self._pacing.note(size)
+            if len(jobs) >= len(payloads):
+                return jobs
+            step = max(1, step * AT_ONCE // size) if size >= AT_ONCE else 4 * step
+
+    def _build(self, type_: str, payloads: Sequence[Mapping[str, Any]], options: EnqueueOptions) -> list[NewJob]:
+        queue = check_name("default" if options.queue is None else options.queue, "the queue's name")
+        type_ = check_name(type_, "the type's name")
+        priority = int(Priority.NORMAL) if options.priority is None else parse_priority(options.priority)
+        if options.delay is not None and options.run_at is not None:
+            raise InvalidJob("give either delay or run_at, not both")
+        delay = 0.0 if options.delay is None else check_delay(options.delay)
+        run_at = None if options.run_at is None else check_run_at(options.run_at)
+        retries = options.max_retries
+        retries = self._settings.defaults.max_retries if retries is None else check_max_retries(retries)
+        tags = check_tags(options.tags or ())
+        keys = (self._ordering_key(queue, options), *_unique_key(type_, options))
+        limit = self._settings.limits.payload
+        return [
+            NewJob(
+                new_id(), queue, type_, encode_payload(payload, limit), priority, delay, run_at, retries, tags, *keys
+            )
+            for payload in payloads
+        ]
+
+    def _ordering_key(self, queue: str, options: EnqueueOptions) -> str | None:
+        given = None if options.ordering_key is None else check_key(options.ordering_key, "ordering_key")
+        return rules_of(self._settings.queues, queue).key_of(given)
+
+    async def put(self, jobs: Sequence[NewJob], connection: Any = None) -> Sequence[Inserted]:
+        """Write jobs, all or none; when this returns they are durable, and are offered meanwhile.
+
+        On a caller's own connection they become durable when its transaction commits, and workers hear of them then.
+
+        Raises:
+            InvalidJob: there is no such store, or this is no connection to one.
+            QueueFull: a limit of a queue refuses them; nothing was written.
+            StoreUnavailable: nothing was written, or it is not known whether it was.
+        """
+        if not jobs:
+            return []
+        if connection is not None:
+            store = self._parts.store
+            if not isinstance(store, TransactionalStore):
+                raise InvalidJob(f"connection= needs a store in PostgreSQL; this one is {store.name}")
+            return await store.insert_on(connection, jobs)
+        # Shielded: a caller that gives up must not tear the others out of a batch that is on its way.
+        if not any(rules_of(self._settings.queues, queue).limits for queue in {job.queue for job in jobs}):
+            return await asyncio.shield(self._batcher.put(jobs))
+        (answer,) = await asyncio.shield(self._limited.put([jobs]))
+        if isinstance(answer, QueueFull):
+            raise answer
+        return answer
+
+    async def _flush_limited(self, lists: list[Sequence[NewJob]]) -> list[Sequence[Inserted] | QueueFull]:
+        """Write lists of which a limit may refuse some: all at once, or each alone when there is no room for all."""
+        try:
+            inserted = await self._flush([job for jobs in lists for job in jobs])
+        except QueueFull as full:
+            return [full] if len(lists) == 1 else [(await self._flush_limited([jobs]))[0] for jobs in lists]
+        ends = list(accumulate(map(len, lists)))
+        return [inserted[end - len(jobs) : end] for end, jobs in zip(ends, lists, strict=True)]
+
+    async def _flush(self, jobs: list[NewJob]) -> list[Inserted]:
+        inserted = await self._insert(jobs)
+        # Durable is what the caller waits for; the news travels meanwhile.
+        await self._telling.add(jobs, inserted)
+        return inserted
+
+    async def _insert(self, jobs: list[NewJob]) -> list[Inserted]:
+        store, loop = self._parts.store, asyncio.get_running_loop()
+        ends = loop.time() + self._seconds
+        try:
+            return await store.insert(jobs)
+        except StoreUnavailable:
+            if loop.time() >= ends:
+                raise  # the callers' time is over, too
+        # The reply may have been lost after the commit. The ids are ours alone, so whatever the store knows of them
+        # now was written then (and may have run since); the rest is written again.
+        known = {final.id for final in await store.finals([job.id for job in jobs])}
+        again = {one.id: one for one in await store.insert([job for job in jobs if job.id not in known])}
+        return [again.get(job.id) or Inserted(job.id, job.queue, None, None, True) for job in jobs]
+
+    async def drain(self) -> None:
+        """Wait until everything handed in is written and offered."""
+        await self._batcher.drain()
+        await self._limited.drain()
+        await self._telling.drain()
+
+
+def _unique_key(type_: str, options: EnqueueOptions) -> tuple[str | None, float | None]:
+    if options.unique is None:
+        if options.unique_for is not None:
+            raise InvalidJob("unique_for says how long, and needs unique=, which says what")
+        return None, None
+    key = f"{type_}:{check_key(options.unique, 'unique')}"
+    return key, None if options.unique_for is None else check_delay(options.unique_for, "unique_for")

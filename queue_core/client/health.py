@@ -1,0 +1,144 @@
+"""Two records for services that report on themselves: is it well, and how much is there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from queue_core.errors import QueueCoreError
+from queue_core.model.filters import parse
+from queue_core.model.report import QueueInfo
+from queue_core.model.rules import band
+from queue_core.ports.backend import Parts
+from queue_core.ports.delivery import DispatchUnavailable
+from queue_core.ports.inspector import Inspector
+
+DAY_MINUTES = 24 * 60
+HEARING = 5.0
+"""Seconds that the first question waits to learn whether notifications arrive; where they do it takes some 20 ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How the queue is, as this process sees it."""
+
+    # jobs can be enqueued and run; also while degraded
+    healthy: bool
+    # queued, scheduled and retrying jobs; None: the store did not answer
+    pending: int | None
+    running: int | None
+    # live worker processes
+    workers: int | None
+    # postgres+redis, postgres, redis, sqlite or memory
+    mode: str
+    # since when this process goes on without Redis, or with one that is not its database's, or without the
+    # notifications of PostgreSQL; None: none of them
+    degraded_since: datetime | None
+    # why it is not healthy, or degraded, or that handlers are stuck; else empty
+    reason: str
+    # handlers that live workers gave up and that still run; None: the store did not answer
+    stuck: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """How many jobs there are; pending = queued, scheduled and retrying."""
+
+    # by band of priority: 10 and above, 5 to 9, below 5
+    pending_high: int
+    pending_normal: int
+    pending_low: int
+    total_pending: int
+    # running: their handlers were started
+    processing: int
+    # claimed by workers, where they wait for a slot
+    claimed_ahead: int
+    # dead, without the trash
+    dlq: int
+    # in the last 24 hours, by whole minutes
+    completed_24h: int
+    # the same for each queue, in full
+    queues: tuple[QueueInfo, ...]
+
+
+async def health(parts: Parts, mode: str) -> Health:
+    """Ask the store and the delivery how they are; what does not answer makes the record, not an error."""
+    try:
+        overview = await parts.inspector.overview()
+    except QueueCoreError as error:
+        return Health(False, None, None, None, mode, None, str(error))
+    since, reason = await _degraded(parts)
+    stuck = sum(worker.stuck for worker in overview.workers if not worker.lost)
+    if stuck and not reason:
+        reason = f"handlers that their workers gave up still run: {stuck}"
+    return Health(
+        healthy=True,
+        pending=sum(queue.pending for queue in overview.queues),
+        running=sum(queue.begun for queue in overview.queues),
+        workers=sum(not worker.lost for worker in overview.workers),
+        mode=mode,
+        degraded_since=since,
+        reason=reason,
+        stuck=stuck,
+    )
+
+
+async def _degraded(parts: Parts) -> tuple[datetime | None, str]:
+    if parts.hearing is not None and not await parts.hearing.known(HEARING) and parts.hearing.lost_since is not None:
+        since = datetime.fromtimestamp(parts.hearing.lost_since, UTC)
+        return since, f"notifications do not arrive: {parts.hearing.reason}"
+    if parts.dispatcher is None or parts.circuit is None:
+        return await _unpaired(parts)
+    try:
+        await parts.dispatcher.ping()
+    except DispatchUnavailable as error:
+        lost_since = parts.circuit.lost_since
+        since = datetime.now(UTC) if lost_since is None else datetime.fromtimestamp(lost_since, UTC)
+        return since, f"redis: {error}"
+    if parts.circuit.allows():
+        parts.circuit.worked()  # a process that only asks for its health would never hear of the return
+    if parts.circuit.lost_since is not None:
+        return datetime.fromtimestamp(parts.circuit.lost_since, UTC), f"redis: {parts.circuit.reason}"
+    return await _unpaired(parts)
+
+
+async def _unpaired(parts: Parts) -> tuple[datetime | None, str]:
+    if parts.pairing is None:
+        return None, ""
+    try:
+        await parts.pairing.look(change=False)
+    except (DispatchUnavailable, QueueCoreError) as error:
+        return datetime.now(UTC), str(error)
+    since = parts.pairing.since
+    return None if since is None else datetime.fromtimestamp(since, UTC), parts.pairing.reason
+
+
+async def stats(inspector: Inspector) -> Stats:
+    """Count the jobs.
+
+    Raises:
+        StoreUnavailable: the store did not answer in time.
+    """
+    queues = (await inspector.overview()).queues
+    completed = sum(point.completed for point in await inspector.series(DAY_MINUTES))
+    total = sum(queue.pending for queue in queues)
+    by_band = {"high": 0, "normal": 0, "low": 0}
+    for queue in queues:
+        for priority, count in queue.depth.items():
+            by_band[band(priority)] += count
+    for status in ("scheduled", "retrying"):
+        if later := sum(getattr(queue, status) for queue in queues):
+            by_band["high"] += await inspector.count(parse(f"status:{status} priority:>9"), later)
+            by_band["low"] += await inspector.count(parse(f"status:{status} priority:<5"), later)
+    return Stats(
+        pending_high=by_band["high"],
+        # What is left: the three always make the total, though jobs move between the questions.
+        pending_normal=max(0, total - by_band["high"] - by_band["low"]),
+        pending_low=by_band["low"],
+        total_pending=total,
+        processing=sum(queue.begun for queue in queues),
+        claimed_ahead=sum(queue.ahead for queue in queues),
+        dlq=sum(queue.dead for queue in queues),
+        completed_24h=completed,
+        queues=queues,
+    )

@@ -1,0 +1,286 @@
+"""What operators ask for, and what carries it out: `JobQueue.operations`.
+
+An operation is written with its members, and from then on it belongs to the store: the leader of the workers carries it
+out, and so may every console. What a step did is told to the dispatcher and to subscribers after its commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import getpass
+import logging
+import socket
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import TypeVar, get_args
+
+from queue_core.client.effects import Control
+from queue_core.client.executor import Executor
+from queue_core.errors import InvalidArgument, OutcomeUnknown, QueueCoreError, StoreRefused, StoreUnavailable
+from queue_core.model.operation import Author, MemberVerb, NewOperation, Operation, Outcomes, Pace, Way
+from queue_core.model.rules import parse_priority
+from queue_core.model.text import storable
+from queue_core.model.validation import check_delay, check_id, check_ids, check_name
+from queue_core.ports.operations import OperationStore
+
+T = TypeVar("T")
+
+logger = logging.getLogger("queue_core.model.operation")
+
+
+ADDED = 1000
+"""Members that are written at a time: some 40 ms, so that a machine that is busy with other things has time enough."""
+READ = 5000
+"""Members that are read at a time."""
+LONGEST_TEXT = 500
+"""Characters of a label, a reason or a note."""
+LOOKED_AT = 1000
+"""Retried jobs whose outcome is asked for."""
+NOT_WRITTEN = "its jobs could not be written down, and none was changed"
+"""The note of an operation that was not begun."""
+
+
+def this_author() -> Author:
+    """Return the system user of this process and its host."""
+    user = "unknown"
+    with contextlib.suppress(OSError, KeyError, ImportError):
+        user = getpass.getuser()
+    return Author(user, socket.gethostname())
+
+
+class Operations:
+    """Ask for operations, watch them, take them back. Every method raises `StoreUnavailable` when the store is away."""
+
+    def __init__(self, store: OperationStore, control: Control) -> None:
+        self._store = store
+        self._control = control
+
+    async def submit(
+        self,
+        asked: NewOperation,
+        ids: Sequence[str],
+        progress: Callable[[Operation], None] = lambda operation: None,
+    ) -> Operation:
+        """Write an operation on these jobs, which runs from now on; `progress` is told what is written of it.
+
+        One that is cancelled meanwhile is written no further and never runs.
+
+        Raises:
+            InvalidArgument: it is no verb that changes jobs, or a value in it cannot be; nothing was written.
+        """
+        ids = check_ids(ids)
+        operation = await self._store.create(_checked(asked))
+        try:
+            progress(operation)
+            for start in range(0, len(ids), ADDED):
+                if operation.ended:
+                    return operation
+                operation = await self._store.add(operation.number, ids[start : start + ADDED])
+                progress(operation)
+        except BaseException:
+            await self._give_up(operation.number)
+            raise
+        return await self._begin(operation)
+
+    async def _give_up(self, number: int) -> None:
+        """End an operation that was not begun; what cannot be ended now, executors abandon later."""
+        with contextlib.suppress(QueueCoreError):
+            await self._store.move(number, "cancelled", NOT_WRITTEN)
+
+    async def _begin(self, operation: Operation) -> Operation:
+        """Let an operation run, and return it. From the commit on it runs, so no failure is reported after that."""
+        number = operation.number
+        try:
+            await self._store.move(number, "running")
+        except StoreRefused:
+            await self._give_up(number)
+            raise
+        except StoreUnavailable as error:
+            return await self._begun_after_all(number, error)
+        with contextlib.suppress(StoreUnavailable):
+            return await self._store.get(number)
+        canary = operation.asked.pace.canary
+        barrier = canary if 0 < canary < operation.total else operation.total
+        return replace(operation, state="running", barrier=barrier, started_at=operation.updated_at)
+
+    async def _begun_after_all(self, number: int, error: StoreUnavailable) -> Operation:
+        """Find out whether an operation was begun by a call whose answer was lost."""
+        try:
+            found = await self._store.get(number)
+        except StoreUnavailable:
+            raise OutcomeUnknown(error.backend, error.reason, number) from error
+        if found.state == "preparing":
+            await self._give_up(number)
+            raise error
+        return found
+
+    async def carry_out(self, number: int, progress: Callable[[Operation], None] = lambda operation: None) -> Operation:
+        """Take the steps of an operation until it has ended, is paused or was stopped, and return it.
+
+        Others may take steps of it meanwhile; it goes on when this call is cancelled and another one executes.
+
+        Raises:
+            OperationNotFound: there is no such operation.
+        """
+        executor = self.executor()
+        while True:
+            wait = await executor.advance(operation := await self._store.get(number))
+            progress(operation)
+            if operation.state != "running":
+                return operation
+            await asyncio.sleep(wait)
+
+    def executor(self) -> Executor:
+        """Return what carries out all operations of the store; any number of them may work."""
+        return Executor(self._store, self._control)
+
+    async def noted(
+        self,
+        asked: NewOperation,
+        act: Callable[[], Awaitable[T]],
+        ids: Sequence[str] = (),
+        begun: Callable[[int], object] = lambda number: None,
+    ) -> T:
+        """Do something at once and keep a note of it; its failure is noted, too, and raised.
+
+        The note is begun before, so that nothing is done that leaves no trace; when its end cannot be written, that is
+        logged, for what was asked for is done. `ids`: the jobs that it is about. `begun` is given the note's number.
+
+        Raises:
+            InvalidArgument: a value in it cannot be; nothing was done.
+        """
+        number = (await self._store.create(_shortened(asked))).number
+        begun(number)
+        try:
+            if ids:
+                await self._store.add(number, check_ids(ids))
+            result = await act()
+        except Exception as error:
+            with contextlib.suppress(QueueCoreError):
+                await self._store.move(number, "failed", _text(str(error) or type(error).__name__))
+            raise
+        try:
+            await self._store.move(number, "done", _text(result) if isinstance(result, str) else "")
+        except StoreUnavailable as error:
+            # It is done, whatever becomes of the note.
+            logger.warning("operation #%d (%s) is done, but that could not be noted: %s", number, asked.verb, error)
+        return result
+
+    async def pause(self, number: int) -> bool:
+        """Let an operation take no more steps; False when it does not run.
+
+        Raises:
+            OperationNotFound: there is no such operation.
+        """
+        return await self._store.move(number, "paused")
+
+    async def resume(self, number: int) -> bool:
+        """Let a paused or stopped operation go on; a stopped one without its threshold. False when it is neither.
+
+        Raises:
+            OperationNotFound: there is no such operation.
+        """
+        # One that is preparing is started by who writes its members, and by nobody else.
+        waits = (await self._store.get(number)).state in {"paused", "stopped"}
+        return waits and await self._store.move(number, "running")
+
+    async def cancel(self, number: int) -> bool:
+        """End an operation where it stands; False when it has ended already.
+
+        Raises:
+            OperationNotFound: there is no such operation.
+        """
+        return await self._store.move(number, "cancelled")
+
+    async def undo(self, number: int, author: Author) -> list[Operation]:
+        """Take a delete or a move back: submit what restores exactly the jobs that it changed; else return nothing.
+
+        Raises:
+            OperationNotFound: there is no such operation.
+        """
+        operation = await self._store.get(number)
+        asked = operation.asked
+        by_queue: dict[str | None, list[str]] = {}
+        if asked.verb == "delete" or (asked.verb == "move" and asked.way.priority is None):
+            moved = asked.verb == "move"
+            async for member in self._changed(number):
+                by_queue.setdefault(member[1] if moved else None, []).append(member[0])
+        verb = "move" if asked.verb == "move" else "restore"
+        back = NewOperation(verb, asked.label, author, f"takes #{number} back", signatures=asked.signatures)
+        return [await self.submit(replace(back, way=Way(queue=queue)), ids) for queue, ids in by_queue.items()]
+
+    async def get(self, number: int) -> Operation:
+        """Return an operation.
+
+        Raises:
+            OperationNotFound: there is no such operation.
+        """
+        return await self._store.get(number)
+
+    async def find(
+        self, limit: int = 100, before: int | None = None, unfinished: bool = False, signature: str | None = None
+    ) -> list[Operation]:
+        """Return operations, the newest first: older than a number, not ended, with an error signature."""
+        return await self._store.find(limit, before, unfinished, signature)
+
+    async def of_job(self, job_id: str, limit: int = 100) -> list[Operation]:
+        """Return the operations that have changed a job, the newest first."""
+        return await self._store.of_job(check_id(job_id), limit)
+
+    async def outcomes(self, number: int, last: int = LOOKED_AT) -> Outcomes:
+        """Return what became of the last members that an operation has changed.
+
+        Raises:
+            OperationNotFound: there is no such operation.
+        """
+        return await self._store.outcomes(number, last)
+
+    async def changed_ids(self, number: int, most: int = 1_000_000) -> list[str]:
+        """Return the ids of the jobs that an operation has changed, in the order of its members.
+
+        Raises:
+            OperationNotFound: there is no such operation.
+        """
+        return [job_id async for job_id, _ in self._changed(number, most)]
+
+    async def _changed(self, number: int, most: int = sys.maxsize) -> AsyncIterator[tuple[str, str]]:
+        """Yield the id of each changed job and the queue that it was in when it was frozen."""
+        after = 0
+        while members := await self._store.changed(number, after, min(READ, most)):
+            for member in members:
+                yield member.id, member.queue
+            after, most = members[-1].place, most - len(members)
+
+
+def _checked(asked: NewOperation) -> NewOperation:
+    """Return an operation that a store may keep."""
+    if asked.verb not in get_args(MemberVerb):
+        raise InvalidArgument(f"'{asked.verb}' is no verb that changes jobs")
+    way, pace = asked.way, asked.pace
+    if asked.verb == "move" and way.queue is None and way.priority is None:
+        raise InvalidArgument("a move names another queue or another priority")
+    check_delay(way.delay)
+    check_delay(way.spread, "spread")
+    if isinstance(pace.canary, bool) or not isinstance(pace.canary, int) or pace.canary < 0:
+        raise InvalidArgument(f"a canary is a whole number of jobs, not {pace.canary!r}")
+    if pace.rate is not None and not 0 < pace.rate < float("inf"):
+        raise InvalidArgument(f"a rate is more than 0 jobs a second, not {pace.rate!r}")
+    if pace.stop_percent is not None and not 0 <= pace.stop_percent <= 100:
+        raise InvalidArgument(f"a threshold is 0 to 100 percent, not {pace.stop_percent!r}")
+    queue = None if way.queue is None else check_name(way.queue, "the queue's name")
+    priority = None if way.priority is None else int(parse_priority(way.priority))
+    retried = asked.verb == "retry"
+    careful = pace if retried else Pace(rate=pace.rate)
+    return _shortened(replace(asked, way=way._replace(queue=queue, priority=priority), pace=careful))
+
+
+def _shortened(asked: NewOperation) -> NewOperation:
+    user, host = asked.author
+    author = Author(_text(user), _text(host))
+    return replace(asked, label=_text(asked.label), why=_text(asked.why), author=author)
+
+
+def _text(text: str) -> str:
+    return storable(text)[:LONGEST_TEXT]

@@ -1,0 +1,110 @@
+"""Waiting for a job's end: its own channel says it at once, looks into the store say it surely."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Generic, Protocol, TypeVar, cast
+
+from queue_core.errors import JobCancelled, JobFailed, JobNotFound, ResultExpired, ResultTimeout
+from queue_core.model.codec import decode_result
+from queue_core.model.job import Final
+from queue_core.model.states import FINAL, Status
+from queue_core.ports.backend import Parts
+
+R = TypeVar("R")
+
+
+READ_BACK_FIRST, READ_BACK_MOST = 1.0, 5.0
+"""Seconds between two looks at a job that somebody waits for, growing."""
+
+
+class Results:
+    """Reads the ends of jobs."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def wait(self, queue: str, job_id: str, timeout: float | None) -> Any:
+        """Return a job's result once it has completed; see JobHandle.result for what it raises."""
+        start = time.monotonic()
+        pause = READ_BACK_FIRST
+        async with self._parts.bus.watch(queue, job_id) as wait:
+            while True:
+                final = await self.final(job_id)
+                if final.status in FINAL:
+                    return _given(final)
+                left = float("inf") if timeout is None else timeout - (time.monotonic() - start)
+                if left <= 0:
+                    raise ResultTimeout(job_id, cast(float, timeout))
+                await wait(min(pause, left))
+                pause = min(READ_BACK_MOST, pause * 1.5)
+
+    async def final(self, job_id: str) -> Final:
+        """Return what the store knows about a job.
+
+        Raises:
+            JobNotFound: no job has this id.
+        """
+        finals = await self._parts.store.finals([job_id])
+        if not finals:
+            raise JobNotFound(job_id)
+        return finals[0]
+
+
+def _given(final: Final) -> Any:
+    if final.status is Status.DEAD:
+        raise JobFailed(final.id, final.error or "no error was kept")
+    if final.status is Status.CANCELLED:
+        raise JobCancelled(final.id)
+    if final.expired:
+        raise ResultExpired(final.id)
+    return decode_result(final.result)
+
+
+class ResultSource(Protocol):
+    """What a handle needs of its queue."""
+
+    async def wait_for(self, queue: str, job_id: str, timeout: float | None) -> Any:
+        """Return the job's result."""
+        ...
+
+    async def status_of(self, job_id: str) -> Status:
+        """Return where the job is in its life."""
+        ...
+
+
+class JobHandle(Generic[R]):
+    """One enqueued job."""
+
+    __slots__ = ("_source", "created", "id", "queue", "type")
+
+    def __init__(self, source: ResultSource, job_id: str, queue: str, type_: str, created: bool) -> None:
+        self._source = source
+        self.id = job_id
+        self.queue = queue
+        self.type = type_
+        # False: an equal job was there already, and this handle is that job's
+        self.created = created
+
+    def __repr__(self) -> str:
+        return f"<JobHandle {self.type} {self.id}>"
+
+    async def result(self, timeout: float | None = None) -> R:
+        """Wait until the job has completed and return what its handler returned; `timeout` in seconds, None for ever.
+
+        Raises:
+            JobFailed: the job is dead.
+            JobCancelled: the job was cancelled.
+            JobNotFound: the job is gone: purged, or over its retention.
+            ResultExpired: the job has completed, and its result is over `retention.results`.
+            ResultTimeout: not finished in time; it goes on.
+        """
+        return cast(R, await self._source.wait_for(self.queue, self.id, timeout))
+
+    async def status(self) -> Status:
+        """Return where the job is in its life.
+
+        Raises:
+            JobNotFound: the job is gone: purged, or over its retention.
+        """
+        return await self._source.status_of(self.id)

@@ -1,0 +1,200 @@
+"""Schedules as programs and operators see them: registered in code, written by workers, paused by people."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, Unpack
+
+from queue_core.client.results import JobHandle
+from queue_core.client.tasks import EnqueueArguments, EnqueueOptions, TaskRegistry
+from queue_core.errors import ConfigurationError, ScheduleNotFound
+from queue_core.model.codec import encode_payload
+from queue_core.model.rules import Priority, parse_priority, rules_of
+from queue_core.model.schedule import Announcement, PassedTick, Planned, Planning, Schedule, check_cron, next_tick
+from queue_core.model.settings import JobsSettings
+from queue_core.model.validation import check_name
+from queue_core.ports.schedules import ScheduleStore
+
+
+class Registered(NamedTuple):
+    """A schedule as a program has registered it; what is None, the task says, or the defaults."""
+
+    name: str
+    cron: str
+    tz: str
+    type: str
+    payload: Mapping[str, Any]
+    queue: str | None
+    priority: int | None
+
+
+class Owner(Protocol):
+    """What schedules need of the queue object that they belong to."""
+
+    settings: JobsSettings
+    tasks: TaskRegistry
+
+    @property
+    def schedule_store(self) -> ScheduleStore:
+        """Return the store's schedules."""
+        ...
+
+    async def enqueue(
+        self, type_: str, payload: Mapping[str, Any] | None = None, **options: Unpack[EnqueueArguments]
+    ) -> JobHandle[Any]:
+        """Enqueue a job by the name of its type."""
+        ...
+
+
+class Schedules:
+    """The schedules of a queue object: `add` registers one here, workers `announce` them, the rest is for operators.
+
+    The operators' verbs act on every schedule of the store, whoever announced it.
+    """
+
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
+        self._registered: dict[str, Registered] = {}
+
+    def add(
+        self,
+        name: str,
+        cron: str,
+        type_: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        tz: str = "UTC",
+        queue: str | None = None,
+        priority: int | str | Priority | None = None,
+    ) -> None:
+        """Register a schedule; see `JobQueue.schedule`.
+
+        Raises:
+            ConfigurationError: the expression or the zone is wrong, or the name is taken.
+            InvalidJob: what it brings would be no job.
+        """
+        name = check_name(name, "the schedule's name")
+        if name in self._registered:
+            raise ConfigurationError(f"there is a schedule named '{name}' already; give one of them another name")
+        cron, tz = check_cron(cron, tz, time.time())
+        registered = Registered(
+            name,
+            cron,
+            tz,
+            check_name(type_, "the type's name"),
+            {} if payload is None else payload,
+            None if queue is None else check_name(queue, "the queue's name"),
+            None if priority is None else parse_priority(priority),
+        )
+        self._schedule(registered)  # what is wrong with it is said now, not when a worker starts
+        self._registered[name] = registered
+
+    async def announce(self) -> None:
+        """Write the registered schedules to the store. Workers do when they start.
+
+        Raises:
+            InvalidJob: a payload does not fit a task that was registered after the schedule.
+            StoreUnavailable: the store did not answer in time.
+        """
+        if not self._registered:
+            return
+        store = self._owner.schedule_store
+        now = (await store.planning()).now
+        schedules = [self._schedule(registered) for registered in self._registered.values()]
+        await store.announce([Announcement(one, next_tick(one.cron, one.tz, now)) for one in schedules])
+
+    def _schedule(self, registered: Registered) -> Schedule:
+        """Return a registered schedule, filled with what its task says by now."""
+        name, cron, tz, type_, payload, queue, priority = registered
+        tasks, settings = self._owner.tasks, self._owner.settings
+        known = tasks.get(type_).options if type_ in tasks else EnqueueOptions()
+        (stored,) = tasks.dumped(type_, [payload])
+        queue = (known.queue or "default") if queue is None else queue
+        wanted = known.priority if priority is None else priority
+        return Schedule(
+            name,
+            cron,
+            tz,
+            type_,
+            encode_payload(stored, settings.limits.payload),
+            queue,
+            int(Priority.NORMAL) if wanted is None else parse_priority(wanted),
+            settings.defaults.max_retries if known.max_retries is None else known.max_retries,
+            rules_of(settings.queues, queue).key_of(None),
+        )
+
+    # -- for operators
+
+    async def list(self) -> Planning:
+        """Return every schedule of the store, by name, and the store's clock."""
+        return await self._owner.schedule_store.planning()
+
+    async def ticks(self, name: str, limit: int = 100) -> Sequence[PassedTick]:
+        """Return the ticks of a schedule that have passed, the newest first, with the jobs that they brought.
+
+        Raises:
+            ScheduleNotFound: no schedule has this name.
+        """
+        await self.get(name)
+        return await self._owner.schedule_store.ticks(name, limit)
+
+    async def get(self, name: str) -> Planned:
+        """Return a schedule.
+
+        Raises:
+            ScheduleNotFound: no schedule has this name.
+        """
+        return _named(name, await self.list())
+
+    async def pause(self, name: str) -> bool:
+        """Let a schedule's ticks pass without a job; False when they do already.
+
+        Raises:
+            ScheduleNotFound: no schedule has this name.
+        """
+        await self.get(name)
+        return await self._owner.schedule_store.pause(name)
+
+    async def resume(self, name: str) -> bool:
+        """Let a schedule tick again, next at its first time from now on; False when it was not paused.
+
+        Raises:
+            ScheduleNotFound: no schedule has this name.
+            ConfigurationError: this machine does not know its time zone.
+        """
+        planning = await self.list()
+        schedule = _named(name, planning).schedule
+        return await self._owner.schedule_store.resume(name, next_tick(schedule.cron, schedule.tz, planning.now))
+
+    async def trigger(self, name: str) -> JobHandle[Any]:
+        """Enqueue the job of a schedule now, paused or not; its next tick stays as it is.
+
+        Raises:
+            ScheduleNotFound: no schedule has this name.
+            InvalidJob: its payload does not fit the task that is registered here.
+            QueueFull, StoreUnavailable: nothing was written.
+        """
+        one = (await self.get(name)).schedule
+        return await self._owner.enqueue(
+            one.type, json.loads(one.payload), queue=one.queue, priority=one.priority, max_retries=one.max_retries
+        )
+
+    async def remove(self, name: str) -> None:
+        """Forget a schedule; a worker that still has it announces it again when it starts.
+
+        Raises:
+            ScheduleNotFound: no schedule has this name.
+        """
+        await self.get(name)
+        await self._owner.schedule_store.remove(name)
+
+
+def _named(name: str, planning: Planning) -> Planned:
+    found = {planned.schedule.name: planned for planned in planning.schedules}
+    if name not in found:
+        near = difflib.get_close_matches(name, found, n=1)
+        raise ScheduleNotFound(name, near[0] if near else None)
+    return found[name]

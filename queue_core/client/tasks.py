@@ -1,0 +1,378 @@
+"""Tasks: registered handlers with their options, typed so that a checker knows what `enqueue` takes."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
+from types import CodeType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    Protocol,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
+
+from queue_core.client.context import JobContext
+from queue_core.client.payloads import PayloadTypes
+from queue_core.errors import ConfigurationError, InvalidArgument, InvalidJob, QueueFull, UnknownTask
+from queue_core.model.retry import Policy, Retry
+from queue_core.model.rules import Priority, parse_priority
+from queue_core.model.validation import check_max_retries, check_name, check_payloads, parse_duration
+
+if TYPE_CHECKING:
+    from queue_core.client.results import JobHandle
+
+
+logger = logging.getLogger("queue_core")
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+Duration = float | str | timedelta
+"""Seconds, "5m" or a timedelta."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnqueueOptions:
+    """How a job is enqueued; None takes the task's or the queue's default."""
+
+    queue: str | None = None
+    priority: int | str | Priority | None = None
+    # seconds, "5m" or a timedelta from now
+    delay: Duration | None = None
+    # a datetime with its zone
+    run_at: datetime | None = None
+    max_retries: int | None = None
+    tags: Sequence[str] | None = None
+    # jobs of a queue with the same one run one at a time, in the order in which they were enqueued
+    ordering_key: str | None = None
+    # no second job of this type and queue with the same one: its handle is the first job's, with created == False
+    unique: str | None = None
+    # seconds, "5m" or a timedelta for which it is unique, whatever becomes of the job; None: while it is unfinished
+    unique_for: Duration | None = None
+    # a psycopg connection, or an SQLAlchemy session over psycopg: the jobs commit or roll back with its transaction
+    connection: Any = None
+
+
+class EnqueueArguments(TypedDict, total=False):
+    """The options of `enqueue` as keyword arguments; see `EnqueueOptions`."""
+
+    queue: str | None
+    priority: int | str | Priority | None
+    delay: Duration | None
+    run_at: datetime | None
+    max_retries: int | None
+    tags: Sequence[str] | None
+    ordering_key: str | None
+    unique: str | None
+    unique_for: Duration | None
+    connection: Any
+
+
+class TaskArguments(TypedDict, total=False):
+    """The options of `JobQueue.task` as keyword arguments."""
+
+    name: str | None
+    queue: str
+    priority: int | str | Priority
+    retry: Retry | None
+    timeout: Duration | None
+    soft_timeout: Duration | None
+    process: bool
+
+
+def known_options(options: EnqueueArguments) -> dict[str, Any]:
+    """Return the options as they came.
+
+    Raises:
+        InvalidArgument: one has a name that no option has.
+    """
+    for name in options:
+        if name not in EnqueueArguments.__annotations__:
+            known = ", ".join(EnqueueArguments.__annotations__)
+            raise InvalidArgument(f"enqueue has no option '{name}'; it has {known}")
+    return dict(options)
+
+
+class Enqueuer(Protocol):
+    """What tasks need of the queue that they belong to."""
+
+    async def enqueue_payloads(
+        self, type_: str, payloads: Sequence[Mapping[str, Any]], options: EnqueueOptions
+    ) -> list[JobHandle[Any]]:
+        """Enqueue one job a payload, all or none."""
+        ...
+
+
+class Task(Generic[P, R]):
+    """A registered handler. Calling it runs it here and now; `enqueue` makes a job of the call."""
+
+    def __init__(self, owner: Enqueuer, definition: Definition, options: EnqueueOptions) -> None:
+        self._owner = owner
+        self.definition = definition
+        self._options = options
+
+    @property
+    def name(self) -> str:
+        """The task's name, which is the type of its jobs."""
+        return self.definition.name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function itself, without the queue."""
+        return self.definition.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<Task {self.name}>"
+
+    def options(self, **options: Unpack[EnqueueArguments]) -> Task[P, R]:
+        """Return this task with other options for what is enqueued through it; a None leaves one as it is."""
+        changed: dict[str, Any] = {name: value for name, value in known_options(options).items() if value is not None}
+        return Task(self._owner, self.definition, replace(self._options, **changed))
+
+    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
+        """Make a job of this call.
+
+        Raises:
+            InvalidJob: the arguments do not fit the handler, or have no JSON form.
+            QueueFull, StoreUnavailable: nothing was written.
+        """
+        payload = self.definition.bind(args, kwargs)
+        (handle,) = await self._owner.enqueue_payloads(self.name, [payload], self._options)
+        return cast("JobHandle[R]", handle)
+
+    async def try_enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R] | None:
+        """Make a job of this call, or return None where a limit of its queue refuses it.
+
+        Raises:
+            InvalidJob, StoreUnavailable: see `enqueue`.
+        """
+        try:
+            return await self.enqueue(*args, **kwargs)
+        except QueueFull:
+            return None
+
+    async def enqueue_many(self, payloads: Iterable[Mapping[str, Any]]) -> list[JobHandle[R]]:
+        """Make a job of each mapping of parameter names, all or none.
+
+        Raises:
+            InvalidJob: a mapping does not fit the handler, or has no JSON form.
+            QueueFull, StoreUnavailable: nothing was written.
+        """
+        given = check_payloads(payloads)
+        return cast("list[JobHandle[R]]", await self._owner.enqueue_payloads(self.name, given, self._options))
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON Schema of the payloads that this task takes."""
+        return self.definition.payloads.schema()
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """Everything a worker knows about a task."""
+
+    name: str
+    function: Callable[..., Any]
+    signature: inspect.Signature
+    takes_context: bool
+    is_async: bool
+    policy: Policy
+    # seconds; 0 = no limit
+    timeout: float
+    options: EnqueueOptions
+    # what its parameters may hold
+    payloads: PayloadTypes
+    # runs in a child process
+    process: bool = False
+    # seconds after which the handler is told; 0 = never
+    soft_timeout: float = 0.0
+
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a call's arguments by parameter name.
+
+        Raises:
+            InvalidJob: they do not fit the signature.
+        """
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise InvalidJob(f"task '{self.name}': {error}") from None
+        payload: dict[str, Any] = {}
+        for name, value in bound.arguments.items():
+            if self.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+                payload.update(value)
+            else:
+                payload[name] = value
+        return payload
+
+
+def code_of(function: Callable[..., Any]) -> CodeType | None:
+    """Return the code that a call of it runs first; None for what is not written in Python."""
+    while isinstance(function, partial):
+        function = function.func
+    code = getattr(function, "__code__", None)
+    return code if isinstance(code, CodeType) else None
+
+
+def define(
+    function: Callable[..., Any],
+    name: str | None,
+    policy: Policy,
+    timeout: float,
+    options: EnqueueOptions,
+    process: bool = False,
+    soft_timeout: float = 0.0,
+) -> Definition:
+    """Read a function's signature and return its definition.
+
+    Raises:
+        ConfigurationError: the function cannot be called by parameter names.
+    """
+    if not callable(function):
+        raise ConfigurationError(f"a task is a function, not {function!r}")
+    signature = inspect.signature(function)
+    parameters = list(signature.parameters.values())
+    takes_context = bool(parameters) and _is_context(parameters[0])
+    if takes_context:
+        parameters = parameters[1:]
+    for parameter in parameters:
+        if parameter.kind in {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.POSITIONAL_ONLY}:
+            raise ConfigurationError(
+                f"task '{function.__name__}': parameter '{parameter.name}' cannot be given by name, as payloads do"
+            )
+    signature = signature.replace(parameters=parameters)
+    name = name or function.__name__
+    return Definition(
+        name=name,
+        function=function,
+        signature=signature,
+        takes_context=takes_context,
+        is_async=inspect.iscoroutinefunction(function),
+        policy=policy,
+        timeout=timeout,
+        options=options,
+        payloads=PayloadTypes(name, function, signature),
+        process=process,
+        soft_timeout=soft_timeout,
+    )
+
+
+def time_limits(timeout: Duration | None, soft_timeout: Duration | None, default: float) -> tuple[float, float]:
+    """Return the hard and the soft time limit of a task in seconds; 0 = none.
+
+    Raises:
+        ConfigurationError: no durations, or a soft limit that is not the shorter.
+    """
+    try:
+        hard = default if timeout is None else parse_duration(timeout)
+        soft = 0.0 if soft_timeout is None else parse_duration(soft_timeout)
+    except ValueError as error:
+        raise ConfigurationError(f"a task's time limit: {error}") from None
+    if hard and soft >= hard:
+        raise ConfigurationError(f"the soft time limit ({soft:g} s) must be shorter than the hard one ({hard:g} s)")
+    return hard, soft
+
+
+def task_options(queue: str, priority: int | str | Priority, policy: Policy) -> EnqueueOptions:
+    """Return what jobs of a task are enqueued with, unless the caller says otherwise.
+
+    Raises:
+        InvalidJob: a name, a priority or a number of retries is out of its range.
+    """
+    return EnqueueOptions(
+        queue=check_name(queue, "the queue's name"),
+        priority=parse_priority(priority),
+        max_retries=check_max_retries(policy.max_retries),
+    )
+
+
+def _is_context(parameter: inspect.Parameter) -> bool:
+    annotation = parameter.annotation
+    if annotation is inspect.Parameter.empty:
+        return parameter.name == "ctx"
+    return annotation is JobContext or (isinstance(annotation, str) and annotation.split(".")[-1] == "JobContext")
+
+
+class TaskDecorator(Protocol):
+    """Turns a function, with or without a context, async or plain, into a task."""
+
+    @overload
+    def __call__(self, function: Callable[Concatenate[JobContext, P], Awaitable[R]], /) -> Task[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, Awaitable[R]], /) -> Task[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[JobContext, P], R], /) -> Task[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
+
+
+class TaskRegistry:
+    """The tasks of one queue object, by name."""
+
+    def __init__(self) -> None:
+        self._definitions: dict[str, Definition] = {}
+
+    def add(self, definition: Definition) -> None:
+        """Register a task.
+
+        Raises:
+            ConfigurationError: another function has this name.
+        """
+        known = self._definitions.get(definition.name)
+        if known is not None and known.function is not definition.function:
+            raise ConfigurationError(f"there is a task named '{definition.name}' already; give one of them a name=")
+        self._definitions[definition.name] = definition
+
+    def get(self, name: str) -> Definition:
+        """Return a task by its name.
+
+        Raises:
+            UnknownTask: no handler of that name is registered here.
+        """
+        try:
+            return self._definitions[name]
+        except KeyError:
+            raise UnknownTask(name) from None
+
+    def dumped(self, name: str, payloads: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+        """Return payloads in their JSON form; those of a task that is not registered here stay as they are.
+
+        Raises:
+            InvalidJob: a payload does not fit the task's parameters.
+        """
+        definition = self._definitions.get(name)
+        return payloads if definition is None else [definition.payloads.dumped(payload) for payload in payloads]
+
+    def types(self) -> tuple[str, ...]:
+        """Return the names of all tasks."""
+        return tuple(self._definitions)
+
+    def schemas(self) -> dict[str, dict[str, Any]]:
+        """Return the JSON Schema of each task's payloads; one that pydantic cannot draw is left out and logged."""
+        schemas: dict[str, dict[str, Any]] = {}
+        for name, definition in self._definitions.items():
+            try:
+                schemas[name] = json.loads(json.dumps(definition.payloads.schema()))
+            except Exception as error:  # noqa: BLE001  whatever the classes of parameters raise, the task runs without
+                logger.warning("task '%s' has no JSON Schema: %s", name, error)
+        return schemas
+
+    def queues(self) -> tuple[str, ...]:
+        """Return the queues of all tasks, each once."""
+        return tuple(dict.fromkeys(definition.options.queue or "default" for definition in self._definitions.values()))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._definitions

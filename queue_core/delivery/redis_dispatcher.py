@@ -1,0 +1,265 @@
+"""Delivery through Redis, and the markers by which an emptied or replaced server is found."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
+
+from redis.asyncio import Redis
+
+from queue_core.delivery.pairing import Kept
+from queue_core.model.job import Ready
+from queue_core.model.settings import RedisSettings
+from queue_core.ports.delivery import Taken
+from queue_core.redis.client import keys_of, make_client, place_of, server_facts, within
+from queue_core.redis.keys import Keys
+from queue_core.redis.scripts import Call, Scripts
+from queue_core.runtime import Circuit
+
+logger = logging.getLogger("queue_core.delivery")
+
+
+_T = TypeVar("_T")
+
+
+AGAIN = 5.0
+"""Seconds after which the marker of a queue is read again although the server's own is there: somebody may have removed
+it, to have the ready set rebuilt, or have written something else there."""
+AT_ONCE = 100
+"""Queues looked at in one round trip, and of those that were whole before, in one round."""
+
+_OTHER_KEYS = {"eseq": "string", "waiters": "zset"}
+
+
+class Wholeness:
+    """Markers begin with the run id of the server on which they were written.
+
+    After a restart or a failover the id is another one, after FLUSHALL the marker is gone. One marker stands for the
+    server, so that queues about which nothing is doubtful cost nothing; one for each queue says that it was rebuilt.
+    """
+
+    def __init__(self, client: Redis, keys: Keys, ready: str) -> None:
+        self._client = client
+        self._keys = keys
+        self._ready = ready
+        # the server's marker as last read
+        self._marker = ""
+        # time.monotonic at which queues were last found whole under this marker, the longest ago first
+        self._whole_at: dict[str, float] = {}
+
+    async def doubtful(self, queues: Sequence[str]) -> list[str]:
+        """Return those of the queues whose ready sets may have lost jobs since they were declared whole."""
+        run = await self._look_at_server()
+        now = time.monotonic()
+        new = [queue for queue in queues if queue not in self._whole_at]
+        asked = set(queues)
+        old = [queue for queue, at in self._whole_at.items() if now - at >= AGAIN and queue in asked][:AT_ONCE]
+        found: list[str] = []
+        for part in _parts([*new, *old]):
+            for queue, whole in zip(part, await self._look_at(part, run), strict=True):
+                self._whole_at.pop(queue, None)
+                if whole:
+                    self._whole_at[queue] = now
+                else:
+                    found.append(queue)
+        return found
+
+    async def mark(self, queue: str) -> None:
+        """Declare a ready set whole."""
+        await self._client.set(self._keys.of(queue, "gen"), await self._new_marker())
+        self._whole_at.pop(queue, None)
+        self._whole_at[queue] = time.monotonic()
+
+    async def _look_at_server(self) -> str:
+        """Return the run id of the server; what was known of queues is forgotten when its marker is another one."""
+        commands = self._client.pipeline(transaction=False)
+        commands.get(self._keys.generation)
+        commands.info("server")
+        marker, information = await commands.execute(raise_on_error=False)
+        run = str(information["run_id"])
+        if not isinstance(marker, str) or marker.partition(":")[0] != run:
+            marker = f"{run}:{secrets.token_hex(4)}"
+            await self._client.set(self._keys.generation, marker)
+        if marker != self._marker:
+            self._marker = marker
+            self._whole_at.clear()
+        return run
+
+    async def _new_marker(self) -> str:
+        information = await self._client.info("server")
+        return f"{information['run_id']}:{secrets.token_hex(4)}"
+
+    async def _look_at(self, queues: Sequence[str], run: str) -> list[bool]:
+        """Tell of each queue whether it is whole; remove what would stop delivery, or stay for ever."""
+        names = [self._ready, *_OTHER_KEYS]
+        commands = self._client.pipeline(transaction=False)
+        for queue in queues:
+            commands.get(self._keys.of(queue, "gen"))
+            for name in names:
+                commands.type(self._keys.of(queue, name))
+            commands.get(self._keys.of(queue, "eseq"))
+        answers = iter(await commands.execute(raise_on_error=False))
+        found: list[bool] = []
+        for queue in queues:
+            marker = next(answers)
+            strangers = [name for name in names if next(answers) not in {_OTHER_KEYS.get(name, "zset"), "none"}]
+            number = next(answers)
+            if isinstance(number, str) and not number.isdigit():
+                strangers.append("eseq")
+            await self._remove(queue, strangers)
+            of_this_run = isinstance(marker, str) and marker.partition(":")[0] == run
+            found.append(of_this_run and self._ready not in strangers)
+        return found
+
+    async def _remove(self, queue: str, names: Sequence[str]) -> None:
+        if names:
+            keys = [self._keys.of(queue, name) for name in names]
+            logger.warning("removed what somebody else wrote into Redis: %s", ", ".join(keys))
+            await self._client.delete(*keys)
+
+
+def _parts(queues: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    for start in range(0, len(queues), AT_ONCE):
+        yield queues[start : start + AT_ONCE]
+
+
+CHUNK = 1000
+"""Ids handed to one script: some 0.5 ms of Redis, and below Lua's limit on unpacked arguments."""
+
+
+def _chunks(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    for start in range(0, len(items), CHUNK):
+        yield items[start : start + CHUNK]
+
+
+class RedisDispatcher:
+    """See queue_core.ports.delivery.Dispatcher for what each method does.
+
+    `ready` names the set of a queue's ready jobs. Where the store is in this Redis, too, that is its own set.
+    """
+
+    def __init__(self, settings: RedisSettings, circuit: Circuit, ready: str = "pending") -> None:
+        self._timeout = settings.timeout
+        self._circuit = circuit
+        self._ready = ready
+        self._keys = keys_of(settings)
+        self.place = place_of(settings)
+        self._client = make_client(settings)
+        # Blocking pops wait on their own connections, which never hold up a short command.
+        self._blocking = make_client(settings, held=True)
+        self._scripts = Scripts(self._client, "queue_core.delivery.redis")
+        self._wholeness = Wholeness(self._client, self._keys, ready)
+
+    async def offer(self, ready: Sequence[Ready]) -> None:
+        """Make these jobs known and wake as many waiting workers; offering again is harmless."""
+        groups: dict[str, list[Ready]] = {}
+        for job in ready:
+            groups.setdefault(job.queue, []).append(job)
+        calls: list[Call] = []
+        for queue, jobs in groups.items():
+            keys = [self._keys.of(queue, self._ready)]
+            calls += [
+                Call("offer", keys, [part for job in chunk for part in (job.rank, job.id)]) for chunk in _chunks(jobs)
+            ]
+        async with within(self._timeout, self._circuit):
+            for some in _chunks(calls):
+                await self._scripts.run_many(list(some))
+
+    async def take(self, queues: Sequence[str], limit: int, timeout: float) -> Taken | None:
+        """Wait until one of the queues has candidates, first in the order given, and take up to `limit` of them."""
+        keys = [self._keys.of(queue, self._ready) for queue in queues]
+        # The server ends the wait; a little more time here for the answer's way.
+        async with within(timeout + self._timeout, self._circuit):
+            found: Any = await self._blocking.bzmpop(timeout, len(keys), keys, min=True, count=limit)
+        if not found:
+            return None
+        key, members = found
+        return Taken(self._keys.queue_of(key, self._ready), [member for member, _ in members])
+
+    async def forget(self, queue: str, ids: Sequence[str]) -> None:
+        """Drop candidates that are no longer ready."""
+        async with within(self._timeout, self._circuit):
+            for chunk in _chunks(ids):
+                await self._client.zrem(self._keys.of(queue, self._ready), *chunk)
+
+    async def lacking(self, heads: Sequence[Ready]) -> list[Ready]:
+        """Return those of the store's first ready jobs that the ready sets do not hold."""
+        groups: dict[str, list[Ready]] = {}
+        for job in heads:
+            groups.setdefault(job.queue, []).append(job)
+        parts = [(queue, chunk) for queue, jobs in groups.items() for chunk in _chunks(jobs)]
+        missing: list[Ready] = []
+        async with within(self._timeout, self._circuit):
+            for some in _chunks(parts):
+                commands = self._client.pipeline(transaction=False)
+                for queue, chunk in some:
+                    commands.zmscore(self._keys.of(queue, self._ready), [job.id for job in chunk])
+                for (_, chunk), scores in zip(some, await commands.execute(), strict=True):
+                    missing += [job for job, score in zip(chunk, scores, strict=True) if score is None]
+        return missing
+
+    async def doubtful(self, queues: Sequence[str]) -> list[str]:
+        """Return those of the queues whose ready sets may have lost jobs: emptied, restored or failed over."""
+        async with within(self._timeout, self._circuit):
+            return await self._wholeness.doubtful(queues)
+
+    async def mark(self, queue: str) -> None:
+        """Declare the ready set whole, after a rebuild."""
+        async with within(self._timeout, self._circuit):
+            await self._wholeness.mark(queue)
+
+    async def kept(self, turn: float = 0.0) -> tuple[Kept, bool]:
+        """Return what is kept under the prefix about the database, and whether no other process took this turn before.
+
+        `turn` are the seconds for which this process takes it; 0 = not at all.
+        """
+        keys = self._keys
+        async with within(self._timeout, self._circuit):
+            commands = self._client.pipeline(transaction=False)
+            commands.mget(keys.identity, keys.confirmed, keys.others, keys.beside)
+            if turn:
+                commands.set(keys.turn, 1, nx=True, px=round(turn * 1000))
+            found, *taken = await commands.execute()
+        return Kept(*found), taken != [None]
+
+    async def identify(self, identity: str, database: str, seconds: float) -> str:
+        """Keep an identity where there is none, return the one that is there, and confirm its database for a while."""
+        async with within(self._timeout, self._circuit):
+            commands = self._client.pipeline(transaction=False)
+            commands.set(self._keys.identity, identity, nx=True)
+            commands.get(self._keys.identity)
+            found = str((await commands.execute())[1])
+            if found == identity:
+                await self._client.set(self._keys.confirmed, database, px=round(seconds * 1000))
+            return found
+
+    async def intrude(self, database: str, seconds: float) -> None:
+        """Say for some seconds that processes of another database use this Redis, too."""
+        async with within(self._timeout, self._circuit):
+            await self._client.set(self._keys.others, database, px=round(seconds * 1000))
+
+    async def pass_on(self, redis: str, seconds: float) -> None:
+        """Say for some seconds that processes of the database use another Redis."""
+        async with within(self._timeout, self._circuit):
+            await self._client.set(self._keys.beside, redis, px=round(seconds * 1000))
+
+    async def ping(self) -> float:
+        """Return the seconds that one round trip takes."""
+        start = time.perf_counter()
+        async with within(self._timeout):
+            await self._client.ping()
+        return time.perf_counter() - start
+
+    async def facts(self) -> dict[str, Any]:
+        """Return what `doctor` checks about the server; what a server does not tell is None."""
+        async with within(self._timeout):
+            return await server_facts(self._client)
+
+    async def close(self) -> None:
+        """Disconnect; doing it twice is safe."""
+        for client in (self._client, self._blocking):
+            await client.aclose()
+            await client.connection_pool.disconnect()

@@ -1,0 +1,266 @@
+"""Lifecycle events through Redis, and waiting for the end of a job."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+from redis.asyncio import Redis
+from redis.asyncio.client import PubSub
+
+from queue_core.model.events import Event, EventBatch, by_queue, decode_message, encode_events
+from queue_core.model.settings import RedisSettings
+from queue_core.ports.delivery import DispatchUnavailable
+from queue_core.redis.client import keys_of, make_client, within
+from queue_core.redis.keys import Keys
+from queue_core.redis.scripts import Call, Scripts
+from queue_core.runtime import Circuit
+
+EXPECT_MS = 60_000
+"""How long the server remembers that somebody waits for a job; whoever waits longer asks again."""
+READ_PAUSE_FIRST, READ_PAUSE_MOST = 0.1, 5.0
+"""Seconds between two attempts to read again after the connection was lost, doubling."""
+
+
+class _Channel:
+    """A job's channel and those who listen to it."""
+
+    def __init__(self) -> None:
+        self.confirmed = asyncio.Event()
+        self.listeners: list[asyncio.Event] = []
+
+    def tell(self) -> None:
+        for told in self.listeners:
+            told.set()
+
+
+class Watching:
+    """Channels of jobs come and go on one connection, so that a hundred who wait do not need a hundred."""
+
+    def __init__(self, listening: Redis, scripts: Scripts, keys: Keys, timeout: float, circuit: Circuit) -> None:
+        self._listening = listening
+        self._scripts = scripts
+        self._keys = keys
+        self._timeout = timeout
+        self._circuit = circuit
+        self._channels: dict[str, _Channel] = {}
+        # The end of a job that an operator cancels is told under no queue: each job's second channel, and its first.
+        self._seconds: dict[str, str] = {}
+        self._pubsub: PubSub | None = None
+        self._reader: asyncio.Task[None] | None = None
+        # One at a time: a hundred at once would open as many connections.
+        self._sending = asyncio.Lock()
+
+    @asynccontextmanager
+    async def watch(self, queue: str, job_id: str) -> AsyncIterator[Callable[[float], Awaitable[bool]]]:
+        """Listen for the end of a job: once inside the context, nothing said from then on is missed."""
+        name = self._keys.done(queue, job_id)
+        told = asyncio.Event()
+        channel = self._channels.setdefault(name, _Channel())
+        channel.listeners.append(told)
+        try:
+            try:
+                async with within(self._timeout, self._circuit):
+                    await self._subscribe(name, self._second(job_id), channel)
+                    await self._expect(queue, job_id)
+            except DispatchUnavailable:
+                yield _deaf
+            else:
+                yield self._waiter(queue, job_id, told)
+        finally:
+            channel.listeners.remove(told)
+            if not channel.listeners and self._channels.get(name) is channel:
+                second = self._second(job_id)
+                del self._channels[name]
+                self._seconds.pop(second, None)
+                await self._unsubscribe(name, second)
+
+    def _second(self, job_id: str) -> str:
+        return self._keys.done("", job_id)
+
+    async def _subscribe(self, name: str, second: str, channel: _Channel) -> None:
+        async with self._sending:
+            if self._pubsub is None:
+                self._pubsub = self._listening.pubsub()
+            self._seconds[second] = name
+            await self._pubsub.subscribe(second, name)
+            if self._reader is None or self._reader.done():
+                self._reader = asyncio.create_task(self._read(self._pubsub))
+        await channel.confirmed.wait()
+
+    async def _unsubscribe(self, *names: str) -> None:
+        if self._pubsub is not None:
+            with contextlib.suppress(DispatchUnavailable):
+                async with within(self._timeout), self._sending:
+                    await self._pubsub.unsubscribe(*names)
+
+    def _waiter(self, queue: str, job_id: str, told: asyncio.Event) -> Callable[[float], Awaitable[bool]]:
+        expected = time.monotonic()
+
+        async def wait(seconds: float) -> bool:
+            nonlocal expected
+            if time.monotonic() - expected > EXPECT_MS / 2000:
+                expected = time.monotonic()
+                with contextlib.suppress(DispatchUnavailable):
+                    async with within(min(seconds, self._timeout), self._circuit):
+                        await self._expect(queue, job_id)
+            try:
+                async with asyncio.timeout(seconds):
+                    await told.wait()
+            except TimeoutError:
+                return False
+            told.clear()
+            return True
+
+        return wait
+
+    async def _expect(self, queue: str, job_id: str) -> None:
+        async with self._sending:
+            places = [self._keys.of(name, "waiters") for name in (queue, "")]
+            await self._scripts.run_many([Call("expect", [place], [job_id, EXPECT_MS]) for place in places])
+
+    async def _read(self, pubsub: PubSub) -> None:
+        pause = READ_PAUSE_FIRST
+        while True:
+            try:
+                async with within(None):
+                    message = await pubsub.get_message(timeout=None)
+            except DispatchUnavailable:
+                await asyncio.sleep(pause)
+                pause = min(READ_PAUSE_MOST, pause * 2)
+                continue
+            pause = READ_PAUSE_FIRST
+            if message is None:
+                continue
+            second = message["channel"] in self._seconds
+            channel = self._channels.get(self._seconds.get(message["channel"], message["channel"]))
+            if channel is None or (second and message["type"] != "message"):
+                continue
+            # A second confirmation comes after a lost connection: something may have been said meanwhile.
+            if message["type"] == "message" or (message["type"] == "subscribe" and channel.confirmed.is_set()):
+                channel.tell()
+            elif message["type"] == "subscribe":
+                channel.confirmed.set()
+
+    async def close(self) -> None:
+        """Stop listening; doing it twice is safe."""
+        reader, self._reader = self._reader, None
+        pubsub, self._pubsub = self._pubsub, None
+        if reader is not None:
+            reader.cancel()
+            await asyncio.gather(reader, return_exceptions=True)
+        if pubsub is not None:
+            await pubsub.aclose()  # type: ignore[no-untyped-call]
+
+
+async def _deaf(seconds: float) -> bool:
+    await asyncio.sleep(seconds)
+    return False
+
+
+LARGEST = 1000
+"""Events in one message: some 150 KB, far below any output buffer limit of a subscriber."""
+SUBSCRIBE_PAUSE_FIRST, SUBSCRIBE_PAUSE_MOST = 0.1, 5.0
+"""Seconds between two attempts to subscribe again, doubling."""
+
+_FINAL = frozenset({"completed", "dead", "cancelled"})
+
+
+class RedisEventBus:
+    """See queue_core.ports.delivery.EventBus for what each method does."""
+
+    def __init__(self, settings: RedisSettings, circuit: Circuit) -> None:
+        self._timeout = settings.timeout
+        self._circuit = circuit
+        self._keys = keys_of(settings)
+        self._client = make_client(settings)
+        self._listening = make_client(settings, held=True)
+        self._scripts = Scripts(self._client, "queue_core.delivery.redis")
+        self._watching = Watching(self._listening, self._scripts, self._keys, self._timeout, circuit)
+
+    async def publish(self, events: Sequence[Event]) -> None:
+        """Send events, many in one message; failing to is never an error of the caller."""
+        calls = [
+            self._message(queue, group[start : start + LARGEST])
+            for queue, group in by_queue(events).items()
+            for start in range(0, len(group), LARGEST)
+        ]
+        if not calls:
+            return
+        try:
+            async with within(self._timeout, self._circuit):
+                await self._scripts.run_many(calls)
+        except DispatchUnavailable:
+            return  # events are hints; whoever shows state reads the store
+
+    def _message(self, queue: str, events: Sequence[Event]) -> Call:
+        keys = [self._keys.of(queue, name) for name in ("eseq", "gen", "waiters")]
+        at = f"{time.time():.3f}"
+        finished = [event.id for event in events if event.event in _FINAL]
+        args = [
+            self._keys.events,
+            *self._keys.done_parts(queue),
+            json.dumps(queue),
+            at,
+            encode_events(events),
+            *finished,
+        ]
+        return Call("publish", keys, args)
+
+    async def subscribe(self) -> AsyncIterator[EventBatch]:
+        """Yield batches as they come, for ever; reconnects by itself and reports what it may have missed as a gap."""
+        pause = SUBSCRIBE_PAUSE_FIRST
+        while True:
+            try:
+                async for batch in self._session():
+                    pause = SUBSCRIBE_PAUSE_FIRST
+                    yield batch
+            except DispatchUnavailable:
+                yield EventBatch("", "", 0, time.time(), (), gap=True)
+            await asyncio.sleep(pause)
+            pause = min(SUBSCRIBE_PAUSE_MOST, pause * 2)
+
+    async def _session(self) -> AsyncIterator[EventBatch]:
+        """Yield from one subscription until it breaks."""
+        pubsub = self._listening.pubsub()
+        last: dict[str, tuple[str, int]] = {}
+        try:
+            async with within(self._timeout):
+                await pubsub.subscribe(self._keys.events)
+            while True:
+                async with within(None):
+                    message = await pubsub.get_message(timeout=None)
+                if message is None:
+                    continue
+                # The client library reconnects in silence: the only sign is that it is told of its subscription again.
+                if message["type"] == "subscribe":
+                    last.clear()
+                    yield EventBatch("", "", 0, time.time(), (), gap=True)
+                elif message["type"] == "message" and (batch := decode_message(message["data"])) is not None:
+                    yield _judged(batch, last)
+        finally:
+            await pubsub.aclose()  # type: ignore[no-untyped-call]
+
+    def watch(self, queue: str, job_id: str) -> AbstractAsyncContextManager[Callable[[float], Awaitable[bool]]]:
+        """Listen for the end of a job: once inside the context, nothing said from then on is missed."""
+        return self._watching.watch(queue, job_id)
+
+    async def close(self) -> None:
+        """Disconnect; doing it twice is safe."""
+        await self._watching.close()
+        for client in (self._client, self._listening):
+            await client.aclose()
+            await client.connection_pool.disconnect()
+
+
+def _judged(batch: EventBatch, last: dict[str, tuple[str, int]]) -> EventBatch:
+    """Return the batch, marked as following a gap when its number does not follow the queue's last one."""
+    before = last.get(batch.queue)
+    last[batch.queue] = (batch.generation, batch.number)
+    if before is None or before == (batch.generation, batch.number - 1):
+        return batch
+    return batch._replace(gap=True)

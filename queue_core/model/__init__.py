@@ -1,0 +1,1 @@
+"""Records and pure decisions: states, retries, priorities, schedules, operations, filters."""

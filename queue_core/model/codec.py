@@ -1,0 +1,151 @@
+"""Payloads and results as JSON text: strict on the way in, bounded, and readable by anything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from queue_core.errors import InvalidJob, TooLarge
+from queue_core.model.text import cut
+
+DEEPEST = 100
+"""Levels of nesting that a payload may have; what other programs read without trouble."""
+
+# What contains itself ends in a RecursionError, like everything that is nested too deeply.
+_encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"))
+
+
+def _quickest() -> Callable[[object], str]:
+    """Return what encodes a value; where Python has it in C, without setting that up anew for each value."""
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return _encoder.encode
+    chunks = make(None, _encoder.default, json.encoder.encode_basestring, None, ":", ",", False, False, False)
+    return lambda value: "".join(chunks(value, 0))
+
+
+_json = _quickest()
+
+
+class Written(dict[str, Any]):
+    """A payload with the JSON text that it was read from, which is stored as it is: 1.10 does not become 1.1."""
+
+    def __init__(self, text: str, payload: dict[str, Any]) -> None:
+        super().__init__(payload)
+        self.text = text
+
+
+def encode_payload(payload: object, limit: int) -> str:
+    """Return a payload as JSON text.
+
+    Raises:
+        InvalidJob: not a dict of JSON values with text keys, NaN or infinity, a NUL character, a lone surrogate,
+            or nested too deeply.
+        TooLarge: more than `limit` bytes.
+    """
+    if not isinstance(payload, dict):
+        raise InvalidJob(f"a payload is a dict of parameter names, not {type(payload).__name__}")
+    for key in payload:
+        if not isinstance(key, str):
+            raise InvalidJob(f"a payload's keys are parameter names, not {key!r}")
+    text = _encode(payload, "the payload", payload.text if type(payload) is Written else None)
+    if len(text) > limit or (not text.isascii() and len(text.encode()) > limit):
+        raise TooLarge("the payload", len(text.encode()), limit)
+    return text
+
+
+def _encode(value: object, what: str, written: str | None = None) -> str:
+    try:
+        text = _json(value) if written is None else written
+        if not text.isascii():
+            text.encode()
+    except UnicodeEncodeError:
+        raise InvalidJob(f"{what} holds a lone surrogate, which is no Unicode text") from None
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidJob(f"{what} is not JSON: {_reason(error)}") from None
+    if "\\u0000" in text and _has_nul(value):
+        raise InvalidJob(f"{what} holds a NUL character, which PostgreSQL cannot store")
+    if text.count("[") + text.count("{") > DEEPEST and _depth(value) > DEEPEST:
+        raise InvalidJob(f"{what} is nested deeper than {DEEPEST} levels")
+    return text
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    text = str(error)
+    if "Out of range float" in text:
+        return "NaN and infinity have no JSON form"
+    return text.removesuffix(" is not JSON serializable") + (" has no JSON form" if "serializable" in text else "")
+
+
+def _has_nul(value: object) -> bool:
+    """Tell a real NUL from the six characters of its escape, which are harmless."""
+    if isinstance(value, str):
+        return "\0" in value
+    if isinstance(value, dict):
+        return any(_has_nul(key) or _has_nul(item) for key, item in value.items())
+    return isinstance(value, list | tuple) and any(_has_nul(item) for item in value)
+
+
+def _depth(value: object) -> int:
+    depth, level = 0, [value]
+    while level:
+        depth += 1
+        level = [
+            item
+            for one in level
+            if isinstance(one, dict | list | tuple)
+            for item in (one.values() if isinstance(one, dict) else one)
+        ]
+    return depth
+
+
+def decode_payload(text: str) -> dict[str, Any]:
+    """Return a stored payload.
+
+    Raises:
+        ValueError: the text is not a JSON object; somebody else wrote it.
+    """
+    try:
+        payload = json.loads(text)
+    except RecursionError:
+        raise ValueError("the text is nested too deeply") from None
+    if not isinstance(payload, dict):
+        raise ValueError(f"a payload is a JSON object, not {type(payload).__name__}")  # noqa: TRY004  it is the text's fault
+    return payload
+
+
+def encode_result(result: object, limit: int) -> str:
+    """Return a result as JSON text, cut with a mark when it is larger than `limit` bytes.
+
+    What has no JSON form is kept as its text, so that a job that did its work never fails for its return value.
+    """
+    if result is None:
+        return "null"
+    try:
+        text = _encode(result, "the result")
+    except InvalidJob:
+        text = _encoder.encode(cut(_repr_of(result), limit))
+    if len(text) > limit or len(text.encode()) > limit:
+        # Twice the quarter: cutting by bytes and escaping again must stay below the limit.
+        text = _encoder.encode(cut(text, limit // 2))
+    return text
+
+
+def _repr_of(result: object) -> str:
+    try:
+        return repr(result)
+    except Exception as error:  # noqa: BLE001  its own code, which runs after the work was done
+        return f"<{type(result).__name__}, which cannot be shown: {type(error).__name__}>"
+
+
+def decode_result(text: str | None) -> Any:
+    """Return a stored result; text that is not JSON comes back as it is."""
+    if text is None:
+        return None
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -1,0 +1,232 @@
+"""What reads return: pages of jobs, overviews, groups, conservation."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
+
+from queue_core.model.filters import Filter
+from queue_core.model.job import Job, LogEntry
+
+
+class Announced:
+    """What live workers announced, each as its queues and its types, or None for every type."""
+
+    def __init__(self, workers: Iterable[tuple[Collection[str], Collection[str] | None]]) -> None:
+        self._every: set[str] = set()
+        self._types: dict[str, set[str]] = {}
+        for queues, types in workers:
+            for queue in queues:
+                if types is None:
+                    self._every.add(queue)
+                else:
+                    self._types.setdefault(queue, set()).update(types)
+
+    def of(self, queue: str) -> frozenset[str] | None:
+        """Return the types of a queue that somebody runs; None: every type."""
+        return None if queue in self._every else frozenset(self._types.get(queue, ()))
+
+    def has(self, queue: str, type_: str) -> bool:
+        """Tell whether somebody runs this type from this queue."""
+        return queue in self._every or type_ in self._types.get(queue, ())
+
+    def orphans(self, waiting: Iterable[tuple[tuple[str, str], int]]) -> dict[str, int]:
+        """Return, of waiting jobs counted by queue and type, those that nobody runs, by type."""
+        found: Counter[str] = Counter()
+        for (queue, type_), n in waiting:
+            if not self.has(queue, type_):
+                found[type_] += n
+        return dict(found)
+
+
+# The operations path's protocol: everything a person, a console or an exporter asks of a store.
+#
+# Reads are bounded: lists come in keyset pages, nothing counts without an index. Changes take ids, name the state they
+# expect in their own write, and answer with the ids they really changed. None of it is used by the hot path.
+
+Order = Literal["newest", "oldest"]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueInfo:
+    """One queue as it is now."""
+
+    name: str
+    paused: bool
+    # ready jobs by priority (running ones are not in it)
+    depth: dict[int, int]
+    scheduled: int
+    retrying: int
+    running: int
+    # in the DLQ, without the trash
+    dead: int
+    trashed: int
+    # due time of the ready job that waits longest
+    oldest: datetime | None
+    # of the running jobs, those that wait for a slot in the worker that has claimed them, as of its last heartbeat
+    ahead: int = 0
+
+    @property
+    def begun(self) -> int:
+        """Running jobs whose handlers were started."""
+        return self.running - self.ahead
+
+    @property
+    def queued(self) -> int:
+        """Jobs that are ready now."""
+        return sum(self.depth.values())
+
+    @property
+    def pending(self) -> int:
+        """Waiting jobs: queued, scheduled and retrying."""
+        return self.queued + self.scheduled + self.retrying
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerInfo:
+    """One worker process that announced itself."""
+
+    id: str
+    host: str
+    pid: int
+    version: str
+    queues: tuple[str, ...]
+    # None: every type that comes in its queues
+    types: tuple[str, ...] | None
+    concurrency: int
+    busy: int
+    quiet: bool
+    started_at: datetime
+    heartbeat_at: datetime
+    # seconds since the last heartbeat, by the store's clock
+    heartbeat_age: float
+    # no heartbeat for three intervals
+    lost: bool
+    # handlers that were given up, for they swallow their cancellation or cannot be ended, and still run
+    stuck: int = 0
+
+    def runs(self, queue: str, type_: str) -> bool:
+        """Tell whether this worker is alive and claims jobs of this type from this queue."""
+        return not self.lost and queue in self.queues and (self.types is None or type_ in self.types)
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """What a console's first screen shows, read in one go."""
+
+    # the store's clock
+    now: datetime
+    queues: tuple[QueueInfo, ...]
+    workers: tuple[WorkerInfo, ...]
+    # ready or waiting types that no live worker of their queue announces, with their number of jobs (bounded look)
+    orphaned_types: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SignatureInfo:
+    """One group of dead jobs with the same error signature."""
+
+    signature: str
+    title: str
+    # jobs in the DLQ (the trash left out)
+    count: int
+    # deaths within the window asked for
+    grown: int
+    # deaths per equal slice of the window, oldest first
+    trend: tuple[int, ...]
+    first_seen: datetime
+    last_seen: datetime
+    # job types with their counts, most first
+    types: tuple[tuple[str, int], ...]
+    queues: tuple[str, ...]
+    # a job of the group, the newest
+    sample_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Exact totals of one (queue, type, outcome) since the store was made; histograms are sparse."""
+
+    queue: str
+    type: str
+    # enqueued, completed, retried, dead, cancelled, released; crashed and timed_out beside what became of the job;
+    # retried_by_operator, purged, expired_completed, expired_cancelled, expired_dead
+    outcome: str
+    count: int
+    # microseconds
+    wait_us: int
+    run_us: int
+    # index into HISTOGRAM_BOUNDS (the number of bounds = beyond the last) -> count
+    wait_buckets: dict[int, int]
+    run_buckets: dict[int, int]
+
+
+HISTOGRAM_BOUNDS: tuple[float, ...] = (
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 3600.0,
+)  # fmt: skip
+"""Upper bounds in seconds of the wait and run-time histograms."""
+
+
+class SeriesPoint(NamedTuple):
+    """What happened in one minute, over all queues or one."""
+
+    minute: datetime
+    enqueued: int
+    completed: int
+    retried: int
+    dead: int
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One keyset page of jobs."""
+
+    jobs: tuple[Job, ...]
+    # hand it back for the next page; None at the end
+    cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogPage:
+    """Lines of a job's log."""
+
+    # oldest first
+    entries: tuple[LogEntry, ...]
+    # how many lines of the job are not kept any more; the newest are
+    dropped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TypeInfo:
+    """What workers announced of one type."""
+
+    name: str
+    # the JSON Schema of its payloads
+    schema: dict[str, Any]
+    # when this schema was first announced
+    announced_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Conservation:
+    """Where every job that was ever enqueued is, from one consistent read."""
+
+    completed: int
+    # DLQ and trash
+    dead: int
+    cancelled: int
+    # scheduled, queued, retrying and running
+    unfinished: int
+    # settled attempts that were retried
+    retries: int
+
+
+_BY_THE_MINUTE = frozenset({"status", "signature", "queue"})
+
+
+def minutes_tell(where: Filter) -> bool:
+    """Whether the deaths of each minute, by signature and queue, tell the growth of what matches a filter."""
+    return where.trash or {term.field for term in where.terms} <= _BY_THE_MINUTE

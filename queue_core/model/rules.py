@@ -1,0 +1,218 @@
+"""The rules of a queue: how much may wait in it, in which order and how fast it is worked on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Annotated, NamedTuple
+from zlib import crc32
+
+from pydantic import BeforeValidator, Field
+
+from queue_core.errors import InvalidJob
+from queue_core.model.validation import Duration, Model
+
+LOWEST, HIGHEST = -128, 127
+SEQUENCE_BITS = 45
+"""35 trillion jobs per store; with 8 bits of priority a rank stays below 2^53, exact in a double."""
+
+
+class Priority(IntEnum):
+    """Named priorities; any integer from -128 to 127 is valid, higher is sooner."""
+
+    LOW = 0
+    NORMAL = 5
+    HIGH = 10
+    URGENT = 20
+
+
+BANDS = ("high", "normal", "low")
+
+
+def band(priority: int) -> str:
+    """Return the band of a priority: high (10 and above), normal (5 to 9) or low (below 5)."""
+    if priority >= Priority.HIGH:
+        return "high"
+    return "normal" if priority >= Priority.NORMAL else "low"
+
+
+def rank(priority: int, sequence: int) -> int:
+    """Return the order of a job in its queue: priority first, then arrival; lower ranks run first."""
+    return (HIGHEST - priority) << SEQUENCE_BITS | sequence
+
+
+def parse_priority(value: object) -> int:
+    """Return the number of a priority given as a number or as one of the words low, normal, high, urgent.
+
+    Raises:
+        InvalidJob: neither a whole number from -128 to 127 nor one of the words.
+    """
+    if isinstance(value, str):
+        word = value.strip().upper()
+        if word in Priority.__members__:
+            return int(Priority[word])
+        try:
+            value = int(word)
+        except ValueError:
+            value = None
+    if isinstance(value, bool) or not isinstance(value, int) or not LOWEST <= value <= HIGHEST:
+        raise InvalidJob(f"priority must be a whole number from {LOWEST} to {HIGHEST}, or low, normal, high or urgent")
+    return int(value)
+
+
+FIFO_KEY = "fifo"
+"""The one ordering key of all jobs of a FIFO queue."""
+SHARD = "shard-"
+"""Begins the ordering key that a queue with shards makes of a given one; the number of the shard follows."""
+LONGEST_AGING = 86400.0
+"""Seconds. Whole microseconds since 2020, moved by 255 steps of this, stay below 2^53, the last whole number that a
+Redis score keeps, for two centuries."""
+AGING_EPOCH_US = 1_577_836_800_000_000
+"""The start of 2020 in microseconds since the epoch, from which the ranks of a queue with aging are counted."""
+
+_RATE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*/\s*(s|m|h|d)\s*")
+_PERIODS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def parse_rate(value: object) -> float | None:
+    """Return the starts a second in 100, "100/s", "90/m", "1000/h" or "500/d"; None stays None.
+
+    Raises:
+        ValueError: none of these, or not positive.
+    """
+    if value is None:
+        return None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        rate = float(value)
+    elif isinstance(value, str) and (match := _RATE.fullmatch(value.lower())):
+        rate = float(match.group(1)) / _PERIODS[match.group(2)]
+    else:
+        raise ValueError(f"{value!r} is no rate; write for example 100/s, 90/m or 1000/h")
+    if not 0 < rate < float("inf"):
+        raise ValueError(f"a rate is more than 0: {value!r}")
+    return rate
+
+
+Most = Annotated[int | None, Field(ge=0)]
+Rate = Annotated[float | None, BeforeValidator(parse_rate)]
+"""Starts a second."""
+
+
+class BandLimits(Model):
+    """How many jobs may wait in each band of priority."""
+
+    high: Most = None
+    normal: Most = None
+    low: Most = None
+
+
+class QueueRules(Model):
+    """The settings of one queue; every process that uses the queue must be given the same."""
+
+    # waiting jobs (scheduled, queued, retrying) above which enqueues are refused
+    limit: Most = None
+    band_limits: BandLimits = BandLimits()
+    # seconds that a refused producer is asked to wait
+    retry_after: Duration = 60.0
+    # seconds of waiting that count like one step of priority; 0: strict priorities
+    aging: Annotated[Duration, Field(le=LONGEST_AGING)] = 0.0
+    # all jobs in one order, one at a time
+    fifo: bool = False
+    # a dead job holds up its ordering key until it is retried or deleted
+    dead_blocks_key: bool = False
+    # jobs running at a time, over all workers
+    concurrency: Annotated[int | None, Field(ge=1)] = None
+    # jobs of one ordering key running at a time
+    key_concurrency: Annotated[int, Field(ge=1)] = 1
+    # starts a second over all workers, with a burst of one second
+    rate: Rate = None
+    # ordering keys are spread by hash over this many; 1: each key stands for itself
+    shards: Annotated[int, Field(ge=1, le=65536)] = 1
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """The limits that are set, by band; the empty text stands for the whole queue."""
+        bands = self.band_limits
+        limits = {"": self.limit, "high": bands.high, "normal": bands.normal, "low": bands.low}
+        return {band: most for band, most in limits.items() if most is not None}
+
+    @property
+    def gated(self) -> bool:
+        """Whether a claim is limited by what runs already or by the time."""
+        return self.concurrency is not None or self.rate is not None
+
+    @property
+    def aging_us(self) -> int:
+        """Microseconds of waiting that count like one step of priority; 0: strict priorities."""
+        return round(self.aging * 1_000_000)
+
+    @property
+    def open_keys(self) -> int:
+        """How many jobs of one ordering key may be under way at a time."""
+        return 1 if self.fifo else self.key_concurrency
+
+    def key_of(self, given: str | None) -> str | None:
+        """Return the ordering key that a job is stored with, decided once at enqueue."""
+        if self.fifo:
+            return FIFO_KEY
+        if given is None or self.shards <= 1 or self._is_shard(given):
+            return given
+        return f"{SHARD}{crc32(given.encode()) % self.shards}"
+
+    def _is_shard(self, key: str) -> bool:
+        """Who makes a job like another one hands in the key that the first was stored with: it must stay that one."""
+        number = key.removeprefix(SHARD)
+        return key.startswith(SHARD) and number.isdecimal() and int(number) < self.shards
+
+    def burst(self) -> float:
+        """Return how many starts may be saved up by a rate."""
+        return max(1.0, self.rate or 0.0)
+
+
+NO_RULES = QueueRules()
+Rules = Mapping[str, QueueRules]
+"""By the queue's name; a queue that is not in it has no rules."""
+
+
+def rules_of(rules: Rules, queue: str) -> QueueRules:
+    """Return the rules of a queue."""
+    return rules.get(queue, NO_RULES)
+
+
+def key_in(rules: Rules, target: str, source: str, key: str | None) -> str | None:
+    """Return the ordering key that a job has when it comes from one queue into another one.
+
+    The key of a FIFO queue is that queue's and stays behind; any other one goes with the job, under the target's rules.
+    """
+    own = None if rules_of(rules, source).fifo else key
+    return key if target == source else rules_of(rules, target).key_of(own)
+
+
+def aged_rank(priority: int, arrival_us: int, aging_us: int) -> int:
+    """Return the order of a job in a queue with aging: its arrival, put off by a step for each priority it is lower.
+
+    So a job is overtaken only by those that arrive within (their priority - its own) × `aging` after it, which bounds
+    its wait. `arrival_us` is microseconds since the epoch.
+    """
+    return max(0, arrival_us - AGING_EPOCH_US) + (HIGHEST - priority) * aging_us
+
+
+class Allowance(NamedTuple):
+    """What a gated queue lets through now."""
+
+    # jobs that may start; None: as many as there are
+    most: int | None
+    # the rate's tokens before this claim
+    tokens: float
+
+
+def allowance(rules: QueueRules, running: int, tokens: float, passed: float) -> Allowance:
+    """Return what may start when so many jobs run and `passed` seconds have gone since there were so many tokens."""
+    most = None if rules.concurrency is None else max(0, rules.concurrency - running)
+    if rules.rate is None:
+        return Allowance(most, tokens)
+    tokens = min(rules.burst(), tokens + max(0.0, passed) * rules.rate)
+    # A token that is there but for rounding is there.
+    allowed = int(tokens + 1e-9)
+    return Allowance(allowed if most is None else min(most, allowed), tokens)

@@ -1,0 +1,196 @@
+"""The settings of a job queue: one validated model. Where the values come from is in queue_core.configuration."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
+
+from queue_core.errors import ConfigurationError, InvalidJob
+from queue_core.model.addresses import check_postgres_url, check_redis_url, mask
+from queue_core.model.rules import QueueRules
+from queue_core.model.validation import Duration, Model, Retention, Size, check_name
+
+
+def _postgres_url(value: SecretStr) -> SecretStr:
+    return SecretStr(check_postgres_url(value.get_secret_value()))
+
+
+def _redis_url(value: SecretStr) -> SecretStr:
+    return SecretStr(check_redis_url(value.get_secret_value()))
+
+
+def _masked(value: SecretStr) -> str:
+    return mask(value.get_secret_value())
+
+
+def _sqlite_path(value: object) -> str:
+    path = os.fspath(value) if isinstance(value, str | os.PathLike) else value
+    if not isinstance(path, str) or not path or "\0" in path:
+        raise ValueError("the path of the SQLite file is a text that is not empty")
+    if path == ":memory:" or path.startswith("file:"):
+        raise ValueError("SQLite needs the path of a file that processes share; queue_backend 'memory' keeps no file")
+    return path
+
+
+def _prefix(value: object) -> str:
+    text = str(value)
+    if "{" in text or "}" in text:
+        raise ValueError("a prefix cannot contain { or }: the queue's name stands in braces, as the hash tag")
+    return text.rstrip(":") + ":" if text.rstrip(":") else ""
+
+
+def _queue_name(value: str) -> str:
+    try:
+        return check_name(value, "the queue's name")
+    except InvalidJob as error:
+        raise ValueError(str(error)) from None
+
+
+Prefix = Annotated[str, BeforeValidator(_prefix)]
+PostgresUrl = Annotated[SecretStr, AfterValidator(_postgres_url), PlainSerializer(_masked, when_used="json")]
+"""A checked URL; its password is masked in every form but `get_secret_value()`."""
+RedisUrl = Annotated[SecretStr, AfterValidator(_redis_url), PlainSerializer(_masked, when_used="json")]
+"""A checked URL; its password is masked in every form but `get_secret_value()`."""
+SqlitePath = Annotated[str, BeforeValidator(_sqlite_path)]
+QueueName = Annotated[str, AfterValidator(_queue_name)]
+
+
+class PostgresSettings(Model):
+    url: PostgresUrl | None = None
+    # LISTEN needs a direct connection where `url` leads through a pooler in transaction mode
+    listen_url: PostgresUrl | None = None
+    # seconds to wait for a connection or an answer before StoreUnavailable
+    timeout: Duration = 10.0
+    # the most connections of one process's shared pool, and of its handlers' own transactions
+    pool: int = Field(default=8, ge=2, le=100)
+    # False where a pooler in transaction mode cannot keep prepared statements
+    prepare: bool = True
+
+
+class RedisSettings(Model):
+    url: RedisUrl | None = None
+    prefix: Prefix = "jobs:"
+    # seconds to wait for an answer before going on without Redis
+    timeout: Duration = 2.0
+
+
+class SqliteSettings(Model):
+    # beside the file SQLite keeps two more, with -wal and -shm behind its name; all three belong together
+    path: SqlitePath = "jobs.db"
+    # seconds to wait for the file's lock or an answer before StoreUnavailable
+    timeout: Duration = 10.0
+
+
+class Defaults(Model):
+    max_retries: int = Field(default=3, ge=0, le=1000)
+    retry_delay: Duration = 5.0
+    retry_backoff: float = Field(default=2.0, ge=1.0, le=100.0)
+    retry_cap: Duration = 3600.0
+    # 0 to 1: the part of a delay that is random
+    retry_jitter: float = Field(default=0.0, ge=0.0, le=1.0)
+    timeout: Duration = 300.0
+    lease: Duration = 300.0
+    heartbeat: Duration = 60.0
+    # losses of its workers after which a job is buried although nobody saw that it was to blame
+    max_losses: int = Field(default=20, ge=1, le=1000)
+    # how long an event loop may stand still before its worker gives back what has not begun
+    stall: Duration = 10.0
+    # child processes of a worker at a time for jobs that run alone, and as many for tasks with `process=True`;
+    # None: one for each processor, at least 4 and 2
+    children: int | None = Field(default=None, ge=1, le=1000)
+
+
+class RetentionSettings(Model):
+    # a day in mode redis
+    completed: Retention = 7 * 86400.0
+    dead: Retention = None
+    trash: Retention = 30 * 86400.0
+    results: Retention = 86400.0
+    # operations that have ended: the record of who did what
+    operations: Retention = 90 * 86400.0
+
+
+class Limits(Model):
+    payload: Size = 1 << 20
+    result: Size = 1 << 20
+    traceback: Size = 64 << 10
+
+
+class JobsSettings(Model):
+    """Everything that `JobQueue` needs to know."""
+
+    queue_backend: Literal["redis", "postgres", "sqlite", "memory"] = "postgres"
+    postgres: PostgresSettings = PostgresSettings()
+    redis: RedisSettings = RedisSettings()
+    sqlite: SqliteSettings = SqliteSettings()
+    defaults: Defaults = Defaults()
+    retention: RetentionSettings = RetentionSettings()
+    limits: Limits = Limits()
+    # by the queue's name
+    queues: dict[QueueName, QueueRules] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _keep_less_in_memory(self) -> Self:
+        """Redis alone keeps everything in memory: finished jobs go after a day, unless something else is set."""
+        if self.mode == "redis" and "completed" not in self.retention.model_fields_set:
+            shorter = self.retention.model_copy(update={"completed": 86400.0})
+            object.__setattr__(self, "retention", shorter)  # frozen for everybody but its own validation
+        return self
+
+    @property
+    def mode(self) -> str:
+        """`postgres+redis`, `postgres`, `redis`, `sqlite` or `memory`."""
+        if self.queue_backend == "redis" and self.postgres.url is not None:
+            return "postgres+redis"
+        return self.queue_backend
+
+    @property
+    def store_timeout(self) -> float:
+        """Seconds that a call waits for the store of this mode."""
+        chosen = {"sqlite": self.sqlite.timeout, "redis": self.redis.timeout}
+        return chosen.get(self.mode, self.postgres.timeout)
+
+    def masked(self) -> dict[str, Any]:
+        """Return the settings as plain values with passwords masked."""
+        return self.model_dump(mode="json")
+
+
+def settings_from(
+    *,
+    postgres: str | None = None,
+    redis: str | None = None,
+    prefix: str | None = None,
+    sqlite: str | os.PathLike[str] | None = None,
+    memory: bool = False,
+) -> JobsSettings:
+    """Return settings made from addresses alone.
+
+    Raises:
+        ConfigurationError: no address, one that cannot be understood, or addresses of two stores.
+    """
+    if not (postgres or redis or memory or sqlite is not None):
+        raise ConfigurationError(
+            "a JobQueue needs addresses: postgres=… and redis=…, or sqlite=…, or memory=True, or settings=…"
+        )
+    if sqlite is not None and (postgres or redis or memory):
+        raise ConfigurationError("sqlite=… is a store of its own: give it without postgres=…, redis=… and memory=True")
+    backend = "sqlite" if sqlite is not None else "memory" if memory else "redis" if redis else "postgres"
+    try:
+        return JobsSettings(
+            queue_backend=backend,  # type: ignore[arg-type]
+            postgres=PostgresSettings.model_validate({"url": postgres}),
+            redis=RedisSettings.model_validate({"url": redis, **({} if prefix is None else {"prefix": prefix})}),
+            sqlite=SqliteSettings.model_validate({} if sqlite is None else {"path": sqlite}),
+        )
+    except ValidationError as error:
+        raise ConfigurationError(error.errors()[0]["msg"].removeprefix("Value error, ")) from None

@@ -1,0 +1,210 @@
+"""What may go into a job: names, times, tags. Every refusal says what is wrong and what would be right."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from math import isnan
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict
+
+from queue_core.errors import InvalidArgument, InvalidJob
+from queue_core.model.text import storable
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_SIZES = {"b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "kb": 1000, "mb": 1000_000, "gb": 1000_000_000}
+
+
+def parse_duration(value: object) -> float:
+    """Return the seconds in 5, "5", "5m", "1.5h", "100ms" or a timedelta.
+
+    Raises:
+        ValueError: none of these, or negative.
+    """
+    if isinstance(value, timedelta):
+        seconds = value.total_seconds()
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        seconds = float(value)
+    elif isinstance(value, str) and (match := re.fullmatch(r"\s*(-?\d+(?:\.\d+)?)\s*([a-z]*)\s*", value.lower())):
+        unit = match.group(2) or "s"
+        if unit not in _UNITS:
+            raise ValueError(f"'{value}' has no unit of time known here; use ms, s, m, h, d or w")
+        seconds = float(match.group(1)) * _UNITS[unit]
+    else:
+        raise ValueError(f"{value!r} is no duration; write seconds, or for example 500ms, 5s, 5m, 1h, 7d")
+    if not 0 <= seconds < float("inf"):
+        raise ValueError(f"a duration cannot be negative or infinite: {value!r}")
+    return seconds
+
+
+def parse_size(value: object) -> int:
+    """Return the bytes in 1024, "64KiB" or "1MiB".
+
+    Raises:
+        ValueError: neither a whole number nor a size.
+    """
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    if isinstance(value, str) and (match := re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", value.lower())):
+        unit = match.group(2) or "b"
+        if unit in _SIZES:
+            return int(match.group(1)) * _SIZES[unit]
+    raise ValueError(f"{value!r} is no size; write bytes, or for example 64KiB or 1MiB")
+
+
+def _or_never(value: object) -> float | None:
+    return None if value is None or value == "never" else parse_duration(value)
+
+
+Duration = Annotated[float, BeforeValidator(parse_duration)]
+"""Seconds."""
+Retention = Annotated[float | None, BeforeValidator(_or_never)]
+"""Seconds, or None for never."""
+Size = Annotated[int, BeforeValidator(parse_size)]
+"""Bytes."""
+
+
+class Model(BaseModel):
+    """Base of all settings: unknown keys are errors, values never change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+LONGEST_NAME = 200
+"""Characters of a queue's or a type's name."""
+MOST_TAGS = 32
+FARTHEST = 100 * 366 * 86400.0
+"""Seconds; a job that is due in more than a hundred years is a mistake in a unit."""
+
+
+def check_name(name: object, what: str) -> str:
+    """Return the name of a queue, a type or a tag.
+
+    Raises:
+        InvalidJob: empty, too long, or with characters that keys and terminals cannot carry.
+    """
+    if not isinstance(name, str) or not name:
+        raise InvalidJob(f"{what} is a text that is not empty, not {name!r}")
+    if len(name) > LONGEST_NAME:
+        raise InvalidJob(f"{what} has {len(name)} characters; the limit is {LONGEST_NAME}")
+    if not name.isprintable() or "{" in name or "}" in name or name.strip() != name:
+        raise InvalidJob(f"{what} cannot hold braces, control characters or spaces at its ends: {name!r}")
+    return name
+
+
+def check_id(job_id: object) -> str:
+    """Return a job's id; whether there is such a job, the store knows.
+
+    Raises:
+        InvalidArgument: no text.
+    """
+    if not isinstance(job_id, str):
+        raise InvalidArgument(f"a job's id is a text, not {job_id!r}")
+    return job_id
+
+
+def check_ids(ids: object) -> Sequence[str]:
+    """Return the ids of jobs.
+
+    Raises:
+        InvalidArgument: no list of texts.
+    """
+    if isinstance(ids, str) or not isinstance(ids, Sequence):
+        raise InvalidArgument(f"ids is a list of jobs' ids, not {ids!r}")
+    return [check_id(job_id) for job_id in ids]
+
+
+def check_payloads(payloads: object) -> list[Mapping[str, Any]]:
+    """Return the payloads of many jobs; what each may hold is decided later.
+
+    Raises:
+        InvalidJob: no list of them.
+    """
+    if isinstance(payloads, str | Mapping) or not isinstance(payloads, Iterable):
+        raise InvalidJob(f"payloads is a list with one dict a job, not {type(payloads).__name__}")
+    return list(payloads)
+
+
+def check_timeout(timeout: object) -> float | None:
+    """Return the seconds to wait at most; None: for ever.
+
+    Raises:
+        InvalidArgument: no number.
+    """
+    if timeout is None:
+        return None
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or isnan(timeout):
+        raise InvalidArgument(f"timeout is a number of seconds or None, not {timeout!r}")
+    return timeout
+
+
+def check_delay(delay: object, what: str = "delay") -> float:
+    """Return a delay in seconds.
+
+    Raises:
+        InvalidJob: no duration, negative, not finite, or more than a hundred years.
+    """
+    try:
+        seconds = parse_duration(delay)
+    except ValueError as error:
+        raise InvalidJob(f"{what}: {error}") from None
+    if not seconds <= FARTHEST:
+        raise InvalidJob(f"{what}: {delay!r} is more than a hundred years")
+    return seconds
+
+
+def check_run_at(run_at: object) -> float:
+    """Return a due time in seconds since the epoch.
+
+    Raises:
+        InvalidJob: no datetime, or one without its time zone.
+    """
+    if not isinstance(run_at, datetime):
+        raise InvalidJob(f"run_at is a datetime with its time zone, not {run_at!r}")
+    if run_at.tzinfo is None or run_at.utcoffset() is None:
+        raise InvalidJob(f"run_at {run_at.isoformat()} has no time zone; two machines would read it differently")
+    seconds = run_at.timestamp()
+    if not -FARTHEST <= seconds <= 2 * FARTHEST:
+        raise InvalidJob(f"run_at {run_at.isoformat()} is out of range")
+    return seconds
+
+
+def check_max_retries(value: object) -> int:
+    """Return a number of retries.
+
+    Raises:
+        InvalidJob: no whole number from 0 to 1000.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 1000:
+        raise InvalidJob(f"max_retries is a whole number from 0 to 1000, not {value!r}")
+    return value
+
+
+def check_key(key: object, what: str) -> str:
+    """Return an ordering key or a unique key.
+
+    Raises:
+        InvalidJob: empty, too long, or with characters that no store can keep.
+    """
+    if not isinstance(key, str) or not key:
+        raise InvalidJob(f"{what} is a text that is not empty, not {key!r}")
+    if len(key) > LONGEST_NAME:
+        raise InvalidJob(f"{what} has {len(key)} characters; the limit is {LONGEST_NAME}")
+    if key != storable(key) or "\0" in key:
+        raise InvalidJob(f"{what} cannot hold the character NUL or halves of characters: {key!r}")
+    return key
+
+
+def check_tags(tags: Sequence[str]) -> tuple[str, ...]:
+    """Return tags, each once.
+
+    Raises:
+        InvalidJob: a tag is no valid name, or there are too many.
+    """
+    if isinstance(tags, str) or not isinstance(tags, Sequence):
+        raise InvalidJob(f"tags is a list of texts, not {tags!r}")
+    if len(tags) > MOST_TAGS:
+        raise InvalidJob(f"a job has at most {MOST_TAGS} tags, not {len(tags)}")
+    return tuple(dict.fromkeys(check_name(tag, "a tag") for tag in tags))

@@ -1,0 +1,1 @@
+"""The protocols between a queue and its parts, described as changes of state."""

@@ -1,0 +1,155 @@
+"""What people and exporters ask of a store, and what operators change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol
+
+from queue_core.model.filters import Filter
+from queue_core.model.job import LINES, Attempt, Job
+from queue_core.model.operation import Changed
+from queue_core.model.report import (
+    Conservation,
+    LogPage,
+    Order,
+    Overview,
+    Page,
+    SeriesPoint,
+    SignatureInfo,
+    Tally,
+    TypeInfo,
+)
+
+
+class Inspector(Protocol):
+    """Look at everything; change what operators may change.
+
+    Every method raises `StoreUnavailable`, within a bounded time, when the store cannot be reached.
+    """
+
+    async def overview(self) -> Overview:
+        """Return queues, workers and depths as of one moment."""
+        ...
+
+    async def get(self, job_id: str) -> Job:
+        """Return one job.
+
+        Raises:
+            JobNotFound: no job has this id.
+        """
+        ...
+
+    async def jobs(self, where: Filter, limit: int, cursor: str | None = None, order: Order = "newest") -> Page:
+        """Return a page of jobs by the time of their last change, newest first by default.
+
+        That is the time of death of a dead job, and of its deletion in the trash. A page is bounded in bytes, too:
+        payloads and results may be cut (`payload` and `result` are then None) and tracebacks left out; `get` has them.
+
+        Raises:
+            FilterError: no page gave this cursor.
+        """
+        ...
+
+    async def count(self, where: Filter, at_most: int = 100_000) -> int:
+        """Return how many jobs match, counting no further than `at_most`."""
+        ...
+
+    async def ids(self, where: Filter, limit: int) -> list[str]:
+        """Return the ids of matching jobs, newest first, to freeze what a bulk verb will act on."""
+        ...
+
+    async def attempts(self, job_id: str) -> list[Attempt]:
+        """Return the failed attempts of a job, oldest first.
+
+        Raises:
+            JobNotFound: no job has this id.
+        """
+        ...
+
+    async def logs(self, job_id: str, limit: int = LINES, after: int | None = None) -> LogPage:
+        """Return lines of a job's log, oldest first: the last ones, or those that follow the line of a number.
+
+        Raises:
+            JobNotFound: no job has this id.
+        """
+        ...
+
+    async def types(self) -> dict[str, TypeInfo]:
+        """Return what workers have announced of types, live or not, by name."""
+        ...
+
+    async def signatures(self, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
+        """Return groups of dead jobs by error, newest growth within `window` seconds first, then by count.
+
+        The filter chooses the jobs that are counted. Growth is that of the signature in the queues of those jobs, also
+        by jobs that are not dead any more; with a filter on anything else (`minutes_tell`), by the jobs that are
+        counted. A minute is the smallest time that growth is known for.
+        """
+        ...
+
+    async def tallies(self) -> list[Tally]:
+        """Return the exact totals of every queue and type."""
+        ...
+
+    async def series(self, minutes: int, queue: str | None = None) -> list[SeriesPoint]:
+        """Return the last minutes, oldest first, empty ones included."""
+        ...
+
+    async def conservation(self) -> Conservation:
+        """Return where all jobs are, from one consistent read."""
+        ...
+
+    async def retry(self, ids: Sequence[str], spread: float = 0.0) -> Changed:
+        """Move dead (trash included) and completed jobs to queued with retry count 0; the crash count stays.
+
+        They queue up behind what waits with their priority, so that a bulk retry does not push in front of live work.
+        `spread` seconds: each is scheduled for a random moment within them.
+        """
+        ...
+
+    async def delete(self, ids: Sequence[str]) -> Changed:
+        """Move dead jobs to the trash."""
+        ...
+
+    async def restore(self, ids: Sequence[str]) -> Changed:
+        """Move jobs from the trash back into the DLQ."""
+        ...
+
+    async def purge(self, ids: Sequence[str]) -> Changed:
+        """Remove jobs in the trash for good; the totals go on counting them."""
+        ...
+
+    async def cancel(self, ids: Sequence[str]) -> Changed:
+        """Move waiting jobs to cancelled; ask the workers of running ones to stop them.
+
+        A running job may still complete or die before its worker hears of it, but it does not run again.
+        """
+        ...
+
+    async def pause(self, queue: str) -> bool:
+        """Let no worker claim from this queue; False when it was paused already.
+
+        Raises:
+            QueueNotFound: no queue has this name.
+        """
+        ...
+
+    async def resume(self, queue: str) -> bool:
+        """Let workers claim from this queue again; False when it was not paused."""
+        ...
+
+    async def command(self, worker: str, command: Literal["quiet", "resume", "stop"]) -> bool:
+        """Give a worker an order that its next heartbeat brings; False when there is no such worker."""
+        ...
+
+    async def ping(self) -> float:
+        """Return the seconds that one round trip takes."""
+        ...
+
+    async def facts(self) -> dict[str, Any]:
+        """Return what `doctor` checks about the store: version, schema, oldest transaction, settings, clock."""
+        ...
+
+    async def close(self) -> None:
+        """Disconnect; doing it twice is safe."""
+        ...

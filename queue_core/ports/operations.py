@@ -1,0 +1,85 @@
+"""The store of operations: frozen members, steps, the record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from queue_core.model.operation import MemberJob, NewOperation, Operation, OperationState, Outcomes, Step
+
+
+class OperationStore(Protocol):
+    """Where operations are kept. Every method raises `StoreUnavailable`, within a bounded time, when it is away.
+
+    Those that take a number raise `OperationNotFound` when there is no such operation.
+    """
+
+    async def create(self, asked: NewOperation) -> Operation:
+        """Write a new operation, preparing and without members."""
+        ...
+
+    async def add(self, number: int, ids: Sequence[str]) -> Operation:
+        """Append members to a preparing operation, each with the token and the queue that its job has now.
+
+        Unknown ids count as members, too: they will be skipped. Ids that it has already are left out. Nothing is
+        added to one that is not preparing any more.
+        """
+        ...
+
+    async def step(self, number: int, most: int) -> Step:
+        """Change the next `most` members of a running operation that are as they were frozen, and count all of them.
+
+        All or nothing, and once: of several executors each takes other members, or none. A member is as it was
+        frozen when its job has the token of that time, for a claim gives another one and so does
+        each retry, move, delete and restore; the verb's own states are checked as by the inspector. Nothing
+        happens before the time that the rate of the last step leaves, behind the barrier, or in another state. After
+        the last member it is done.
+        """
+        ...
+
+    async def err(self, number: int, note: str) -> Operation:
+        """Count the next member of a running operation as errored, without changing it, and note why."""
+        ...
+
+    async def move(self, number: int, state: OperationState, note: str = "") -> bool:
+        """Move an operation to another state, with a note; False when `MOVES` does not lead there from where it is.
+
+        From preparing to running its barrier is set: to its canary, where that is smaller than its members, and one
+        without members is done. From preparing to done, all was done at once: its members count as changed. From
+        stopped to running it goes on to the end, without a threshold.
+        """
+        ...
+
+    async def release(self, number: int) -> bool:
+        """Let a running operation go on behind its canary; False when it had no barrier left, or does not run."""
+        ...
+
+    async def abandon(self) -> None:
+        """Cancel operations that are still preparing `ABANDONED` seconds after their last change."""
+        ...
+
+    async def outcomes(self, number: int, last: int) -> Outcomes:
+        """Return what became of the last `last` members that were changed."""
+        ...
+
+    async def get(self, number: int) -> Operation:
+        """Return an operation."""
+        ...
+
+    async def find(
+        self, limit: int, before: int | None = None, unfinished: bool = False, signature: str | None = None
+    ) -> list[Operation]:
+        """Return operations, the newest first: older than a number, not ended, with this error signature."""
+        ...
+
+    async def of_job(self, job_id: str, limit: int) -> list[Operation]:
+        """Return the operations that have changed a job, the newest first."""
+        ...
+
+    async def changed(self, number: int, after: int, limit: int) -> list[MemberJob]:
+        """Return members that were changed, in their order, behind a place."""
+        ...
+
+    async def close(self) -> None:
+        """Disconnect; doing it twice is safe."""
+        ...

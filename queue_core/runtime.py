@@ -1,0 +1,296 @@
+"""What every part runs on: the clock, batches of calls, and the circuit breaker."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from typing import Generic, Protocol, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+logger = logging.getLogger("queue_core.delivery")
+
+
+LARGEST = 8 << 20
+"""Characters of payloads, results or tracebacks that one statement carries, save for a single item that has more: some
+50 ms of this process and 0.3 s of PostgreSQL. 300 results of 1 MB in one were never stored within a time limit."""
+AT_ONCE = 1 << 20
+"""Characters of values that are put into words before the event loop goes on: some 10 ms."""
+MARGIN = 0.1
+"""Seconds for which a group on its way is waited for beyond its time, so that the flush's own error comes first."""
+
+
+def parts_of(items: Iterable[T], size: Callable[[T], int], most: int = LARGEST) -> Iterator[list[T]]:
+    """Yield the items in parts that one statement carries, by their sizes."""
+    part: list[T] = []
+    total = 0
+    for item in items:
+        one = size(item)
+        if part and total + one > most:
+            yield part
+            part, total = [], 0
+        part.append(item)
+        total += one
+    if part:
+        yield part
+
+
+def until_full(items: Iterable[T], size: Callable[[T], int]) -> Iterator[T]:
+    """Yield items until they are as many as one statement carries, by their sizes."""
+    total = 0
+    for item in items:
+        yield item
+        total += size(item)
+        if total >= LARGEST:
+            return
+
+
+class Pacing:
+    """Lets the event loop go on between large values that are put into words: 150 callers with 1 MB held it 1.4 s."""
+
+    def __init__(self) -> None:
+        # characters since the loop went on
+        self._done = 0
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to let the loop go on."""
+        return self._done >= AT_ONCE
+
+    def note(self, size: int) -> None:
+        """Count characters; small ones cost nothing."""
+        if size >= AT_ONCE // 16:
+            if self._done == 0:
+                asyncio.get_running_loop().call_soon(self._reset)
+            self._done += size
+
+    def _reset(self) -> None:
+        self._done = 0
+
+    async def turn(self) -> None:
+        """Wait until it is the caller's turn."""
+        while self.due:  # noqa: ASYNC110  one of many callers has it in each round
+            await asyncio.sleep(0)
+
+
+class _Group(Generic[T, R]):
+    """The items of one caller, and when it handed them in (seconds of the loop's clock)."""
+
+    __slots__ = ("answers", "at", "items", "size")
+
+    def __init__(self, items: Sequence[T], size: int, loop: asyncio.AbstractEventLoop) -> None:
+        self.items = items
+        self.size = size
+        self.at = loop.time()
+        self.answers: asyncio.Future[Sequence[R]] = loop.create_future()
+
+    def fail(self, error: BaseException) -> None:
+        """Let the caller have an error."""
+        if not self.answers.done():
+            self.answers.set_exception(error)
+
+
+class Batcher(Generic[T, R]):
+    """Gathers groups of items from many callers into one call; each caller gets the answers to its own items.
+
+    A group is never torn apart. The call that fails, fails for the callers whose items were in it. A batch ends at
+    `limit` items or `LARGEST` characters, as `weigh` counts those of a group.
+    """
+
+    def __init__(
+        self,
+        flush: Callable[[list[T]], Awaitable[Sequence[R]]],
+        limit: int,
+        weigh: Callable[[Sequence[T]], int] = lambda items: 0,
+    ) -> None:
+        self._flush = flush
+        self._limit = limit
+        self._weigh = weigh
+        self._waiting: deque[_Group[T, R]] = deque()
+        self._sent: list[_Group[T, R]] = []
+        self._task: asyncio.Task[None] | None = None
+        # seconds that a caller waits while nothing moves, and what it gets then; None: for ever
+        self._patience: float | None = None
+        self._late: Callable[[], Exception] = TimeoutError
+        # when the last flush ended well, by the loop's clock
+        self._moved = float("-inf")
+        self._watch: asyncio.TimerHandle | None = None
+
+    def limit_waits(self, seconds: float, late: Callable[[], Exception]) -> None:
+        """Let callers wait for so long from their call, or from the last flush that ended well since.
+
+        What has not been sent by then never will be. For what is on its way the error means that its end is not known.
+        """
+        self._patience, self._late = seconds, late
+
+    async def put(self, items: Sequence[T]) -> Sequence[R]:
+        """Hand in a group and wait for its answers, in order. Cancelling the wait does not take the items back."""
+        group: _Group[T, R] = _Group(items, self._weigh(items), asyncio.get_running_loop())
+        self._waiting.append(group)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
+        return await group.answers
+
+    async def _run(self) -> None:
+        while self._waiting:
+            groups = self._sent = self._next()
+            self._watch_from(groups[0])
+            try:
+                answers = await self._flush([item for group in groups for item in group.items])
+            except BaseException as error:  # every caller gets it, cancellation of the flush included
+                for group in groups:
+                    group.fail(_for_a_future(error))
+                if not isinstance(error, Exception):
+                    raise
+                continue
+            finally:
+                self._sent = []
+                if self._watch is not None:
+                    self._watch.cancel()
+            self._moved = asyncio.get_running_loop().time()
+            start = 0
+            for group in groups:
+                if not group.answers.done():
+                    group.answers.set_result(answers[start : start + len(group.items)])
+                start += len(group.items)
+
+    def _next(self) -> list[_Group[T, R]]:
+        groups = [self._waiting.popleft()]
+        number, size = len(groups[0].items), groups[0].size
+        while self._waiting:
+            number, size = number + len(self._waiting[0].items), size + self._waiting[0].size
+            if number > self._limit or size > LARGEST:
+                break
+            groups.append(self._waiting.popleft())
+        return groups
+
+    def _watch_from(self, first: _Group[T, R]) -> None:
+        if self._patience is not None:
+            self._watch = asyncio.get_running_loop().call_at(self._due(first) + MARGIN, self._expire)
+
+    def _due(self, group: _Group[T, R]) -> float:
+        """Return when a group has waited for long enough; long lists take longer."""
+        assert self._patience is not None
+        times = 1 + len(group.items) // (10 * self._limit) + group.size // LARGEST
+        return max(group.at, self._moved) + self._patience * times
+
+    def _expire(self) -> None:
+        """Let callers go whose time is over, and look again when that of the next one is."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        late = [group for group in self._waiting if self._due(group) <= now]
+        self._waiting = deque(group for group in self._waiting if self._due(group) > now)
+        late += [group for group in self._sent if self._due(group) + MARGIN <= now]
+        for group in late:
+            group.fail(self._late())
+        left = [self._due(group) for group in self._waiting]
+        left += [self._due(group) + MARGIN for group in self._sent if not group.answers.done()]
+        if left:
+            self._watch = loop.call_at(min(left), self._expire)
+
+    async def drain(self) -> None:
+        """Wait until everything handed in so far is flushed."""
+        while self._task is not None and not self._task.done():
+            await asyncio.wait([self._task])
+
+
+def _for_a_future(error: BaseException) -> BaseException:
+    return error if isinstance(error, Exception) else asyncio.CancelledError()
+
+
+class Clock(Protocol):
+    """Tells the time; both values are in seconds."""
+
+    def now(self) -> float:
+        """Return the seconds since the epoch, which a person can set back or forth."""
+        ...
+
+    def monotonic(self) -> float:
+        """Return seconds that only ever grow, for deadlines and durations."""
+        ...
+
+
+class SystemClock:
+    """The clock of the machine."""
+
+    def now(self) -> float:
+        """Return the seconds since the epoch."""
+        return time.time()
+
+    def monotonic(self) -> float:
+        """Return seconds that only ever grow."""
+        return time.monotonic()
+
+
+FIRST, MOST = 0.25, 5.0
+"""Seconds until a lost server is tried again, doubling with each failure."""
+SETTLED = 10.0
+"""Seconds without a failure after which the pauses start small again, so that a flapping server is not run after. Only
+then is one back that had failed soon after its return: it flaps, or it is full and can only be read."""
+
+
+class Circuit:
+    """Closed while the server works; open for a pause after each failure, then one call goes through to try it.
+
+    A loss is said once, and its end once: a server that works in between and fails again has not been back.
+    """
+
+    def __init__(self, name: str, clock: Clock | None = None, meanwhile: str = "going on without it") -> None:
+        self._name = name
+        # what a loss means, for the log
+        self._meanwhile = meanwhile
+        self._clock = clock or SystemClock()
+        self._open = self._trying = self._flapping = False
+        self._pause = FIRST
+        # seconds of the monotonic clock
+        self._retry_at = self._failed_at = self._closed_at = float("-inf")
+        self.reason = ""
+        # seconds since the epoch at which the server was lost; None while it works and has done for a while
+        self.lost_since: float | None = None
+
+    def allows(self) -> bool:
+        """Tell whether to call the server now."""
+        if not self._open:
+            return True
+        now = self._clock.monotonic()
+        if now < self._retry_at:
+            return False
+        # This caller tries; the others wait until it is known what came of it.
+        self._trying = True
+        self._retry_at = now + self._pause
+        return True
+
+    def failed(self, reason: str) -> None:
+        """Note that a call failed."""
+        now = self._clock.monotonic()
+        if not self._open:
+            self._open = True
+            self._flapping = now - self._closed_at < SETTLED
+            if now - self._failed_at > SETTLED:
+                self._pause = FIRST
+        if self.lost_since is None:
+            self.lost_since = self._clock.now()
+            logger.warning("%s lost, %s: %s", self._name, self._meanwhile, reason)
+        self._trying = False
+        self.reason = reason
+        self._failed_at = now
+        self._retry_at = now + self._pause
+        self._pause = min(MOST, self._pause * 2)
+
+    def worked(self) -> None:
+        """Note that a call worked; one that was on its way when another failed says nothing."""
+        if self.lost_since is None or (self._open and not self._trying):
+            return
+        now = self._clock.monotonic()
+        if self._open:
+            self._open = self._trying = False
+            self._closed_at = now
+        if not self._flapping or now - self._failed_at >= SETTLED:
+            logger.warning("%s is back after %.1f s", self._name, self._clock.now() - self.lost_since)
+            self.lost_since = None
+            self.reason = ""

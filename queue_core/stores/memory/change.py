@@ -1,0 +1,97 @@
+"""What operators change: each function moves one job, or says that its state does not allow it.
+
+A job that may be changed again gets a new token, so that an operation that had chosen it before passes it over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import uniform
+
+from queue_core.model.operation import AS_IT_WAS, Changed, Way
+from queue_core.model.states import WAITING, Status
+from queue_core.stores.memory.records import JobRow
+from queue_core.stores.memory.state import MemoryState
+
+
+def retry(state: MemoryState, row: JobRow, way: Way = AS_IT_WAS) -> bool:
+    """Move a dead or completed job to queued, or to scheduled when it is put off; the crash count stays.
+
+    It queues up anew, so that a bulk retry does not push in front of live work.
+    """
+    if row.status not in (Status.DEAD, Status.COMPLETED):
+        return False
+    now = state.clock.now()
+    state.totals.note(row, "retried_by_operator", now)
+    row.retry_count = row.losses = 0
+    if _elsewhere(row, way):
+        state.transfer(row, way)
+    put_off = way.delay > 0 or way.spread > 0
+    due = now + max(way.delay, 0.0) + uniform(0, max(way.spread, 0.0))
+    state.again(row, Status.SCHEDULED if put_off else Status.QUEUED, due)
+    state.renew(row)
+    return True
+
+
+def move(state: MemoryState, row: JobRow, way: Way = AS_IT_WAS) -> bool:
+    """Give a waiting or dead job to another queue or priority; its state and its times stay."""
+    movable = row.status in WAITING or (row.status is Status.DEAD and row.trashed_at is None)
+    if not movable or not _elsewhere(row, way):
+        return False
+    state.transfer(row, way)
+    state.renew(row)
+    return True
+
+
+def _elsewhere(row: JobRow, way: Way) -> bool:
+    return way.queue not in (None, row.queue) or way.priority not in (None, row.given.priority)
+
+
+def delete(state: MemoryState, row: JobRow) -> bool:
+    """Move a dead job to the trash."""
+    if row.status is not Status.DEAD or row.trashed_at is not None:
+        return False
+    row.trashed_at = row.updated_at = state.clock.now()
+    state.let_go(row)
+    state.renew(row)
+    return True
+
+
+def restore(state: MemoryState, row: JobRow) -> bool:
+    """Move a job from the trash back into the DLQ, where it stands at the time of its death."""
+    if row.trashed_at is None or row.finished_at is None:
+        return False
+    row.trashed_at, row.updated_at = None, row.finished_at
+    state.renew(row)
+    return True
+
+
+def purge(state: MemoryState, row: JobRow) -> bool:
+    """Remove a job in the trash for good."""
+    if row.trashed_at is None:
+        return False
+    state.remove(row, "purged")
+    return True
+
+
+def cancel(state: MemoryState, row: JobRow) -> bool:
+    """Move a waiting job to cancelled, or ask the worker of a running one to stop it."""
+    if row.lease is not None:
+        asked, row.lease.cancel = row.lease.cancel, True
+        return not asked
+    if row.status not in WAITING:
+        return False
+    state.finish(row, Status.CANCELLED)
+    state.totals.note(row, "cancelled", state.clock.now())
+    return True
+
+
+def change(state: MemoryState, verb: Callable[[MemoryState, JobRow], bool], ids: Sequence[str]) -> Changed:
+    """Change those of these jobs whose states allow it; whoever calls holds the lock."""
+    rows = [state.jobs[job_id] for job_id in dict.fromkeys(ids) if job_id in state.jobs]
+    changed = [row for row in rows if verb(state, row)]
+    ready = tuple(row.ready() for row in changed if row.status is Status.QUEUED and not row.blocked)
+    ids = tuple(row.id for row in changed)
+    opened = (one for one in state.opened() if state.jobs[one.id].status is Status.QUEUED)
+    # One that was let through first may have been changed itself afterwards.
+    return Changed(ids, ready + tuple(one for one in opened if one.id not in ids))

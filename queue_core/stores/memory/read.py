@@ -1,0 +1,314 @@
+"""The inspector of the store in memory: jobs, pages, overviews and sums."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import deepcopy
+from datetime import datetime
+from functools import partial
+from itertools import islice
+from typing import Any, Literal
+
+from queue_core.errors import FilterError, JobNotFound, QueueNotFound
+from queue_core.model.filters import Filter, Term, matches
+from queue_core.model.job import LINES, Attempt, Job
+from queue_core.model.operation import Changed, Way
+from queue_core.model.report import (
+    Conservation,
+    LogPage,
+    Order,
+    Overview,
+    Page,
+    QueueInfo,
+    SeriesPoint,
+    SignatureInfo,
+    Tally,
+    TypeInfo,
+    WorkerInfo,
+    minutes_tell,
+)
+from queue_core.model.states import UNFINISHED, WAITING, Status
+from queue_core.stores.memory import change
+from queue_core.stores.memory.records import JobRow, WorkerRow, moment
+from queue_core.stores.memory.state import MemoryState
+from queue_core.stores.memory.statistics import sliced
+from queue_core.stores.memory.store import MemoryStore
+
+
+def page(row: JobRow, limit: int, after: int | None) -> LogPage:
+    """Return lines of a job's log."""
+    if after is None:
+        entries = list(row.log)[-limit:] if limit > 0 else []
+    else:
+        entries = [entry for entry in row.log if entry.number > after][: max(limit, 0)]
+    return LogPage(tuple(entries), row.log_end.number - len(row.log))
+
+
+def overview(state: MemoryState) -> Overview:
+    """Return queues, workers and depths as of now."""
+    now = state.clock.now()
+    rows: dict[str, list[JobRow]] = defaultdict(list)
+    for row in state.jobs.values():
+        rows[row.queue].append(row)
+    waiting = Counter((row.queue, row.given.type) for row in state.jobs.values() if row.status in WAITING)
+    return Overview(
+        now=moment(now),
+        queues=tuple(_queue(name, queue.paused, rows[name]) for name, queue in sorted(state.queues.items())),
+        workers=tuple(_worker(name, worker, now) for name, worker in sorted(state.workers.items())),
+        orphaned_types=state.announced().orphans(waiting.items()),
+    )
+
+
+def _queue(name: str, paused: bool, rows: list[JobRow]) -> QueueInfo:
+    ready = [row for row in rows if row.status is Status.QUEUED]
+    count = Counter(row.status for row in rows if row.trashed_at is None)
+    return QueueInfo(
+        name=name,
+        paused=paused,
+        depth=dict(Counter(row.given.priority for row in ready)),
+        scheduled=count[Status.SCHEDULED],
+        retrying=count[Status.RETRYING],
+        running=count[Status.RUNNING],
+        dead=count[Status.DEAD],
+        trashed=sum(row.trashed_at is not None for row in rows),
+        oldest=moment(min(row.run_at for row in ready)) if ready else None,
+        ahead=sum(row.lease is not None and not row.lease.begun for row in rows),
+    )
+
+
+def _worker(name: str, row: WorkerRow, now: float) -> WorkerInfo:
+    beat = row.beat
+    return WorkerInfo(
+        id=name,
+        host=beat.host,
+        pid=beat.pid,
+        version=beat.version,
+        queues=beat.queues,
+        types=beat.types,
+        concurrency=beat.concurrency,
+        busy=beat.busy,
+        quiet=beat.quiet,
+        started_at=moment(row.started_at),
+        heartbeat_at=moment(row.heartbeat_at),
+        heartbeat_age=now - row.heartbeat_at,
+        lost=row.lost(now),
+        stuck=beat.stuck,
+    )
+
+
+def conservation(state: MemoryState) -> Conservation:
+    """Return where all jobs are; those that were removed go on counting."""
+    count = Counter(row.status for row in state.jobs.values())
+    total = state.totals.total
+    return Conservation(
+        completed=count[Status.COMPLETED] + total("expired_completed"),
+        dead=count[Status.DEAD] + total("expired_dead", "purged"),
+        cancelled=count[Status.CANCELLED] + total("expired_cancelled"),
+        unfinished=sum(count[status] for status in UNFINISHED),
+        retries=total("retried"),
+    )
+
+
+def signatures(
+    state: MemoryState, dead: Iterable[Job], window: float, slices: int, by_minutes: bool
+) -> list[SignatureInfo]:
+    """Group dead jobs by their signature, those that grew most first, then by count.
+
+    `by_minutes`: growth is by the deaths of each minute, else by these jobs alone.
+    """
+    groups: dict[str, list[Job]] = defaultdict(list)
+    for job in dead:
+        groups[job.signature or ""].append(job)
+    found = [_group(state, signature, jobs, window, slices, by_minutes) for signature, jobs in groups.items()]
+    return sorted(found, key=lambda group: (-group.grown, -group.count, group.signature))
+
+
+def _group(
+    state: MemoryState, signature: str, jobs: list[Job], window: float, slices: int, by_minutes: bool
+) -> SignatureInfo:
+    newest = max(jobs, key=lambda job: (job.updated_at, job.id))
+    queues = sorted({job.queue for job in jobs})
+    since = state.clock.now() - window
+    if by_minutes:
+        trend = state.totals.trend(signature, set(queues), since, window, slices)
+    else:
+        minutes = Counter(int(job.updated_at.timestamp() // 60) for job in jobs)
+        trend = sliced(minutes.items(), since, window, slices)
+    title, first_seen = state.signatures[signature]
+    return SignatureInfo(
+        signature=signature,
+        title=title,
+        count=len(jobs),
+        grown=sum(trend),
+        trend=trend,
+        first_seen=moment(first_seen),
+        last_seen=newest.updated_at,
+        types=tuple(Counter(job.type for job in jobs).most_common()),
+        queues=tuple(queues),
+        sample_id=newest.id,
+    )
+
+
+_DEAD = Term("status", "=", Status.DEAD.value)
+
+
+class MemoryInspector:
+    """Looks at a `MemoryStore`; see queue_core.ports.inspector.Inspector for what each method does."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._state = store.state
+
+    async def overview(self) -> Overview:
+        """Return queues, workers and depths as of one moment."""
+        with self._state.lock:
+            return overview(self._state)
+
+    async def get(self, job_id: str) -> Job:
+        """Return one job."""
+        with self._state.lock:
+            return self._row(job_id).view()
+
+    async def jobs(self, where: Filter, limit: int, cursor: str | None = None, order: Order = "newest") -> Page:
+        """Return a page of jobs by the time of their last change."""
+        with self._state.lock:
+            found = list(islice(self._matching(where, order, cursor), limit + 1))
+            more = len(found) > limit
+            return Page(tuple(found[:limit]), _cursor(found[limit - 1]) if more and limit > 0 else None)
+
+    async def count(self, where: Filter, at_most: int = 100_000) -> int:
+        """Return how many jobs match, counting no further than `at_most`."""
+        with self._state.lock:
+            return sum(1 for _ in islice(self._matching(where), at_most))
+
+    async def ids(self, where: Filter, limit: int) -> list[str]:
+        """Return the ids of matching jobs."""
+        with self._state.lock:
+            return [job.id for job in islice(self._matching(where), limit)]
+
+    async def attempts(self, job_id: str) -> list[Attempt]:
+        """Return the failed attempts of a job, oldest first."""
+        with self._state.lock:
+            return list(self._row(job_id).attempts)
+
+    async def logs(self, job_id: str, limit: int = LINES, after: int | None = None) -> LogPage:
+        """Return lines of a job's log, oldest first."""
+        with self._state.lock:
+            return page(self._row(job_id), limit, after)
+
+    async def types(self) -> dict[str, TypeInfo]:
+        """Return what workers have announced of types."""
+        with self._state.lock:
+            return deepcopy(self._state.types)
+
+    async def signatures(self, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
+        """Return groups of dead jobs by error."""
+        with self._state.lock:
+            dead = self._matching(where.having(_DEAD))
+            return signatures(self._state, dead, window, slices, minutes_tell(where))[:limit]
+
+    async def tallies(self) -> list[Tally]:
+        """Return the exact totals of every queue and type."""
+        with self._state.lock:
+            return self._state.totals.tallies()
+
+    async def series(self, minutes: int, queue: str | None = None) -> list[SeriesPoint]:
+        """Return the last minutes, oldest first."""
+        with self._state.lock:
+            return self._state.totals.series(self._state.clock.now(), minutes, queue)
+
+    async def conservation(self) -> Conservation:
+        """Return where all jobs are."""
+        with self._state.lock:
+            return conservation(self._state)
+
+    async def retry(self, ids: Sequence[str], spread: float = 0.0) -> Changed:
+        """Move dead and completed jobs to queued with retry count 0."""
+        return self._change(partial(change.retry, way=Way(spread=spread)), ids)
+
+    async def delete(self, ids: Sequence[str]) -> Changed:
+        """Move dead jobs to the trash."""
+        return self._change(change.delete, ids)
+
+    async def restore(self, ids: Sequence[str]) -> Changed:
+        """Move jobs from the trash back into the DLQ."""
+        return self._change(change.restore, ids)
+
+    async def purge(self, ids: Sequence[str]) -> Changed:
+        """Remove jobs in the trash for good."""
+        return self._change(change.purge, ids)
+
+    async def cancel(self, ids: Sequence[str]) -> Changed:
+        """Move waiting jobs to cancelled; ask the workers of running ones to stop them."""
+        return self._change(change.cancel, ids)
+
+    async def pause(self, queue: str) -> bool:
+        """Let no worker claim from this queue."""
+        return self._set_paused(queue, True)
+
+    async def resume(self, queue: str) -> bool:
+        """Let workers claim from this queue again."""
+        return self._set_paused(queue, False)
+
+    async def command(self, worker: str, command: Literal["quiet", "resume", "stop"]) -> bool:
+        """Give a worker an order that its next heartbeat brings."""
+        with self._state.lock:
+            found = self._state.workers.get(worker)
+            if found is not None:
+                found.command = command
+            return found is not None
+
+    async def ping(self) -> float:
+        """Return 0: there is no way to go."""
+        return 0.0
+
+    async def facts(self) -> dict[str, Any]:
+        """Return what can be said about dictionaries."""
+        with self._state.lock:
+            return {"backend": "memory", "now": self._state.clock.now(), "jobs": len(self._state.jobs)}
+
+    async def close(self) -> None:
+        """Nothing is connected."""
+
+    def _row(self, job_id: str) -> JobRow:
+        try:
+            return self._state.jobs[job_id]
+        except KeyError:
+            raise JobNotFound(job_id) from None
+
+    def _matching(self, where: Filter, order: Order = "newest", cursor: str | None = None) -> Iterator[Job]:
+        """Yield the jobs that match, behind the cursor, in order."""
+        newest, after = order == "newest", None if cursor is None else _key(cursor)
+        now, wanted = moment(self._state.clock.now()), where.statuses()
+        rows = [(moment(row.updated_at), row) for row in self._state.jobs.values() if row.status in wanted]
+        for updated_at, row in sorted(rows, key=lambda pair: (pair[0], pair[1].id), reverse=newest):
+            key = (updated_at, row.id)
+            if after is not None and (key >= after if newest else key <= after):
+                continue
+            job = row.view()
+            if matches(job, where, now):
+                yield job
+
+    def _change(self, verb: Callable[[MemoryState, JobRow], bool], ids: Sequence[str]) -> Changed:
+        with self._state.lock:
+            return change.change(self._state, verb, ids)
+
+    def _set_paused(self, queue: str, paused: bool) -> bool:
+        with self._state.lock:
+            found = self._state.queues.get(queue)
+            if found is None:
+                raise QueueNotFound(queue)
+            changed, found.paused = found.paused is not paused, paused
+            return changed
+
+
+def _cursor(job: Job) -> str:
+    return f"{job.updated_at.timestamp()!r} {job.id}"
+
+
+def _key(cursor: str) -> tuple[datetime, str]:
+    at, _, job_id = cursor.partition(" ")
+    try:
+        return moment(float(at)), job_id
+    except ValueError:
+        raise FilterError("no page gave this cursor", cursor, 0) from None

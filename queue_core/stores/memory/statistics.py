@@ -1,0 +1,106 @@
+"""Exact totals, counted in the same step as the change they count."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from queue_core.model.report import HISTOGRAM_BOUNDS, SeriesPoint, Tally
+from queue_core.stores.memory.records import JobRow, moment
+
+_BOUNDS_US = [round(bound * 1_000_000) for bound in HISTOGRAM_BOUNDS]
+_SERIES = {"enqueued", "completed", "retried", "dead"}
+
+
+def bucket(microseconds: int) -> int:
+    """Return the index of the first bound that is not below the time."""
+    return bisect_left(_BOUNDS_US, microseconds)
+
+
+@dataclass(slots=True)
+class _Sum:
+    count: int = 0
+    wait_us: int = 0
+    run_us: int = 0
+    wait_buckets: Counter[int] = field(default_factory=Counter)
+    run_buckets: Counter[int] = field(default_factory=Counter)
+
+
+class Totals:
+    """Counts by queue, type and outcome, by minute, and deaths by signature."""
+
+    def __init__(self) -> None:
+        self._sums: dict[tuple[str, str, str], _Sum] = {}
+        # (minute, queue, outcome) and (minute, queue, signature); a minute is a number of minutes since the epoch
+        self._minutes: Counter[tuple[int, str, str]] = Counter()
+        self._deaths: Counter[tuple[int, str, str]] = Counter()
+
+    def note(
+        self, row: JobRow, outcome: str, now: float, *, wait_us: int | None = None, run_us: int | None = None
+    ) -> None:
+        """Count one outcome of a job, with its times when they were measured."""
+        found = self._sums.setdefault((row.queue, row.given.type, outcome), _Sum())
+        found.count += 1
+        if wait_us is not None:
+            found.wait_us += wait_us
+            found.wait_buckets[bucket(wait_us)] += 1
+        if run_us is not None:
+            found.run_us += run_us
+            found.run_buckets[bucket(run_us)] += 1
+        if outcome in _SERIES:
+            self._minutes[int(now // 60), row.queue, outcome] += 1
+
+    def death(self, row: JobRow, signature: str, now: float) -> None:
+        """Count a death under its signature."""
+        self._deaths[int(now // 60), row.queue, signature] += 1
+
+    def forget_before(self, time: float) -> None:
+        """Drop the minutes before a time; the totals stay."""
+        first = int(time // 60)
+        for counter in (self._minutes, self._deaths):
+            for key in [key for key in counter if key[0] < first]:
+                del counter[key]
+
+    def total(self, *outcomes: str) -> int:
+        """Return how often these outcomes were counted, over all queues and types."""
+        return sum(found.count for (_, _, outcome), found in self._sums.items() if outcome in outcomes)
+
+    def tallies(self) -> list[Tally]:
+        """Return the totals as records."""
+        return [
+            Tally(*key, one.count, one.wait_us, one.run_us, dict(one.wait_buckets), dict(one.run_buckets))
+            for key, one in self._sums.items()
+        ]
+
+    def series(self, now: float, minutes: int, queue: str | None) -> list[SeriesPoint]:
+        """Return what happened in each of the last minutes, the one that runs now included."""
+        last = int(now // 60)
+        wanted: dict[int, Counter[str]] = {minute: Counter() for minute in range(last - minutes + 1, last + 1)}
+        for (minute, name, outcome), count in self._minutes.items():
+            if minute in wanted and queue in (None, name):
+                wanted[minute][outcome] += count
+        return [
+            SeriesPoint(moment(minute * 60), of["enqueued"], of["completed"], of["retried"], of["dead"])
+            for minute, of in wanted.items()
+        ]
+
+    def trend(self, signature: str, queues: set[str], since: float, seconds: float, slices: int) -> tuple[int, ...]:
+        """Return the deaths of a signature in equal slices of the `seconds` after `since`, oldest first."""
+        deaths = (
+            (minute, count)
+            for (minute, queue, of), count in self._deaths.items()
+            if of == signature and queue in queues
+        )
+        return sliced(deaths, since, seconds, slices)
+
+
+def sliced(deaths: Iterable[tuple[int, int]], since: float, seconds: float, slices: int) -> tuple[int, ...]:
+    """Return the deaths of minutes in equal slices of the `seconds` after `since`, oldest first."""
+    found = [0] * slices
+    for minute, count in deaths:
+        place = int((minute * 60 - since) * slices / seconds)
+        if minute * 60 + 60 > since:
+            found[min(max(place, 0), slices - 1)] += count
+    return tuple(found)

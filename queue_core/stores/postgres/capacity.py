@@ -1,0 +1,133 @@
+"""The capacity of queues: what may start within concurrency and rate, and how many may wait."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from queue_core.errors import QueueFull
+from queue_core.model.job import NewJob
+from queue_core.model.rules import QueueRules, Rules, allowance, band, rules_of
+from queue_core.stores.postgres.queries import Plan, Rows, plain_array, text_array
+
+INLINE = 65_536
+"""Bytes of payloads that come with a claim under the lock. A server that sends to a client which does not read heeds no
+time limit, so larger ones are fetched after the commit, when nobody waits for the queue any more."""
+WHOLE, PAUSE = 60.0, 200.0
+"""Seconds between two looks at all leases; and how many times longer than such a look takes. It finds what processes
+without these rules have claimed. While a snapshot is held it reads all leases that ended, too."""
+REMEMBERED_MOST = 1000
+"""Running jobs up to which each is remembered: they are named to each other under the lock, see INLINE."""
+NEVER = (1 << 63) - 1
+"""Above every token: nothing is counted."""
+
+
+class Running:
+    """Which jobs of a queue run, as of the last claim: the next one looks at these and at what was claimed since."""
+
+    def __init__(self) -> None:
+        self._known: Sequence[str] = ()
+        self._above = 0
+        # seconds of time.monotonic
+        self._whole_at = float("-inf")
+
+    def count(self, queue: Mapping[str, Any], rules: QueueRules) -> Plan[tuple[int, float, float, float]]:
+        """Return how many jobs run, the rate's tokens, as of how many seconds ago, and the time."""
+        began, running = time.monotonic(), 0
+        if rules.concurrency is None:
+            self._known, self._above = (), NEVER
+        elif began >= self._whole_at:
+            ((running, known),) = yield "starts/running", {**queue, "some": REMEMBERED_MOST}
+            few = running <= REMEMBERED_MOST and rules.concurrency <= REMEMBERED_MOST
+            # Where they are few, the count that counts is the one of those that are known.
+            self._known, self._above = (known, NEVER) if few else ((), NEVER)
+            running = 0 if few else running
+            took = time.monotonic() - began
+            self._whole_at = began + (max(WHOLE, PAUSE * took) if few else 0.0)
+        asked = {**queue, "known": plain_array(self._known), "above": self._above}
+        ((known, above, *rest),) = yield "starts/read", asked
+        self._known, self._above = known, above
+        return running + len(known), *rest
+
+
+def claim_gated(query: str, params: Mapping[str, Any], rules: QueueRules, running: Running) -> Plan[Rows]:
+    """Claim with this query what the rules let start now; all of it begins at once."""
+    queue = {"queue_id": params["queue_id"]}
+    yield "starts/lock", queue | {"burst": rules.burst()}
+    count, tokens, passed, now = yield from running.count(queue, rules)
+    allowed = allowance(rules, count, tokens, passed)
+    wanted = min(params["limit"], params["starting"])
+    most = wanted if allowed.most is None else min(wanted, allowed.most)
+    if most <= 0:
+        return []
+    rows = yield query, {**params, "limit": most, "starting": most, "inline": INLINE // most}
+    if rules.rate is not None and rows:
+        yield "starts/spend", queue | {"tokens": allowed.tokens - len(rows), "at": now}
+    return rows
+
+
+class Wanted(NamedTuple):
+    """Room below one limit."""
+
+    queue: str
+    number: int
+    # the empty text: the whole queue
+    band: str
+    most: int
+    n: int
+
+
+def limited(rules: Rules) -> str:
+    """Return the names of the queues with limits."""
+    return text_array([name for name, one in rules.items() if one.limits])
+
+
+def take_room(jobs: Sequence[NewJob], numbers: Mapping[str, int], rules: Rules) -> Plan[None]:
+    """Take the room of new jobs, not counting those that are there already.
+
+    Raises:
+        QueueFull: there is not enough; the transaction is to be rolled back.
+    """
+    counted = {job.id: job for job in reversed(jobs) if rules_of(rules, job.queue).limits}
+    if not counted:
+        return
+    for (known,) in (yield "rooms/known", {"ids": plain_array(counted)}):
+        del counted[known]
+    wanted = list(_wanted(list(counted.values()), numbers, rules))
+    if not wanted:
+        return
+    # Both take the rows in one order: no two producers wait for each other.
+    yield "rooms/lock", _arrays(wanted)
+    rows = yield "rooms/spend", _arrays(wanted)
+    enough = {(number, name) for number, name, is_enough in rows if is_enough}
+    left = [one for one in wanted if (one.number, one.band) not in enough]
+    if not left:
+        return
+    rows = yield "rooms/count", _arrays(left)
+    fits = {(number, name): is_enough for number, name, is_enough in rows}
+    for one in left:
+        if not fits[one.number, one.band]:
+            raise QueueFull(one.queue, one.most, rules_of(rules, one.queue).retry_after, one.band)
+
+
+def _wanted(jobs: Sequence[NewJob], numbers: Mapping[str, int], rules: Rules) -> list[Wanted]:
+    counts: dict[str, Counter[str]] = {}
+    for job in jobs:
+        counts.setdefault(job.queue, Counter())[band(job.priority)] += 1
+    return [
+        Wanted(queue, numbers[queue], name, most, count[name] if name else count.total())
+        for queue, count in counts.items()
+        for name, most in rules_of(rules, queue).limits.items()
+        if not name or count[name]
+    ]
+
+
+def _arrays(wanted: Sequence[Wanted]) -> dict[str, str]:
+    return {
+        "queue_id": plain_array([one.number for one in wanted]),
+        "band": text_array([one.band for one in wanted]),
+        "most": plain_array([one.most for one in wanted]),
+        "n": plain_array([one.n for one in wanted]),
+    }

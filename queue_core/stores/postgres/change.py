@@ -1,0 +1,340 @@
+"""Changes by operators: the statements of each verb, and what they release."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+from queue_core.errors import QueueNotFound
+from queue_core.model.job import Ready
+from queue_core.model.operation import Changed, Way
+from queue_core.model.rules import Rules, key_in, rules_of
+from queue_core.model.text import storable
+from queue_core.stores.postgres.capacity import limited
+from queue_core.stores.postgres.ordering import (
+    Arrivals,
+    Gate,
+    Gates,
+    Opened,
+    Wanted,
+    count_arrivals,
+    lock_gates,
+    open_gates,
+    take_keys,
+)
+from queue_core.stores.postgres.pool import Pool
+from queue_core.stores.postgres.queries import Plan, Rows, plain_array, text_array
+from queue_core.stores.postgres.records import known_ids
+
+
+class NoSuchQueue(Exception):
+    """A queue has to be made before anything is locked; nothing was written."""
+
+    def __init__(self, queue: str) -> None:
+        super().__init__(queue)
+        self.queue = queue
+
+
+class Route(NamedTuple):
+    """Where one job goes."""
+
+    id: str
+    # the numbers of its queue and of the one that it goes to
+    source: int
+    number: int
+    # the name of that one
+    target: str
+    # its ordering key there
+    key: str | None
+    # of the keys that it lets go of and of those that it waits for
+    gates: tuple[Gate, ...]
+    # its unique key, where it is one while the job is unfinished
+    unique: str | None
+    # it has that key in its queue
+    held: bool
+    # it is to have it where it goes
+    takes: bool
+
+
+def number_of(queue: str | None) -> Plan[int | None]:
+    """Return the number of a queue.
+
+    Raises:
+        NoSuchQueue: there is none of this name.
+    """
+    if queue is None:
+        return None
+    rows = yield "change/target", {"queue": queue}
+    if not rows:
+        raise NoSuchQueue(queue)
+    return int(rows[0][0])
+
+
+def route(row: tuple[Any, ...], way: Way, number: int | None, rules: Rules) -> Route:
+    """Return the way of a job in a row of `change/ruled` or `change/movable`; `number`: of the way's queue."""
+    job_id, queue, source, key, holds, priority, unique, held, takes = row
+    target = way.queue or queue
+    there = key_in(rules, target, queue, key)
+    goes = target != queue or way.priority not in (None, priority)
+    gates = [(queue, key)] if key is not None and holds and goes else []
+    gates += [(target, there)] if there is not None else []
+    return Route(job_id, source, source if number is None else number, target, there, tuple(gates), unique, held, takes)
+
+
+def take_unique_keys(routes: Iterable[Route]) -> Plan[None]:
+    """Take the unique keys where jobs go, as far as they are free, and lock those that they have where they come from.
+
+    All in one order; so nobody waits in a circle.
+    """
+    yield from take_keys(
+        [
+            Wanted(number, one.unique, one.id)
+            for one in routes
+            if one.unique is not None
+            for number, wanted in ((one.number, one.takes), (one.source, one.held))
+            if wanted
+        ]
+    )
+
+
+def let_go_of_keys(routes: Iterable[Route], gone: Collection[str]) -> Plan[None]:
+    """Let go of the unique keys in the queues that jobs have left; who has not left lets go of those elsewhere."""
+    left = [
+        (one.source if one.id in gone else one.number, one.unique, one.id)
+        for one in routes
+        if one.unique is not None and one.number != one.source and (one.held if one.id in gone else one.takes)
+    ]
+    if left:
+        yield (
+            "unique/release",
+            {
+                "queue_id": plain_array([number for number, _, _ in left]),
+                "key": text_array([key for _, key, _ in left]),
+                "job_id": plain_array([job_id for _, _, job_id in left]),
+            },
+        )
+
+
+class Member(NamedTuple):
+    """A job to be changed."""
+
+    id: str
+    # of the last attempt that it may have had; None: whichever
+    token: int | None = None
+
+
+Members = Sequence[Member]
+
+
+def members_of(ids: Iterable[str]) -> list[Member]:
+    """Return jobs to be changed as they are now."""
+    return [Member(job_id) for job_id in ids]
+
+
+def retry(members: Members, way: Way, rules: Rules) -> Plan[Changed]:
+    """Move dead and completed jobs to queued, or to scheduled; they take their unique keys where these are free.
+
+    Raises:
+        routes.NoSuchQueue: the queue that they are to go to has to be made first.
+    """
+    looked = yield (
+        "change/ruled",
+        arrays(members)
+        | {
+            "aging": text_array([name for name, one in rules.items() if one.aging]),
+            "every": way.queue is not None or way.priority is not None,
+        },
+    )
+    return (yield from _go(members, way, rules, looked, "change/retry"))
+
+
+def move(members: Members, way: Way, rules: Rules) -> Plan[Changed]:
+    """Give waiting and dead jobs to another queue or priority, where waiting ones arrive anew.
+
+    Raises:
+        routes.NoSuchQueue: the queue that they are to go to has to be made first.
+    """
+    looked = yield "change/movable", arrays(members) | {"queue": way.queue, "priority": way.priority}
+    if not looked:
+        return Changed(())
+    found = {row[0] for row in looked}
+    return (yield from _go([one for one in members if one.id in found], way, rules, looked, "change/move"))
+
+
+def _go(members: Members, way: Way, rules: Rules, looked: Rows, query: str) -> Plan[Changed]:
+    """Let jobs arrive where they are to go, under the keys, limits and aging of their queues there."""
+    target = (yield from number_of(way.queue)) if looked else None
+    # In the order given, so that of several with one key the first takes it.
+    places = {one.id: place for place, one in enumerate(members)}
+    routes = {row[0]: route(row, way, target, rules) for row in sorted(looked, key=lambda row: places[row[0]])}
+    yield from take_unique_keys(routes.values())
+    gates = yield from lock_gates(gate for one in routes.values() for gate in one.gates)
+    arrivals = yield from count_arrivals((one.target for one in routes.values()), rules)
+    if query == "change/move":
+        yield from _lock_jobs(members)
+    rows = yield query, arrays(members) | _way(members, way, target, routes, gates) | _arrivals(arrivals, rules)
+    if query == "change/retry" and way.later and rows:
+        yield "change/put_off", {}
+    yield from let_go_of_keys(routes.values(), {row[0] for row in rows})
+    opened = yield from open_gates(gates, rules)
+    ready = tuple(Ready(*row) for row in rows if row[2] is not None)
+    return in_order(members, Changed(tuple(row[0] for row in rows), ready + _ready(opened)))
+
+
+def _way(members: Members, way: Way, target: int | None, routes: Mapping[str, Route], gates: Gates) -> dict[str, Any]:
+    found = [routes.get(one.id) for one in members]
+    return {
+        "delay": max(way.delay, 0.0),
+        "spread": max(way.spread, 0.0),
+        "queue": target,
+        "priority": way.priority,
+        "sources": plain_array([None if one is None else one.source for one in found]),
+        "keys": text_array([None if one is None else one.key for one in found]),
+        "gates": gates.accepted(),
+    }
+
+
+def _arrivals(arrivals: Arrivals, rules: Rules) -> dict[str, Any]:
+    return {
+        "limited": limited(rules),
+        "aging": text_array(arrivals),
+        "first_us": plain_array(arrivals.values()),
+        "aging_us": plain_array([rules_of(rules, queue).aging_us for queue in arrivals]),
+    }
+
+
+def delete(members: Members, rules: Rules) -> Plan[Changed]:
+    """Move dead jobs to the trash, and let the next jobs of their ordering keys through."""
+    keyed = yield "gates/of_dead", {"ids": plain_array([one.id for one in members])}
+    gates = yield from lock_gates((queue, key) for _, queue, key in keyed)
+    rows = yield "change/delete", arrays(members) | {"gates": gates.accepted()}
+    return in_order(members, _changed(rows, (yield from open_gates(gates, rules))))
+
+
+def cancel(members: Members, rules: Rules) -> Plan[Changed]:
+    """Cancel waiting jobs, ask the workers of running ones, and let the next jobs of ordering keys through."""
+    keyed = yield "gates/of_unfinished", {"ids": plain_array([one.id for one in members])}
+    gates = yield from lock_gates((queue, key) for _, queue, key in keyed)
+    yield from _lock_jobs(members)
+    rows = yield "change/cancel", arrays(members) | {"gates": gates.accepted()}
+    return in_order(members, _changed(rows, (yield from open_gates(gates, rules))))
+
+
+def _lock_jobs(members: Members) -> Plan[None]:
+    wanted = [one.id for one in members]
+    locked = {job_id for (job_id,) in (yield "change/lock_jobs", {"ids": plain_array(wanted)})}
+    # A row that was waited for while a settle wrote it anew is gone, and there again.
+    left = [job_id for job_id in wanted if job_id not in locked]
+    if left:
+        yield "change/lock_jobs", {"ids": plain_array(left)}
+
+
+def restore(members: Members) -> Plan[Changed]:
+    """Move jobs from the trash back into the DLQ."""
+    return in_order(members, _changed((yield "change/restore", arrays(members))))
+
+
+def purge(members: Members) -> Plan[Changed]:
+    """Remove jobs in the trash for good."""
+    return in_order(members, _changed((yield "change/purge", arrays(members))))
+
+
+def plan_of(verb: str, members: Members, way: Way, rules: Rules) -> Plan[Changed]:
+    """Return the plan of a verb that changes jobs."""
+    if verb in ("retry", "move"):
+        return (retry if verb == "retry" else move)(members, way, rules)
+    if verb in ("delete", "cancel"):
+        return (delete if verb == "delete" else cancel)(members, rules)
+    return {"restore": restore, "purge": purge}[verb](members)
+
+
+def arrays(members: Members) -> dict[str, str]:
+    """Return the parameters that name jobs."""
+    return {"ids": plain_array([one.id for one in members]), "tokens": plain_array([one.token for one in members])}
+
+
+def in_order(members: Members, changed: Changed) -> Changed:
+    """Return what was changed in the order of the members; jobs that others let through come last."""
+    places = {one.id: place for place, one in enumerate(members)}
+    ready = sorted(changed.ready, key=lambda one: places.get(one.id, len(places)))
+    return Changed(tuple(sorted(changed.ids, key=lambda job_id: places[job_id])), tuple(ready))
+
+
+def _changed(rows: Rows, opened: Iterable[Opened] = ()) -> Changed:
+    return Changed(tuple(row[0] for row in rows), _ready(opened))
+
+
+def _ready(opened: Iterable[Opened]) -> tuple[Ready, ...]:
+    return tuple(one.ready for one in opened)
+
+
+MOST = 1000
+"""Jobs that are changed in one transaction: what it locks, and answers, stays small however long the list is."""
+
+
+class Changes:
+    """See queue_core.ports.inspector.Inspector for what each method does."""
+
+    def __init__(self, pool: Pool, rules: Rules) -> None:
+        self._pool = pool
+        self._rules = rules
+
+    async def retry(self, ids: Sequence[str], spread: float = 0.0) -> Changed:
+        """Move dead (trash included) and completed jobs to queued with retry count 0; the crash count stays.
+
+        With `spread`, to scheduled, each due at a random moment within so many seconds.
+        """
+        return await self._carry_out(ids, lambda jobs: retry(jobs, Way(spread=spread), self._rules))
+
+    async def delete(self, ids: Sequence[str]) -> Changed:
+        """Move dead jobs to the trash, where they let go of their ordering keys."""
+        return await self._carry_out(ids, lambda jobs: delete(jobs, self._rules))
+
+    async def restore(self, ids: Sequence[str]) -> Changed:
+        """Move jobs from the trash back into the DLQ."""
+        return await self._carry_out(ids, restore)
+
+    async def purge(self, ids: Sequence[str]) -> Changed:
+        """Remove jobs in the trash for good; the totals go on counting them."""
+        return await self._carry_out(ids, purge)
+
+    async def cancel(self, ids: Sequence[str]) -> Changed:
+        """Move waiting jobs to cancelled; ask the workers of running ones to stop them."""
+        return await self._carry_out(ids, lambda jobs: cancel(jobs, self._rules))
+
+    async def pause(self, queue: str) -> bool:
+        """Let no worker claim from this queue; False when it was paused already.
+
+        Raises:
+            QueueNotFound: no queue has this name.
+        """
+        return await self._switch("change/pause", queue)
+
+    async def resume(self, queue: str) -> bool:
+        """Let workers claim from this queue again; False when it was not paused.
+
+        Raises:
+            QueueNotFound: no queue has this name.
+        """
+        return await self._switch("change/resume", queue)
+
+    async def command(self, worker: str, command: Literal["quiet", "resume", "stop"]) -> bool:
+        """Give a worker an order that its next heartbeat brings; False when there is no such worker."""
+        params = {"worker": storable(worker), "command": command}
+        return bool(await self._pool.change("change/command", params=params))
+
+    async def _carry_out(self, ids: Sequence[str], begin: Callable[[Members], Plan[Changed]]) -> Changed:
+        jobs = members_of(known_ids(ids))
+        changed = Changed(())
+        for start in range(0, len(jobs), MOST):
+            part = jobs[start : start + MOST]
+            done = await self._pool.carry_out(partial(begin, part))
+            changed = Changed(changed.ids + done.ids, changed.ready + done.ready)
+        return changed
+
+    async def _switch(self, step: str, queue: str) -> bool:
+        ((exists, changed),) = await self._pool.change(step, params={"queue": storable(queue)})
+        if not exists:
+            raise QueueNotFound(queue)
+        return bool(changed)

@@ -1,0 +1,405 @@
+"""Claims, the heads of queues for the audit, and the heartbeat."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+
+from queue_core.errors import StoreUnavailable
+from queue_core.model.job import Claim, Ready
+from queue_core.model.rules import Rules, rules_of
+from queue_core.model.settings import PostgresSettings
+from queue_core.ports.store import BeatReply, ClaimRequest, Neighbour, Stray, WorkerBeat
+from queue_core.stores.postgres.capacity import Running, claim_gated
+from queue_core.stores.postgres.connection import (
+    BROKEN,
+    FORGOTTEN,
+    BlockingConnection,
+    closed_by_server,
+    connect_blocking,
+    found_pooler,
+    hot_options,
+    limits,
+    prepares,
+)
+from queue_core.stores.postgres.insert import Numbers
+from queue_core.stores.postgres.queries import load, plain_array, text_array
+from queue_core.stores.postgres.records import EVERY_TYPE, known_ids
+from queue_core.stores.postgres.scans import (
+    BAND_BITS,
+    EVERYWHERE,
+    MOST,
+    PAUSE_CLAIMS,
+    Look,
+    Part,
+    Passed,
+    Ranks,
+    named,
+    rank_parameters,
+    read,
+)
+from queue_core.stores.postgres.session import Lane, Rows, translate
+
+
+class PostgresHeart:
+    """One statement a heartbeat: leases, progress, the worker's entry and its orders."""
+
+    def __init__(self, settings: PostgresSettings) -> None:
+        self._settings = settings
+        self._connection: BlockingConnection | None = None
+        # whether the others at this place were told of the worker: while they rest they do not look for new ones
+        self._told = False
+
+    def beat(self, beat: WorkerBeat) -> BeatReply:
+        """Prolong the leases that still hold and renew the worker's entry.
+
+        Raises:
+            StoreUnavailable: no connection or no answer in time.
+        """
+        with self._in_time():
+            rows = self._execute(beat)
+            strays = self._strays(beat) if beat.doubts else []
+            if beat.place and not self._told:
+                message = {"channel": "queue_core_orders", "messages": text_array([beat.place])}
+                self._run("notify/send", message, beat.lease / 3)
+                self._told = True
+        # The others name jobs of this worker that are to be cancelled, whatever the attempt, and (null) other workers.
+        alive = {row[0] for row in rows if row[1] is False}
+        return BeatReply(
+            lost=tuple(lease.id for lease in beat.leases if lease.id not in alive),
+            cancel=tuple(row[0] for row in rows if row[0] and row[1]),
+            command=next((row[2] for row in rows if not row[0]), ""),
+            neighbours=tuple(Neighbour(row[0], row[2]) for row in rows if row[1] is None) if beat.look else None,
+            strays=tuple(Stray._make(row) for row in strays),
+        )
+
+    def hand_back(self, worker: str, begun: Sequence[str]) -> None:
+        """End the leases of a worker but for these jobs, as not begun.
+
+        Raises:
+            StoreUnavailable: no connection or no answer in time.
+        """
+        with self._in_time():
+            given = {"worker": worker, "begun": plain_array(begun)}
+            self._run("worker/hand_back", given, self._settings.timeout)
+
+    def _execute(self, beat: WorkerBeat) -> list[tuple[Any, ...]]:
+        return self._run(
+            "worker/beat",
+            {
+                "id": plain_array(lease.id for lease in beat.leases),
+                "token": plain_array(lease.token for lease in beat.leases),
+                "progress": plain_array(lease.progress for lease in beat.leases),
+                "message": text_array(lease.message for lease in beat.leases),
+                "begun": plain_array("t" if lease.begun else "f" for lease in beat.leases),
+                "lease": beat.lease,
+                "worker": beat.worker,
+                "host": beat.host,
+                "pid": beat.pid,
+                "version": beat.version,
+                "queues": text_array(beat.queues),
+                "types": text_array(EVERY_TYPE if beat.types is None else beat.types),
+                "concurrency": beat.concurrency,
+                "busy": beat.busy,
+                "quiet": beat.quiet,
+                "interval": beat.interval,
+                "place": beat.place,
+                "process": beat.process,
+                "stuck": beat.stuck,
+                "look": beat.look,
+            },
+            beat.lease / 3,
+        )
+
+    def _strays(self, beat: WorkerBeat) -> list[tuple[Any, ...]]:
+        asked = {"worker": beat.worker, "claims": plain_array(doubt.number for doubt in beat.doubts)}
+        return self._run("worker/strays", asked, beat.lease / 3)
+
+    def _run(self, query: str, params: Mapping[str, Any], seconds: float) -> list[tuple[Any, ...]]:
+        """Run a query file; a heartbeat that hangs longer than its lease helps nobody."""
+        seconds = max(1.0, min(self._settings.timeout, seconds))
+        connection = self._connected(seconds)
+        if prepares(self._settings):
+            cursor = connection.execute(load(query), params, binary=True)
+            return cursor.fetchall() if cursor.description else []
+        # Behind a pooler the bounds come with the statement; see `connection.run_bounded`.
+        with psycopg.ClientCursor(connection) as bounded:
+            bounded.execute(limits(seconds, patient=True) + load(query), params)
+            while bounded.nextset():
+                pass
+            return bounded.fetchall() if bounded.description else []
+
+    @contextmanager
+    def _in_time(self) -> Iterator[None]:
+        try:
+            yield
+        except (*BROKEN, psycopg.DatabaseError) as error:
+            if isinstance(error, FORGOTTEN):
+                found_pooler(self._settings, str(error))
+            self.close()
+            raise translate(error) from error
+
+    def _connected(self, seconds: float) -> BlockingConnection:
+        if self._connection is None or closed_by_server(self._connection):
+            self.close()
+            limit = int(seconds * 1000)
+            options = hot_options(self._settings, limit)
+            options["tcp_user_timeout"] = limit
+            self._connection = connect_blocking(self._settings, options)
+        return self._connection
+
+    def close(self) -> None:
+        """Give the connection back; doing it twice is safe."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
+USUAL, USUAL_EACH = 0.005, 0.00003
+"""Seconds of a statement about heads that is not slow, and of each queue and each job in it."""
+DOUBT_SECONDS, DOUBT = 60.0, 200.0
+"""How long all queues are taken for ready ones after the look which of them are took long, also as a multiple of that
+time: their heads show it."""
+
+
+class Heads:
+    """See queue_core.ports.store.JobStore for what each method does."""
+
+    def __init__(self, lane: Lane) -> None:
+        self.lane = lane
+        self._passed = Ranks()
+        # by queue: which types its workers had announced
+        self._announced: dict[str, int] = {}
+        self._doubt_until = float("-inf")
+
+    def came_back(self, queue: str, parts: Sequence[Part]) -> None:
+        """Look at these ranks of a queue again."""
+        self._passed.came_back(queue, parts, time.monotonic())
+
+    async def heads(self, queues: Sequence[str], limit: int) -> list[Ready]:
+        """Return the first claimable jobs of each of these queues whose type a live worker has announced."""
+        began = time.monotonic()
+        await self._know_edge([passed for queue in queues if (passed := self._passed.of(queue)).wants_edge(began)])
+        looks = {queue: self._passed.of(queue).look(began) for queue in queues}
+        parts = [(queue, part) for queue, look in looks.items() for part in look.parts]
+        asked = {
+            "queues": text_array(queue for queue, _ in parts),
+            "above": plain_array(low for _, (low, _) in parts),
+            "up_to": plain_array(high for _, (_, high) in parts),
+            "limit": limit,
+        }
+        try:
+            rows = await self.lane.run("sweep/heads", asked)
+        except StoreUnavailable:
+            for queue in queues:
+                self._passed.of(queue).cut_off()
+            raise
+        usual = USUAL + USUAL_EACH * (len(rows) + len(parts))
+        found = self._learn(looks, rows, limit, max(0.0, time.monotonic() - began - usual))
+        return [job for jobs in found.values() for job in jobs[:limit]]
+
+    async def after(self, queue: str, number: int | None, rank: int, limit: int, whole: bool) -> list[Ready]:
+        """Return the next ready jobs of a queue; unless it is to be `whole`, without what is passed.
+
+        A whole page reads what ended, too, once. Where that was cut off, it does without what is passed, too.
+        """
+        passed = self._passed.of(queue)
+        if passed.wants_edge(time.monotonic()):
+            await self._know_edge([passed])
+        parts = [EVERYWHERE] if whole and not passed.given_up else passed.left()
+        clipped = [(max(low, rank), high) for low, high in parts if high > rank]
+        try:
+            rows = await self.lane.run(
+                "sweep/ready_after", {"queue_id": number, "limit": limit, **rank_parameters(clipped)}
+            )
+        except StoreUnavailable:
+            passed.cut_off()
+            raise
+        return [Ready(job_id, queue, job_rank) for job_id, job_rank in rows]
+
+    async def _know_edge(self, doubtful: Sequence[Passed]) -> None:
+        now = time.monotonic()
+        for (place,) in await self.lane.run("sweep/edge") if doubtful else ():
+            for passed in doubtful:
+                passed.know_edge(place, now)
+
+    def _learn(self, looks: dict[str, Look], rows: Rows, limit: int, extra: float) -> dict[str, list[Ready]]:
+        """Note what the heads show of what is passed; return the jobs of each queue."""
+        found: dict[str, list[Ready]] = {}
+        for job_id, queue, rank, announced in rows:
+            jobs = found.setdefault(queue, [])
+            if job_id is not None:
+                jobs.append(Ready(job_id, queue, rank))
+            if self._announced.setdefault(queue, announced) != announced:
+                # What is passed may have been of a type that nobody ran.
+                self._announced[queue] = announced
+                self._passed.forget(queue)
+                looks.pop(queue, None)
+        now = time.monotonic()
+        for queue in found.keys() & looks.keys():
+            jobs, passed = found[queue], self._passed.of(queue)
+            reached = jobs[limit - 1].rank if len(jobs) >= limit > 0 else MOST
+            passed.stopped(looks[queue], [job.rank for job in jobs], reached, now, extra)
+        return found
+
+    async def ready_queues(self) -> list[str]:
+        """Return the queues that are not paused and have ready or running jobs."""
+        began = time.monotonic()
+        if began < self._doubt_until:
+            return [queue for queue, _, paused in await self.lane.run("sweep/queues") if not paused]
+        rows: Rows = []
+        try:
+            rows = await self.lane.run("sweep/ready_queues")
+        finally:
+            took = time.monotonic() - began
+            if took > 4 * USUAL + USUAL_EACH * len(rows):
+                self._doubt_until = time.monotonic() + max(DOUBT_SECONDS, DOUBT * took)
+        return [queue for (queue,) in rows]
+
+
+PAYLOAD, PRIORITY, RANK = 3, 4, 5
+"""Columns of a claim's rows."""
+
+
+class Claiming:
+    """See queue_core.ports.store.JobStore for what each method does."""
+
+    def __init__(self, lane: Lane, sweeps: Lane, numbers: Numbers, rules: Rules) -> None:
+        self._lane = lane
+        self._numbers = numbers
+        self._rules = rules
+        # what claims by rank have passed
+        self.passed = Ranks(PAUSE_CLAIMS)
+        # by queue
+        self._running: dict[str, Running] = {}
+        # what the audit asks
+        self.heads = Heads(sweeps)
+
+    async def claim(self, request: ClaimRequest) -> list[Claim]:
+        """Move ready jobs of a queue that is not paused to running, best rank first, each under a new lease token."""
+        number = await self._numbers.find(request.queue, self._lane)
+        if number is None or request.limit <= 0:
+            return []
+        params: dict[str, Any] = {
+            "queue_id": number,
+            "queue": request.queue,
+            "types": None if request.types is None else text_array(request.types),
+            "limit": request.limit,
+            "worker": request.worker,
+            "lease": request.lease,
+            "claim": request.number,
+            "starting": request.limit if request.begin is None else request.begin,
+            # any payload comes with its job, which is not counted
+            "inline": None,
+        }
+        if request.ids is None:
+            rows = await self._claim_by_rank(request, params)
+        else:
+            rows = await self._claim(
+                "claim/by_ids", request.queue, {**params, "ids": plain_array(known_ids(request.ids))}
+            )
+        if not rows:
+            await self._numbers.doubt(self._lane)
+        queue = request.queue
+        return [
+            Claim(
+                job_id,
+                token,
+                queue,
+                type_,
+                payload,
+                priority,
+                rank,
+                retries,
+                limit,
+                crashes,
+                at,
+                tuple(tags or ()),
+                key,
+                losses,
+            )
+            for job_id, token, type_, payload, priority, rank, retries, limit, crashes, at, tags, key, losses in rows
+        ]
+
+    async def _claim(self, query: str, queue: str, params: Mapping[str, Any]) -> Rows:
+        rules = rules_of(self._rules, queue)
+        if rules.gated:
+            running = self._running.setdefault(queue, Running())
+            claimed = await self._lane.carry_out(lambda: claim_gated(query, params, rules, running))
+            return await self._with_payloads(claimed)
+        return await self._lane.run(query, params)
+
+    async def _claim_by_rank(self, request: ClaimRequest, params: Mapping[str, Any]) -> Rows:
+        if rules_of(self._rules, request.queue).aging:
+            # What arrives there later may stand before what was passed.
+            return await self._claim("claim/by_rank", request.queue, {**params, **rank_parameters([EVERYWHERE])})
+        passed = self.passed.of(request.queue, request.types)
+        await self._settle_doubts(passed, params)
+        look = passed.look(time.monotonic())
+        try:
+            rows = await self._claim("claim/by_rank", request.queue, {**params, **rank_parameters(look.parts)})
+        except StoreUnavailable:
+            passed.cut_off()
+            raise
+        ranks = [row[RANK] for row in rows]
+        if rows and rows[-1][PRIORITY] != 127 - (ranks[-1] >> BAND_BITS):
+            self.passed.forget(request.queue)  # it has aging, of which this process does not know
+        else:
+            passed.claimed(look, ranks, time.monotonic())
+        return rows
+
+    def heard(self, message: str) -> None:
+        """Look again at ranks of a queue that others have put jobs back to, as a notification says."""
+        queue, parts = read(message)
+        self.passed.came_back(queue, parts, time.monotonic())
+        self.heads.came_back(queue, parts)
+
+    def came_back(self, ready: Sequence[Ready]) -> None:
+        """Look again at the ranks of jobs that are ready once more, or late."""
+        queues: dict[str, list[int]] = {}
+        for job in ready:
+            queues.setdefault(job.queue, []).append(job.rank)
+        for queue, ranks in queues.items():
+            parts = named(ranks)
+            self.passed.came_back(queue, parts, time.monotonic())
+            self.heads.came_back(queue, parts)
+
+    async def _settle_doubts(self, passed: Passed, params: Mapping[str, Any]) -> None:
+        now = time.monotonic()
+        if passed.wants_edge(now):
+            for (place,) in await self._lane.run("claim/edge", {name: params[name] for name in ("queue_id", "queue")}):
+                passed.know_edge(place, now)
+        elif passed.wants_first(now):
+            look = passed.look(now)
+            asked = {name: params[name] for name in ("queue_id", "types")}
+            rows = await self._lane.run("claim/first", asked | rank_parameters(look.parts))
+            found = [rank for (rank,) in rows]
+            passed.stopped(look, found, found[0] if found else MOST, time.monotonic())
+
+    async def _with_payloads(self, rows: Rows) -> Rows:
+        """Fetch what was too large to be sent under a lock; who has lost its lease by then is left out."""
+        large = [row[0] for row in rows if row[PAYLOAD] is None]
+        if not large:
+            return rows
+        fetched = await self._lane.run("claim/payloads", {"ids": plain_array(large)})
+        found: dict[str, str] = {job_id: payload for job_id, payload in fetched}
+        whole = [
+            row if row[PAYLOAD] is not None else (*row[:PAYLOAD], found.get(row[0]), *row[PAYLOAD + 1 :])
+            for row in rows
+        ]
+        return [row for row in whole if row[PAYLOAD] is not None]
+
+    async def claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
+        """Return those of these jobs that are claimable now and whose type a live worker of this queue announced."""
+        number = await self._numbers.find(queue, self._lane)
+        rows = await self._lane.run("claim/claimable", {"queue_id": number, "ids": plain_array(known_ids(ids))})
+        return [Ready(job_id, queue, rank) for job_id, rank in rows]
+
+    async def ready_after(self, queue: str, rank: int, limit: int, whole: bool) -> list[Ready]:
+        """Return ready jobs of a queue with a higher rank than this, in order; see `Heads.after`."""
+        number = await self._numbers.find(queue, self.heads.lane)
+        return await self.heads.after(queue, number, rank, limit, whole)

@@ -1,0 +1,386 @@
+"""Connections to PostgreSQL: their options, poolers in between, and bounds for transactions.
+
+The bounds are set in a transaction itself, since behind a pooler no session is ours: a frozen client holds others up
+for a second. A client that was only slow finds its session ended and nothing committed, and tries again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import select
+import socket
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import errors as pg
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import TransactionStatus
+from psycopg.rows import AsyncRowFactory
+
+from queue_core.errors import ConfigurationError
+from queue_core.model.addresses import named
+from queue_core.model.settings import PostgresSettings
+from queue_core.stores.postgres.queries import load
+
+T = TypeVar("T")
+
+
+logger = logging.getLogger("queue_core.ports.store")
+
+
+# Transactions of several round trips whose locks outlive no client: a frozen one holds others up for a second.
+#
+# The bounds are set in the transaction itself, since behind a pooler no session is ours. A client that was only slow
+# finds its session ended and nothing committed, and tries again.
+
+SILENT_MS = 1000
+"""How long the server waits for the next statement of a transaction. A process that is frozen there, or cut off, holds
+up all others that want the same rows; a live one takes microseconds, and one that did not may try again."""
+BYTES_PER_MS = 2000
+"""For the server, a client is silent while it sends a statement: a slow network gets this time besides."""
+PATIENCE_MS = 1500
+"""How long a statement waits for a lock: longer than a silent client has it, so that whoever waits behind one gets it.
+Of those who gave up waiting, no server process is left behind."""
+UNREAD_MS = 2000
+"""How long the server keeps an answer that nobody takes: while it sends, it heeds no other bound. Unix sockets have
+nothing like it, so answers are short as long as locks are held."""
+
+ATTEMPTS = 3
+"""Deadlocks and serialization failures are tried again this often; nothing was written by them."""
+
+RETRIED = (pg.DeadlockDetected, pg.SerializationFailure)
+BROKEN = (
+    psycopg.OperationalError,
+    psycopg.InterfaceError,
+    pg.ReadOnlySqlTransaction,
+    pg.IdleInTransactionSessionTimeout,
+    OSError,
+    TimeoutError,
+)
+"""Errors after which a connection is not used again; a read-only server is an old primary, so look for the new one."""
+
+FORGOTTEN = (pg.InvalidSqlStatementName, pg.DuplicatePreparedStatement)
+"""Prepared statements that are not in the session, or somebody else's: a pooler in transaction mode swaps sessions."""
+
+HELD = "others hold rows that this needs, and do not let go of them"
+
+Connection = psycopg.AsyncConnection[tuple[Any, ...]]
+
+
+def is_broken(error: BaseException) -> bool:
+    """Tell whether the connection that an error came by is not used again."""
+    return isinstance(error, BROKEN) and not isinstance(error, (pg.LockNotAvailable, *RETRIED))
+
+
+class Try:
+    """One try of a piece of work, and what is known of its fate when its connection is lost."""
+
+    def __init__(self, ends: float, seconds: float, light: bool = False) -> None:
+        # of the loop's clock
+        self.ends = ends
+        # plans that were made a while ago will do
+        self.light = light
+        self.late = asyncio.Event()
+        self._seconds = seconds
+        # in a transaction of several statements
+        self._begun = False
+        self._committing = False
+        # this process, and not the server, has not done anything for long
+        self._slept = False
+
+    def overdue(self) -> None:
+        """Note that the time is over, and whether this process was frozen meanwhile."""
+        self._slept = asyncio.get_running_loop().time() > self.ends + SILENT_MS / 1000
+        self.late.set()
+
+    def again(self, error: BaseException, attempt: int) -> bool:
+        """Tell whether the work is done again after an error: for certain nothing was done, and there is time."""
+        if isinstance(error, pg.LockNotAvailable):
+            return asyncio.get_running_loop().time() + PATIENCE_MS / 1000 <= self.ends
+        if attempt >= ATTEMPTS:
+            return False
+        return isinstance(error, (*RETRIED, *FORGOTTEN)) or (is_broken(error) and self._unharmed(error))
+
+    def _unharmed(self, error: BaseException) -> bool:
+        if isinstance(error, pg.IdleInTransactionSessionTimeout):
+            return True
+        return self._begun and not self._committing and (self._slept or not self.late.is_set())
+
+    def next_ends(self) -> float:
+        """Return when the next try has to end: a process that was frozen has all of its time again."""
+        now = asyncio.get_running_loop().time()
+        return now + self._seconds if now > self.ends else self.ends
+
+    @asynccontextmanager
+    async def transaction(
+        self, connection: Connection, seconds: float, silent: int = SILENT_MS, begin: str = "lane/begin"
+    ) -> AsyncIterator[None]:
+        """Commit what stands inside, on a connection in autocommit mode; an exception rolls it back.
+
+        Each statement may take so many seconds; `silent`: how many milliseconds the server waits for the next one.
+        """
+        try:
+            await connection.execute(load(begin) + b";\n" + bounds(seconds, silent), prepare=False)
+            self._begun = True
+            yield
+        except BaseException:
+            if connection.info.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
+                with suppress(psycopg.Error):
+                    await connection.execute(load("lane/rollback"), prepare=False)
+            raise
+        if closed_by_server(connection):  # it has waited for too long; a commit sent now would leave that in doubt
+            raise psycopg.OperationalError("the server has ended the session")
+        self._committing = True
+        await connection.execute(load("lane/commit"), prepare=False)
+
+
+def silent_ms(weight: int) -> int:
+    """Return how many milliseconds the server waits for a statement of a client that sends about so many bytes."""
+    return SILENT_MS + weight // BYTES_PER_MS
+
+
+def bounds(seconds: float, silent: int = SILENT_MS) -> bytes:
+    """Return what bounds the transaction in which it is said; each statement may take so many seconds."""
+    statement = max(1, round(seconds * 1000))
+    return load("lane/bounds") % {
+        b"silent": silent,
+        b"patience": min(PATIENCE_MS, statement),
+        b"statement": statement,
+        b"unread": UNREAD_MS,
+    }
+
+
+async def run_bounded(
+    connection: Connection, limits: bytes, statement: bytes, params: Mapping[str, Any] | None, rows: AsyncRowFactory[T]
+) -> list[T]:
+    """Run a single statement behind a pooler, whose sessions have no bounds of ours.
+
+    One message brings the bounds, the statement and its values: no client can fall silent in between.
+    """
+    async with psycopg.AsyncClientCursor(connection, row_factory=rows) as cursor:
+        await cursor.execute(limits + statement, params)
+        while cursor.nextset():
+            pass
+        return await cursor.fetchall() if cursor.description else []
+
+
+def limits(seconds: float, patient: bool = False) -> bytes:
+    """Return what stands before a statement in its message, so that it ends by itself when its client has given up.
+
+    Who is not `patient` tries again when a lock is not to be had soon.
+    """
+    statement = max(1, round(seconds * 1000))
+    patience = statement if patient else min(PATIENCE_MS, statement)
+    return load("lane/limits") % {b"patience": patience, b"statement": statement} + b"\n"
+
+
+def closed_by_server(connection: Connection | psycopg.Connection[Any]) -> bool:
+    """Tell without a round trip whether the server has closed a connection while it was idle, or it is closed here.
+
+    Whatever an idle connection has to say counts as its end: the server's last words come before the socket is closed,
+    and everything else that comes unasked, such as a parameter that was set anew for all, is rare.
+    """
+    if connection.closed:
+        return True
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
+
+
+BY_INDEX = "-c enable_seqscan=off -c enable_bitmapscan=off -c jit=off -c plan_cache_mode=force_generic_plan"
+"""Every statement here has an index to go by; statistics from when a table was nearly empty say otherwise. Left to
+itself the server plans every second claim of a single job anew, which takes longer than the claim."""
+
+REFUSAL = re.compile(r"unsupported startup parameter.*\boptions\b|command-line options")
+"""What poolers say to a connection with options of its own: PgBouncer, and RDS Proxy."""
+
+_poolers: set[str] = set()
+"""Addresses that turned out to lead through a pooler that keeps no session, and those that lead to a server."""
+_direct: set[str] = set()
+
+BlockingConnection = psycopg.Connection[tuple[Any, ...]]
+
+
+def prepares(settings: PostgresSettings) -> bool:
+    """Tell whether sessions keep prepared statements and take options: nothing in between is known to prevent it."""
+    return settings.prepare and (settings.url is None or settings.url.get_secret_value() not in _poolers)
+
+
+def place_of(settings: PostgresSettings) -> str:
+    """Return the server and the database of the settings, for people."""
+    if settings.url is None:
+        return "no database"
+    parts = conninfo_to_dict(settings.url.get_secret_value())
+    hosts = str(parts.get("host") or parts.get("hostaddr") or os.environ.get("PGHOST") or "localhost").split(",")
+    ports = str(parts.get("port") or os.environ.get("PGPORT") or "5432").split(",")
+    ports *= len(hosts) if len(ports) == 1 else 1
+    servers = [named(host, "" if host.startswith("/") else port) for host, port in zip(hosts, ports, strict=False)]
+    name = parts.get("dbname") or os.environ.get("PGDATABASE") or parts.get("user") or os.environ.get("PGUSER", "")
+    return f"'{name}' at {', '.join(servers)}"
+
+
+def found_pooler(settings: PostgresSettings, why: str) -> None:
+    """Go on as with `jobs.postgres.prepare: false` from now on, and log it once."""
+    assert settings.url is not None
+    address = settings.url.get_secret_value()
+    if address not in _poolers:
+        _poolers.add(address)
+        logger.warning("a pooler is in front of PostgreSQL, going on as with jobs.postgres.prepare: false (%s)", why)
+
+
+def connection_options(settings: PostgresSettings, ours: str = "") -> dict[str, Any]:
+    """Return the keyword arguments of `psycopg.connect` that every connection here is opened with.
+
+    `ours` are the options of the session that this package wants; those of the address, or of PGOPTIONS, come behind
+    them and win. Through a pooler in transaction mode only theirs are sent.
+
+    Raises:
+        ConfigurationError: no URL is set, or one that cannot be read.
+    """
+    if settings.url is None:
+        raise ConfigurationError("jobs.postgres.url is not set")
+    url = settings.url.get_secret_value()
+    read = _read(url)
+    hosts = str(read.get("host") or "").count(",") + 1
+    prepared = prepares(settings)
+    options: dict[str, Any] = {
+        "conninfo": url,
+        "autocommit": True,
+        "prepare_threshold": 2 if prepared else None,
+        # Of several hosts each has its part: one that hangs must not take the time of the next one.
+        "connect_timeout": max(2, int(settings.timeout / hosts)),
+        "target_session_attrs": "read-write",
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        "application_name": "queue_core",
+    }
+    if ours and prepared:
+        options["options"] = f"{ours} {read.get('options') or os.environ.get('PGOPTIONS') or ''}".strip()
+    return options
+
+
+def hot_options(settings: PostgresSettings, statement_ms: int | None = None) -> dict[str, Any]:
+    """Return the options of a connection for prepared statements, which the server ends after some milliseconds.
+
+    So whatever becomes of this process, no server process stays behind that waits for somebody or for its reader.
+    """
+    limit = max(1, round(settings.timeout * 1000)) if statement_ms is None else statement_ms
+    bounds = {"statement_timeout": limit, "lock_timeout": min(PATIENCE_MS, limit), "tcp_user_timeout": limit}
+    return connection_options(settings, BY_INDEX + "".join(f" -c {name}={value}" for name, value in bounds.items()))
+
+
+async def connect(
+    settings: PostgresSettings, options: dict[str, Any], level: psycopg.IsolationLevel | None = None
+) -> Connection:
+    """Open a connection; where a pooler refuses this package's options, without them.
+
+    `level`: of transactions, where the server's own does not count.
+
+    Raises:
+        ConfigurationError: a pooler refuses the options of the address.
+        psycopg.Error: there is no connection.
+    """
+    for tried in _tries(settings, options):
+        try:
+            connection = await psycopg.AsyncConnection.connect(**tried)
+            # Each await is a place where the caller can be cancelled, and nobody else knows of the connection yet.
+            try:
+                if level is not None:
+                    await connection.set_isolation_level(level)
+                if prepares(settings):
+                    await _look_behind(settings, connection)
+            except BaseException:
+                await connection.close()
+                raise
+            if not prepares(settings):
+                connection.prepare_threshold = None
+            return connection
+        except psycopg.OperationalError as error:
+            _refused(settings, tried, error)
+    raise _unacceptable()
+
+
+async def _look_behind(settings: PostgresSettings, connection: Connection) -> None:
+    """Find out, once for each address, whether something in between keeps sessions of its own.
+
+    Prepared statements are told apart by numbers: in another session the same number is another client's statement.
+    Who has set `prepare` to true is believed: a pooler in session mode, or one that follows prepared statements.
+    """
+    assert settings.url is not None
+    address = settings.url.get_secret_value()
+    if address in _direct or "prepare" in settings.model_fields_set:
+        return
+    loop = asyncio.get_running_loop()
+    one = Try(loop.time() + settings.timeout, settings.timeout)
+    watch = loop.call_at(one.ends, cut, connection, one)
+    try:
+        cursor = await connection.execute(load("lane/backend"), prepare=False)
+        ((backend,),) = await cursor.fetchall()
+    finally:
+        watch.cancel()
+    if backend == connection.info.backend_pid:
+        _direct.add(address)
+    else:
+        found_pooler(settings, "set it to true where the pooler keeps sessions or prepared statements")
+
+
+def connect_blocking(settings: PostgresSettings, options: dict[str, Any]) -> BlockingConnection:
+    """Open a connection for a thread of its own; see `connect`."""
+    for tried in _tries(settings, options):
+        try:
+            return psycopg.connect(**tried)
+        except psycopg.OperationalError as error:
+            _refused(settings, tried, error)
+    raise _unacceptable()
+
+
+async def close_all(connections: Iterable[Connection]) -> None:
+    """Close connections on which nothing is under way."""
+    for connection in connections:
+        await connection.close()
+
+
+def cut(connection: Connection, one: Try) -> None:
+    """Shut a connection's socket, so that whoever waits for it gets an error at once.
+
+    Cancelling the task instead makes the driver ask the server to cancel the query, and wait for it to do so.
+    """
+    one.overdue()
+    if not connection.closed:
+        with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as same:
+            same.shutdown(socket.SHUT_RDWR)
+
+
+def _tries(settings: PostgresSettings, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield options
+    if "options" in options:
+        yield {key: value for key, value in options.items() if key != "options"} | {"prepare_threshold": None}
+
+
+def _refused(settings: PostgresSettings, tried: dict[str, Any], error: psycopg.OperationalError) -> None:
+    """Note that a pooler refused the options of a connection; any other error is raised again."""
+    if REFUSAL.search(str(error)) is None:
+        raise error
+    if "options" in tried:
+        found_pooler(settings, f"it refuses {tried['options']!r}")
+
+
+def _unacceptable() -> ConfigurationError:
+    return ConfigurationError(
+        "the pooler in front of PostgreSQL refuses the options of jobs.postgres.url or PGOPTIONS: "
+        "set them for the role instead (ALTER ROLE … SET …), or in the pooler"
+    )
+
+
+def _read(url: str) -> dict[str, Any]:
+    try:
+        return conninfo_to_dict(url)
+    except psycopg.ProgrammingError as error:
+        # What the driver says contains the address, and that may contain a password.
+        raise ConfigurationError("jobs.postgres.url is no address that PostgreSQL's client understands") from error

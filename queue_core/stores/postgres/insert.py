@@ -1,0 +1,288 @@
+"""Inserts, whether of the store or in a caller's transaction, and the numbers by which queues are stored."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from queue_core.errors import InvalidJob, TransactionError
+from queue_core.model.job import Final, Inserted, NewJob, weight_of
+from queue_core.model.rules import Rules, rules_of
+from queue_core.runtime import LARGEST, parts_of
+from queue_core.stores.postgres.capacity import take_room
+from queue_core.stores.postgres.ordering import (
+    Wanted,
+    count_arrivals,
+    each_arrival,
+    lock_gates,
+    make_gates,
+    open_gates,
+    take_keys,
+)
+from queue_core.stores.postgres.queries import ANSWER, ROW, Plan, carry_out, plain_array, text_array
+from queue_core.stores.postgres.records import final_of, known_ids
+from queue_core.stores.postgres.scans import named, spell
+from queue_core.stores.postgres.session import Lane, LockHeld, QueuesLost
+from queue_core.stores.postgres.settle import read_committed
+from queue_core.stores.postgres.transaction import driver_connection, run_on
+
+NumbersByQueue = Mapping[str, int]
+"""The numbers of queues by their names."""
+
+
+def is_plain(jobs: Sequence[NewJob], rules: Rules) -> bool:
+    """Tell whether one statement is enough: no keys, and neither limits nor aging in their queues."""
+    for job in jobs:
+        if job.ordering_key is not None or job.unique_key is not None:
+            return False
+    return not any(one.limits or one.aging for one in [rules_of(rules, name) for name in {job.queue for job in jobs}])
+
+
+def parts_for(jobs: Sequence[NewJob]) -> Sequence[Sequence[NewJob]]:
+    """Return the jobs as the statements that write them: several where their payloads are large."""
+    if weight_of(jobs) <= LARGEST:
+        return [jobs]
+    return list(parts_of(jobs, lambda job: len(job.payload)))
+
+
+def _answered_parts(jobs: Sequence[NewJob]) -> list[list[NewJob]]:
+    """Return the same, but several also where the answers would be long under a lock."""
+    return [part for whole in parts_for(jobs) for part in parts_of(whole, lambda _: ROW, ANSWER)]
+
+
+def insert_parts(
+    parts: Sequence[Sequence[NewJob]], numbers: NumbersByQueue, compare: bool = True
+) -> Plan[list[Inserted]]:
+    """Write jobs without keys, a statement for each part, in one transaction.
+
+    A transaction whose snapshot is older than a queue does not see its row: there the numbers are not compared.
+    """
+    written: list[Inserted] = []
+    unnamed = {} if compare else {"names": text_array([]), "numbers": plain_array([])}
+    for part in parts:
+        rows = yield "insert/jobs", insert_parameters(part, numbers) | unnamed
+        written += inserted(part, rows)
+    return written
+
+
+def insert_parameters(jobs: Sequence[NewJob], numbers: NumbersByQueue) -> dict[str, Any]:
+    """Return the parameters of `insert/jobs`, given the numbers of the queues."""
+    names = list(dict.fromkeys([job.queue for job in jobs]))
+    return {
+        "names": text_array(names),
+        "numbers": plain_array([numbers[name] for name in names]),
+        "id": plain_array([job.id for job in jobs]),
+        "queue_id": plain_array([numbers[job.queue] for job in jobs]),
+        "type": text_array([job.type for job in jobs]),
+        "payload": text_array([job.payload for job in jobs]),
+        "priority": plain_array([job.priority for job in jobs]),
+        "delay": plain_array([job.delay for job in jobs]),
+        "run_at": plain_array([job.run_at for job in jobs]),
+        "max_retries": plain_array([job.max_retries for job in jobs]),
+        "tags": text_array([text_array(job.tags) if job.tags else None for job in jobs]),
+    }
+
+
+def inserted(jobs: Sequence[NewJob], rows: Sequence[tuple[Any, ...]]) -> list[Inserted]:
+    """Return what became of each job, in order; an id that is not in the rows was there before."""
+    written = {job_id: (rank, due) for job_id, rank, due in rows}
+    return [_answer(job, written.pop(job.id, None)) for job in jobs]
+
+
+def _answer(job: NewJob, row: tuple[int | None, float] | None) -> Inserted:
+    if row is None:
+        return Inserted(job.id, job.queue, None, None, False)
+    rank, due = row
+    return Inserted(job.id, job.queue, rank, None if rank is not None else due, True)
+
+
+def insert_ruled(jobs: Sequence[NewJob], numbers: NumbersByQueue, rules: Rules) -> Plan[list[Inserted]]:
+    """Write jobs under unique keys, limits, ordering keys and aging, in one transaction.
+
+    What it locks, in this order, stays locked until the transaction ends: unique keys, limits, ordering keys, arrivals.
+
+    Raises:
+        QueueFull: a limit refuses them; the transaction is to be rolled back.
+    """
+    unique = [job for job in jobs if job.unique_key is not None]
+    holders = yield from take_keys(
+        [Wanted(numbers[job.queue], str(job.unique_key), job.id, job.unique_seconds) for job in unique]
+    )
+    held = {job.id: holders[numbers[job.queue], str(job.unique_key)] for job in unique}
+    new = [job for job in jobs if held.get(job.id, job.id) == job.id]
+    yield from take_room(new, numbers, rules)
+    written = yield from _write(new, numbers, rules)
+    answers = {one.id: one for one in written if one.created}
+    return [
+        answers.pop(job.id)
+        if job.id in answers
+        else Inserted(held.get(job.id, job.id), job.queue, None, None, created=False)
+        for job in jobs
+    ]
+
+
+def _write(jobs: Sequence[NewJob], numbers: NumbersByQueue, rules: Rules) -> Plan[list[Inserted]]:
+    if not jobs:
+        return []
+    # One with a delay waits for its key when it is due; one with a time may be due already.
+    gates = yield from lock_gates(
+        [(job.queue, job.ordering_key) for job in jobs if job.ordering_key is not None and not job.delay > 0]
+    )
+    arrivals = yield from count_arrivals((job.queue for job in jobs), rules)
+    arrived = iter(list(each_arrival((job.queue for job in jobs), arrivals)))
+    rows: list[tuple[Any, ...]] = []
+    for part in _answered_parts(jobs):
+        params = insert_parameters(part, numbers) | {
+            "ordering_key": text_array([job.ordering_key for job in part]),
+            "unique_key": text_array([job.unique_key for job in part]),
+            "unique_seconds": plain_array([job.unique_seconds for job in part]),
+            "aging_us": plain_array([rules_of(rules, job.queue).aging_us for job in part]),
+            "arrival_us": plain_array(islice(arrived, len(part))),
+        }
+        rows += yield "insert/ruled", params
+    opened = yield from open_gates(gates, rules, whole=False)
+    ranks = {one.ready.id: one.ready.rank for one in opened}
+    return inserted(jobs, [(job_id, ranks.get(job_id, rank), due) for job_id, rank, due in rows])
+
+
+# The numbers of queues, by which their jobs are stored; a queue never changes its number.
+#
+# But a failover to a server that lacks the last commits loses the row of a queue that was just made, and its number may
+# then be given to another one. So whoever writes or claims names the queue, too, and numbers that differ are read
+# again.
+
+AGAIN = 30.0
+"""Seconds between two looks at the numbers because nothing was found under one."""
+
+
+class Numbers:
+    """What has been looked up once is remembered."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, int] = {}
+        # time.monotonic at which all numbers were last read
+        self._read_at = float("-inf")
+
+    async def create(self, names: set[str], lane: Lane) -> dict[str, int]:
+        """Return the numbers of queues, among others, after creating those that do not exist."""
+        missing = sorted(names - self._known.keys())
+        if missing:
+            for name, number in await lane.run("insert/queues", {"names": text_array(missing)}):
+                self._known[name] = number
+        if not names <= self._known.keys():
+            return await self.create(names, lane)  # another producer was creating the same queue at this moment
+        return self._known
+
+    async def find(self, queue: str, lane: Lane) -> int | None:
+        """Return the number of a queue, or None when there is no such queue."""
+        if queue not in self._known:
+            await self._read(lane)
+        return self._known.get(queue)
+
+    async def doubt(self, lane: Lane) -> None:
+        """Read all numbers again, if that is some time ago: nothing was found under one."""
+        if time.monotonic() - self._read_at >= AGAIN:
+            await self._read(lane)
+
+    async def _read(self, lane: Lane) -> None:
+        rows = await lane.run("sweep/queues")
+        self._known = {name: number for name, number, _ in rows}
+        self._read_at = time.monotonic()
+
+    def remember(self, rows: Iterable[tuple[str, int]]) -> None:
+        """Take down names and numbers that have been read."""
+        self._known.update(rows)
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Look these queues up again before their numbers are used."""
+        for name in names:
+            self._known.pop(name, None)
+
+
+def _told(written: Sequence[Inserted]) -> dict[str, str]:
+    """Return what is told of jobs that a caller's transaction commits, maybe long after they took their places."""
+    queues: dict[str, list[int]] = {job.queue: [] for job in written}
+    for job in written:
+        if job.rank is not None:
+            queues[job.queue].append(job.rank)
+    told = [spell(named(ranks), queue) for queue, ranks in sorted(queues.items()) if ranks]
+    return {"queues": text_array(sorted(queues)), "ranks": text_array(told)}
+
+
+class Producing:
+    """See queue_core.ports.store.JobStore for what each method does."""
+
+    def __init__(self, lane: Lane, looks: Lane, numbers: Numbers, rules: Rules) -> None:
+        self._lane = lane
+        self._looks = looks
+        self._numbers = numbers
+        self._rules = rules
+
+    async def insert(self, jobs: Sequence[NewJob]) -> list[Inserted]:
+        """Write the jobs, all or none, as queued or scheduled, creating their queues; answer in the same order."""
+        if not jobs:
+            return []
+        try:
+            return await self._insert(jobs)
+        except QueuesLost:
+            self._numbers.forget({job.queue for job in jobs})
+            return await self._insert(jobs)
+
+    async def _insert(self, jobs: Sequence[NewJob]) -> list[Inserted]:
+        numbers = await self._numbers.create({job.queue for job in jobs}, self._lane)
+        parts = parts_for(jobs)
+        plain = is_plain(jobs, self._rules)
+        if plain and len(parts) == 1:
+            return inserted(jobs, await self._lane.run("insert/jobs", insert_parameters(jobs, numbers)))
+        return await self._lane.carry_out(
+            lambda: insert_parts(parts, numbers) if plain else insert_ruled(jobs, numbers, self._rules),
+            len(parts),
+            weight=weight_of(jobs),
+        )
+
+    async def insert_on(self, connection: Any, jobs: Sequence[NewJob]) -> list[Inserted]:
+        """Write the jobs in the transaction of a caller's connection; nobody sees them before it commits.
+
+        The unique keys, limits, ordering keys and arrivals that they take are locked until then: others wait.
+        """
+        if not jobs:
+            return []
+        return await self.write_on(connection, jobs, await self.prepare(jobs))
+
+    async def prepare(self, jobs: Sequence[NewJob]) -> Mapping[str, int]:
+        """Make what a transaction needs to write these jobs, before it locks anything; return the numbers of queues.
+
+        Queues are made apart, since a number remembered here must not be rolled back with the caller's work; and gates,
+        so that who does not want to wait for one finds it locked.
+        """
+        # Looked up each time: a wrong number would end the transaction.
+        self._numbers.forget({job.queue for job in jobs})
+        numbers = await self._numbers.create({job.queue for job in jobs}, self._lane)
+        keyed = {(job.queue, job.ordering_key) for job in jobs if job.ordering_key is not None}
+        if keyed:
+            with suppress(LockHeld):
+                await self._lane.carry_out(lambda: make_gates(keyed), patient=False)
+        return numbers
+
+    async def write_on(self, connection: Any, jobs: Sequence[NewJob], numbers: Mapping[str, int]) -> list[Inserted]:
+        """Write the jobs in somebody's transaction, for which they were prepared."""
+        run = partial(run_on, await driver_connection(connection))
+        if is_plain(jobs, self._rules):
+            written = await carry_out(insert_parts(parts_for(jobs), numbers, compare=False), run)
+        else:
+            try:
+                await carry_out(read_committed("a job under the rules of a queue"), run)
+            except TransactionError as error:
+                raise InvalidJob(str(error)) from None
+            written = await carry_out(insert_ruled(jobs, numbers, self._rules), run)
+        await run("insert/tell", _told(written))
+        return written
+
+    async def finals(self, ids: Sequence[str], seconds: float) -> list[Final]:
+        """Return what is known about these jobs, unknown ids left out; results for so many seconds after the end."""
+        rows = await self._looks.look("worker/finals", {"ids": plain_array(known_ids(ids)), "seconds": seconds})
+        return [final_of(row) for row in rows]

@@ -1,0 +1,311 @@
+"""Ordering keys and unique keys: their locks, the next in line, and what arrives."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import count
+from types import MappingProxyType
+from typing import NamedTuple
+
+from queue_core.model.job import Ready
+from queue_core.model.rules import Rules, rules_of
+from queue_core.runtime import parts_of
+from queue_core.stores.postgres.queries import ANSWER, ROW, Plan, Rows, plain_array, text_array
+from queue_core.stores.postgres.session import Lane, LockHeld
+
+Arrivals = Mapping[str, int]
+"""The first of some arrivals in each queue, in microseconds since the epoch."""
+NO_ARRIVALS: Arrivals = MappingProxyType({})
+
+
+def count_arrivals(queues: Iterable[str], rules: Rules) -> Plan[Arrivals]:
+    """Let a job arrive for each name of a queue; return the first arrival in each of them with aging."""
+    counts = Counter(queue for queue in queues if rules_of(rules, queue).aging)
+    if not counts:
+        return NO_ARRIVALS
+    rows = yield "arrivals/count", {"queue": text_array(counts), "n": plain_array(counts.values())}
+    return dict(rows)
+
+
+def each_arrival(queues: Iterable[str], first: Arrivals) -> list[int | None]:
+    """Return the arrivals of jobs in these queues, in order; None without aging."""
+    following = {queue: count(at) for queue, at in first.items()}
+    return [next(following[queue]) if queue in following else None for queue in queues]
+
+
+# Ordering keys: whoever lets go of one, or comes to wait for it, locks its gate and then lets the next jobs through.
+#
+# Gates are locked before the rows of jobs, and in one order. The statement that lets jobs through comes after the lock
+# and sees what all those did who had it before, so the last of them leaves no key with room and somebody waiting.
+
+Gate = tuple[str, str]
+"""A queue and an ordering key."""
+
+PATIENCE = "250ms"
+"""How long the end of a job waits for a gate. Producers and other ends have it for a moment, but a caller's transaction
+that enqueued a job of this key has it until it ends, and no worker may hang on that."""
+FIRST = (-1, "")
+"""A place before all keys."""
+LOOKED_AT = 2_000
+"""Keys looked at a minute for one that nobody let through: some 20 ms."""
+
+SLOW, SLOW_EACH, SLOW_TIMES = 0.02, 0.0002, 3
+"""Seconds in which gates are opened, and each of them; how often in a row that has to take longer until their keys note
+what they have passed: after 10,000 jobs of one key have ended beside an open snapshot."""
+SLOW_OPENED = 500
+"""How often a process must have opened a gate for that: it is the ends of its own key that make it slow. Gates of keys
+that know what they have passed stay, so they must be few."""
+SLOW_MOST = 1000
+"""Gates about which that is remembered."""
+
+
+class Opened(NamedTuple):
+    """A job that its gate let through."""
+
+    gate: Gate
+    ready: Ready
+
+
+class Gates(NamedTuple):
+    """Locked gates."""
+
+    # (queue, its number, key)
+    rows: Rows
+
+    def accepted(self) -> str:
+        """Return what the statements that end attempts take as `gates`."""
+        return text_array([f"{number} {key}" for _, number, key in self.rows])
+
+
+NO_GATES = Gates([])
+
+
+def gate_arrays(gates: Iterable[Gate]) -> dict[str, str]:
+    """Return the parameters that name gates."""
+    wanted = set(gates)
+    return {"queue": text_array([queue for queue, _ in wanted]), "key": text_array([key for _, key in wanted])}
+
+
+def lock_gates(gates: Iterable[Gate]) -> Plan[Gates]:
+    """Lock the gates of ordering keys until the transaction ends."""
+    wanted = set(gates)
+    return _locked(wanted, (yield "gates/lock", gate_arrays(wanted))) if wanted else NO_GATES
+
+
+def lock_gates_soon(gates: Iterable[Gate]) -> Plan[Gates]:
+    """Lock gates, or fail as `session.LockHeld` when somebody has one of them locked for long."""
+    wanted = set(gates)
+    if not wanted:
+        return NO_GATES
+    return _locked(wanted, (yield "gates/lock_soon", gate_arrays(wanted) | {"patience": PATIENCE}))
+
+
+def _locked(wanted: Iterable[Gate], rows: Rows) -> Gates:
+    """Return locked gates, given the numbers of their queues: their keys are not sent back."""
+    numbers: dict[str, int] = dict(rows)
+    return Gates([(queue, numbers[queue], key) for queue, key in wanted if queue in numbers])
+
+
+def make_gates(gates: Iterable[Gate]) -> Plan[None]:
+    """Make gates that are missing, or fail as `session.LockHeld` when an open transaction has made one of them."""
+    wanted = set(gates)
+    if wanted:
+        yield "gates/make", gate_arrays(wanted) | {"patience": PATIENCE}
+
+
+def lock_free_gates(gates: Iterable[Gate]) -> Plan[tuple[Gates, Gates]]:
+    """Lock the gates that are there and that nobody else has locked; return these, and the others."""
+    rows: Rows = []
+    for part in parts_of(set(gates), lambda gate: ROW + len(gate[0]) + len(gate[1]), ANSWER):
+        rows += yield "gates/lock_free", gate_arrays(part)
+    return Gates([row[:3] for row in rows if row[3]]), Gates([row[:3] for row in rows if not row[3]])
+
+
+def note_gates(gates: Gates) -> Plan[None]:
+    """Leave it to the leader to let the next jobs through gates that somebody else has locked."""
+    if gates.rows:
+        numbers, keys = [row[1] for row in gates.rows], [row[2] for row in gates.rows]
+        yield "gates/note", {"queue_id": plain_array(numbers), "key": text_array(keys)}
+
+
+class SlowGates:
+    """Gates that this process has opened often, and whose opening took long several times in a row."""
+
+    def __init__(self) -> None:
+        # how often each was opened, and how often in a row that took long; the last ones
+        self._opened: dict[Gate, int] = {}
+        self._times: dict[Gate, int] = {}
+
+    def note(self, gates: Collection[Gate], seconds: float) -> list[Gate]:
+        """Note how long it took to open some gates; return those whose keys should know what they have passed."""
+        for gate in gates:
+            self._opened[gate] = self._opened.pop(gate, 0) + 1
+        while len(self._opened) > SLOW_MOST:
+            self._times.pop(self._forget_first(), None)
+        if seconds <= SLOW + SLOW_EACH * len(gates):
+            if self._times:
+                for gate in gates:
+                    self._times.pop(gate, None)
+            return []
+        often = [gate for gate in gates if self._opened.get(gate, 0) >= SLOW_OPENED]
+        self._times.update({gate: self._times.get(gate, 0) + 1 for gate in often})
+        return [gate for gate in often if self._times[gate] >= SLOW_TIMES]
+
+    def _forget_first(self) -> Gate:
+        first = next(iter(self._opened))
+        del self._opened[first]
+        return first
+
+
+_slow = SlowGates()
+
+
+def open_gates(gates: Gates, rules: Rules, whole: bool = True) -> Plan[list[Opened]]:
+    """Let the next jobs of locked gates through and return them, best rank first.
+
+    `whole`: also jobs that came to wait at an earlier place than others that were let through already.
+    """
+    rows: Rows = []
+    for part in parts_of(gates.rows, lambda row: ROW + len(row[2]), ANSWER):
+        rows += yield from _open(part, rules, whole)
+    names = {number: queue for queue, number, _ in gates.rows}
+    opened = [Opened((names[number], key), Ready(job_id, names[number], rank)) for number, key, job_id, rank in rows]
+    return sorted(opened, key=lambda one: one.ready.rank)
+
+
+def _open(gates: Rows, rules: Rules, whole: bool) -> Plan[Rows]:
+    named = {(queue, key): (number, key) for queue, number, key in gates}
+    began = time.monotonic()
+    rows = yield (
+        "gates/open",
+        {
+            "queue_id": plain_array([number for number, _ in named.values()]),
+            "key": text_array([key for _, key in named.values()]),
+            "most": plain_array([rules_of(rules, queue).open_keys for queue, _ in named]),
+            "whole": whole,
+        },
+    )
+    slow = [named[gate] for gate in _slow.note(named.keys(), time.monotonic() - began)]
+    if slow:
+        numbers, keys = zip(*slow, strict=True)
+        yield "gates/pass", {"queue_id": plain_array(numbers), "key": text_array(keys)}
+    return rows
+
+
+def blocking(rules: Rules) -> str:
+    """Return the names of the queues in which a dead job goes on holding its ordering key."""
+    return text_array([name for name, one in rules.items() if one.dead_blocks_key])
+
+
+class GateKeeper:
+    """The safety net under the gates: a rule that lets more through than before counts at the next look, too."""
+
+    def __init__(self, lane: Lane, rules: Rules) -> None:
+        self._lane = lane
+        self._rules = rules
+        self._place = FIRST
+
+    async def run(self) -> None:
+        """Look at the next keys, and let jobs through where nobody did."""
+        rules = self._rules
+        looked = await self._lane.run(
+            "gates/stalled",
+            {
+                "queue": text_array(rules),
+                "most": plain_array([one.open_keys for one in rules.values()]),
+                "queue_id": self._place[0],
+                "key": self._place[1],
+                "limit": LOOKED_AT,
+            },
+        )
+        stalled: Collection[Gate] = [(queue, key) for _, queue, key, is_stalled in looked if is_stalled]
+        if stalled:
+            with suppress(LockHeld):  # the next round comes in a minute
+                await self._lane.carry_out(lambda: open_up(stalled, rules), patient=False)
+        self._place = (looked[-1][0], looked[-1][2]) if len(looked) == LOOKED_AT else FIRST
+
+
+def open_up(gates: Iterable[Gate], rules: Rules) -> Plan[list[Opened]]:
+    """Let jobs through those gates that nobody else has locked."""
+    wanted = set(gates)
+    yield from make_gates(wanted)
+    locked, _ = yield from lock_free_gates(wanted)
+    return (yield from open_gates(locked, rules))
+
+
+LIMIT = 500
+"""Keys looked at, and locked, in a statement."""
+STEPS = 200
+"""Statements in one go, so that the leader's other duties do not wait."""
+START = (-1, "")
+
+
+class Wanted(NamedTuple):
+    """A unique key that a job is to have."""
+
+    # the number of its queue
+    queue: int
+    key: str
+    job_id: str
+    # None: while the job is unfinished
+    seconds: float | None = None
+
+
+def take_keys(wanted: Sequence[Wanted]) -> Plan[dict[tuple[int, str], str]]:
+    """Take unique keys that nobody holds; return the holder of each. Of several that want one, the first gets it."""
+    first: dict[tuple[int, str], Wanted] = {}
+    for one in wanted:
+        first.setdefault((one.queue, one.key), one)
+    # In the order in which each statement locks, too, so that several are as one.
+    ordered = sorted(first.values(), key=lambda one: (one.queue, one.key.encode()))
+    holders: dict[tuple[int, str], str] = {}
+    for part in _parts(ordered):
+        holders |= {(queue, key): job_id for queue, key, job_id in (yield "unique/lock", _arrays(part))}
+    for part in _parts([one for one in ordered if (one.queue, one.key) not in holders]):
+        holders |= {(queue, key): job_id for queue, key, job_id in (yield "unique/take", _arrays(part))}
+    return holders
+
+
+def _parts(wanted: Sequence[Wanted]) -> Iterator[list[Wanted]]:
+    return parts_of(wanted, lambda one: ROW + len(one.key), ANSWER)
+
+
+def _arrays(wanted: Sequence[Wanted]) -> dict[str, str]:
+    return {
+        "queue_id": plain_array([one.queue for one in wanted]),
+        "key": text_array([one.key for one in wanted]),
+        "job_id": plain_array([one.job_id for one in wanted]),
+        "seconds": plain_array([one.seconds for one in wanted]),
+    }
+
+
+class KeyKeeper:
+    """Forgets the keys that nobody holds any more: no end of a job waits for somebody who has its key locked."""
+
+    def __init__(self, lane: Lane) -> None:
+        self._lane = lane
+        self._place = START
+
+    async def run(self) -> None:
+        """Forget what expired, and walk on over the keys of unfinished jobs."""
+        while (await self._lane.run("unique/expire", {"limit": LIMIT}))[0][0] == LIMIT:
+            pass
+        for _ in range(STEPS):
+            if await self._lane.carry_out(self._step):
+                break
+
+    def _step(self) -> Plan[bool]:
+        """Look at the next keys; return whether they were the last."""
+        queue, key = self._place
+        rows = yield "unique/look", {"queue_id": queue, "key": key, "limit": LIMIT}
+        if rows:
+            yield (
+                "unique/forget",
+                {"queue_id": plain_array([row[0] for row in rows]), "key": text_array([row[1] for row in rows])},
+            )
+        over = len(rows) < LIMIT
+        self._place = START if over else (rows[-1][0], rows[-1][1])
+        return over

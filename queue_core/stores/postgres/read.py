@@ -1,0 +1,313 @@
+"""The inspector of PostgreSQL: jobs, pages, overviews, and facts about the server."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable
+from datetime import datetime
+from typing import Any
+
+from psycopg.rows import dict_row
+
+from queue_core.errors import JobNotFound
+from queue_core.model.filters import Filter
+from queue_core.model.job import Attempt, Job
+from queue_core.model.report import Announced, Order, Overview, Page, QueueInfo, WorkerInfo
+from queue_core.model.rules import Rules, rules_of
+from queue_core.model.settings import PostgresSettings
+from queue_core.stores.postgres.change import Changes
+from queue_core.stores.postgres.conditions import conditions, fragments, template
+from queue_core.stores.postgres.connection import Connection
+from queue_core.stores.postgres.listening import Notifications
+from queue_core.stores.postgres.logs import Logs
+from queue_core.stores.postgres.migrate import KNOWN
+from queue_core.stores.postgres.operations import rehearse
+from queue_core.stores.postgres.pool import Pool, Row, fetch
+from queue_core.stores.postgres.queries import load, plain_array
+from queue_core.stores.postgres.records import EVERY_TYPE, after, attempt_of, cursor_of, id_or_none, job_of, utc
+from queue_core.stores.postgres.statistics import Signatures, Totals
+
+LONGEST = 6.0
+"""Seconds that `doctor` waits for a notification."""
+BLOCKERS = 4
+"""Transactions that are named as holding others up."""
+
+
+class Facts:
+    """See queue_core.ports.inspector.Inspector for what each method does."""
+
+    def __init__(self, pool: Pool, rules: Rules) -> None:
+        self._pool = pool
+        self._rules = rules
+
+    async def ping(self) -> float:
+        """Return the seconds that one round trip takes."""
+        async with self._pool.connection() as connection:
+            began = time.perf_counter()
+            await fetch(connection, "inspect/ping")
+            return time.perf_counter() - began
+
+    async def facts(self) -> dict[str, Any]:
+        """Return what `doctor` checks, in seconds and bytes. A schema that does not fit is no error here.
+
+        backend, version, version_number (such as 180006); schema (0: none) and schema_known; fsync, full_page_writes,
+        synchronous_commit, read_only; connections and max_connections; oldest_transaction_s and
+        oldest_transaction_pid (None: no other transaction is open), prepared_transactions, held_snapshots (of slots
+        and standbys: kind, name, and for how many transactions); blockers (transactions that others wait for on these
+        tables, and idle ones with locks there, the oldest first; see inspect/locks.sql); invalid_indexes;
+        partitions_ahead_days (None: no schema); tables (name → live, dead, bytes, vacuumed_s); clock_skew_s (server
+        minus this machine, give or take clock_skew_error_s); notifications_s (until the first one arrived; None: none
+        did within some seconds, and notifications_reason says why); pooler (True: something between here and the
+        server keeps sessions of its own); refused (why something that operators do is not carried out; "" when all
+        is, or nothing can be written).
+        """
+        schema = await self._pool.schema()
+        async with self._pool.connection(any_schema=True) as connection:
+            asked = time.time()
+            ((now,),) = await fetch(connection, "inspect/now")
+            answered = time.time()
+            async with connection.cursor(row_factory=dict_row) as cursor:
+                await cursor.execute(load("inspect/facts"))
+                (found,) = await cursor.fetchall()
+                await cursor.execute(load("inspect/locks"), {"limit": BLOCKERS})
+                blockers = await cursor.fetchall()
+            pooler = found.pop("backend_pid") != connection.info.backend_pid
+        tried = schema == KNOWN and not found["read_only"]
+        seconds, reason = await self._notifications()
+        return {
+            "backend": "postgres",
+            **found,
+            "tables": found["tables"] or {},
+            "blockers": blockers,
+            "schema": schema,
+            "schema_known": KNOWN,
+            "clock_skew_s": now.timestamp() - (asked + answered) / 2,
+            "clock_skew_error_s": (answered - asked) / 2,
+            "pooler": pooler,
+            "refused": await rehearse(self._pool, self._rules) if tried else "",
+            "notifications_s": seconds,
+            "notifications_reason": reason,
+        }
+
+    async def _notifications(self) -> tuple[float | None, str]:
+        """Listen and notify; return how long that took, or why nothing arrived."""
+        notifications = Notifications(self._pool.settings)
+        began = time.perf_counter()
+        try:
+            arrive = await notifications.known(LONGEST)
+            return (time.perf_counter() - began if arrive else None), notifications.reason
+        finally:
+            await notifications.close()
+
+
+HEAD = 500
+"""Jobs of each queue and priority that are looked at for the oldest and for types without a worker."""
+
+
+class Overviews:
+    """See queue_core.ports.inspector.Inspector for what the method does."""
+
+    def __init__(self, pool: Pool, rules: Rules | None = None) -> None:
+        self._pool = pool
+        self._rules = rules or {}
+
+    async def overview(self) -> Overview:
+        """Return queues, workers and depths as of one moment."""
+        async with self._pool.snapshot() as connection:
+            ((now,),) = await fetch(connection, "inspect/now")
+            queues = await fetch(connection, "inspect/queues")
+            aging = {number for number, name, _ in queues if rules_of(self._rules, name).aging}
+            counts = await _counts(connection, aging)
+            heads = await _heads(connection, counts, aging)
+            heads += [(queue, type_, n, since) for queue, _, type_, n, since in counts.gated]
+            due = await fetch(connection, "inspect/due", {"limit": HEAD})
+            workers = [_worker(row) for row in await fetch(connection, "inspect/workers")]
+        names = {number: name for number, name, _ in queues}
+        # Jobs under a number that no queue has are of a queue that a failover has lost.
+        waiting = [((names[row[0]], row[1]), row[2]) for row in (*heads, *due) if row[0] in names]
+        return Overview(
+            now=utc(now),
+            queues=tuple(_queue(row, counts, heads) for row in queues),
+            workers=tuple(workers),
+            orphaned_types=Announced((one.queues, one.types) for one in workers if not one.lost).orphans(waiting),
+        )
+
+
+class _Counts:
+    """Jobs by queue number."""
+
+    def __init__(
+        self,
+        *,
+        ranked: Iterable[Row],
+        running: Iterable[Row],
+        gated: Iterable[Row],
+        waiting: Iterable[Row],
+        dead: Iterable[Row],
+    ):
+        self.depth: dict[int, Counter[int]] = defaultdict(Counter)
+        # jobs that wait for their ordering keys
+        self.gated = list(gated)
+        self.running: Counter[int] = Counter()
+        self.ahead: Counter[int] = Counter()
+        self.waiting = {(queue, status): n for queue, status, n in waiting}
+        self.dead = {(queue, trashed): n for queue, trashed, n in dead}
+        # A running job keeps its rank, so that the ready ones are what remains.
+        busy: dict[tuple[int, int], int] = {}
+        for queue, priority, n, ahead in running:
+            busy[queue, priority] = n
+            self.running[queue] += n
+            self.ahead[queue] += ahead
+        for queue, priority, n in ranked:
+            if ready := n - busy.get((queue, priority), 0):
+                self.depth[queue][priority] = ready
+        # of these alone the first in order are looked at
+        self.ready = [(queue, priority) for queue, depth in self.depth.items() for priority in depth]
+        for queue, priority, _, n, _ in self.gated:
+            self.depth[queue][priority] += n
+
+
+async def _counts(connection: Connection, aging: Collection[int]) -> _Counts:
+    params = {"aging": plain_array(aging)}
+    aged = await fetch(connection, "inspect/aged_depths", params) if aging else []
+    return _Counts(
+        ranked=aged + await fetch(connection, "inspect/depths", params),
+        running=await fetch(connection, "inspect/running"),
+        gated=await fetch(connection, "inspect/gated"),
+        waiting=await fetch(connection, "inspect/waiting"),
+        dead=await fetch(connection, "inspect/dead"),
+    )
+
+
+async def _heads(connection: Connection, counts: _Counts, aging: Collection[int]) -> list[Row]:
+    pairs = {(queue, None if queue in aging else priority) for queue, priority in counts.ready}
+    params = {
+        "queue_ids": plain_array(queue for queue, _ in pairs),
+        "priorities": plain_array(priority for _, priority in pairs),
+        "limit": HEAD,
+    }
+    return await fetch(connection, "inspect/heads", params)
+
+
+def _queue(row: Row, counts: _Counts, heads: list[Row]) -> QueueInfo:
+    number, name, paused = row
+    oldest: list[datetime] = [since for queue, _, _, since in heads if queue == number]
+    return QueueInfo(
+        name=name,
+        paused=paused,
+        depth=dict(counts.depth.get(number, {})),
+        scheduled=counts.waiting.get((number, "scheduled"), 0),
+        retrying=counts.waiting.get((number, "retrying"), 0),
+        running=counts.running[number],
+        dead=counts.dead.get((number, False), 0),
+        trashed=counts.dead.get((number, True), 0),
+        oldest=utc(min(oldest)) if oldest else None,
+        ahead=counts.ahead[number],
+    )
+
+
+def _worker(row: Row) -> WorkerInfo:
+    name, host, pid, version, queues, types, concurrency, busy, quiet, started_at, heartbeat_at, age, lost, stuck = row
+    return WorkerInfo(
+        id=name,
+        host=host,
+        pid=pid,
+        version=version,
+        queues=tuple(queues),
+        types=None if tuple(types) == EVERY_TYPE else tuple(types),
+        concurrency=concurrency,
+        busy=busy,
+        quiet=quiet,
+        started_at=utc(started_at),
+        heartbeat_at=utc(heartbeat_at),
+        heartbeat_age=age,
+        lost=lost,
+        stuck=stuck,
+    )
+
+
+PAGE_TEXT = 4096
+"""Characters of a payload and of a result that a page carries."""
+LONGEST_PAGE = 10_000
+
+
+class Reads:
+    """See queue_core.ports.inspector.Inspector for what each method does."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def get(self, job_id: str) -> Job:
+        """Return one job.
+
+        Raises:
+            JobNotFound: no job has this id.
+        """
+        found = id_or_none(job_id)
+        rows = await self._pool.records(template("inspect/job").format(), {"id": found}) if found else []
+        if not rows:
+            raise JobNotFound(job_id)
+        return job_of(rows[0])
+
+    async def jobs(self, where: Filter, limit: int, cursor: str | None = None, order: Order = "newest") -> Page:
+        """Return a page of jobs by the time of their last change.
+
+        Raises:
+            FilterError: no page gave this cursor.
+        """
+        wanted = conditions(where)
+        if wanted is None or limit <= 0:
+            return Page((), None)
+        limit = min(limit, LONGEST_PAGE)
+        if cursor is not None:
+            wanted = wanted.also(f"after {order}", **after(cursor))
+        query = template("inspect/page").format(
+            places=wanted.union("inspect/page_place", order), order=fragments()[f"all {order}"]
+        )
+        # One more than asked for tells whether there is a next page.
+        rows = await self._pool.records(query, {**wanted.params, "limit": limit + 1, "room": PAGE_TEXT})
+        more = cursor_of(rows[limit - 1]) if len(rows) > limit else None
+        return Page(tuple(job_of(row) for row in rows[:limit]), more)
+
+    async def count(self, where: Filter, at_most: int = 100_000) -> int:
+        """Return how many jobs match, counting no further than `at_most`."""
+        wanted = conditions(where)
+        if wanted is None or at_most <= 0:
+            return 0
+        query = template("inspect/count").format(places=wanted.union("inspect/count_place"))
+        rows = await self._pool.rows(query, wanted.params | {"limit": at_most})
+        return min(int(rows[0][0]), at_most)
+
+    async def ids(self, where: Filter, limit: int) -> list[str]:
+        """Return the ids of matching jobs, newest first."""
+        wanted = conditions(where)
+        if wanted is None or limit <= 0:
+            return []
+        query = template("inspect/ids").format(
+            places=wanted.union("inspect/ids_place"), order=fragments()["all newest"]
+        )
+        return [row[0] for row in await self._pool.rows(query, wanted.params | {"limit": limit})]
+
+    async def attempts(self, job_id: str) -> list[Attempt]:
+        """Return the failed attempts of a job, oldest first.
+
+        Raises:
+            JobNotFound: no job has this id.
+        """
+        found = id_or_none(job_id)
+        rows = await self._pool.rows("inspect/attempts", {"id": found}) if found else []
+        if not rows and not (found and (await self._pool.rows("inspect/exists", {"id": found}))[0][0]):
+            raise JobNotFound(job_id)
+        return [attempt_of(row) for row in rows]
+
+
+class PostgresInspector(Overviews, Reads, Logs, Signatures, Totals, Changes, Facts):
+    """See queue_core.ports.inspector.Inspector for what each method does; connects when it is first used."""
+
+    def __init__(self, settings: PostgresSettings, rules: Rules | None = None) -> None:
+        super().__init__(Pool(settings), rules)
+
+    async def close(self) -> None:
+        """Disconnect; doing it twice is safe."""
+        await self._pool.close()

@@ -1,0 +1,373 @@
+"""Looks and scans that leave out rows which have ended.
+
+Such rows stay in indexes and tables until they are vacuumed away, which anybody's open snapshot holds up; after ten
+minutes at 10,000 jobs/s a look at all ranks of a queue takes seconds. While looks are fast, each is at everything. When
+one was slow, the following ones leave out the ranks that were passed, for each priority by itself, since what arrives
+later stands behind it there. What comes back to an earlier place is named by whoever puts it there (`came_back`).
+Whatever that misses is found by a walk: a part of what is left out is looked at again every now and then.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+from queue_core.stores.postgres.queries import plain_array
+from queue_core.stores.postgres.session import Lane, Rows
+
+# Which ranks of a queue have nothing left to claim, so that jobs which ended there are not read again and again.
+#
+# A job that ended stays in the index of ready jobs until it is vacuumed away, which anybody's open snapshot holds up;
+# after ten minutes at 10,000 jobs/s a look at all ranks takes seconds. While looks are fast, each is at all ranks. When
+# one was slow, the following ones leave out what was passed, for each priority by itself, since what arrives later
+# stands behind it there. What comes back to an earlier place is named by whoever puts it there (`came_back`). Whatever
+# that misses (a notification that a pooler does not pass on, an offer that Redis lost) is found by looks at everything
+# as long as these are not too slow, which are the rarer the longer they take; and by a walk: a part of what is left out
+# is looked at again every now and then.
+
+BAND_BITS = 45
+LAST = (1 << BAND_BITS) - 1
+BANDS = 256
+MOST = 1 << 53
+"""Above every rank."""
+LAG = 0.25
+"""Seconds after which what was passed is left out: inserts that took their places before and commit later are found."""
+USUAL, USUAL_EACH = 0.003, 0.00003
+"""Seconds of a look that is not slow, and of each job that it finds."""
+LOOK_LONG = 0.01
+"""Seconds beyond the usual from which on all priorities are to be passed, also those in which nothing was found."""
+EDGE = 5.0
+"""Seconds until it is asked again how far the order of arrival has come."""
+CUT, RECENT = 2, 1_000_000
+"""Looks cut off in a row, with a store that answers, after which only so many of the last arrivals are looked at."""
+STEP_LEAST, STEP_FIRST = 10_000, 50_000
+"""Ranks of a step of the walk, which grows and shrinks with the time that it takes."""
+STEP_BANDS = 64
+"""Priorities of a step: most of them never had a job."""
+PAUSE_LEAST, PAUSE = 0.2, 50.0
+"""Seconds between two steps; and how many times longer than the last one took."""
+WHOLE_LEAST, WHOLE_MOST = 1.0, 0.25
+"""Seconds between two looks at everything, at least; and beyond the usual, after which there are none. On a busy
+machine all looks are slow, and what was missed must not wait for the walk there."""
+PAUSE_CLAIMS = 100.0
+"""The same for claims: workers are many, and what the leader's walk finds is named to all of them."""
+ASIDE, ASIDE_MOST = 1.0, 60.0
+"""Seconds for which what came back is looked at: its row may be locked at first, or looks may end before it."""
+NAMED_MOST = 500
+"""Parts that came back and are kept apart; with more they become one."""
+
+Part = tuple[int, int]
+"""Ranks above the first and up to the second."""
+EVERYWHERE: Part = (-1, MOST)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What one look is at."""
+
+    parts: Sequence[Part]
+    # seconds of the monotonic clock
+    began: float
+    # where this look's step of the walk ends, and where the next one begins; None: it has none
+    walk: Part | None = None
+    # a place in the order of arrival before which nothing came since long before this look; None: not known
+    edge: int | None = None
+    # whether it is at everything
+    whole: bool = False
+
+
+class Passed:
+    """One queue, as claims for some types see it, or the heads."""
+
+    def __init__(self, pause: float = PAUSE) -> None:
+        self._pause = pause
+        # by band, the best priority first: the place in the order of arrival up to which all is passed
+        self._upto: dict[int, int] = {}
+        # the same for every band
+        self._base = -1
+        # when to leave out what, in order
+        self._soon: deque[tuple[float, dict[int, int]]] = deque()
+        # what came back, and when
+        self._named: list[tuple[Part, float]] = []
+        self._slow = self._doubt = self._used = False
+        # looks in a row that were cut off by their time limit
+        self._cut = 0
+        # whether looks at everything are cut off, so that nothing may look at everything
+        self.given_up = False
+        self._edge: tuple[int, float] | None = None
+        self._walked = -1
+        self._step = STEP_FIRST
+        self._walk_at = 0.0
+        # when everything is looked at again
+        self._whole_at = 0.0
+        # seconds that this turn of the walk has taken beyond the usual
+        self._turn = 0.0
+
+    @property
+    def slow(self) -> bool:
+        """Whether looks leave something out."""
+        return self._slow
+
+    def look(self, now: float) -> Look:
+        """Return what to look at: everything while that is fast."""
+        edge = self._known(now)
+        while self._soon and self._soon[0][0] <= now:
+            self._leave_out(self._soon.popleft()[1])
+        if not self._slow or (now >= self._whole_at and not self.given_up):
+            return Look([EVERYWHERE], now, edge=edge, whole=True)
+        parts = self.left()
+        walk = None
+        if now >= self._walk_at and (step := self._next_step()) is not None:
+            more, begins = step
+            parts += more
+            walk = more[-1][1], begins
+        return Look(merged(parts), now, walk, edge)
+
+    def left(self) -> list[Part]:
+        """Return what is not passed."""
+        return merged([*self._gaps(), *(part for part, _ in self._named)]) if self._slow else [EVERYWHERE]
+
+    def claimed(self, look: Look, ranks: Sequence[int], now: float) -> None:
+        """Note the ranks that a look has found, in order, and that are claimed now."""
+        extra = max(0.0, now - look.began - USUAL - USUAL_EACH * len(ranks))
+        self._note_time(look, ranks[-1] if ranks else MOST, extra, now)
+        upto: dict[int, int] = {}
+        for rank in ranks:
+            upto[rank >> BAND_BITS] = max(rank & LAST, upto.get(rank >> BAND_BITS, -1))
+        self._pass(look, upto, ranks[-1] if ranks else -1)
+
+    def stopped(self, look: Look, found: Sequence[int], reached: int, now: float, extra: float | None = None) -> None:
+        """Note the ranks at which a look has found jobs, in order, which stay there; and how far it has come.
+
+        `extra`: the seconds that it took beyond the usual, where the caller knows better.
+        """
+        extra = max(0.0, now - look.began - USUAL) if extra is None else extra
+        self._note_time(look, reached, extra, now)
+        # Within each priority nothing stands in front of the first one.
+        upto = {rank >> BAND_BITS: (rank & LAST) - 1 for rank in reversed(found)}
+        if look.edge is not None and extra > LOOK_LONG:
+            # Nothing that came before it stands in front.
+            if not found:
+                self._base = max(self._base, look.edge)
+            else:
+                upto |= {band: max(look.edge, self._upto.get(band, -1)) for band in range(found[0] >> BAND_BITS)}
+        self._pass(look, upto, found[0] if found else MOST)
+        # What a step of the walk has found is looked at until it is gone: the walk itself goes on.
+        self.came_back([(rank - 1, rank) for rank in found], look.began)
+        self._doubt, self._used = False, True
+
+    def _known(self, now: float) -> int | None:
+        """Return how far the order of arrival had come long enough before."""
+        return None if self._edge is None or self._used or now - self._edge[1] < LAG else self._edge[0]
+
+    def _pass(self, look: Look, upto: dict[int, int], reached: int) -> None:
+        if upto:
+            self._soon.append((look.began + LAG, upto))
+        if self._named:
+            self._named = [
+                (part, at)
+                for part, at in self._named
+                if look.began - at < (ASIDE if part[1] <= reached else ASIDE_MOST)
+            ]
+
+    def _note_time(self, look: Look, reached: int, extra: float, now: float) -> None:
+        self._cut = 0
+        self._doubt = extra > 0 and (self._doubt or extra > LOOK_LONG)
+        if look.whole:
+            if not self._slow:
+                self._walked, self._turn, self._walk_at = -1, 0.0, now + PAUSE_LEAST
+            self._slow = extra > 0
+            self._whole_at = now + max(WHOLE_LEAST, self._pause * extra) if extra <= WHOLE_MOST else inf
+        elif look.walk is not None:
+            self._walked = look.walk[1] if reached > look.walk[0] else reached
+            self._turn += extra
+            self._step = (
+                self._step * 4 if extra < 0.002 else max(STEP_LEAST, self._step // 2) if extra > 0.02 else self._step
+            )
+            self._walk_at = now + max(PAUSE_LEAST, self._pause * extra)
+
+    def wants_edge(self, now: float) -> bool:
+        """Tell whether looks take long for no known reason: among the ended ones of other priorities, it may be."""
+        return self._cut > 0 or (self._doubt and (self._edge is None or (self._used and now - self._edge[1] > EDGE)))
+
+    def wants_first(self, now: float) -> bool:
+        """Tell whether to look for the first job alone, which shows what can be left out."""
+        return self._doubt and self._known(now) is not None
+
+    def know_edge(self, place: int, now: float) -> None:
+        """Know how far the order of arrival has come."""
+        self._edge, self._used = (place, now), False
+        if self._cut >= CUT:
+            # It has nothing to go by: what arrived last comes first, and what did before is left to the walk.
+            self._slow, self._base, self.given_up = True, max(self._base, place - RECENT), True
+            self._walked, self._walk_at, self._cut = -1, now, 0
+
+    def cut_off(self) -> None:
+        """Note that a look took longer than it may, or that the store did not answer."""
+        self._cut += 1
+
+    def came_back(self, parts: Iterable[Part], now: float) -> None:
+        """Look at these ranks again, as far as they are passed."""
+        self._named += [(part, now) for part in parts if self._touches(part)]
+        if len(self._named) > NAMED_MOST:
+            self._named = [((min(p[0] for p, _ in self._named), max(p[1] for p, _ in self._named)), now)]
+
+    def _touches(self, part: Part) -> bool:
+        band, place = (part[0] + 1) >> BAND_BITS, (part[0] + 1) & LAST
+        coming = max((upto.get(band, -1) for _, upto in self._soon), default=-1)
+        return part[1] >> BAND_BITS != band or place <= max(self._base, self._upto.get(band, -1), coming)
+
+    def _leave_out(self, upto: dict[int, int]) -> None:
+        for band, place in upto.items():
+            self._upto[band] = max(place, self._upto.get(band, -1))
+
+    def _zones(self) -> Iterator[Part]:
+        bands = range(BANDS) if self._base >= 0 else sorted(self._upto)
+        for band in bands:
+            start = band << BAND_BITS
+            yield start - 1, start + max(self._base, self._upto.get(band, -1))
+
+    def _gaps(self) -> Iterator[Part]:
+        at = -1
+        for low, high in self._zones():
+            if low > at:
+                yield at, low
+            at = high
+        yield at, MOST
+
+    def _next_step(self) -> tuple[list[Part], int] | None:
+        """Return the next parts of what is left out; None at the end of a turn: after a quick one all is looked at."""
+        parts: list[Part] = []
+        begins, left = MOST, self._step
+        for low, high in self._zones():
+            if high <= self._walked:
+                continue
+            start = max(low, self._walked)
+            end = min(high, start + left)
+            parts.append((start, end))
+            left -= end - start
+            # Its end moves on meanwhile: the rest of it is for the next turn.
+            begins = end if end < high else high | LAST
+            if left <= 0 or len(parts) >= STEP_BANDS:
+                break
+        if parts:
+            return parts, begins
+        self._slow = self._turn > 2 * LOOK_LONG
+        self.given_up = self.given_up and self._slow
+        self._walked, self._turn = -1, 0.0
+        return None
+
+
+def merged(parts: Iterable[Part]) -> list[Part]:
+    """Return parts in order, those that touch each other as one."""
+    found: list[Part] = []
+    for low, high in sorted(parts):
+        if found and low <= found[-1][1]:
+            found[-1] = (found[-1][0], max(high, found[-1][1]))
+        else:
+            found.append((low, high))
+    return found
+
+
+def rank_parameters(parts: Sequence[Part]) -> dict[str, str]:
+    """Return the parameters of a statement that looks at these ranks."""
+    return {"above": plain_array(low for low, _ in parts), "up_to": plain_array(high for _, high in parts)}
+
+
+def named(ranks: Iterable[int], gap: int = 1000, most: int = 200) -> list[Part]:
+    """Return few parts that hold all of these ranks."""
+    ordered = sorted(ranks)
+    while True:
+        found: list[Part] = []
+        for rank in ordered:
+            if found and rank - found[-1][1] <= gap:
+                found[-1] = (found[-1][0], rank)
+            else:
+                found.append((rank - 1, rank))
+        if len(found) <= most:
+            return found
+        gap *= 10
+
+
+def spell(parts: Iterable[Part], queue: str) -> str:
+    """Return the notification that these ranks of a queue came back."""
+    return ",".join(f"{low}-{high}" for low, high in parts) + f" {queue}"
+
+
+def read(message: str) -> tuple[str, list[Part]]:
+    """Return the queue and the parts of such a notification; none where it is no such."""
+    text, _, queue = message.partition(" ")
+    try:
+        pairs = [pair.rsplit("-", 1) for pair in text.split(",") if pair]
+        return queue, [(int(low), int(high)) for low, high in pairs]
+    except ValueError:
+        return queue, []
+
+
+class Ranks:
+    """Those of all queues."""
+
+    def __init__(self, pause: float = PAUSE) -> None:
+        self._pause = pause
+        self._queues: dict[str, dict[frozenset[str] | None, Passed]] = {}
+
+    def of(self, queue: str, types: Iterable[str] | None = None) -> Passed:
+        """Return what claims for these types have passed."""
+        key = None if types is None else frozenset(types)
+        return self._queues.setdefault(queue, {}).setdefault(key, Passed(self._pause))
+
+    def forget(self, queue: str) -> None:
+        """Look at all ranks of a queue again."""
+        self._queues.pop(queue, None)
+
+    def came_back(self, queue: str, parts: Iterable[Part], now: float) -> None:
+        """Look at these ranks of a queue again."""
+        for passed in self._queues.get(queue, {}).values():
+            passed.came_back(parts, now)
+
+
+WHOLE = {"first_place": "(0,0)", "last_place": "(4294967294,65535)"}
+"""All of a table, as parameters of a statement that scans it from one place (ctid) to another."""
+NOWHERE = {"first_place": "(1,0)", "last_place": "(0,0)"}
+SCAN_LONG = 0.05
+"""Seconds of a whole scan from which on the table is scanned in steps. Leases and tallies are few, but ended ones are
+read, too, until they are vacuumed away, which an open snapshot holds up: a million take 66 ms."""
+BLOCKS = 1024
+"""Blocks of a step: 8 MB, about 7 ms. Twice a second that is little beside the work itself."""
+
+
+class Walk:
+    """One table and how far it has been scanned; each call takes the next step, and all of it where that is short."""
+
+    def __init__(self, lane: Lane, table: str) -> None:
+        self._lane = lane
+        self._table = table
+        self._long = False
+        self._block = 0
+
+    async def run(
+        self, query: str, params: Mapping[str, Any], unfinished: Callable[[Rows], bool] = lambda rows: False
+    ) -> Rows:
+        """Run a query file over the next step and return its rows; `unfinished`: the step is to be taken again."""
+        places = await self._places() if self._long else WHOLE
+        began = time.monotonic()
+        try:
+            rows = await self._lane.run(query, {**params, **places})
+        finally:
+            self._long = self._long or time.monotonic() - began > SCAN_LONG
+        if self._long and places is not WHOLE and not unfinished(rows):
+            self._block += BLOCKS
+        return rows
+
+    async def _places(self) -> Mapping[str, str]:
+        blocks = (await self._lane.run("sweep/blocks", {"table": self._table}))[0][0]
+        if blocks <= BLOCKS:
+            self._long = False
+            return WHOLE
+        if self._block >= blocks:
+            self._block = 0
+        return {"first_place": f"({self._block},0)", "last_place": f"({self._block + BLOCKS - 1},65535)"}

@@ -1,0 +1,193 @@
+"""Error signatures, their titles, and totals."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from psycopg import sql
+
+from queue_core.model.filters import Filter, Term
+from queue_core.model.report import Conservation, SeriesPoint, SignatureInfo, Tally, minutes_tell
+from queue_core.model.states import Status
+from queue_core.stores.postgres.conditions import conditions, fragments, template
+from queue_core.stores.postgres.pool import Pool, Row
+from queue_core.stores.postgres.queries import text_array
+from queue_core.stores.postgres.records import utc
+from queue_core.stores.postgres.session import Lane, Rows
+
+_DEAD = Term("status", "=", Status.DEAD.value)
+
+
+class Signatures:
+    """See queue_core.ports.inspector.Inspector for what the method does."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def signatures(self, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
+        """Return groups of dead jobs by error.
+
+        A minute is the smallest time that growth is known for: it counts with the slice that it begins in.
+        """
+        wanted = conditions(where.having(_DEAD))
+        if wanted is None or limit <= 0:
+            return []
+        (place,) = wanted.places
+        pieces = {"place": sql.Identifier(place), "conditions": wanted.condition}
+        known = minutes_tell(where)
+        pieces["deaths"] = template("inspect/deaths" if known else "inspect/deaths_of")
+        # One look at the jobs tells both how many there are and when they died: a second one took as long again.
+        pieces["slice"] = fragments()["no slice" if known else "slice"]
+        query = template("inspect/signatures").format(**pieces, order=fragments()["newest"])
+        given = {"window": max(window, 1.0), "slices": max(slices, 1), "limit": limit}
+        rows = await self._pool.rows(query, wanted.params | given)
+        return [_info(row, max(slices, 1)) for row in rows]
+
+
+def _info(row: Row, slices: int) -> SignatureInfo:
+    signature, title, count, grown, places, deaths, first_seen, last, types, counts, queues, sample = row
+    return SignatureInfo(
+        signature=signature,
+        title=title,
+        count=count,
+        grown=grown,
+        trend=_trend(places or (), deaths or (), slices),
+        first_seen=utc(first_seen),
+        last_seen=utc(last),
+        types=tuple(zip(types, counts, strict=True)),
+        queues=tuple(sorted(queues)),
+        sample_id=sample,
+    )
+
+
+def _trend(places: Sequence[int], deaths: Sequence[int], slices: int) -> tuple[int, ...]:
+    trend = [0] * slices
+    for place, number in zip(places, deaths, strict=True):
+        trend[place] += number
+    return tuple(trend)
+
+
+@dataclass(slots=True)
+class _Sum:
+    count: int = 0
+    wait_us: int = 0
+    run_us: int = 0
+    wait_buckets: Counter[int] = field(default_factory=Counter)
+    run_buckets: Counter[int] = field(default_factory=Counter)
+
+
+class Totals:
+    """See queue_core.ports.inspector.Inspector for what each method does."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def tallies(self) -> list[Tally]:
+        """Return the exact totals of every queue and type."""
+        sums: dict[tuple[str, str, str], _Sum] = {}
+        for queue, type_, outcome, wait_bucket, run_bucket, n, wait_us, run_us in await self._pool.rows(
+            "inspect/tallies"
+        ):
+            found = sums.setdefault((queue, type_, outcome), _Sum())
+            found.count += n
+            found.wait_us += wait_us
+            found.run_us += run_us
+            # -1: not measured
+            if wait_bucket >= 0:
+                found.wait_buckets[wait_bucket] += n
+            if run_bucket >= 0:
+                found.run_buckets[run_bucket] += n
+        return [
+            Tally(*key, one.count, one.wait_us, one.run_us, dict(one.wait_buckets), dict(one.run_buckets))
+            for key, one in sums.items()
+        ]
+
+    async def series(self, minutes: int, queue: str | None = None) -> list[SeriesPoint]:
+        """Return the last minutes, oldest first, empty ones included."""
+        rows = await self._pool.rows("inspect/series", {"minutes": minutes, "queue": queue})
+        return [SeriesPoint(utc(minute), *counts) for minute, *counts in rows]
+
+    async def conservation(self) -> Conservation:
+        """Return where all jobs are, from one statement and so from one moment."""
+        (row,) = await self._pool.rows("inspect/conservation")
+        return Conservation(*row)
+
+
+# Forgets the titles of error signatures that no dead job has any more: a walk, a bounded step at a time.
+#
+# Those of jobs in the trash are found by a walk over the trash, which has no index by signature: it is rare enough, and
+# every delete would write to an index. A title that is forgotten by mistake, since a job was dying just then, comes
+# back with the next round.
+
+KEPT = 2 * 86400.0
+"""Seconds after its first sight in which a signature is kept whatever becomes of its jobs."""
+REST = 3600.0
+"""Seconds between two walks."""
+FIRST = 300.0
+"""Seconds from the start to the first walk."""
+LIMIT = 1_000
+"""Signatures looked at in a statement, and forgotten after a walk over the trash."""
+PAGE = 5_000
+"""Jobs of the trash looked at in a statement."""
+STEPS = 20
+"""Statements in one go, so that the leader's other duties do not wait."""
+BEGIN = ("-infinity", "00000000-0000-0000-0000-000000000000")
+
+
+class Titles:
+    """One walk at a time; the first begins a while after the start."""
+
+    def __init__(self, lane: Lane) -> None:
+        self._lane = lane
+        # seconds of time.monotonic
+        self._begin_at = time.monotonic() + FIRST
+        # the last signature looked at
+        self._after = ""
+        # what is to be forgotten unless a job of the trash has it, and how far the walk over the trash is
+        self._unused: set[str] = set()
+        self._place = BEGIN
+        # what was forgotten in the round before
+        self._forgotten: Rows = []
+
+    async def run(self) -> None:
+        """Go on with the walk, or begin one when it is time."""
+        await self._restore()
+        if time.monotonic() < self._begin_at:
+            return
+        for _ in range(STEPS):
+            if self._unused:
+                await self._look_into_trash()
+            elif not await self._choose():
+                self._after, self._begin_at = "", time.monotonic() + REST
+                return
+
+    async def _choose(self) -> bool:
+        """Look at the next signatures; False when there were no more of them."""
+        wanted = {"after": self._after, "seconds": KEPT, "limit": LIMIT}
+        rows = await self._lane.run("upkeep/titles", wanted)
+        if rows:
+            self._after, self._place = rows[-1][0], BEGIN
+            self._unused = {signature for signature, unused, old in rows if unused and old}
+        return bool(rows)
+
+    async def _look_into_trash(self) -> None:
+        at, job_id = self._place
+        rows = await self._lane.run("upkeep/titles_in_trash", {"at": at, "id": job_id, "limit": PAGE})
+        self._unused.difference_update(row[2] for row in rows)
+        if len(rows) == PAGE:
+            self._place = rows[-1][:2]
+        elif self._unused:
+            signatures = {"signatures": text_array(sorted(self._unused))}
+            self._unused = set()
+            self._forgotten += await self._lane.run("upkeep/forget_titles", signatures)
+
+    async def _restore(self) -> None:
+        if not self._forgotten:
+            return
+        columns = [text_array(column) for column in zip(*self._forgotten, strict=True)]
+        names = ("signatures", "titles", "exceptions", "first_seen")
+        await self._lane.run("upkeep/restore_titles", dict(zip(names, columns, strict=True)))
+        self._forgotten = []

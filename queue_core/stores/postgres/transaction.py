@@ -1,0 +1,198 @@
+"""Transactions of callers, in which jobs are enqueued and completed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import Any
+
+import psycopg
+from psycopg import errors as pg
+from psycopg.rows import tuple_row
+
+from queue_core.errors import InvalidJob, StoreUnavailable, TransactionError
+from queue_core.model.job import Settled
+from queue_core.model.settings import PostgresSettings
+from queue_core.stores.postgres.connection import (
+    BROKEN,
+    RETRIED,
+    SILENT_MS,
+    Connection,
+    Try,
+    closed_by_server,
+    connect,
+    connection_options,
+    cut,
+)
+from queue_core.stores.postgres.queries import Plan, carry_out, load
+from queue_core.stores.postgres.session import translate
+
+Rows = list[tuple[Any, ...]]
+
+
+async def driver_connection(given: Any) -> psycopg.AsyncConnection[Any] | psycopg.Connection[Any]:
+    """Return the psycopg connection behind what a caller handed in: itself, or an SQLAlchemy session or connection.
+
+    Raises:
+        InvalidJob: it leads to no psycopg connection.
+    """
+    found = given
+    if _of_sqlalchemy(given):
+        found = await _behind_sqlalchemy(given)
+    if isinstance(found, psycopg.AsyncConnection | psycopg.Connection):
+        return found
+    raise InvalidJob(
+        "connection= takes a psycopg connection, or an SQLAlchemy session or connection over psycopg, "
+        f"not {type(given).__module__}.{type(given).__qualname__}"
+    )
+
+
+def _of_sqlalchemy(given: Any) -> bool:
+    return any(base.__module__.partition(".")[0] == "sqlalchemy" for base in type(given).__mro__)
+
+
+async def _behind_sqlalchemy(given: Any) -> Any:
+    """Follow a session to its connection and that to the driver's; SQLAlchemy begins its transaction on the way."""
+    connection = given
+    if hasattr(given, "flush"):  # a session, async or not
+        connection = given.connection()
+        if hasattr(connection, "__await__"):
+            connection = await connection
+    if hasattr(connection, "get_raw_connection"):
+        return (await connection.get_raw_connection()).driver_connection
+    return connection.connection.driver_connection
+
+
+async def run_on(
+    connection: psycopg.AsyncConnection[Any] | psycopg.Connection[Any], query: str, params: Mapping[str, Any]
+) -> Rows:
+    """Run a query file on a caller's connection and return its rows; a blocking connection blocks for one statement."""
+    if isinstance(connection, psycopg.AsyncConnection):
+        async with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
+            await cursor.execute(load(query), params)
+            return await cursor.fetchall() if cursor.description else []
+    with connection.cursor(binary=True, row_factory=tuple_row) as blocking:
+        blocking.execute(load(query), params)
+        return blocking.fetchall() if blocking.description else []
+
+
+KEEPALIVES = "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3"
+"""The server's look after a worker's machine: one that died would leave its handlers' locks behind for two hours."""
+
+_OPEN = psycopg.pq.TransactionStatus.INTRANS
+_FAILED = psycopg.pq.TransactionStatus.INERROR
+
+
+class Transactions:
+    """A bounded pool. Who finds it empty waits: how long a handler keeps its connection is the handler's affair."""
+
+    def __init__(self, settings: PostgresSettings) -> None:
+        self._settings = settings
+        self._slots = asyncio.Semaphore(settings.pool)
+        self._idle: list[Connection] = []
+        # how often `close` was called: a connection that was in use then is not kept
+        self._closes = 0
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncIterator[Connection]:
+        """Give a connection in a transaction, which the normal end of the block commits and an exception rolls back.
+
+        Raises:
+            StoreUnavailable: no connection; or, at the end of the block, no answer to whether it was committed.
+        """
+        async with self._slots:
+            connection, closes = await self._take(), self._closes
+            try:
+                async with self._in_time(connection):
+                    # Within this object of the driver's, a handler's own commit() or rollback() is an error.
+                    transaction = connection.transaction()
+                    await transaction.__aenter__()
+                try:
+                    yield connection
+                except BaseException as error:
+                    async with self._in_time(connection):
+                        await transaction.__aexit__(type(error), error, error.__traceback__)
+                    raise
+                async with self._in_time(connection):
+                    if connection.closed:  # of which the driver would say nothing here
+                        raise psycopg.OperationalError("the connection is lost")
+                    await transaction.__aexit__(None, None, None)
+                await self._clean(connection)
+            except BaseException:
+                await connection.close()
+                raise
+            if closes == self._closes and not connection.closed:
+                self._idle.append(connection)
+            else:
+                await connection.close()
+
+    async def settle(self, connection: Connection, plan: Plan[Settled], awaited: bool) -> Settled:
+        """Complete an attempt in such a transaction; the answer holds once that has been committed.
+
+        `awaited`: others wait for what it locks, as for an ordering key, and may not wait for long.
+
+        Raises:
+            TransactionError: the handler has ended or broken its transaction, or it is no place for this plan.
+            StoreUnavailable: the connection is lost, and nothing was written.
+        """
+        status = connection.info.transaction_status
+        if status == _FAILED:
+            raise TransactionError(
+                "a statement in the handler's transaction failed, and the handler went on: it cannot be committed"
+            )
+        if status != _OPEN and not connection.closed:
+            raise TransactionError("the handler has ended its transaction itself; that is for its return to do")
+        async with self._in_time(connection):
+            limit = round(self._settings.timeout * 1000)
+            params = {"silent": min(SILENT_MS, limit) if awaited else limit, "limit": limit}
+            await run_on(connection, "transaction/ending", params)
+            return await carry_out(plan, partial(run_on, connection))
+
+    async def _take(self) -> Connection:
+        while self._idle:
+            connection = self._idle.pop()
+            if not closed_by_server(connection):
+                return connection
+            await connection.close()
+        # What a handler's statements need is for the server to say: none of the options of the hot path.
+        options = connection_options(self._settings, KEEPALIVES) | {"prepare_threshold": None}
+        try:
+            async with asyncio.timeout(self._settings.timeout):
+                return await connect(self._settings, options)
+        except BROKEN as error:
+            raise translate(error) from error
+
+    async def _clean(self, connection: Connection) -> None:
+        """Leave nothing of one handler's session to the next one."""
+        connection.row_factory = tuple_row
+        # What was to be committed is: a connection that is lost now is simply not used again.
+        with suppress(StoreUnavailable, psycopg.Error):
+            async with self._in_time(connection):
+                await connection.execute(load("transaction/discard"))
+
+    @asynccontextmanager
+    async def _in_time(self, connection: Connection) -> AsyncIterator[None]:
+        """Bound what is done in the block; a server that does not answer comes out as this package's error."""
+        one = Try(asyncio.get_running_loop().time() + self._settings.timeout, self._settings.timeout)
+        watch = asyncio.get_running_loop().call_at(one.ends, cut, connection, one)
+        try:
+            yield
+        except (*RETRIED, pg.QueryCanceled):
+            raise  # not the connection's end, but two transactions in each other's way
+        except BROKEN as error:
+            raise translate(error) from error
+        except psycopg.InternalError as error:
+            if error.sqlstate is not None:
+                raise
+            # What the driver says to the words of a pooler that has lost the server.
+            raise StoreUnavailable("postgres", str(error)) from error
+        finally:
+            watch.cancel()
+
+    async def close(self) -> None:
+        """Disconnect what is idle now, and what is in use as soon as it is not; doing it twice is safe."""
+        self._closes += 1
+        while self._idle:
+            await self._idle.pop().close()

@@ -1,0 +1,98 @@
+"""What the rules of a queue are to scripts, and what scripts tell of jobs that ordering keys let through."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from queue_core.errors import QueueFull
+from queue_core.model.job import NewJob, Ready
+from queue_core.model.rules import BANDS, QueueRules, Rules, rules_of
+from queue_core.redis.scripts import Call
+from queue_core.stores.redis.session import Link
+
+GATES = ("gates", "turns", "blocked")
+"""The keys that say which jobs of an ordering key were let through, and which wait."""
+
+_LIMITS = ("", *BANDS)
+_ROOM = ("depths", "unfinished", "unique", "unique_ends")
+
+
+def told(queue: str, answer: Any) -> tuple[Any, tuple[Ready, ...]]:
+    """Return what a script answered of a job, and the jobs that became ready because that one let go of its key."""
+    if not isinstance(answer, list):
+        return answer, ()
+    own, *opened = answer
+    pairs = zip(opened[::2], opened[1::2], strict=True)
+    return own, tuple(Ready(job_id, queue, int(rank)) for job_id, rank in pairs)
+
+
+def keys_text(job: NewJob) -> str:
+    """Return what `insert` is told of a job's keys."""
+    if job.ordering_key is None and job.unique_key is None:
+        return ""
+    unique_us = None if job.unique_seconds is None else round(job.unique_seconds * 1e6)
+    # A missing value must not be null, which Lua takes for something that is there.
+    keys = (False if key is None else key for key in (job.ordering_key, job.unique_key, unique_us))
+    return json.dumps(list(keys), ensure_ascii=False)
+
+
+def gate_arguments(rules: QueueRules) -> tuple[int | str, int | str, int | str]:
+    """Return what `claim` is told of a queue's rules."""
+    concurrency = "" if rules.concurrency is None else rules.concurrency
+    return (concurrency, "", "") if rules.rate is None else (concurrency, repr(rules.rate), repr(rules.burst()))
+
+
+def dead_holds(rules: QueueRules) -> str:
+    """Return what scripts that bury jobs are told of whether these go on holding their ordering keys."""
+    return "1" if rules.dead_blocks_key else ""
+
+
+class Question(NamedTuple):
+    """Whether there is room for jobs: asked by scripts that run in one transaction with those that write them."""
+
+    # without one there is no limit, and nothing to ask
+    calls: Sequence[Call]
+    # the key where these leave the answer
+    key: str
+    # what stands there when there is room
+    yes: str
+    # the queues in the order of the calls
+    queues: Sequence[str]
+
+
+UNASKED = Question((), "", "", ())
+"""What there is no need to ask."""
+
+
+def ask(link: Link, rules: Rules, groups: Mapping[str, Sequence[NewJob]]) -> Question:
+    """Return the question whether queues with limits have room for these jobs."""
+    queues = [queue for queue in groups if rules_of(rules, queue).limits]
+    if not queues:
+        return UNASKED
+    name = secrets.token_hex(8)
+    # Queues that are asked together are written together: then one of them keeps the answer for all.
+    key = link.keys.of(queues[0], "admitted")
+    calls = [_room(link, queue, groups[queue], rules_of(rules, queue), name, key) for queue in queues]
+    return Question(calls, key, f"{name}:{len(queues)}", queues)
+
+
+def _room(link: Link, queue: str, jobs: Sequence[NewJob], rules: QueueRules, name: str, key: str) -> Call:
+    keys = [key, *link.of(queue, _ROOM), *link.keys.jobs(queue, (job.id for job in jobs))]
+    limits = rules.limits
+    asked = (part for job in jobs for part in (job.id, job.priority, job.unique_key or ""))
+    return Call("room", keys, [name, *(limits.get(band, "") for band in _LIMITS), *asked])
+
+
+def check_room(rules: Rules, question: Question, answers: Sequence[int]) -> None:
+    """Read the answers to a question.
+
+    Raises:
+        QueueFull: there is no room.
+    """
+    for queue, place in zip(question.queues, answers, strict=True):
+        if place:
+            band, own = _LIMITS[place - 1], rules_of(rules, queue)
+            raise QueueFull(queue, own.limits[band], own.retry_after, band)

@@ -1,0 +1,278 @@
+"""Changes by operators: the script of each verb, and its answers."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from queue_core.errors import QueueNotFound
+from queue_core.model.job import Ready
+from queue_core.model.operation import AS_IT_WAS, Changed, MemberVerb, Way
+from queue_core.model.rules import Rules, key_in, rules_of
+from queue_core.redis.scripts import Call
+from queue_core.stores.redis.capacity import GATES, told
+from queue_core.stores.redis.delivery import ORDER
+from queue_core.stores.redis.hints import Hints
+from queue_core.stores.redis.session import Link, chunks
+
+T = TypeVar("T")
+
+
+SEEN_FIELDS = ("status", "token", "type", "ordering_key", "unique_key")
+"""The fields that a `Seen` is made of."""
+
+_RETRY = (
+    "pending", "scheduled", "unfinished", "completed", "dlq", "trash", "causes", "seq", "types", "tallies", "minutes",
+    "depths", *GATES, "unique", "unique_ends", "arrival",
+)  # fmt: skip
+_CANCEL = (
+    "pending", "offered", "scheduled", "retrying", "unfinished", "cancelled", "cancelling", "types", "tallies",
+    "minutes", "depths", *GATES,
+)  # fmt: skip
+_DELETE = ("dlq", "trash", *GATES, "pending")
+_RESTORE = ("dlq", "trash")
+_REMOVE = ("causes", "tallies", "minutes", *GATES, "pending", "unique", "unique_ends")
+_TRANSFER = (
+    "pending", "offered", "scheduled", "retrying", "unfinished", "completed", "dlq", "trash", "causes", "types",
+    "depths", *GATES, "unique", "unique_ends", "signatures", "seen",
+)  # fmt: skip
+_RECORDS = ("job", "attempts", "log", "by_type")
+
+_MOVED_FIRST = frozenset({"dead", "completed"})
+"""The states of jobs that are retried elsewhere."""
+
+
+class Seen(NamedTuple):
+    """A job as it was just seen, and its place among the members of an operation."""
+
+    id: str
+    queue: str
+    status: str
+    token: str
+    type: str
+    key: str | None
+    unique_key: str | None
+    place: int = 0
+
+
+def seen(job_id: str, queue: str, row: Sequence[str | None], place: int = 0) -> Seen:
+    """Return a job whose `LOOK` fields were read."""
+    status, token, type_, key, unique_key = row
+    return Seen(job_id, queue, status or "", token or "0", type_ or "", key, unique_key, place)
+
+
+class StepResult(NamedTuple):
+    """The step of an operation that changes jobs."""
+
+    number: int
+    # members done, as seen
+    done: int
+    # hexadecimal
+    name: str
+
+
+class Part(NamedTuple):
+    """A script that changes some jobs of one queue."""
+
+    call: Call
+    ids: Sequence[str]
+    # where they are, and so are those that they let through
+    queue: str
+    # where they go to
+    target: str
+    # False: it only prepares what the next part changes
+    changes: bool = True
+
+
+class Outcome:
+    """What the answers of parts say, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._changed: dict[str, None] = {}
+        self._ready: dict[str, Ready] = {}
+
+    def take(self, part: Part, answers: Iterable[Any]) -> None:
+        """Read the answers of a part."""
+        for job_id, answer in zip(part.ids, answers, strict=True):
+            own, opened = told(part.queue, answer)
+            if own and part.changes:
+                self._changed[job_id] = None
+            if own:
+                # One before it may have let it through.
+                self._ready.pop(job_id, None)
+            if own and part.changes and str(own).startswith("r"):
+                self._ready[job_id] = Ready(job_id, part.target, int(own[1:]))
+            self._ready |= {one.id: one for one in opened}
+
+    def result(self, ids: Sequence[str] = ()) -> Changed:
+        """Return what was changed, and which jobs are ready now; those with these ids in their order, before others."""
+        return Changed(tuple(_first(ids, self._changed)), tuple(_first(ids, self._ready).values()))
+
+
+class Verbs:
+    """Knows the keys and the arguments of each verb's script."""
+
+    def __init__(self, link: Link, rules: Rules) -> None:
+        self._link = link
+        self._rules = rules
+
+    def parts(
+        self, verb: MemberVerb, jobs: Sequence[Seen], way: Way = AS_IT_WAS, step: StepResult | None = None
+    ) -> Iterator[Part]:
+        """Yield the scripts that change these jobs, each a bounded number; those of a step check and mark them."""
+        groups: dict[str, list[Seen]] = {}
+        for job in jobs:
+            groups.setdefault(job.queue, []).append(job)
+        for queue, group in groups.items():
+            for some in chunks(group):
+                if verb == "retry":
+                    yield from self._retry(queue, some, way, step)
+                elif verb == "move":
+                    yield self._transfer("move", queue, some, way, step)
+                elif verb == "purge":
+                    yield self.remove(queue, "trash", some, ("purged", None), step)
+                else:
+                    yield self._change(verb, queue, some, step)
+
+    def _change(self, verb: MemberVerb, queue: str, jobs: Sequence[Seen], step: StepResult | None) -> Part:
+        names = {"cancel": _CANCEL, "delete": _DELETE, "restore": _RESTORE}[verb]
+        ids = [job.id for job in jobs]
+        first = [] if verb == "restore" else [rules_of(self._rules, queue).open_keys]
+        keys = [*self._link.of(queue, names), *self._link.keys.jobs(queue, ids)]
+        return self._part(verb, keys, [*first, *ids], (queue, queue), jobs, step)
+
+    def _retry(self, queue: str, jobs: Sequence[Seen], way: Way, step: StepResult | None) -> Iterator[Part]:
+        target = way.queue or queue
+        if target != queue or way.priority is not None:
+            jobs = [job for job in jobs if job.status in _MOVED_FIRST]
+            yield self._transfer("retry", queue, jobs, way, step)
+        ids = [job.id for job in jobs]
+        keys = dict(zip(_RETRY, self._link.of(target, _RETRY), strict=True))
+        # It counts where it has died.
+        keys |= zip(("tallies", "minutes"), self._link.of(queue, ("tallies", "minutes")), strict=True)
+        rules = rules_of(self._rules, target)
+        args = [rules.aging_us, rules.open_keys, *(one for job_id in ids for one in (job_id, _delay(way)))]
+        keys_all = [*keys.values(), *self._link.keys.jobs(target, ids)]
+        yield self._part("retry", keys_all, args, (target, target), jobs, step)
+
+    def _transfer(self, verb: str, queue: str, jobs: Sequence[Seen], way: Way, step: StepResult | None) -> Part:
+        target = way.queue or queue
+        keys = self._link.of(queue, _TRANSFER)
+        keys += [*self._link.of(target, (*_TRANSFER, "arrival", "seq")), self._link.keys.queues]
+        for job in jobs:
+            keys += [*self._records(queue, job), *self._records(target, job)]
+        rules = rules_of(self._rules, target)
+        priority = "" if way.priority is None else way.priority
+        args = [verb, rules_of(self._rules, queue).open_keys, rules.open_keys, rules.aging_us, priority, target]
+        args += [one for job in jobs for one in (job.id, key_in(self._rules, target, queue, job.key) or "")]
+        part = self._part("transfer", keys, args, (queue, target), jobs, step)
+        return part._replace(changes=verb == "move")
+
+    def remove(
+        self, queue: str, place: str, jobs: Sequence[Seen], kept: tuple[str, int | None], step: StepResult | None = None
+    ) -> Part:
+        """Return the script that removes jobs of a queue, at most a script's, which are in this set.
+
+        `kept` is what they count as afterwards, and for how long (us) they must have been there.
+        """
+        keys = self._link.of(queue, (place, *_REMOVE))
+        for job in jobs:
+            keys += self._records(queue, job)
+        outcome, us = kept
+        args = [outcome, "" if us is None else us, rules_of(self._rules, queue).open_keys]
+        args += [one for job in jobs for one in (job.id, job.type, job.key or "", job.unique_key or "")]
+        return self._part("remove", keys, args, (queue, queue), jobs, step)
+
+    def _records(self, queue: str, job: Seen) -> list[str]:
+        names = (f"{name}:{job.type if name == 'by_type' else job.id}" for name in _RECORDS)
+        return self._link.of(queue, names)
+
+    def _part(
+        self,
+        script: str,
+        keys: Sequence[str],
+        args: Sequence[Any],
+        queues: tuple[str, str],
+        jobs: Sequence[Seen],
+        step: StepResult | None,
+    ) -> Part:
+        if step is None:
+            # Nobody looks at these, but they are of this queue.
+            own = self._link.of(queues[0], ("operation", "marks"))
+        else:
+            own = [self._link.keys.operation(step.number, name) for name in ("", "marks")]
+        return Part(Call(script, [*keys, *own], [*args, _frozen(step, jobs)]), [job.id for job in jobs], *queues)
+
+
+def _first(ids: Sequence[str], found: Mapping[str, T]) -> dict[str, T]:
+    return {one: found[one] for one in ids if one in found} | dict(found)
+
+
+def _delay(way: Way) -> int:
+    return round((max(way.delay, 0.0) + random.uniform(0, max(way.spread, 0.0))) * 1e6)
+
+
+def _frozen(step: StepResult | None, jobs: Sequence[Seen]) -> str:
+    if step is None:
+        return ""
+    return f"{step.done} {step.name}" + "".join(f" {job.token},{job.place}" for job in jobs)
+
+
+class Changes:
+    """See queue_core.ports.inspector.Inspector for what each method does."""
+
+    def __init__(self, link: Link, rules: Rules) -> None:
+        self._link = link
+        self._hints = Hints(link)
+        self._verbs = Verbs(link, rules)
+
+    async def retry(self, ids: Sequence[str], spread: float = 0.0) -> Changed:
+        """Move dead and completed jobs to queued, or to scheduled at random moments within `spread` seconds."""
+        return await self._change("retry", ids, Way(spread=spread))
+
+    async def cancel(self, ids: Sequence[str]) -> Changed:
+        """Move waiting jobs to cancelled; ask the workers of running ones to stop them."""
+        return await self._change("cancel", ids)
+
+    async def delete(self, ids: Sequence[str]) -> Changed:
+        """Move dead jobs to the trash."""
+        return await self._change("delete", ids)
+
+    async def restore(self, ids: Sequence[str]) -> Changed:
+        """Move jobs from the trash back into the DLQ."""
+        return await self._change("restore", ids)
+
+    async def purge(self, ids: Sequence[str]) -> Changed:
+        """Remove jobs in the trash for good."""
+        return await self._change("purge", ids)
+
+    async def _change(self, verb: MemberVerb, ids: Sequence[str], way: Way = AS_IT_WAS) -> Changed:
+        found = await self._link.find(ids, SEEN_FIELDS)
+        jobs = [seen(job_id, *found[job_id]) for job_id in dict.fromkeys(ids) if job_id in found]
+        outcome = Outcome()
+        for part in self._verbs.parts(verb, jobs, way):
+            outcome.take(part, (await self._link.run_many([part.call]))[0])
+        if verb == "retry" and way.later:
+            await self._hints.waiting({job.queue for job in jobs})
+        return outcome.result()
+
+    async def pause(self, queue: str, paused: bool) -> bool:
+        """Let no worker claim from this queue, or let them again; False when this changed nothing."""
+        commands = self._link.batch()
+        commands.sismember(self._link.keys.queues, queue)
+        if not (await self._link.send(commands))[0]:
+            raise QueueNotFound(queue)
+        commands = self._link.batch()
+        if paused:
+            commands.setnx(self._link.keys.of(queue, "paused"), 1)
+        else:
+            commands.delete(self._link.keys.of(queue, "paused"))
+            # Workers have dropped what was offered to them meanwhile; without its marker all of it is offered again.
+            commands.delete(self._link.keys.of(queue, "gen"))
+        return bool((await self._link.send(commands))[0])
+
+    async def command(self, worker: str, command: Literal["quiet", "resume", "stop"]) -> bool:
+        """Give a worker an order that its next heartbeat brings."""
+        told = [self._link.keys.news, f"{ORDER} {worker}"]
+        return bool(await self._link.run("order", [self._link.keys.workers], [worker, command, *told]))

@@ -1,0 +1,392 @@
+"""Claims within the rules of queues, and the heartbeat."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+import redis
+from redis.exceptions import NoScriptError, RedisError, ResponseError
+
+from queue_core.errors import StoreUnavailable
+from queue_core.model.job import Claim, Ready
+from queue_core.model.report import Announced
+from queue_core.model.rules import Rules, rules_of
+from queue_core.model.settings import RedisSettings
+from queue_core.ports.store import Beat, BeatReply, ClaimRequest, Neighbour, Stray, WorkerBeat
+from queue_core.redis.client import keys_of, make_thread_client
+from queue_core.redis.scripts import Call, digest, source
+from queue_core.runtime import LARGEST
+from queue_core.stores.redis.capacity import gate_arguments
+from queue_core.stores.redis.delivery import DUE, ORDER
+from queue_core.stores.redis.hints import Hints
+from queue_core.stores.redis.records import entries_of, entry_text, tags_of, whole
+from queue_core.stores.redis.session import CHUNK, PACKAGE, Link, chunks, microseconds, unavailable
+
+SPARE = 100
+"""Candidates beside those that are wanted, since other workers claim at the same moment."""
+ROUNDS = 5
+"""Looks at a queue's best ranks in one claim, while others take them away."""
+LOOKS = 10_000
+"""Ready jobs looked at in one round for those of some types: some 20 ms of Redis, in parts."""
+
+_SETS = ("paused", "pending", "offered", "running", "unfinished", "token", "types", "depths", "blocked", "rate")
+
+
+class Claiming:
+    """Reads of ready jobs and the script that claims them."""
+
+    def __init__(self, link: Link, rules: Rules, hints: Hints) -> None:
+        self._link = link
+        self._rules = rules
+        self._hints = hints
+        # the last claim whose answer did not come: what it asked for, and its name
+        self._unanswered: dict[tuple[str, str, int, tuple[str, ...]], str] = {}
+        # the rank up to which a queue was looked through without finding enough of some types
+        self._looked: dict[tuple[str, frozenset[str]], int] = {}
+
+    async def claim(self, request: ClaimRequest) -> list[Claim]:
+        """Move ready jobs to running, best rank first; those of a gated queue all begin at once."""
+        gated = rules_of(self._rules, request.queue).gated
+        if gated and request.begin is not None:
+            request = request._replace(limit=min(request.limit, request.begin), begin=None)
+        if request.limit <= 0 or request.types == ():
+            return []
+        if request.ids is not None:
+            return await self._claim(request, await self._in_order(request.queue, request.ids))
+        claims: list[Claim] = []
+        types = None if request.types is None else frozenset(request.types)
+        for _ in range(ROUNDS):
+            ready = await self.ready_of(request.queue, request.limit - len(claims), types, SPARE)
+            begin = None if request.begin is None else max(0, request.begin - len(claims))
+            left = request._replace(limit=request.limit - len(claims), begin=begin)
+            more = await self._claim(left, [job.id for job in ready])
+            claims += more
+            if not ready or len(claims) >= request.limit or (gated and not more) or _is_full(claims):
+                break
+        return claims
+
+    async def _in_order(self, queue: str, ids: Sequence[str]) -> Sequence[str]:
+        """Return the ids in the order of their ranks, as far as one script does not see to that."""
+        ids = list(dict.fromkeys(ids))
+        if len(ids) <= CHUNK:
+            return ids
+        ranks = await self._ranks(queue, ids)
+        return sorted(ranks, key=lambda job_id: ranks[job_id])
+
+    async def _claim(self, request: ClaimRequest, ids: Sequence[str]) -> list[Claim]:
+        claims: list[Claim] = []
+        for part in chunks(ids):
+            left = request.limit - len(claims)
+            if left <= 0 or _is_full(claims):
+                break
+            begin = left if request.begin is None else max(0, request.begin - len(claims))
+            claims += await self._claim_part(request._replace(limit=left, begin=begin), part)
+        return claims
+
+    async def _claim_part(self, request: ClaimRequest, ids: Sequence[str]) -> list[Claim]:
+        keys = self._link.of(request.queue, _SETS) + self._link.keys.jobs(request.queue, ids)
+        asked = (request.queue, request.worker, request.number, tuple(ids))
+        # By its number the worker finds what a claim whose answer got lost has given to it.
+        name = self._unanswered.pop(asked, None) or f"{request.number}.{secrets.token_hex(4)}"
+        lease = round(request.lease * 1e6)
+        types = ["*"] if request.types is None else [len(request.types), *request.types]
+        gate = gate_arguments(rules_of(self._rules, request.queue))
+        args = [request.worker, lease, request.limit, name, request.begin, *gate, *types, *ids]
+        # Before the claim, so that a crash in between loses no hint.
+        await self._hints.leased(request.queue, request.lease)
+        try:
+            found = await self._link.run("claim", keys, args)
+        except StoreUnavailable:
+            # It may have run: asked for the same jobs again, it is to give those that it gave then.
+            self._unanswered = {asked: name}
+            raise
+        return [_claim(request.queue, ids[place - 1], row) for place, *row in found]
+
+    async def _ranks(self, queue: str, ids: Sequence[str]) -> dict[str, int]:
+        """Return the ranks of those jobs that are ready."""
+        commands = self._link.batch()
+        parts = list(chunks(ids))
+        for part in parts:
+            commands.zmscore(self._link.keys.of(queue, "pending"), list(part))
+        found = zip(parts, await self._link.send(commands), strict=True) if parts else ()
+        return {
+            job_id: int(score)
+            for part, scores in found
+            for job_id, score in zip(part, scores, strict=True)
+            if score is not None
+        }
+
+    async def ready_of(self, queue: str, limit: int, types: frozenset[str] | None, spare: int = 0) -> list[Ready]:
+        """Return the first ready jobs of some types, None: of every type, and a few more where they stand beside them.
+
+        When others stand in front of them in great number, each call looks at the very first and goes on where the last
+        one stopped.
+        """
+        if limit <= 0:
+            return []
+        if types is None:
+            return await self.ready_after(queue, -1, limit + spare)
+        place = (queue, types)
+        ready, rank = await self._look(queue, -1, limit, types, CHUNK)
+        if rank is None or len(ready) >= limit:
+            self._looked.pop(place, None)
+            return ready[: limit + spare]
+        start = max(rank, self._looked.get(place, -1))
+        more, rank = await self._look(queue, start, limit - len(ready), types, LOOKS)
+        if rank is None or more:
+            self._looked.pop(place, None)
+        else:
+            self._looked[place] = rank
+        return (ready + more)[: limit + spare]
+
+    async def _look(
+        self, queue: str, rank: int, limit: int, types: frozenset[str], looks: int
+    ) -> tuple[list[Ready], int | None]:
+        """Return at least so many ready jobs behind a rank, and the rank reached; None: that was all there are."""
+        found: list[Ready] = []
+        for _ in range(0, looks, CHUNK):
+            page = await self.ready_after(queue, rank, CHUNK)
+            known = await self._link.read({queue: [job.id for job in page]}, ["type"]) if page else {}
+            # What has no hash is no job; whoever claims it drops it.
+            found += [job for job in page if known.get((queue, job.id), [None])[0] in types]
+            if len(page) < CHUNK:
+                return found, None
+            rank = page[-1].rank
+            if len(found) >= limit:
+                break
+        return found, rank
+
+    async def ready_after(self, queue: str, rank: int, limit: int) -> list[Ready]:
+        """Return ready jobs with a higher rank, in order."""
+        if limit <= 0:
+            return []
+        commands = self._link.batch()
+        pending = self._link.keys.of(queue, "pending")
+        commands.zrangebyscore(pending, f"({rank}", "+inf", start=0, num=limit, withscores=True)
+        (found,) = await self._link.send(commands)
+        return [Ready(job_id, queue, int(score)) for job_id, score in found]
+
+    async def head(self, queue: str, limit: int) -> list[Ready]:
+        """Return the first claimable jobs whose type a live worker of this queue has announced."""
+        announced = await self._announced(queue)
+        return await self.ready_of(queue, limit, announced) if announced else []
+
+    async def claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
+        """Return those of these jobs that are claimable now and whose type a live worker of this queue announced."""
+        announced = await self._announced(queue)
+        ranks = await self._ranks(queue, list(dict.fromkeys(ids))) if announced else {}
+        known = await self._link.read({queue: list(ranks)}, ["type"]) if ranks else {}
+        ready = [Ready(job_id, queue, ranks[job_id]) for (_, job_id), (type_,) in known.items() if type_ in announced]
+        return sorted(ready, key=lambda job: job.rank)
+
+    async def _announced(self, queue: str) -> frozenset[str]:
+        """Return the types that live workers of a queue run and that may wait here; none while it is paused."""
+        commands = self._link.batch()
+        commands.exists(self._link.keys.of(queue, "paused"))
+        commands.hkeys(self._link.keys.of(queue, "types"))
+        commands.hgetall(self._link.keys.workers)
+        commands.time()
+        paused, waiting, entries, time = await self._link.send(commands)
+        if paused:
+            return frozenset()
+        now = microseconds(time)
+        alive = (one.beat for one in entries_of(entries).values() if not one.is_lost(now))
+        live = Announced((beat.queues, beat.types) for beat in alive).of(queue)
+        return frozenset(waiting if live is None else live.intersection(waiting))
+
+
+def _is_full(claims: Sequence[Claim]) -> bool:
+    return sum(len(claim.payload) for claim in claims) >= LARGEST
+
+
+def _claim(queue: str, job_id: str, row: Sequence[Any]) -> Claim:
+    token, type_, payload, priority, rank, retries, most, crashes, created_at, tags, key, losses = row
+    return Claim(
+        job_id,
+        int(token),
+        queue,
+        type_,
+        payload or "",
+        whole(priority),
+        whole(rank),
+        whole(retries),
+        whole(most),
+        whole(crashes),
+        whole(created_at) / 1e6,
+        tags_of(tags),
+        None if key is None else str(key),
+        whole(losses),
+    )
+
+
+HOMES = 10_000
+"""Jobs whose queues are remembered; a worker holds fewer at a time."""
+
+
+DAY = 86400
+
+
+class RedisHeart:
+    """A few round trips a heartbeat: the worker's entry and its orders, its leases, who is to be cancelled."""
+
+    def __init__(self, settings: RedisSettings) -> None:
+        self._settings = settings
+        self._keys = keys_of(settings)
+        self._client: redis.Redis | None = None
+        # the queues of jobs that were held some time
+        self._homes: dict[str, str] = {}
+        # the worker whose process others find at its place
+        self._placed = ""
+
+    def beat(self, beat: WorkerBeat) -> BeatReply:
+        """Prolong the leases that still hold and renew the worker's entry.
+
+        Raises:
+            StoreUnavailable: no connection or no answer in time.
+        """
+        try:
+            return self._beat(beat)
+        except (RedisError, OSError) as error:
+            self.close()
+            raise unavailable(error) from error
+
+    def _beat(self, beat: WorkerBeat) -> BeatReply:
+        (order,) = self._run([Call("beat", [self._keys.workers], [beat.worker, entry_text(beat)])])
+        if beat.process and self._placed != beat.worker:
+            self._show(beat)
+        queues = sorted(self._names() if beat.held_in is None else beat.held_in)
+        homes = self._find(beat.leases, queues)
+        groups: dict[str, list[Beat]] = {}
+        for lease in beat.leases:
+            if lease.id in homes:
+                groups.setdefault(homes[lease.id], []).append(lease)
+        parts = [(queue, part) for queue, leases in groups.items() for part in chunks(leases)]
+        held = self._run([self._extend(queue, part, beat.lease) for queue, part in parts])
+        kept = {
+            (lease.id, lease.token)
+            for (_, part), answers in zip(parts, held, strict=True)
+            for lease, answer in zip(part, answers, strict=True)
+            if answer
+        }
+        self._remember({job_id: homes[job_id] for job_id, _ in kept})
+        lost = tuple(lease.id for lease in beat.leases if (lease.id, lease.token) not in kept)
+        return BeatReply(
+            lost,
+            tuple(self._unwanted(beat.worker, queues)),
+            order,
+            self._neighbours(beat) if beat.look else None,
+            tuple(self._strays(beat)) if beat.doubts else (),
+        )
+
+    def hand_back(self, worker: str, begun: Sequence[str]) -> None:
+        """End the leases of a worker but for these jobs, as not begun.
+
+        Raises:
+            StoreUnavailable: no connection or no answer in time.
+        """
+        try:
+            ended: list[int | str] = []
+            for queue in self._names():
+                mine = [job_id for job_id, (whose, *_) in self._running(queue).items() if whose == worker]
+                keys = [self._keys.of(queue, "running")]
+                for part in chunks([job_id for job_id in mine if job_id not in begun]):
+                    self._run_one("end", keys + self._keys.jobs(queue, part), [worker, 1, *part])
+                    ended += [0, queue]
+            if ended:
+                self._run_one("hint", [self._keys.hints("leases")], [self._keys.news, DUE, "1", *ended])
+        except (RedisError, OSError) as error:
+            self.close()
+            raise unavailable(error) from error
+
+    def _running(self, queue: str) -> dict[str, list[Any]]:
+        """Return worker, claim, token, type and ordering key of a queue's running jobs; there are never many."""
+        ids: Any = self._connected().zrange(self._keys.of(queue, "running"), 0, -1)
+        found: dict[str, list[Any]] = {}
+        for part in chunks(ids):
+            rows = self._run_one(
+                "read", self._keys.jobs(queue, part), ["worker", "claim", "token", "type", "ordering_key"]
+            )
+            found.update({job_id: row for job_id, row in zip(part, rows, strict=True) if row})
+        return found
+
+    def _strays(self, beat: WorkerBeat) -> Iterator[Stray]:
+        numbers = {str(doubt.number) for doubt in beat.doubts}
+        for queue in {doubt.queue for doubt in beat.doubts}:
+            for job_id, (worker, claim, token, type_, key) in self._running(queue).items():
+                if worker == beat.worker and (claim or "").partition(".")[0] in numbers:
+                    yield Stray(job_id, int(token), queue, type_ or "", key)
+
+    def _show(self, beat: WorkerBeat) -> None:
+        """Let others at this worker's place know of its process."""
+        key = self._keys.residents(beat.place)
+        self._connected().hset(key, beat.worker, beat.process)
+        self._connected().expire(key, DAY)
+        with suppress(ResponseError):  # not allowed: then nobody rests who would have to hear of it
+            self._connected().publish(self._keys.news, f"{ORDER} {beat.place}")
+        self._placed = beat.worker
+
+    def _neighbours(self, beat: WorkerBeat) -> tuple[Neighbour, ...]:
+        found: Any = self._connected().hgetall(self._keys.residents(beat.place))
+        if beat.worker not in found:  # the server has forgotten it
+            self._placed = ""
+        return tuple(Neighbour(worker, process) for worker, process in found.items() if worker != beat.worker)
+
+    def _names(self) -> Iterable[str]:
+        names: Any = self._connected().smembers(self._keys.queues)
+        return names  # type: ignore[no-any-return]
+
+    def _find(self, leases: Sequence[Beat], queues: Iterable[str]) -> dict[str, str]:
+        """Return the queue of each job, looking for those that the last heartbeat did not hold."""
+        homes = {lease.id: self._homes[lease.id] for lease in leases if lease.id in self._homes}
+        unknown = [lease.id for lease in leases if lease.id not in homes]
+        places = [(queue, part) for queue in queues for part in chunks(unknown)]
+        calls = [Call("read", self._keys.jobs(queue, part), ["status"]) for queue, part in places]
+        for (queue, part), rows in zip(places, self._run(calls), strict=True):
+            homes.update({job_id: queue for job_id, row in zip(part, rows, strict=True) if row})
+        return homes
+
+    def _remember(self, homes: dict[str, str]) -> None:
+        """Keep in mind where jobs are; they are found again where this forgets them."""
+        if len(self._homes) > HOMES:
+            self._homes.clear()
+        self._homes |= homes
+
+    def _extend(self, queue: str, leases: Sequence[Beat], seconds: float) -> Call:
+        keys = [self._keys.of(queue, "running"), *self._keys.jobs(queue, (lease.id for lease in leases))]
+        args: list[Any] = [round(seconds * 1e6)]
+        for lease in leases:
+            progress = "" if lease.progress is None else lease.progress
+            args += (lease.id, lease.token, progress, lease.message, int(lease.begun))
+        return Call("extend", keys, args)
+
+    def _unwanted(self, worker: str, queues: Sequence[str]) -> list[str]:
+        """Return the ids of this worker's jobs that somebody asked to cancel."""
+        commands = self._connected().pipeline(transaction=False)
+        for queue in queues:
+            commands.hgetall(self._keys.of(queue, "cancelling"))
+        return [job_id for asked in commands.execute() for job_id, whose in asked.items() if whose == worker]
+
+    def _run(self, calls: Sequence[Call]) -> list[Any]:
+        """Run scripts one after the other; a heartbeat has few of them."""
+        return [self._run_one(*call) for call in calls]
+
+    def _run_one(self, name: str, keys: Sequence[str], args: Sequence[Any]) -> Any:
+        client = self._connected()
+        try:
+            return client.evalsha(digest(PACKAGE, name), len(keys), *keys, *args)
+        except NoScriptError:
+            return client.eval(source(PACKAGE, name), len(keys), *keys, *args)
+
+    def _connected(self) -> redis.Redis:
+        if self._client is None:
+            self._client = make_thread_client(self._settings)
+        return self._client
+
+    def close(self) -> None:
+        """Give the connection back; doing it twice is safe."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()

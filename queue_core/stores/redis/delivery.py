@@ -1,0 +1,114 @@
+"""What processes tell each other through Redis so that idle ones need not ask: who leads, what is due, orders."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import time
+from collections.abc import Callable
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from queue_core.model.settings import RedisSettings
+from queue_core.redis.client import keys_of, make_client
+
+logger = logging.getLogger("queue_core.delivery")
+
+
+SILENCE = 4.0
+"""Seconds without a word after which nothing seems to arrive. The leader tells of itself every 1.3 s at the latest, and
+hears itself: where publishing or subscribing is cut off, or not allowed, everybody asks as if there were no news."""
+DEAF = 15.0
+"""The same after which the connection is made anew: one that hangs looks like one on which nothing happens."""
+PAUSE_FIRST, PAUSE_MOST = 0.1, 5.0
+"""Seconds between two tries to subscribe, doubling, with jitter."""
+
+DUE, TICKS, LEADER, ORDER = "due", "ticks", "leader", "order"
+"""The first word of a message. Behind `leader` stands its id, or nothing where it has resigned; behind `order` the
+worker that was given one, or the place to which a worker has come or from which it has gone."""
+
+
+class News:
+    """One subscription of a worker process; others only publish."""
+
+    def __init__(self, settings: RedisSettings) -> None:
+        self._settings = settings
+        self._channel = keys_of(settings).news
+        self._task: asyncio.Task[None] | None = None
+        self._told = asyncio.Event()
+        # worker -> its place, and what is called when it was given an order or the workers there are others
+        self.orders: dict[str, tuple[str, Callable[[], None]]] = {}
+        # seconds of time.monotonic at which something, and a leader, was heard last
+        self._heard_at = self.led_at = float("-inf")
+        # somebody has changed schedules since the leader has read their ticks
+        self.ticks_changed = True
+
+    def start(self) -> None:
+        """Start listening; doing it twice is safe."""
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
+
+    def hears(self) -> bool:
+        """Tell whether something was heard lately."""
+        return time.monotonic() - self._heard_at < SILENCE
+
+    async def wait(self, seconds: float) -> None:
+        """Wait until something is due before what the leader knew of, or the time is over."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._told.wait()
+        self._told.clear()
+
+    async def close(self) -> None:
+        """Stop listening; doing it twice is safe."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        self._heard_at = float("-inf")
+
+    async def _run(self) -> None:
+        pause = PAUSE_FIRST
+        while True:
+            client = make_client(self._settings, held=True)
+            try:
+                await self._session(client)
+            except (RedisError, OSError, TimeoutError) as error:
+                logger.debug("news of other processes are interrupted: %s", error)
+            finally:
+                pause = PAUSE_FIRST if self._heard_at > float("-inf") else min(PAUSE_MOST, pause * 2)
+                # What was missed meanwhile is found by looking.
+                self._heard_at = float("-inf")
+                await client.aclose()
+                await client.connection_pool.disconnect()
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+
+    async def _session(self, client: Redis) -> None:
+        """Listen on one connection until it breaks, or nothing arrives on it."""
+        pubsub = client.pubsub()
+        try:
+            async with asyncio.timeout(self._settings.timeout):
+                await pubsub.subscribe(self._channel)
+            while True:
+                async with asyncio.timeout(DEAF):
+                    message = await pubsub.get_message(timeout=None)
+                if message is not None and message["type"] == "message":
+                    self._hear(str(message["data"]))
+        finally:
+            await pubsub.aclose()  # type: ignore[no-untyped-call]
+
+    def _hear(self, text: str) -> None:
+        self._heard_at = time.monotonic()
+        kind, _, name = text.partition(" ")
+        if kind == LEADER:
+            self.led_at = self._heard_at if name else float("-inf")
+        elif kind == ORDER:
+            for worker, (place, call) in list(self.orders.items()):
+                if name in (worker, place):
+                    call()
+        elif kind in (DUE, TICKS):
+            self.ticks_changed = self.ticks_changed or kind == TICKS
+            self._told.set()

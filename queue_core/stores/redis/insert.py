@@ -1,0 +1,178 @@
+"""The way of jobs into Redis: one script a queue, all of a call together."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from queue_core.errors import InvalidJob, StoreUnavailable
+from queue_core.model.job import Inserted, NewJob
+from queue_core.model.rules import Rules, parse_priority, rules_of
+from queue_core.redis.scripts import Call
+from queue_core.stores.redis.capacity import GATES, UNASKED, Question, ask, check_room, keys_text
+from queue_core.stores.redis.session import TOGETHER, Link, chunks, portions
+
+NAMED = 3600.0
+"""Seconds after which the names of queues are looked up again: less than what a moved job leaves behind is kept."""
+ASKED = 3
+"""Times that a server is asked for room which loads its scripts anew each time."""
+
+_SETS = (
+    "pending", "scheduled", "unfinished", "seq", "types", "tallies", "minutes", "depths", *GATES, "unique",
+    "unique_ends", "arrival",
+)  # fmt: skip
+
+_Place = tuple[str, str]
+"""Queue and id."""
+_Part = tuple[str, Sequence[NewJob]]
+"""A queue and those of its jobs that one script writes."""
+
+
+class Inserting:
+    """Writes jobs, and knows the names of the queues."""
+
+    def __init__(self, link: Link, rules: Rules) -> None:
+        self._link = link
+        self._rules = rules
+        # all queues as last seen
+        self._queues: set[str] = set()
+        # time.monotonic
+        self._named_until = 0.0
+
+    async def insert(self, jobs: Sequence[NewJob]) -> list[Inserted]:
+        """Write the jobs, all or none, as queued or scheduled, creating their queues; answer in the same order.
+
+        Raises:
+            QueueFull: a limit of a queue refuses them; nothing was written.
+        """
+        for job in jobs:
+            _check(job)
+        known = await self._known_elsewhere(jobs) if jobs else set()
+        groups: dict[str, list[NewJob]] = {}
+        for job in jobs:
+            if (job.queue, job.id) not in known:
+                groups.setdefault(job.queue, []).append(job)
+        parts = [(queue, part) for queue, group in groups.items() for part in portions(group, _weight)]
+        limited = any(rules_of(self._rules, queue).limits for queue in groups)
+        written = await (self._write_limited(groups, parts) if limited else self._write(parts))
+        return [inserted(job, "k" if (job.queue, job.id) in known else next(written[job.queue])) for job in jobs]
+
+    async def _known_elsewhere(self, jobs: Sequence[NewJob]) -> set[_Place]:
+        """Name the queues in the store; return those jobs whose ids stand in another queue than their own."""
+        queues = {job.queue for job in jobs}
+        if len(queues) == 1 and queues == self._queues and time.monotonic() < self._named_until:
+            return set()  # the script itself sees an id that is known in its queue, or was until it has moved
+        before = frozenset(self._queues)
+        known, _ = await asyncio.gather(self._known(jobs, before), self.name_queues(queues))
+        if new := self._queues - before:
+            known |= await self._known(jobs, new)
+        homes = {job_id: queue for queue, job_id in known}
+        first = {job.id: job.queue for job in reversed(jobs)}
+        return {(job.queue, job.id) for job in jobs if homes.get(job.id, first[job.id]) != job.queue}
+
+    async def _known(self, jobs: Sequence[NewJob], queues: Iterable[str]) -> set[_Place]:
+        """Return those of the ids that these queues know of jobs of other queues."""
+        others = {queue: [job.id for job in jobs if job.queue != queue] for queue in queues}
+        return set(await self._link.read({queue: ids for queue, ids in others.items() if ids}, ["status"]))
+
+    async def name_queues(self, queues: set[str]) -> None:
+        """Name these queues in the store, and learn the names of the others."""
+        commands = self._link.batch()
+        if new := queues - self._queues:
+            commands.sadd(self._link.keys.queues, *new)
+        commands.smembers(self._link.keys.queues)
+        self._queues = set((await self._link.send(commands))[-1])
+        self._named_until = time.monotonic() + NAMED
+
+    async def _write(self, parts: Sequence[_Part]) -> dict[str, Iterator[str]]:
+        answers: dict[str, list[str]] = {}
+        # Lists of more than 10,000 jobs are written in several transactions.
+        for some in chunks(parts, TOGETHER):
+            calls = [self.call(queue, part) for queue, part in some]
+            await self._take(some, await self._link.run_many(calls, together=True), answers)
+        return {queue: iter(found) for queue, found in answers.items()}
+
+    async def _write_limited(
+        self, groups: Mapping[str, Sequence[NewJob]], parts: Sequence[_Part]
+    ) -> dict[str, Iterator[str]]:
+        """Write jobs for which there may be no room: in one transaction, however many they are."""
+        for _ in range(ASKED):
+            question = self.ask(groups)
+            calls = [*question.calls, *(self.call(queue, part, question) for queue, part in parts)]
+            found = await self._link.run_many(calls, together=True)
+            asked = len(question.calls)
+            check_room(self._rules, question, found[:asked])
+            # A server that did not know a script yet has run the others: then nothing was written.
+            if all(one[0] != "ask" for one in found[asked:]):
+                answers: dict[str, list[str]] = {}
+                await self._take(parts, found[asked:], answers)
+                return {queue: iter(one) for queue, one in answers.items()}
+        raise StoreUnavailable("redis", "it forgets its scripts all the time")
+
+    def ask(self, groups: Mapping[str, Sequence[NewJob]]) -> Question:
+        """Return the question whether there is room for jobs."""
+        return ask(self._link, self._rules, groups)
+
+    async def _take(self, parts: Sequence[_Part], found: Sequence[Any], answers: dict[str, list[str]]) -> None:
+        for (queue, _), (before, *own) in zip(parts, found, strict=True):
+            answers.setdefault(queue, []).extend(own)
+            if before == 0:
+                await self.name(queue)
+
+    def call(self, queue: str, jobs: Sequence[NewJob], question: Question = UNASKED) -> Call:
+        """Return the script that writes jobs of a queue; after a number, it answers what `inserted` reads.
+
+        Where there is a question, its scripts stand in front of this one in the same transaction.
+        """
+        of, rules = self._link.keys.of, rules_of(self._rules, queue)
+        keys = [*self._link.of(queue, _SETS), question.key or of(queue, "admitted")]
+        hashes = self._link.keys.jobs(queue, (job.id for job in jobs))
+        for job, key in zip(jobs, hashes, strict=True):
+            keys += (key, of(queue, f"by_type:{job.type}"))
+        args = [rules.aging_us, rules.open_keys, question.yes]
+        return Call("insert", keys, [*args, *(part for job in jobs for part in _arguments(job))])
+
+    async def name(self, queue: str) -> None:
+        """Name a queue that was new to the store, although perhaps not to this process: everything was flushed."""
+        commands = self._link.batch()
+        commands.sadd(self._link.keys.queues, queue)
+        await self._link.send(commands)
+
+
+def _weight(job: NewJob) -> int:
+    return len(job.payload)
+
+
+def _arguments(job: NewJob) -> tuple[Any, ...]:
+    return (
+        job.id,
+        job.type,
+        job.payload,
+        job.priority,
+        job.max_retries,
+        json.dumps(job.tags, ensure_ascii=False) if job.tags else "",
+        round(job.delay * 1e6),
+        "" if job.run_at is None else round(job.run_at * 1e6),
+        keys_text(job),
+    )
+
+
+def inserted(job: NewJob, answer: str) -> Inserted:
+    """Return what the script has said of a job."""
+    if answer[0] == "k":
+        return Inserted(answer[1:] or job.id, job.queue, None, None, False)
+    if answer == "w":
+        return Inserted(job.id, job.queue, None, None, True)
+    if answer[0] == "r":
+        return Inserted(job.id, job.queue, int(answer[1:]), None, True)
+    return Inserted(job.id, job.queue, None, int(answer[1:]) / 1e6, True)
+
+
+def _check(job: NewJob) -> None:
+    """Refuse a row that no store may hold, as the constraints of a database do."""
+    parse_priority(job.priority)
+    if not 0 < len(job.queue) <= 200:
+        raise InvalidJob("a queue's name has 1 to 200 characters")

@@ -1,0 +1,295 @@
+"""The inspector of mode `redis`: jobs, pages, and what it reads of them."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Any, Literal
+
+from queue_core.errors import FilterError, JobNotFound
+from queue_core.model.filters import Filter, matches
+from queue_core.model.job import LINES, Attempt, Job
+from queue_core.model.operation import Changed
+from queue_core.model.report import (
+    Conservation,
+    LogPage,
+    Order,
+    Overview,
+    Page,
+    SeriesPoint,
+    SignatureInfo,
+    Tally,
+    TypeInfo,
+)
+from queue_core.model.rules import Rules
+from queue_core.model.settings import RedisSettings
+from queue_core.stores.redis.change import Changes
+from queue_core.stores.redis.logs import read_log, read_types
+from queue_core.stores.redis.records import LIGHT, attempts_of, job_of, moment
+from queue_core.stores.redis.search import Entry, Place, Sieve, allowed, counted, homes, streams, walk
+from queue_core.stores.redis.session import SCHEMA, Link, chunks
+from queue_core.stores.redis.statistics import Overviews, Signatures
+
+LOOKS_PAGE, LOOKS_ALL = 100_000, 1_000_000
+"""Jobs looked at most for one page, and for a count or for ids. A page that is short for that reason has a cursor that
+goes on."""
+LOOK = 500
+"""Jobs looked at for a page at a time."""
+LONGEST_PAGE = 10_000
+LIGHT_TERMS = frozenset({"status", "type", "queue", "error", "signature", "tag", "priority", "retries", "worker"})
+"""Fields of filters that a page's own fields decide."""
+
+_SHOWN = (*LIGHT, "<payload", "<result")
+_NAMES = [name.lstrip("<") for name in _SHOWN]
+
+
+class Listing:
+    """See queue_core.ports.inspector.Inspector for what each method does."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    async def jobs(self, where: Filter, limit: int, cursor: str | None = None, order: Order = "newest") -> Page:
+        """Return a page of jobs by the time of their last change."""
+        after = None if cursor is None else _place_of(cursor)
+        if limit <= 0:
+            return Page((), None)
+        limit = min(limit, LONGEST_PAGE)
+        queues, now = await self._link.look()
+        found: dict[str, tuple[Entry, Job]] = {}
+        looks, last = 0, None
+        sieve = Sieve(self._link, where, now)
+        async for part in self._parts(where, queues, order, after):
+            for some in chunks(part, LOOK):
+                for entry, job in await self._read(await sieve.sift(some), where, now):
+                    found.setdefault(entry.id, (entry, job))
+                looks += len(some)
+                if len(found) > limit or looks >= LOOKS_PAGE:
+                    last = some[-1]
+                    break
+            if last is not None:
+                break
+        shown = list(found.values())[:limit]
+        if len(found) > limit:
+            last = shown[-1][0]
+        return Page(tuple(job for _, job in shown), None if last is None else f"{last.at}.{last.id}")
+
+    async def count(self, where: Filter, at_most: int = 100_000) -> int:
+        """Return how many jobs match, counting no further than `at_most`."""
+        if at_most <= 0:
+            return 0
+        if (names := counted(where)) is not None:
+            return min(at_most, await self._size(where, names))
+        total = 0
+        async for part in self._ids(where):
+            total += len(part)
+            if total >= at_most:
+                break
+        return min(total, at_most)
+
+    async def ids(self, where: Filter, limit: int) -> list[str]:
+        """Return the ids of matching jobs, newest first."""
+        if limit <= 0:
+            return []
+        found: dict[str, None] = {}
+        async for part in self._ids(where):
+            found.update(dict.fromkeys(part))
+            if len(found) >= limit:
+                break
+        return list(found)[:limit]
+
+    async def _size(self, where: Filter, names: Iterable[str]) -> int:
+        queues, _ = await self._link.look()
+        commands = self._link.batch()
+        keys = [self._link.keys.of(queue, name) for queue in allowed(queues, where) for name in names]
+        for key in keys:
+            commands.zcard(key)
+        return sum(await self._link.send(commands)) if keys else 0
+
+    async def _parts(
+        self, where: Filter, queues: Iterable[str], order: Order, after: Place | None
+    ) -> AsyncIterator[Sequence[Entry]]:
+        async for part in walk(self._link, await streams(self._link, where, allowed(queues, where)), order, after):
+            yield part
+
+    async def _ids(self, where: Filter) -> AsyncIterator[list[str]]:
+        """Yield the ids of matching jobs in parts, newest first."""
+        queues, now = await self._link.look()
+        sieve = Sieve(self._link, where, now)
+        looks = 0
+        async for part in self._parts(where, queues, "newest", None):
+            yield [entry.id for entry in await sieve.sift(part)]
+            looks += len(part)
+            if looks >= LOOKS_ALL:
+                return
+
+    async def _read(self, entries: Sequence[Entry], where: Filter, now: int) -> list[tuple[Entry, Job]]:
+        """Return these jobs as lists show them, without those that changed meanwhile and do not match any more."""
+        rows = await self._link.read(homes(entries), _SHOWN)
+        light = Filter(tuple(term for term in where.terms if term.field in LIGHT_TERMS), where.trash)
+        read = [(one, rows[one.queue, one.id]) for one in entries if (one.queue, one.id) in rows]
+        jobs = [(one, job_of(one.queue, one.id, dict(zip(_NAMES, row, strict=True)))) for one, row in read]
+        return [(one, job) for one, job in jobs if matches(job, light, moment(now))]
+
+
+def _place_of(cursor: str) -> tuple[int, str]:
+    match = re.fullmatch(r"(\d{1,17})\.(.+)", cursor, re.ASCII | re.DOTALL)
+    if match is None:
+        raise FilterError("this is no cursor that a page gave", cursor, 0)
+    return int(match[1]), match[2]
+
+
+_WHOLE = (*LIGHT, "payload", "result")
+
+
+class RedisInspector:
+    """Looks at what a `RedisStore` keeps; see queue_core.ports.inspector.Inspector for what each method does."""
+
+    def __init__(self, settings: RedisSettings, rules: Rules | None = None) -> None:
+        self._link = Link(settings)
+        self._listing = Listing(self._link)
+        self._signatures = Signatures(self._link)
+        self._overviews = Overviews(self._link, rules or {})
+        self._changes = Changes(self._link, rules or {})
+
+    async def overview(self) -> Overview:
+        """Return queues, workers and depths as of one moment."""
+        return await self._overviews.overview()
+
+    async def get(self, job_id: str) -> Job:
+        """Return one job.
+
+        Raises:
+            JobNotFound: no job has this id.
+        """
+        found = await self._link.find([job_id], _WHOLE)
+        if job_id not in found:
+            raise JobNotFound(job_id)
+        queue, row = found[job_id]
+        last = await self._attempts(queue, job_id, -1)
+        return job_of(queue, job_id, dict(zip(_WHOLE, row, strict=True)), last[0].traceback if last else None)
+
+    async def jobs(self, where: Filter, limit: int, cursor: str | None = None, order: Order = "newest") -> Page:
+        """Return a page of jobs by the time of their last change.
+
+        Raises:
+            FilterError: no page gave this cursor.
+        """
+        return await self._listing.jobs(where, limit, cursor, order)
+
+    async def count(self, where: Filter, at_most: int = 100_000) -> int:
+        """Return how many jobs match, counting no further than `at_most`."""
+        return await self._listing.count(where, at_most)
+
+    async def ids(self, where: Filter, limit: int) -> list[str]:
+        """Return the ids of matching jobs, newest first."""
+        return await self._listing.ids(where, limit)
+
+    async def attempts(self, job_id: str) -> list[Attempt]:
+        """Return the last failed attempts of a job, oldest first.
+
+        Raises:
+            JobNotFound: no job has this id.
+        """
+        found = await self._link.find([job_id], ["status"])
+        if job_id not in found:
+            raise JobNotFound(job_id)
+        return await self._attempts(found[job_id][0], job_id, 0)
+
+    async def logs(self, job_id: str, limit: int = LINES, after: int | None = None) -> LogPage:
+        """Return lines of a job's log, oldest first.
+
+        Raises:
+            JobNotFound: no job has this id.
+        """
+        return await read_log(self._link, job_id, limit, after)
+
+    async def types(self) -> dict[str, TypeInfo]:
+        """Return what workers have announced of types."""
+        return await read_types(self._link)
+
+    async def _attempts(self, queue: str, job_id: str, first: int) -> list[Attempt]:
+        commands = self._link.batch()
+        commands.lrange(self._link.keys.of(queue, f"attempts:{job_id}"), first, -1)
+        (texts,) = await self._link.send(commands)
+        return attempts_of(job_id, texts)
+
+    async def signatures(self, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
+        """Return groups of dead jobs by error."""
+        return await self._signatures.signatures(where, window, slices, limit)
+
+    async def tallies(self) -> list[Tally]:
+        """Return the exact totals of every queue and type."""
+        return await self._overviews.tallies()
+
+    async def series(self, minutes: int, queue: str | None = None) -> list[SeriesPoint]:
+        """Return the last minutes, oldest first, empty ones included."""
+        return await self._overviews.series(minutes, queue)
+
+    async def conservation(self) -> Conservation:
+        """Return where all jobs are, from one consistent read."""
+        return await self._overviews.conservation()
+
+    async def retry(self, ids: Sequence[str], spread: float = 0.0) -> Changed:
+        """Move dead and completed jobs to queued with retry count 0."""
+        return await self._changes.retry(ids, spread)
+
+    async def delete(self, ids: Sequence[str]) -> Changed:
+        """Move dead jobs to the trash."""
+        return await self._changes.delete(ids)
+
+    async def restore(self, ids: Sequence[str]) -> Changed:
+        """Move jobs from the trash back into the DLQ."""
+        return await self._changes.restore(ids)
+
+    async def purge(self, ids: Sequence[str]) -> Changed:
+        """Remove jobs in the trash for good."""
+        return await self._changes.purge(ids)
+
+    async def cancel(self, ids: Sequence[str]) -> Changed:
+        """Move waiting jobs to cancelled; ask the workers of running ones to stop them."""
+        return await self._changes.cancel(ids)
+
+    async def pause(self, queue: str) -> bool:
+        """Let no worker claim from this queue; False when it was paused already.
+
+        Raises:
+            QueueNotFound: no queue has this name.
+        """
+        return await self._changes.pause(queue, True)
+
+    async def resume(self, queue: str) -> bool:
+        """Let workers claim from this queue again; False when it was not paused.
+
+        Raises:
+            QueueNotFound: no queue has this name.
+        """
+        return await self._changes.pause(queue, False)
+
+    async def command(self, worker: str, command: Literal["quiet", "resume", "stop"]) -> bool:
+        """Give a worker an order that its next heartbeat brings; False when there is no such worker."""
+        return await self._changes.command(worker, command)
+
+    async def ping(self) -> float:
+        """Return the seconds that one round trip takes."""
+        start = time.perf_counter()
+        commands = self._link.batch()
+        commands.ping()
+        await self._link.send(commands)
+        return time.perf_counter() - start
+
+    async def facts(self) -> dict[str, Any]:
+        """Return what `doctor` checks about the server; what a server does not tell is None."""
+        facts = await self._link.facts()
+        schema = None
+        # A cluster that does not serve the slot of this key is a finding of its own.
+        if facts["cluster"] is None or facts["cluster"]["state"] == "ok":
+            commands = self._link.batch()
+            commands.get(self._link.keys.schema)
+            (schema,) = await self._link.send(commands)
+        return {"backend": "redis", "schema": int(schema or SCHEMA), "schema_known": SCHEMA} | facts
+
+    async def close(self) -> None:
+        """Disconnect; doing it twice is safe."""
+        await self._link.close()

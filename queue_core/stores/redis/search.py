@@ -1,0 +1,345 @@
+"""Lists by filter: sorted sets are walked, joined and sifted a bounded part at a time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from queue_core.model.filters import Filter, Term, holds, matches
+from queue_core.model.job import parse_id
+from queue_core.model.report import Order
+from queue_core.model.states import FINAL, UNFINISHED, Status
+from queue_core.redis.scripts import Call
+from queue_core.stores.redis.records import job_of, moment
+from queue_core.stores.redis.session import TOGETHER, Link, chunks
+
+FIRST, MOST = 300, 4_800
+"""Entries of one page, doubling: who wants a few gets them soon, who wants all is not held up by round trips."""
+
+Place = tuple[int, str]
+"""Time and id, by which lists are sorted."""
+
+
+class Entry(NamedTuple):
+    """A job's place in a list. Entries compare as their places do."""
+
+    # microseconds since the epoch
+    at: int
+    id: str
+    queue: str
+    # None where the set it was found in does not tell
+    status: Status | None
+
+
+class Stream:
+    """One set of a queue, read in pages; or, with `entries`, what was read at once."""
+
+    def __init__(self, key: str, queue: str, status: Status | None, entries: Sequence[Entry] | None = None) -> None:
+        self._key = key
+        self._queue = queue
+        self._status = status
+        self._size = FIRST
+        # behind it the next page begins
+        self._last: Place | None = None
+        self.entries = list(entries or ())
+        self.ended = entries is not None
+
+    def start(self, order: Order, after: Place | None) -> None:
+        """Begin behind a place."""
+        self._last = after
+        if self.ended:
+            self.entries.sort(key=_place, reverse=order == "newest")
+            if after is not None:
+                del self.entries[: _up_to(self.entries, after, order)]
+
+    def call(self, order: Order) -> Call:
+        """Return the script that reads the next page."""
+        return Call("page", [self._key], [order, *(self._last or ("", "")), self._size])
+
+    def take(self, found: Sequence[str]) -> None:
+        """Take the answer of that script."""
+        pairs = zip(found[::2], found[1::2], strict=True)
+        self.entries = [Entry(int(float(score)), job_id, self._queue, self._status) for job_id, score in pairs]
+        self.ended = len(self.entries) < self._size
+        self._last = _place(self.entries[-1]) if self.entries else self._last
+        self._size = min(MOST, 2 * self._size)
+
+
+async def walk(
+    link: Link, streams: Sequence[Stream], order: Order, after: Place | None
+) -> AsyncIterator[Sequence[Entry]]:
+    """Yield the entries of all streams in order, in parts, from behind a place on."""
+    for stream in streams:
+        stream.start(order, after)
+    while True:
+        empty = [stream for stream in streams if not stream.entries and not stream.ended]
+        for some in chunks(empty, TOGETHER):
+            for stream, found in zip(some, await link.run_many([one.call(order) for one in some]), strict=True):
+                stream.take(found)
+        part = _ready(streams, order)
+        if not part and all(stream.ended and not stream.entries for stream in streams):
+            return
+        yield sorted(part, key=_place, reverse=order == "newest")
+
+
+def _ready(streams: Sequence[Stream], order: Order) -> list[Entry]:
+    """Take out of the streams what no entry that was not read yet can stand in front of."""
+    ends = [_place(stream.entries[-1]) for stream in streams if not stream.ended and stream.entries]
+    limit = None if not ends else max(ends) if order == "newest" else min(ends)
+    part: list[Entry] = []
+    for stream in streams:
+        ready = len(stream.entries) if limit is None else _up_to(stream.entries, limit, order)
+        part += stream.entries[:ready]
+        del stream.entries[:ready]
+    return part
+
+
+def _place(entry: Entry) -> Place:
+    return entry[:2]
+
+
+def _up_to(entries: Sequence[Entry], place: Place, order: Order) -> int:
+    """Return how many of the entries, which are in order, do not stand behind a place."""
+    first, behind = 0, len(entries)
+    while first < behind:
+        middle = (first + behind) // 2
+        other = _place(entries[middle])
+        if other < place if order == "newest" else other > place:
+            behind = middle
+        else:
+            first = middle + 1
+    return first
+
+
+WHOLE = 20
+"""Jobs whose whole payloads are read at a time; each may have a mebibyte."""
+CUT = 4_000
+"""Bytes of a payload's beginning from which on there may be more of it."""
+VERDICTS = 10_000
+"""Verdicts remembered; jobs are of few kinds as far as most filters go."""
+
+_BY_ENTRY = frozenset({"age", "id"})
+_FIELDS = {
+    "status": "status",
+    "type": "type",
+    "error": "error",
+    "signature": "signature",
+    "tag": "tags",
+    "priority": "priority",
+    "retries": "retry_count",
+    "worker": "worker",
+}
+_SEARCHED = ("type", "error", "tags", "<payload")
+
+
+class Sieve:
+    """One filter at one moment."""
+
+    def __init__(self, link: Link, where: Filter, now: int) -> None:
+        self._link = link
+        self._where = where
+        self._now = moment(now)
+        self._by_entry = [term for term in where.terms if term.field in _BY_ENTRY]
+        light = [term for term in where.terms if term.field in _FIELDS]
+        self._light = Filter(tuple(light), where.trash)
+        self._heavy = any(_of_payload(term.field) for term in where.terms)
+        fields = ["status", "trashed_at", *(_FIELDS[term.field] for term in light), *(_SEARCHED if self._heavy else ())]
+        self._names = list(dict.fromkeys(fields))
+        self._verdicts: dict[tuple[Any, ...], bool] = {}
+
+    def possible(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """Leave out what cannot match by its time or its id."""
+        if not self._by_entry:
+            return entries
+        return [entry for entry in entries if all(_entry_holds(entry, term, self._now) for term in self._by_entry)]
+
+    async def sift(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """Return those that match."""
+        entries = self.possible(entries)
+        if not entries or self._decided(entries):
+            return entries
+        kept: list[Entry] = []
+        for some in chunks(entries):
+            kept += await self._sift(some)
+        return kept
+
+    def _decided(self, entries: Sequence[Entry]) -> bool:
+        """Tell whether the sets that the entries come from say all there is to know."""
+        if self._heavy or any(term.field != "status" for term in self._light.terms):
+            return False
+        return not self._light.terms or all(entry.status is not None for entry in entries)
+
+    async def _sift(self, entries: Sequence[Entry]) -> list[Entry]:
+        rows = await self._link.read(homes(entries), self._names)
+        kept = [one for one in entries if (row := rows.get((one.queue, one.id))) and self._verdict(one.queue, row)]
+        if not self._heavy:
+            return kept
+        payloads = await self._long_payloads(kept, rows)
+        return [one for one in kept if self._search(one, rows[one.queue, one.id], payloads.get((one.queue, one.id)))]
+
+    def _verdict(self, queue: str, row: Sequence[Any]) -> bool:
+        key = (queue, *(value for name, value in zip(self._names, row, strict=True) if name != "<payload"))
+        if key not in self._verdicts:
+            if len(self._verdicts) >= VERDICTS:
+                self._verdicts.clear()
+            self._verdicts[key] = matches(job_of(queue, "", self._found(row)), self._light, self._now)
+        return self._verdicts[key]
+
+    def _found(self, row: Sequence[Any]) -> dict[str, Any]:
+        return {"type": None} | {name.lstrip("<"): value for name, value in zip(self._names, row, strict=True)}
+
+    async def _long_payloads(
+        self, entries: Sequence[Entry], rows: Mapping[tuple[str, str], Sequence[Any]]
+    ) -> dict[tuple[str, str], str]:
+        """Return the whole payloads of those of which only the beginning was read."""
+        place = self._names.index("<payload")
+        long = [one for one in entries if len((rows[one.queue, one.id][place] or "").encode()) >= CUT]
+        found: dict[tuple[str, str], str] = {}
+        for some in chunks(long, WHOLE):
+            read = await self._link.read(homes(some), ["status", "payload"])
+            found.update({key: payload or "" for key, (_, payload) in read.items()})
+        return found
+
+    def _search(self, entry: Entry, row: Sequence[Any], payload: str | None) -> bool:
+        found = self._found(row)
+        if payload is not None:
+            found["payload"] = payload
+        job = job_of(entry.queue, entry.id, found)
+        return all(holds(job, term, self._now) for term in self._where.terms if _of_payload(term.field))
+
+
+def homes(entries: Iterable[Entry]) -> dict[str, list[str]]:
+    """Return the ids of entries by their queues."""
+    found: dict[str, list[str]] = {}
+    for entry in entries:
+        found.setdefault(entry.queue, []).append(entry.id)
+    return found
+
+
+def _of_payload(field: str) -> bool:
+    return field == "text" or field.startswith("payload")
+
+
+def _entry_holds(entry: Entry, term: Term, now: Any) -> bool:
+    known = {"status": Status.QUEUED, "type": "", "updated_at": str(entry.at)}
+    return holds(job_of(entry.queue, entry.id, known), term, now)
+
+
+SMALL = 5_000
+"""A set up to this size is read at once where no others can match than those in it."""
+
+SETS = {
+    Status.QUEUED: ("pending", "blocked"),
+    Status.SCHEDULED: ("scheduled",),
+    Status.RETRYING: ("retrying",),
+    Status.RUNNING: ("running",),
+    Status.COMPLETED: ("completed",),
+    Status.CANCELLED: ("cancelled",),
+    Status.DEAD: ("dlq",),
+}
+"""The sets of each state."""
+
+_Sources = Mapping[str, Status | None]
+"""Sets that are sorted by the last change, and the state of what is in them where they tell."""
+
+
+async def streams(link: Link, where: Filter, queues: Sequence[str]) -> list[Stream]:
+    """Return the sets that can hold matching jobs, or the few ids in them that can match."""
+    sources = _sources(where)
+    small = _small_sets(where)
+    commands = link.batch()
+    keys = [(queue, name) for queue in queues for name in small]
+    for queue, name in keys:
+        (commands.scard if name.startswith("by_type:") else commands.zcard)(link.keys.of(queue, name))
+    sizes = dict(zip(keys, await link.send(commands) if keys else (), strict=True))
+    found: list[Stream] = []
+    for queue in queues:
+        of_type = [name for name in small if name.startswith("by_type:") and sizes[queue, name] <= SMALL]
+        waiting = [name for name in small if not name.startswith("by_type:")]
+        if job_id := _whole_id(where):
+            found.append(await _few(link, queue, sources, [job_id]))
+        elif of_type:
+            found.append(await _few(link, queue, sources, await _members(link, queue, of_type[0])))
+        elif waiting and sum(sizes[queue, name] for name in waiting) <= SMALL:
+            for name in waiting:
+                ids = await _members(link, queue, name)
+                found.append(await _few(link, queue, {"unfinished": _STATES[name]}, ids))
+            found += _whole(link, queue, {name: state for name, state in sources.items() if name != "unfinished"})
+        else:
+            found += _whole(link, queue, sources)
+    return found
+
+
+_STATES = {name: state for state, names in SETS.items() for name in names}
+
+
+def _sources(where: Filter) -> _Sources:
+    states = where.statuses()
+    if where.trash:
+        return {"trash": Status.DEAD} if Status.DEAD in states else {}
+    sources: dict[str, Status | None] = {name: state for state in states & FINAL for name in SETS[state]}
+    return sources | ({"unfinished": None} if states & UNFINISHED else {})
+
+
+def _small_sets(where: Filter) -> list[str]:
+    """Return the sets that alone hold what can match, if they are small."""
+    waiting = where.statuses() & UNFINISHED
+    names = [] if where.trash or waiting == UNFINISHED else [name for state in waiting for name in SETS[state]]
+    types = [term.value for term in where.terms if term.field == "type" and term.operator == "=" and not term.negated]
+    return names + [f"by_type:{type_}" for type_ in types[:1]]
+
+
+def _whole_id(where: Filter) -> str | None:
+    ids = [term.value for term in where.terms if term.field == "id" and not term.negated]
+    return next((parse_id(value) for value in ids if re.fullmatch(r"[0-9a-f]{32}", value)), None)
+
+
+def _whole(link: Link, queue: str, sources: _Sources) -> list[Stream]:
+    return [Stream(link.keys.of(queue, name), queue, state) for name, state in sources.items()]
+
+
+async def _members(link: Link, queue: str, name: str) -> list[str]:
+    commands = link.batch()
+    if name.startswith("by_type:"):
+        commands.smembers(link.keys.of(queue, name))
+    else:
+        commands.zrange(link.keys.of(queue, name), 0, SMALL)
+    (members,) = await link.send(commands)
+    return sorted(members)
+
+
+async def _few(link: Link, queue: str, sources: _Sources, ids: Sequence[str]) -> Stream:
+    """Return a few jobs with the times at which they stand in these sets."""
+    places = [(source, part) for source in sources for part in chunks(ids)]
+    commands = link.batch()
+    for source, part in places:
+        commands.zmscore(link.keys.of(queue, source), list(part))
+    found = await link.send(commands) if places else []
+    entries = [
+        Entry(int(score), job_id, queue, sources[source])
+        for (source, part), scores in zip(places, found, strict=True)
+        for job_id, score in zip(part, scores, strict=True)
+        if score is not None
+    ]
+    return Stream("", queue, None, entries)
+
+
+def allowed(queues: Iterable[str], where: Filter) -> list[str]:
+    """Return the queues that the filter allows."""
+    terms = [term for term in where.terms if term.field == "queue"]
+    return [queue for queue in queues if all(_queue_holds(queue, term) for term in terms)]
+
+
+def counted(where: Filter) -> list[str] | None:
+    """Return the sets whose sizes make up the number of matching jobs; None: they do not tell."""
+    if not {term.field for term in where.terms} <= {"status", "queue"}:
+        return None
+    states = where.statuses()
+    if where.trash:
+        return [name for name in _sources(where) if name == "trash"]
+    return [name for state in states for name in SETS[state]]
+
+
+def _queue_holds(queue: str, term: Term) -> bool:
+    return holds(job_of(queue, "", {"status": Status.QUEUED, "type": ""}), term, moment(0))

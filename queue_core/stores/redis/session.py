@@ -1,0 +1,205 @@
+"""The way to one Redis: commands, scripts, and the one place where its errors become StoreUnavailable."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from redis.asyncio.client import Pipeline
+from redis.exceptions import (
+    ClusterDownError,
+    MasterDownError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+    TryAgainError,
+)
+
+from queue_core.errors import SchemaNewer, StoreRefused, StoreUnavailable
+from queue_core.model.settings import RedisSettings
+from queue_core.model.states import Status
+from queue_core.redis.client import keys_of, make_client, server_facts
+from queue_core.redis.scripts import Call, Scripts
+
+T = TypeVar("T")
+
+
+PACKAGE = "queue_core.stores.redis"
+SCHEMA = 1
+"""Version of the keys, their types and fields."""
+CHUNK = 500
+"""Jobs in one script: some 5 ms of Redis, and below Lua's limit on unpacked arguments."""
+LARGEST = 4 << 20
+"""Characters in one script; one job may have more."""
+TOGETHER = 20
+"""Scripts in one round trip, which is some 80 ms of Redis."""
+CONNECTIONS = 32
+"""Calls of one process on their way at a time."""
+
+CANNOT_NOW = (ReadOnlyError, ClusterDownError, MasterDownError, OutOfMemoryError, TryAgainError)
+"""Answers of a server that cannot be used now, where the driver has a class for them."""
+_CANNOT_NOW = re.compile(
+    r"\b(BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|OOM|READONLY|TRYAGAIN|UNKILLABLE)\b"
+)
+"""Their codes, which a pipeline and a script put words before."""
+
+STATES = frozenset(status.value for status in Status)
+
+
+def chunks(items: Sequence[T], size: int = CHUNK) -> Iterator[Sequence[T]]:
+    """Yield the items in parts that one script takes."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+def portions(items: Iterable[T], weight: Callable[[T], int]) -> Iterator[list[T]]:
+    """Yield the items in parts that one script takes, given how many characters each of them brings."""
+    part: list[T] = []
+    size = 0
+    for item in items:
+        if part and (len(part) == CHUNK or size + weight(item) > LARGEST):
+            yield part
+            part, size = [], 0
+        part.append(item)
+        size += weight(item)
+    if part:
+        yield part
+
+
+def microseconds(time: tuple[Any, Any]) -> int:
+    """Return the answer of TIME as microseconds since the epoch."""
+    return int(time[0]) * 1_000_000 + int(time[1])
+
+
+def unavailable(error: BaseException) -> StoreUnavailable:
+    """Return what is raised when the server cannot be reached or used, or refuses a command."""
+    said = str(error) or type(error).__name__
+    if isinstance(error, ResponseError) and not isinstance(error, CANNOT_NOW) and not _CANNOT_NOW.search(said):
+        return StoreRefused("redis", said)
+    return StoreUnavailable("redis", said)
+
+
+class Link:
+    """One client with its scripts. Every call is bounded in time; scripts may be sent again without harm."""
+
+    def __init__(self, settings: RedisSettings) -> None:
+        self.keys = keys_of(settings)
+        self._timeout = settings.timeout
+        self._client = make_client(settings)
+        self._scripts = Scripts(self._client, PACKAGE)
+        # Whoever comes when all are in use waits for one: there are more callers than connections may be.
+        self._slots = asyncio.Semaphore(CONNECTIONS)
+
+    @asynccontextmanager
+    async def _reaching(self) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(self._timeout), self._slots:
+                yield
+        except TimeoutError as error:
+            raise StoreUnavailable("redis", f"no answer within {self._timeout:g} s") from error
+        except (RedisError, OSError) as error:
+            if isinstance(error, ReadOnlyError):
+                # The primary has become a replica: only new connections lead to its successor.
+                await self._client.connection_pool.disconnect(inuse_connections=False)
+            raise unavailable(error) from error
+
+    async def facts(self) -> dict[str, Any]:
+        """Return what `doctor` checks about the server."""
+        async with self._reaching():
+            return await server_facts(self._client)
+
+    async def require_schema(self) -> None:
+        """Check the version of what is stored, and write it where nothing is.
+
+        Raises:
+            SchemaNewer: it was written by a newer version.
+        """
+        commands = self.batch()
+        commands.setnx(self.keys.schema, SCHEMA)
+        commands.get(self.keys.schema)
+        _, found = await self.send(commands)
+        if int(found) > SCHEMA:
+            raise SchemaNewer(int(found), SCHEMA)
+
+    def batch(self) -> Pipeline:
+        """Return an empty list of commands, to be filled and handed to `send`."""
+        return self._client.pipeline(transaction=False)
+
+    def snapshot(self) -> Pipeline:
+        """Return an empty list of commands that see the store as of one moment."""
+        return self._client.pipeline(transaction=True)
+
+    async def send(self, commands: Pipeline) -> list[Any]:
+        """Send commands in one round trip and return their answers."""
+        async with self._reaching():
+            return list(await commands.execute())
+
+    async def run(self, name: str, keys: Sequence[str], args: Sequence[Any]) -> Any:
+        """Run one script."""
+        async with self._reaching():
+            return await self._scripts.run(name, keys, args)
+
+    async def run_many(self, calls: Sequence[Call], together: bool = False) -> list[Any]:
+        """Run scripts in one round trip; `together`: all or none, and nothing in between."""
+        if not calls:
+            return []
+        async with self._reaching():
+            return await self._scripts.run_many(calls, together)
+
+    def of(self, queue: str, names: Iterable[str]) -> list[str]:
+        """Return keys of a queue."""
+        return [self.keys.of(queue, name) for name in names]
+
+    async def look(self) -> tuple[list[str], int]:
+        """Return the names of all queues, and the server's time in microseconds."""
+        commands = self.batch()
+        commands.smembers(self.keys.queues)
+        commands.time()
+        names, time = await self.send(commands)
+        return sorted(names), microseconds(time)
+
+    async def read(self, jobs: Mapping[str, Sequence[str]], fields: Sequence[str]) -> dict[tuple[str, str], list[Any]]:
+        """Return fields of jobs, given as ids by queue, as (queue, id) → values; those that are not there are left out.
+
+        The first field is `status`, or another one that every job has.
+        """
+        parts = [(queue, part) for queue, ids in jobs.items() for part in chunks(ids)]
+        found: dict[tuple[str, str], list[Any]] = {}
+        for some in chunks(parts, TOGETHER):
+            calls = [Call("read", self.keys.jobs(queue, part), fields) for queue, part in some]
+            for (queue, part), rows in zip(some, await self.run_many(calls), strict=True):
+                found.update({(queue, job_id): row for job_id, row in zip(part, rows, strict=True) if row})
+        if fields[0] == "status":
+            # What somebody else wrote there is no job.
+            found = {place: row for place, row in found.items() if row[0] in STATES}
+        return found
+
+    async def find(self, ids: Iterable[str], fields: Sequence[str]) -> dict[str, tuple[str, list[Any]]]:
+        """Return where jobs are, whatever their queue, as id → (queue, fields); unknown ids are left out."""
+        wanted = list(dict.fromkeys(ids))
+        found: dict[str, tuple[str, list[Any]]] = {}
+        # One that goes from one queue to another one may be seen in neither, but not twice.
+        for _ in range(2):
+            if wanted:
+                rows = await self.read({queue: wanted for queue in (await self.look())[0]}, fields)
+                found |= {job_id: (queue, row) for (queue, job_id), row in rows.items()}
+                wanted = [job_id for job_id in wanted if job_id not in found]
+        return found
+
+    async def find_near(self, guesses: Mapping[str, str], fields: Sequence[str]) -> dict[str, tuple[str, list[Any]]]:
+        """Return where jobs are like `find`, given the queue where each is looked for first, as id → queue."""
+        groups: dict[str, list[str]] = {}
+        for job_id, queue in guesses.items():
+            groups.setdefault(queue, []).append(job_id)
+        near = await self.read(groups, fields) if groups else {}
+        found = {job_id: (queue, row) for (queue, job_id), row in near.items()}
+        return found | await self.find([job_id for job_id in guesses if job_id not in found], fields)
+
+    async def close(self) -> None:
+        """Disconnect; doing it twice is safe."""
+        await self._client.aclose()
+        await self._client.connection_pool.disconnect()

@@ -1,0 +1,374 @@
+"""Overviews, error signatures and sums."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from queue_core.model.filters import Filter, Term, holds
+from queue_core.model.report import (
+    Announced,
+    Conservation,
+    Overview,
+    QueueInfo,
+    SeriesPoint,
+    SignatureInfo,
+    Tally,
+    WorkerInfo,
+    minutes_tell,
+)
+from queue_core.model.rules import Rules, rank, rules_of
+from queue_core.model.states import UNFINISHED, Status
+from queue_core.stores.redis.records import WorkerEntry, entries_of, job_of, moment, whole
+from queue_core.stores.redis.search import SETS, Entry, Sieve, allowed, streams, walk
+from queue_core.stores.redis.session import Link, microseconds
+
+HEAD = 50
+"""Jobs of each queue and priority that are looked at for the oldest. With aging, what waits the longest is among
+the first of all priorities."""
+
+LEASES = 2000
+"""Running jobs of each queue that are asked whether they have begun."""
+
+_COUNTED = ("scheduled", "retrying", "running", "dlq", "trash")
+RUNNING = _COUNTED.index("running")
+_UNFINISHED = tuple(name for state in UNFINISHED for name in SETS[state])
+_WHERE = ("completed", "dlq", "trash", "cancelled", *_UNFINISHED)
+
+
+class Overviews:
+    """See queue_core.ports.inspector.Inspector for what each method does."""
+
+    def __init__(self, link: Link, rules: Rules) -> None:
+        self._link = link
+        self._rules = rules
+
+    async def overview(self) -> Overview:
+        """Return queues, workers and depths as of one moment."""
+        names, _ = await self._link.look()
+        commands = self._link.snapshot()
+        commands.time()
+        commands.hgetall(self._link.keys.workers)
+        for name in names:
+            commands.exists(self._link.keys.of(name, "paused"))
+            commands.hgetall(self._link.keys.of(name, "types"))
+            commands.hgetall(self._link.keys.of(name, "depths"))
+            for key in self._link.of(name, _COUNTED):
+                commands.zcard(key)
+        time, entries, *found = await self._link.send(commands)
+        now = microseconds(time)
+        width = 3 + len(_COUNTED)
+        rows = [found[place * width : (place + 1) * width] for place in range(len(names))]
+        depths = {name: _depth(row[2]) for name, row in zip(names, rows, strict=True)}
+        oldest = await self._oldest(depths)
+        ahead = await self._ahead([name for name, row in zip(names, rows, strict=True) if row[3 + RUNNING]])
+        workers = tuple(_worker(worker, entry, now) for worker, entry in sorted(entries_of(entries).items()))
+        waiting = [
+            ((name, type_), whole(n)) for name, row in zip(names, rows, strict=True) for type_, n in row[1].items()
+        ]
+        return Overview(
+            now=moment(now),
+            queues=tuple(
+                _queue(name, row, depths[name], oldest.get(name), ahead[name])
+                for name, row in zip(names, rows, strict=True)
+            ),
+            workers=workers,
+            orphaned_types=Announced((one.queues, one.types) for one in workers if not one.lost).orphans(waiting),
+        )
+
+    async def _ahead(self, names: Sequence[str]) -> Counter[str]:
+        """Return for each queue how many running jobs have not begun, among those whose leases end next."""
+        commands = self._link.batch()
+        for name in names:
+            commands.zrange(self._link.keys.of(name, "running"), 0, LEASES - 1)
+        ids = dict(zip(names, await self._link.send(commands) if names else [], strict=True))
+        known = await self._link.read(ids, ["status", "ahead"])
+        return Counter(name for (name, _), (status, ahead) in known.items() if status == "running" and ahead)
+
+    async def _oldest(self, depths: Mapping[str, Mapping[int, int]]) -> dict[str, int]:
+        """Return for each queue when the queued job that waits longest was due, among the first of each priority."""
+        commands = self._link.batch()
+        places = [(name, priority) for name, depth in depths.items() for priority in depth]
+        for name, priority in places:
+            key = self._link.keys.of(name, "pending")
+            if rules_of(self._rules, name).aging:
+                commands.zrange(key, 0, HEAD * len(depths[name]) - 1)
+            else:
+                commands.zrangebyscore(key, rank(priority, 0), f"({rank(priority - 1, 0)}", start=0, num=HEAD)
+        for name in depths:
+            commands.zrange(self._link.keys.of(name, "blocked"), 0, 0)
+        heads: dict[str, list[str]] = {}
+        names = (*(name for name, _ in places), *depths)
+        for name, ids in zip(names, await self._link.send(commands) if depths else [], strict=True):
+            heads.setdefault(name, []).extend(ids)
+        oldest: dict[str, int] = {}
+        for (name, _), (run_at,) in (await self._link.read(heads, ["run_at"])).items():
+            oldest[name] = min(whole(run_at), oldest.get(name, whole(run_at)))
+        return oldest
+
+    async def tallies(self) -> list[Tally]:
+        """Return the exact totals of every queue and type."""
+        names, _ = await self._link.look()
+        commands = self._link.batch()
+        for name in names:
+            commands.hgetall(self._link.keys.of(name, "tallies"))
+        found = await self._link.send(commands) if names else []
+        return [tally for name, fields in zip(names, found, strict=True) for tally in _tallies(name, fields)]
+
+    async def series(self, minutes: int, queue: str | None = None) -> list[SeriesPoint]:
+        """Return the last minutes, oldest first, empty ones included."""
+        names, now = await self._link.look()
+        last = now // 60_000_000
+        commands = self._link.batch()
+        wanted = [name for name in names if queue in (None, name)]
+        for name in wanted:
+            commands.zrangebyscore(
+                self._link.keys.of(name, "minutes"), (last - minutes + 1) << 27, "+inf", withscores=True
+            )
+        totals: Counter[tuple[int, str]] = Counter()
+        for entries in await self._link.send(commands) if wanted else []:
+            for member, score in entries:
+                minute, _, outcome = member.partition(" ")
+                totals[int(minute), outcome] += int(score) & ((1 << 27) - 1)
+        return [
+            SeriesPoint(moment(minute * 60_000_000), *(totals[minute, outcome] for outcome in SeriesPoint._fields[1:]))
+            for minute in range(last - minutes + 1, last + 1)
+        ]
+
+    async def conservation(self) -> Conservation:
+        """Return where all jobs are, from one consistent read."""
+        names, _ = await self._link.look()
+        commands = self._link.snapshot()
+        for name in names:
+            commands.hgetall(self._link.keys.of(name, "tallies"))
+            for key in self._link.of(name, _WHERE):
+                commands.zcard(key)
+        found = await self._link.send(commands) if names else []
+        width = 1 + len(_WHERE)
+        count: Counter[str] = Counter()
+        for place, name in enumerate(names):
+            fields, *sizes = found[place * width : (place + 1) * width]
+            count.update(dict(zip(_WHERE, sizes, strict=True)))
+            for tally in _tallies(name, fields):
+                count[tally.outcome] += tally.count if tally.outcome not in _WHERE else 0
+        return Conservation(
+            completed=count["completed"] + count["expired_completed"],
+            dead=count["dlq"] + count["trash"] + count["expired_dead"] + count["purged"],
+            cancelled=count["cancelled"] + count["expired_cancelled"],
+            unfinished=sum(count[name] for name in _UNFINISHED),
+            retries=count["retried"],
+        )
+
+
+def _depth(fields: Mapping[str, str]) -> dict[int, int]:
+    """Return the queued jobs by priority."""
+    found = {field[1:]: whole(n) for field, n in fields.items() if field[:1] == "q"}
+    return {int(priority): n for priority, n in found.items() if re.fullmatch(r"-?\d+", priority, re.ASCII)}
+
+
+def _queue(name: str, row: Sequence[Any], depth: dict[int, int], oldest: int | None, ahead: int) -> QueueInfo:
+    paused, _, _, scheduled, retrying, running, dead, trashed = row
+    return QueueInfo(
+        name=name,
+        paused=bool(paused),
+        depth=depth,
+        scheduled=scheduled,
+        retrying=retrying,
+        running=running,
+        dead=dead,
+        trashed=trashed,
+        oldest=None if oldest is None else moment(oldest),
+        ahead=min(ahead, running),
+    )
+
+
+def _worker(worker: str, entry: WorkerEntry, now: int) -> WorkerInfo:
+    started_at, heartbeat_at, beat = entry
+    return WorkerInfo(
+        id=worker,
+        host=beat.host,
+        pid=beat.pid,
+        version=beat.version,
+        queues=beat.queues,
+        types=beat.types,
+        concurrency=beat.concurrency,
+        busy=beat.busy,
+        quiet=beat.quiet,
+        started_at=moment(started_at),
+        heartbeat_at=moment(heartbeat_at),
+        heartbeat_age=(now - heartbeat_at) / 1e6,
+        lost=entry.is_lost(now),
+        stuck=beat.stuck,
+    )
+
+
+def _tallies(queue: str, fields: Mapping[str, str]) -> list[Tally]:
+    sums: dict[tuple[str, str], dict[str, int]] = {}
+    for field, n in fields.items():
+        outcome, _, rest = field.partition(":")
+        what, _, type_ = rest.partition(":")
+        sums.setdefault((type_, outcome), {})[what] = whole(n)
+    return [
+        Tally(
+            queue,
+            type_,
+            outcome,
+            found.get("n", 0),
+            found.get("wait", 0),
+            found.get("run", 0),
+            _buckets(found, "w"),
+            _buckets(found, "r"),
+        )
+        for (type_, outcome), found in sums.items()
+    ]
+
+
+def _buckets(found: Mapping[str, int], letter: str) -> dict[int, int]:
+    return {int(what[1:]): n for what, n in found.items() if what[:1] == letter and what[1:].isdecimal()}
+
+
+LOOKS = 500_000
+"""Dead jobs looked at most."""
+_DEAD = Term("status", "=", Status.DEAD.value)
+_TOLD = frozenset({"status", "type", "queue", "signature", "age", "id"})
+"""Fields that sets and causes tell without a look at the jobs."""
+
+
+class _Death(NamedTuple):
+    entry: Entry
+    signature: str
+    type: str
+
+
+class Signatures:
+    """See queue_core.ports.inspector.Inspector for what the method does."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    async def signatures(self, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
+        """Return groups of dead jobs by error."""
+        where = where.having(_DEAD)
+        if limit <= 0:
+            return []
+        queues, now = await self._link.look()
+        groups: dict[str, list[_Death]] = defaultdict(list)
+        looks = 0
+        async for deaths in self._deaths(where, allowed(queues, where), now):
+            for death in deaths:
+                groups[death.signature].append(death)
+            looks += len(deaths)
+            if looks >= LOOKS:
+                break
+        window, slices = max(window, 1.0), max(slices, 1)
+        if minutes_tell(where):
+            trends = await self._trends(groups, now, window, slices)
+        else:
+            trends = {one: _trend(deaths, now, window, slices) for one, deaths in groups.items()}
+        order = sorted(groups, key=lambda one: (-sum(trends[one]), -len(groups[one]), one))[:limit]
+        titles = await self._titles(order, groups)
+        return [_info(one, groups[one], trends[one], titles.get(one)) for one in order]
+
+    async def _deaths(self, where: Filter, queues: Sequence[str], now: int) -> AsyncIterator[list[_Death]]:
+        """Yield the dead jobs that match, the newest first."""
+        sieve = Sieve(self._link, where, now)
+        by_cause = {term.field for term in where.terms} <= _TOLD
+        verdicts: dict[tuple[str, str], bool] = {}
+        async for part in walk(self._link, await streams(self._link, where, queues), "newest", None):
+            entries = sieve.possible(part) if by_cause else await sieve.sift(part)
+            deaths = await self._caused(entries)
+            if by_cause:
+                for cause in {(death.signature, death.type) for death in deaths} - verdicts.keys():
+                    verdicts[cause] = _holds(*cause, where)
+                deaths = [death for death in deaths if verdicts[death.signature, death.type]]
+            yield deaths
+
+    async def _caused(self, entries: Iterable[Entry]) -> list[_Death]:
+        """Return what the jobs died of; those that are not dead any more are left out."""
+        by_queue: dict[str, list[Entry]] = {}
+        for entry in entries:
+            by_queue.setdefault(entry.queue, []).append(entry)
+        commands = self._link.batch()
+        for queue, some in by_queue.items():
+            commands.hmget(self._link.keys.of(queue, "causes"), [entry.id for entry in some])
+        found = zip(by_queue.values(), await self._link.send(commands) if by_queue else (), strict=True)
+        return [
+            _Death(entry, *cause.split(" ", 1))
+            for some, causes in found
+            for entry, cause in zip(some, causes, strict=True)
+            if cause is not None
+        ]
+
+    async def _trends(
+        self, groups: dict[str, list[_Death]], now: int, window: float, slices: int
+    ) -> dict[str, tuple[int, ...]]:
+        """Return the deaths of each signature in equal slices of the window, oldest first."""
+        queues = {signature: {death.entry.queue for death in deaths} for signature, deaths in groups.items()}
+        names = sorted(set().union(*queues.values()))
+        since = now / 1e6 - window
+        commands = self._link.batch()
+        for name in names:
+            key = self._link.keys.of(name, "deaths")
+            commands.zrangebyscore(key, int(since // 60) << 27, "+inf", withscores=True)
+        trends = {signature: [0] * slices for signature in groups}
+        for name, found in zip(names, await self._link.send(commands) if names else (), strict=True):
+            for member, score in found:
+                minute, _, signature = member.partition(" ")
+                if name in queues.get(signature, ()):
+                    place = int((int(minute) * 60 - since) * slices / window)
+                    trends[signature][min(max(place, 0), slices - 1)] += int(score) & ((1 << 27) - 1)
+        return {signature: tuple(trend) for signature, trend in trends.items()}
+
+    async def _titles(self, order: Sequence[str], groups: dict[str, list[_Death]]) -> dict[str, tuple[int, str]]:
+        """Return when each signature was first seen, in microseconds, and its title."""
+        names = sorted({death.entry.queue for signature in order for death in groups[signature]})
+        commands = self._link.batch()
+        for name in names:
+            commands.hmget(self._link.keys.of(name, "signatures"), list(order))
+        titles: dict[str, tuple[int, str]] = {}
+        for found in await self._link.send(commands) if names else ():
+            for signature, text in zip(order, found, strict=True):
+                if text is not None:
+                    first_seen, _, title = text.partition(" ")
+                    seen = (whole(first_seen), title)
+                    titles[signature] = min(seen, titles.get(signature, seen))
+        return titles
+
+
+def _trend(deaths: Iterable[_Death], now: int, window: float, slices: int) -> tuple[int, ...]:
+    """Return deaths in equal slices of the window, oldest first; a minute counts with the slice that it begins in."""
+    since, trend = now / 1e6 - window, [0] * slices
+    for death in deaths:
+        minute = death.entry.at // 60_000_000
+        if minute >= since // 60:
+            trend[min(max(int((minute * 60 - since) * slices / window), 0), slices - 1)] += 1
+    return tuple(trend)
+
+
+def _holds(signature: str, type_: str, where: Filter) -> bool:
+    """Tell whether what a cause tells is what the filter asks for."""
+    job = job_of("", "", {"status": Status.DEAD.value, "type": type_, "signature": signature})
+    return all(
+        holds(job, term, job.updated_at) for term in where.terms if term.field in {"type", "signature", "status"}
+    )
+
+
+def _info(
+    signature: str, deaths: Sequence[_Death], trend: tuple[int, ...], seen: tuple[int, str] | None
+) -> SignatureInfo:
+    newest = max(deaths, key=lambda death: death.entry[:2])
+    first_seen, title = seen or (newest.entry.at, "")
+    return SignatureInfo(
+        signature=signature,
+        title=title,
+        count=len(deaths),
+        grown=sum(trend),
+        trend=trend,
+        first_seen=moment(first_seen),
+        last_seen=moment(newest.entry.at),
+        types=tuple(Counter(death.type for death in deaths).most_common()),
+        queues=tuple(sorted({death.entry.queue for death in deaths})),
+        sample_id=newest.entry.id,
+    )

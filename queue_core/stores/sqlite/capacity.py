@@ -1,0 +1,119 @@
+"""The rules of queues: what runs, what may start, and how many may wait."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+from queue_core.errors import QueueFull
+from queue_core.model.rules import BANDS, Priority, QueueRules, allowance
+from queue_core.model.rules import band as band_of
+from queue_core.ports.store import ClaimRequest
+from queue_core.stores.sqlite.session import Transaction
+
+# How many jobs of a queue wait and run, kept for queues that are limited: whoever moves a job adds to it.
+#
+# Counting begins when a rule first asks, with one look at all unfinished jobs; the queue's row then says so to every
+# process, whatever rules that was given.
+
+
+class Counts:
+    """What a transaction adds; written at its end."""
+
+    def __init__(self) -> None:
+        self._running: Counter[int] = Counter()
+        self._waiting: Counter[tuple[int, str]] = Counter()
+
+    def move(self, queue_id: int, priority: int, *, running: int = 0, waiting: int = 0) -> None:
+        """Count a job of a queue that is counted."""
+        self._running[queue_id] += running
+        self._waiting[queue_id, band_of(priority)] += waiting
+
+    def arrive(self, queue_id: int, jobs: Counter[str]) -> None:
+        """Count jobs that come into a queue that is counted, given by band of priority."""
+        self._running[queue_id] += 0
+        for name, n in jobs.items():
+            self._waiting[queue_id, name] += n
+
+    def write(self, transaction: Transaction) -> None:
+        """Add everything to the queues."""
+        waiting = self._waiting
+        if not waiting:
+            return
+        transaction.run_many(
+            "count/move",
+            [
+                (running, waiting[number, "high"], waiting[number, "normal"], waiting[number, "low"], number)
+                for number, running in self._running.items()
+            ],
+        )
+
+
+def begin(transaction: Transaction, queue_id: int) -> None:
+    """Count a queue from here on."""
+    params = {"queue_id": queue_id, "high": int(Priority.HIGH), "normal": int(Priority.NORMAL)}
+    transaction.run("count/begin", params)
+
+
+class OpenQueue(NamedTuple):
+    """A queue that is not paused; the columns of claim/open_queue."""
+
+    number: int
+    counted: int
+    # None: as many as the rate ever allows
+    tokens: float | None
+    refilled_at: float
+
+
+class KnownQueue(NamedTuple):
+    """A queue that jobs come into; the columns of insert/queues."""
+
+    name: str
+    number: int
+    counted: int
+
+
+def check_limits(transaction: Transaction, queue: KnownQueue, rules: QueueRules, coming: Counter[str]) -> KnownQueue:
+    """Refuse jobs, counted by band, that would exceed a limit of their queue; return the queue, which counts now.
+
+    Raises:
+        QueueFull: nothing may be written.
+    """
+    if not queue.counted:
+        begin(transaction, queue.number)
+    ((*waiting,),) = transaction.rows("count/waiting", (queue.number,))
+    after = Counter(dict(zip(BANDS, waiting, strict=True))) + coming
+    for band, most in rules.limits.items():
+        if (after[band] if band else after.total()) > most and (not band or coming[band]):
+            raise QueueFull(queue.name, most, rules.retry_after, band)
+    return queue._replace(counted=1)
+
+
+class Admitted(NamedTuple):
+    """What a gated queue lets start now."""
+
+    request: ClaimRequest
+    queue: OpenQueue
+
+
+def admit(transaction: Transaction, queue: OpenQueue, rules: QueueRules, request: ClaimRequest) -> Admitted:
+    """Lower what a worker wants to what may start, all of it at once; fill up the rate's tokens."""
+    running = 0
+    if rules.concurrency is not None:
+        if not queue.counted:
+            begin(transaction, queue.number)
+        queue = queue._replace(counted=1)
+        ((running,),) = transaction.rows("count/running", (queue.number,))
+    tokens = rules.burst() if queue.tokens is None else queue.tokens
+    allowed = allowance(rules, running, tokens, transaction.now - queue.refilled_at)
+    most = request.limit if request.begin is None else min(request.limit, request.begin)
+    if allowed.most is not None:
+        most = min(most, allowed.most)
+    filled = queue._replace(tokens=allowed.tokens, refilled_at=transaction.now)
+    return Admitted(request._replace(limit=most, begin=None), filled)
+
+
+def spend(transaction: Transaction, queue: OpenQueue, started: int) -> None:
+    """Take a token of the rate for each job that starts."""
+    assert queue.tokens is not None
+    transaction.run("claim/spend", (queue.tokens - started, queue.refilled_at, queue.number))

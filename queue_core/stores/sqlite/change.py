@@ -1,0 +1,343 @@
+"""Changes by operators: jobs are found, changed and moved in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from random import uniform
+from typing import Literal, NamedTuple
+
+from queue_core.errors import QueueNotFound
+from queue_core.model.job import Ready
+from queue_core.model.operation import AS_IT_WAS, Changed, MemberVerb, Way
+from queue_core.model.rules import Rules, key_in
+from queue_core.model.text import storable
+from queue_core.stores.sqlite.capacity import Counts
+from queue_core.stores.sqlite.claim import take_tokens
+from queue_core.stores.sqlite.insert import queues_of
+from queue_core.stores.sqlite.ordering import (
+    Arrivals,
+    Gates,
+    UniqueKeys,
+    forget,
+    let_go,
+    next_numbers,
+    standing,
+    tell_arrived,
+)
+from queue_core.stores.sqlite.queries import texts
+from queue_core.stores.sqlite.records import known_ids
+from queue_core.stores.sqlite.session import SqliteFile, Transaction
+from queue_core.stores.sqlite.statistics import Tallying
+from queue_core.stores.sqlite.upkeep import remove
+
+
+class Found(NamedTuple):
+    """The columns of change/jobs."""
+
+    number: int
+    id: str
+    queue_id: int
+    queue: str
+    type: str
+    place: str
+    priority: int
+    run_at: float
+    cancel: int
+    # its ordering key
+    key: str | None
+    # 1: it was let through by it and has not let go of it
+    holds: int | None
+    unique_key: str | None
+    unique_seconds: float | None
+    # whether its queue counts its jobs
+    counted: int
+    token: int
+    # how the worker ended the attempt of that token; None: it did not
+    ended: str | None
+
+
+class Pair(NamedTuple):
+    """A job as it was found, and as it goes on: the same object where it stays in its queue and of its priority."""
+
+    old: Found
+    new: Found
+
+
+class Turn(NamedTuple):
+    """Where a job that arrives anew comes to stand."""
+
+    seq: int
+    aged: int | None
+    # None: it is not due yet, or waits for its ordering key
+    rank: int | None
+    holds: bool | None
+
+
+class Turns:
+    """Gives jobs that arrive anew their order, and lets those through that are due, as their keys allow."""
+
+    def __init__(self, transaction: Transaction, rules: Rules, count: int) -> None:
+        self._transaction = transaction
+        self._seq = next_numbers(transaction, count)
+        self._gates = Gates(transaction, rules)
+        self._arrivals = Arrivals(transaction, rules)
+        self._ready: list[tuple[int, Ready]] = []
+
+    def take(self, job: Found, run_at: float, due: bool) -> Turn:
+        """Return the next turn."""
+        self._seq += 1
+        aged = self._arrivals.aged(job.queue, job.queue_id, job.priority, run_at)
+        holds = True if job.holds else None
+        if not due:
+            return Turn(self._seq, aged, None, holds)
+        holds = holds or self._gates.arrive(job.queue, job.queue_id, job.key)
+        if holds is False:
+            return Turn(self._seq, aged, None, holds)
+        rank = standing(job.priority, self._seq, aged)
+        self._ready.append((job.queue_id, Ready(job.id, job.queue, rank)))
+        return Turn(self._seq, aged, rank, holds)
+
+    def write(self) -> tuple[Ready, ...]:
+        """Let others know, after the jobs were written; return those that are ready."""
+        self._arrivals.write()
+        tell_arrived(self._transaction, [queue_id for queue_id, _ in self._ready])
+        return tuple(one for _, one in self._ready)
+
+
+def hand_over(transaction: Transaction, pairs: Iterable[Pair]) -> None:
+    """Give jobs that are about to wait the keys that they hold while they are unfinished, if free, where they go on."""
+    unique = UniqueKeys(transaction)
+    for old, new in pairs:
+        if new.unique_key is None or new.unique_seconds is not None:
+            continue
+        if old is not new:
+            unique.drop(old.queue_id, new.unique_key, old.number)
+        if unique.holder(new.queue_id, new.unique_key) is None:
+            unique.take(new.queue_id, new.unique_key, new.number, new.id, None)
+
+
+def open_next(transaction: Transaction, rules: Rules, jobs: Iterable[Found]) -> tuple[Ready, ...]:
+    """Return those whose turn it is, after it was written that these jobs let go of their ordering keys."""
+    return let_go(transaction, rules, [(job.queue, job.queue_id, job.key) for job in jobs if job.holds])
+
+
+def count_waiting(transaction: Transaction, jobs: Iterable[Found], each: int) -> None:
+    """Add to the counts of the queues that count how many of their jobs wait."""
+    counts = Counts()
+    for job in jobs:
+        if job.counted:
+            counts.move(job.queue_id, job.priority, waiting=each)
+    counts.write(transaction)
+
+
+def move(transaction: Transaction, rules: Rules, jobs: list[Found], way: Way) -> Changed:
+    """Give waiting and dead jobs to another queue or priority; their states and times stay."""
+    pairs = [pair for pair in transferred(transaction, rules, jobs, way) if pair.old is not pair.new]
+    waiting = [pair for pair in pairs if pair.old.place != "dead"]
+    dead = [pair for pair in pairs if pair.old.place == "dead"]
+    turns = Turns(transaction, rules, len(waiting))
+    rows = []
+    for _, job in waiting:
+        turn = turns.take(job, job.run_at, job.place == "queued")
+        rows.append((job.queue_id, job.priority, job.key, *turn, job.number))
+    hand_over(transaction, waiting)
+    transaction.run_many("change/move", rows)
+    forget(transaction, [(old.queue_id, old.unique_key, old.number) for old, _ in dead])
+    transaction.run_many("change/move_dead", [(new.queue_id, new.priority, new.key, new.number) for _, new in dead])
+    ready = turns.write()
+    count_waiting(transaction, [old for old, _ in waiting], -1)
+    count_waiting(transaction, [new for _, new in waiting], 1)
+    opened = open_next(transaction, rules, [old for old, _ in pairs])
+    return Changed(tuple(old.id for old, _ in pairs), ready + opened)
+
+
+def transferred(transaction: Transaction, rules: Rules, jobs: list[Found], way: Way) -> list[Pair]:
+    """Return jobs as they go on in the queue and of the priority that the way names; a queue is created for them."""
+    if not any(_leads_away(job, way) for job in jobs):
+        return [Pair(job, job) for job in jobs]
+    target = None if way.queue is None else queues_of(transaction, {way.queue})[way.queue]
+    pairs: list[Pair] = []
+    for job in jobs:
+        new = job
+        if _leads_away(job, way):
+            new = job._replace(priority=job.priority if way.priority is None else way.priority, holds=None)
+            if target is not None:
+                key = key_in(rules, target.name, job.queue, job.key)
+                new = new._replace(queue_id=target.number, queue=target.name, key=key, counted=target.counted)
+        pairs.append(Pair(job, new))
+    return pairs
+
+
+def _leads_away(job: Found, way: Way) -> bool:
+    return way.queue not in (None, job.queue) or way.priority not in (None, job.priority)
+
+
+def change(
+    transaction: Transaction, rules: Rules, verb: MemberVerb, ids: Sequence[str], way: Way = AS_IT_WAS
+) -> Changed:
+    """Change those of these jobs, each named once, that are in a state that the verb acts on."""
+    places, act = _VERBS[verb]
+    jobs = map(Found._make, transaction.rows("change/jobs", (texts(ids),)))
+    found = [job for job in jobs if job.place in places]
+    changed = act(transaction, rules, found, way)
+    if verb in _RENEWING:
+        renewed = set(changed.ids)
+        _renew(transaction, [job for job in found if job.id in renewed])
+    return changed
+
+
+def retry(transaction: Transaction, rules: Rules, jobs: list[Found], way: Way) -> Changed:
+    """Move finished jobs to queued, or to scheduled when they are put off, each as one that arrives now."""
+    now, due = transaction.now, way.delay <= 0 and way.spread <= 0
+    pairs = transferred(transaction, rules, jobs, way)
+    turns = Turns(transaction, rules, len(jobs))
+    rows = []
+    for _, job in pairs:
+        run_at = now + max(way.delay, 0.0) + uniform(0, max(way.spread, 0.0))
+        seq, aged, rank, holds = turns.take(job, run_at, due)
+        place = "queued" if due else "scheduled"
+        arrival = (seq, rank, run_at, now, job.number, aged, holds)
+        rows.append((place, *arrival, job.queue_id, job.priority, job.key))
+    hand_over(transaction, pairs)
+    transaction.run_many("change/retry", rows)
+    ready = turns.write()
+    count_waiting(transaction, [new for _, new in pairs], 1)
+    _count(transaction, jobs, "retried_by_operator")
+    opened = open_next(transaction, rules, [old for old, new in pairs if old is not new])
+    return _changed(jobs, ready + opened)
+
+
+def delete(transaction: Transaction, rules: Rules, jobs: list[Found], _way: Way) -> Changed:
+    """Move dead jobs to the trash, which lets go of their ordering keys."""
+    transaction.run_many("change/delete", [(transaction.now, job.number) for job in jobs])
+    return _changed(jobs, open_next(transaction, rules, jobs))
+
+
+def restore(transaction: Transaction, _rules: Rules, jobs: list[Found], _way: Way) -> Changed:
+    """Move jobs from the trash back into the DLQ."""
+    transaction.run_many("change/restore", [(job.number,) for job in jobs])
+    return _changed(jobs)
+
+
+def purge(transaction: Transaction, _rules: Rules, jobs: list[Found], _way: Way) -> Changed:
+    """Remove jobs for good."""
+    remove(transaction, [job.number for job in jobs])
+    forget(transaction, [(job.queue_id, job.unique_key, job.number) for job in jobs])
+    _count(transaction, jobs, "purged")
+    return _changed(jobs)
+
+
+def cancel(transaction: Transaction, rules: Rules, jobs: list[Found], _way: Way) -> Changed:
+    """Move waiting jobs to cancelled; ask the workers of running ones to stop them."""
+    jobs = [job for job in jobs if not job.cancel]
+    waiting = [job for job in jobs if job.place != "running"]
+    transaction.run_many("change/ask", [(job.number,) for job in jobs if job.place == "running"])
+    transaction.run_many("change/cancel", [(transaction.now, job.number) for job in waiting])
+    count_waiting(transaction, waiting, -1)
+    _count(transaction, waiting, "cancelled")
+    return _changed(jobs, open_next(transaction, rules, waiting))
+
+
+_VERBS: dict[MemberVerb, tuple[frozenset[str], Callable[[Transaction, Rules, list[Found], Way], Changed]]] = {
+    # each with the places of the jobs that it acts on
+    "retry": (frozenset({"dead", "trashed", "completed"}), retry),
+    "delete": (frozenset({"dead"}), delete),
+    "restore": (frozenset({"trashed"}), restore),
+    "purge": (frozenset({"trashed"}), purge),
+    "cancel": (frozenset({"scheduled", "queued", "retrying", "running"}), cancel),
+    "move": (frozenset({"scheduled", "queued", "retrying", "dead"}), move),
+}
+
+
+_RENEWING = frozenset({"retry", "delete", "restore", "move"})
+"""The verbs behind which a job may be changed again."""
+
+
+def _renew(transaction: Transaction, jobs: list[Found]) -> None:
+    """Give jobs new tokens, so that operations that had chosen them before pass them over."""
+    # An attempt that ended before: its outcome may yet be handed in again.
+    transaction.run_many("claim/keep_ending", [(job.number, job.token, job.ended) for job in jobs if job.ended])
+    last = take_tokens(transaction, len(jobs))
+    transaction.run_many("change/renew", [(last + turn, job.number) for turn, job in enumerate(jobs, 1)])
+
+
+def _count(transaction: Transaction, jobs: list[Found], outcome: str) -> None:
+    tallying = Tallying()
+    for job in jobs:
+        tallying.note(job.queue_id, job.type, outcome)
+    tallying.write(transaction)
+
+
+def _changed(jobs: list[Found], ready: tuple[Ready, ...] = ()) -> Changed:
+    return Changed(tuple(job.id for job in jobs), ready)
+
+
+WHOLE_BACKLOG = 1_000_000
+"""Told as arrived when a queue is resumed: others look until nothing is left."""
+
+
+class Changes:
+    """See queue_core.ports.inspector.Inspector for what each method does."""
+
+    _file: SqliteFile
+    _rules: Rules
+
+    async def retry(self, ids: Sequence[str], spread: float = 0.0) -> Changed:
+        """Move dead (trash included) and completed jobs to queued with retry count 0; the crash count stays.
+
+        With `spread`, to scheduled, each due at a random moment within so many seconds.
+        """
+        return await self._change("retry", ids, Way(spread=spread))
+
+    async def delete(self, ids: Sequence[str]) -> Changed:
+        """Move dead jobs to the trash."""
+        return await self._change("delete", ids)
+
+    async def restore(self, ids: Sequence[str]) -> Changed:
+        """Move jobs from the trash back into the DLQ."""
+        return await self._change("restore", ids)
+
+    async def purge(self, ids: Sequence[str]) -> Changed:
+        """Remove jobs in the trash for good; the totals go on counting them."""
+        return await self._change("purge", ids)
+
+    async def cancel(self, ids: Sequence[str]) -> Changed:
+        """Move waiting jobs to cancelled; ask the workers of running ones to stop them."""
+        return await self._change("cancel", ids)
+
+    async def _change(self, verb: MemberVerb, ids: Sequence[str], way: Way = AS_IT_WAS) -> Changed:
+        known = known_ids(ids)
+        if not known:
+            return Changed(())
+        return await self._file.write(lambda transaction: change(transaction, self._rules, verb, known, way))
+
+    async def pause(self, queue: str) -> bool:
+        """Let no worker claim from this queue; False when it was paused already.
+
+        Raises:
+            QueueNotFound: no queue has this name.
+        """
+        return await self._switch("change/pause", queue)
+
+    async def resume(self, queue: str) -> bool:
+        """Let workers claim from this queue again; False when it was not paused.
+
+        Raises:
+            QueueNotFound: no queue has this name.
+        """
+        return await self._switch("change/resume", queue)
+
+    async def _switch(self, step: str, queue: str) -> bool:
+        def work(transaction: Transaction) -> bool:
+            found = transaction.rows("insert/queues", (texts([storable(queue)]),))
+            if not found:
+                raise QueueNotFound(queue)
+            params = {"number": found[0][1], "now": transaction.now, "backlog": WHOLE_BACKLOG}
+            return transaction.run(step, params) > 0
+
+        return await self._file.write(work)
+
+    async def command(self, worker: str, command: Literal["quiet", "resume", "stop"]) -> bool:
+        """Give a worker an order that its next heartbeat brings; False when there is no such worker."""
+        params = (command, storable(worker))
+        return await self._file.write(lambda transaction: transaction.run("change/command", params) > 0)

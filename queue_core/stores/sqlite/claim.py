@@ -1,0 +1,278 @@
+"""Claims, the heartbeat, and the clock of the machine by which leases are kept."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from queue_core.model.job import Claim
+from queue_core.model.report import Announced
+from queue_core.model.rules import Rules, rules_of
+from queue_core.ports.store import BeatReply, ClaimRequest, Neighbour, Stray, WorkerBeat
+from queue_core.runtime import until_full
+from queue_core.stores.sqlite.capacity import Counts, OpenQueue, admit, spend
+from queue_core.stores.sqlite.queries import texts
+from queue_core.stores.sqlite.records import tags_of
+from queue_core.stores.sqlite.session import Mode, RowTuple, SqliteFile, Transaction
+
+# Leases when the machine's clock is set: what counts is the time that passed, which a steady clock tells.
+#
+# Everybody here has the same machine, and so the same two clocks: the one that people set, in which times are stored,
+# and the steady one. Whoever touches leases compares both with how they last were. Where the first went further, or
+# less far, than the second, it was set, or the machine slept; then everything that waits for time to pass is moved
+# along with it.
+
+TOLERANCE = 2.0
+"""Seconds that the clocks may differ: more than a time server's gentle corrections, less than any lease."""
+NOTED = 60.0
+"""Seconds after which both clocks are noted anew; in an hour they drift apart by a second at most."""
+
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_TIMES = Path("/proc/self/ns/time")
+
+_MOVED = (
+    "move_leases",
+    "move_retries",
+    "move_workers",
+    "move_leaders",
+    "move_refills",
+    "move_unique",
+    "move_operations",
+)
+
+
+@cache
+def machine() -> str:
+    """Return what the steady clock belongs to: this start of this machine; empty where the system does not tell."""
+    try:
+        # A container can have a steady clock of its own.
+        return f"{_BOOT.read_text(encoding='ascii').strip()} {_TIMES.readlink() if _TIMES.is_symlink() else ''}"
+    except OSError:
+        return ""
+
+
+def keep_time(transaction: Transaction) -> None:
+    """Move what waits for time to pass, if the clock was set since somebody last looked."""
+    ((wall, steady, known),) = transaction.rows("claim/clocks")
+    here, now, steady_now = machine(), transaction.now, transaction.clock.monotonic()
+    jump = 0.0
+    if here and known == here and steady_now >= steady:
+        jump = (now - wall) - (steady_now - steady)
+        if abs(jump) > TOLERANCE:
+            for moved in _MOVED:
+                transaction.run(f"claim/{moved}", {"seconds": jump})
+    if known != here or abs(jump) > TOLERANCE or now - wall > NOTED:
+        transaction.run("claim/note_clocks", (now, steady_now, here))
+
+
+TOKENS = 1_000_000
+"""Tokens that one commit on the disk allows to be given out by softer ones."""
+
+
+class TokensUsedUp(Exception):
+    """The claims since the last reservation have used its tokens."""
+
+
+def reserve_tokens(transaction: Transaction) -> None:
+    """Go on behind every token that may have been given out, and note on the disk how far one may go from there."""
+    transaction.run("claim/reserve_tokens", (TOKENS,))
+
+
+def take_tokens(transaction: Transaction, count: int) -> int:
+    """Return the token behind which these are given out; the commit is on the disk, so it may reserve more."""
+    ((token, ceiling),) = transaction.rows("claim/tokens")
+    while token + count > ceiling:
+        reserve_tokens(transaction)
+        ((token, ceiling),) = transaction.rows("claim/tokens")
+    transaction.run("claim/use_tokens", (count,))
+    return int(token)
+
+
+def claim(transaction: Transaction, request: ClaimRequest, rules: Rules) -> list[Claim]:
+    """Move ready jobs of a queue that is not paused to running, best rank first, as many as its rules let start.
+
+    Raises:
+        TokensUsedUp: nothing was claimed; reserve tokens and ask again.
+    """
+    keep_time(transaction)
+    found = transaction.rows("claim/open_queue", (request.queue,))
+    if not found:
+        return []
+    queue, ruled = OpenQueue._make(found[0]), rules_of(rules, request.queue)
+    if ruled.gated:
+        request, queue = admit(transaction, queue, ruled, request)
+    rows = _candidates(transaction, request, queue.number)
+    if not rows:
+        return []
+    ((token, ceiling),) = transaction.rows("claim/tokens")
+    if token + len(rows) > ceiling:
+        raise TokensUsedUp
+    transaction.run("claim/use_tokens", (len(rows),))
+    # An attempt that ended before this one: its outcome may yet be handed in again.
+    transaction.run_many("claim/keep_ending", [(row[0], row[11], row[12]) for row in rows if row[12] is not None])
+    now, until = transaction.now, transaction.now + request.lease
+    begin = len(rows) if request.begin is None else request.begin
+    transaction.run_many(
+        "claim/start",
+        [
+            (token + turn, request.worker, now, until, turn <= begin, request.number, row[0])
+            for turn, row in enumerate(rows, 1)
+        ],
+    )
+    if queue.counted:
+        _count(transaction, queue.number, rows)
+    if ruled.rate is not None:
+        spend(transaction, queue, len(rows))
+    return [_claim(row, token + turn, request.queue) for turn, row in enumerate(rows, 1)]
+
+
+def _count(transaction: Transaction, queue_id: int, rows: list[RowTuple]) -> None:
+    counts = Counts()
+    for row in rows:
+        counts.move(queue_id, row[4], running=1, waiting=-1)
+    counts.write(transaction)
+
+
+def _candidates(transaction: Transaction, request: ClaimRequest, queue_id: int) -> list[RowTuple]:
+    if request.limit <= 0:
+        return []
+    limit = min(request.limit, TOKENS)
+    params: dict[str, Any] = {"queue_id": queue_id, "limit": limit}
+    if request.ids is not None:
+        ids = texts(dict.fromkeys(request.ids))
+        types = None if request.types is None else texts(request.types)
+        return _until_full(transaction.each("claim/by_ids", params | {"ids": ids, "types": types}))
+    if request.types is not None and len(request.types) == 1:
+        return _until_full(transaction.each("claim/by_rank", params | {"type": request.types[0]}))
+    best = best_ranks(transaction, queue_id, request.types, limit)
+    return _until_full(transaction.each("claim/by_numbers", (texts(number for _, number in best),))) if best else []
+
+
+def _until_full(rows: Iterator[RowTuple]) -> list[RowTuple]:
+    return list(until_full(rows, lambda row: len(row[3])))
+
+
+def best_ranks(
+    transaction: Transaction, queue_id: int, types: Iterable[str] | None, limit: int
+) -> list[tuple[int, int]]:
+    """Return rank and number of the first ready jobs of a queue that have one of these types; None: whatever type."""
+    if types is None:
+        types = [type_ for (type_,) in transaction.rows("claim/ready_types", {"queue_id": queue_id})]
+    found: list[tuple[int, int]] = []
+    for type_ in types:
+        found += transaction.rows("claim/ranks", (queue_id, type_, limit))
+    found.sort()
+    return found[:limit]
+
+
+def _claim(row: RowTuple, token: int, queue: str) -> Claim:
+    _, job_id, type_, payload, priority, rank, retries, most, crashes, created_at, tags, _, _, key, losses = row
+    return Claim(
+        job_id,
+        token,
+        queue,
+        type_,
+        payload,
+        priority,
+        rank,
+        retries,
+        most,
+        crashes,
+        created_at,
+        tags_of(tags),
+        key,
+        losses,
+    )
+
+
+def announced(transaction: Transaction) -> Announced:
+    """Return the types that live workers have handlers for."""
+    rows = transaction.rows("claim/live_types", (transaction.now,))
+    return Announced((json.loads(queues), json.loads(types)) for queues, types in rows)
+
+
+class SqliteHeart:
+    """One transaction a heartbeat: leases, progress, the worker's entry and its orders."""
+
+    def __init__(self, file: SqliteFile) -> None:
+        self._timeout = file.settings.timeout
+        self._link = file.link()
+
+    def beat(self, beat: WorkerBeat) -> BeatReply:
+        """Prolong the leases that still hold, record their progress, and renew the worker's entry.
+
+        Raises:
+            StoreUnavailable: no lock in time.
+        """
+        # A heartbeat that waits longer than its leases last helps nobody.
+        deadline = time.monotonic() + min(self._timeout, beat.lease / 3)
+        return self._link.transact(lambda transaction: _beat(transaction, beat), Mode.SOFT, deadline)
+
+    def hand_back(self, worker: str, begun: Sequence[str]) -> None:
+        """End the leases of a worker but for these jobs, as not begun."""
+        given = {"worker": worker, "begun": texts(begun)}
+        deadline = time.monotonic() + self._timeout
+        self._link.transact(lambda transaction: transaction.run("worker/hand_back", given), Mode.SOFT, deadline)
+
+    def close(self) -> None:
+        """Give the connection back; doing it twice is safe."""
+        self._link.close()
+
+
+def _beat(transaction: Transaction, beat: WorkerBeat) -> BeatReply:
+    keep_time(transaction)
+    ids = texts(lease.id for lease in beat.leases)
+    tokens: dict[str, int] = dict(transaction.rows("worker/held", (ids,)))
+    held = [lease for lease in beat.leases if tokens.get(lease.id) == lease.token]
+    until = transaction.now + beat.lease
+    transaction.run_many("worker/renew", [(until, lease.begun, lease.id) for lease in held if lease.progress is None])
+    transaction.run_many(
+        "worker/renew_progress",
+        [
+            (until, lease.begun, max(0, min(lease.progress, 100)), lease.message, lease.id)
+            for lease in held
+            if lease.progress is not None
+        ],
+    )
+    return BeatReply(
+        lost=tuple(lease.id for lease in beat.leases if tokens.get(lease.id) != lease.token),
+        cancel=tuple(row[0] for row in transaction.rows("worker/unwanted", (beat.worker,))),
+        command=_register(transaction, beat),
+        neighbours=_neighbours(transaction, beat) if beat.look else None,
+        strays=_strays(transaction, beat) if beat.doubts else (),
+    )
+
+
+def _neighbours(transaction: Transaction, beat: WorkerBeat) -> tuple[Neighbour, ...]:
+    return tuple(Neighbour._make(row) for row in transaction.rows("worker/neighbours", (beat.place, beat.worker)))
+
+
+def _strays(transaction: Transaction, beat: WorkerBeat) -> tuple[Stray, ...]:
+    asked = {"worker": beat.worker, "claims": json.dumps([doubt.number for doubt in beat.doubts])}
+    return tuple(Stray._make(row) for row in transaction.rows("worker/strays", asked))
+
+
+def _register(transaction: Transaction, beat: WorkerBeat) -> str:
+    rows = transaction.rows("worker/command", (beat.worker,))
+    entry = {
+        "id": beat.worker,
+        "host": beat.host,
+        "pid": beat.pid,
+        "version": beat.version,
+        "queues": json.dumps(beat.queues),
+        "types": json.dumps(beat.types),
+        "concurrency": beat.concurrency,
+        "busy": beat.busy,
+        "quiet": beat.quiet,
+        "interval": beat.interval,
+        "place": beat.place,
+        "process": beat.process,
+        "stuck": beat.stuck,
+        "now": transaction.now,
+    }
+    transaction.run("worker/entry", entry)
+    return str(rows[0][0]) if rows else ""

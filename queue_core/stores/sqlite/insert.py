@@ -1,0 +1,164 @@
+"""Inserts, and the rules of queues as they are stored."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from queue_core.errors import InvalidJob
+from queue_core.model.job import Inserted, NewJob
+from queue_core.model.rules import Rules, band, rank, rules_of
+from queue_core.stores.sqlite.capacity import Counts, KnownQueue, check_limits
+from queue_core.stores.sqlite.ordering import Arrivals, Gates, UniqueKeys, next_numbers, standing, tell_arrived
+from queue_core.stores.sqlite.queries import texts
+from queue_core.stores.sqlite.session import Transaction
+from queue_core.stores.sqlite.statistics import Tallying
+
+
+class Placed(NamedTuple):
+    """Where a job that arrives comes to stand."""
+
+    # None: it is due later, or waits for its ordering key
+    rank: int | None
+    # the last columns of insert/ruled_jobs
+    columns: tuple[Any, ...]
+
+
+class Ruling:
+    """One list of jobs of which some have keys, or come into queues with rules."""
+
+    def __init__(self, transaction: Transaction, rules: Rules) -> None:
+        self._transaction = transaction
+        self._rules = rules
+        self._gates = Gates(transaction, rules)
+        self._arrivals = Arrivals(transaction, rules)
+        self._unique = UniqueKeys(transaction)
+        # queue -> new jobs by band of priority
+        self._coming: defaultdict[str, Counter[str]] = defaultdict(Counter)
+
+    def holder(self, job: NewJob, queue_id: int, number: int) -> str:
+        """Return the id of the job that holds the unique key from now on: this one where nobody did."""
+        if job.unique_key is None:
+            return job.id
+        holder = self._unique.holder(queue_id, job.unique_key)
+        if holder is None:
+            self._unique.take(queue_id, job.unique_key, number, job.id, job.unique_seconds)
+        return holder or job.id
+
+    def place(self, job: NewJob, queue_id: int, number: int, run_at: float) -> Placed:
+        """Place a new job, and count it."""
+        self._coming[job.queue][band(job.priority)] += 1
+        aged = self._arrivals.aged(job.queue, queue_id, job.priority, run_at)
+        rank = holds = None
+        if run_at <= self._transaction.now:
+            holds = self._gates.arrive(job.queue, queue_id, job.ordering_key)
+            rank = None if holds is False else standing(job.priority, number, aged)
+        return Placed(rank, (aged, job.ordering_key, holds, job.unique_key, job.unique_seconds))
+
+    def write(self, queues: Mapping[str, KnownQueue]) -> None:
+        """Check the limits of the queues before anything of the jobs is written, and keep the counts.
+
+        Raises:
+            QueueFull: a limit refuses them; nothing may be committed.
+        """
+        counts = Counts()
+        for name, coming in self._coming.items():
+            queue, rules = queues[name], rules_of(self._rules, name)
+            if rules.limits:
+                queue = check_limits(self._transaction, queue, rules, coming)
+            if queue.counted:
+                counts.arrive(queue.number, coming)
+        counts.write(self._transaction)
+        self._arrivals.write()
+
+
+def insert(transaction: Transaction, jobs: Sequence[NewJob], rules: Rules) -> list[Inserted]:
+    """Write jobs as queued or scheduled, creating their queues; an id or unique key that is there stays as it was.
+
+    Raises:
+        QueueFull: a limit refuses them; nothing may be committed.
+    """
+    return Inserting(transaction, jobs, rules).run()
+
+
+class Inserting:
+    """One list of jobs."""
+
+    def __init__(self, transaction: Transaction, jobs: Sequence[NewJob], rules: Rules) -> None:
+        self._transaction = transaction
+        self._now = transaction.now
+        self._jobs = jobs
+        self._queues = queues_of(transaction, {job.queue for job in jobs})
+        self._known = {row[0] for row in transaction.rows("insert/known", (texts(job.id for job in jobs),))}
+        self._number = next_numbers(transaction, len(jobs))
+        # None: no job has a key, and no queue has rules or counts its jobs
+        self._ruling = Ruling(transaction, rules) if self._needs_ruling(rules) else None
+        self._rows: list[tuple[Any, ...]] = []
+        self._payloads: list[tuple[int, str]] = []
+        self._arrived: Counter[int] = Counter()
+        self._tallying = Tallying()
+
+    def _needs_ruling(self, rules: Rules) -> bool:
+        if any(queue.counted or queue.name in rules for queue in self._queues.values()):
+            return True
+        return any(job.ordering_key is not None or job.unique_key is not None for job in self._jobs)
+
+    def run(self) -> list[Inserted]:
+        """Decide on every job, then write those that are new."""
+        transaction = self._transaction
+        answers = [self._insert(job) for job in self._jobs]
+        if self._ruling is None:
+            transaction.run_many("insert/jobs", self._rows)
+        else:
+            self._ruling.write(self._queues)
+            transaction.run_many("insert/ruled_jobs", self._rows)
+        transaction.run_many("insert/payloads", self._payloads)
+        tell_arrived(transaction, self._arrived)
+        self._tallying.write(transaction)
+        return answers
+
+    def _insert(self, job: NewJob) -> Inserted:
+        if job.id in self._known:
+            return Inserted(job.id, job.queue, None, None, False)
+        queue_id, number, now = self._queues[job.queue].number, self._number + 1, self._now
+        run_at = max(now, now + job.delay if job.run_at is None else job.run_at)
+        if self._ruling is None:
+            ready, ruled = Placed(None if run_at > now else rank(job.priority, number), ())
+        else:
+            holder = self._ruling.holder(job, queue_id, number)
+            if holder != job.id:
+                return Inserted(holder, job.queue, None, None, False)
+            ready, ruled = self._ruling.place(job, queue_id, number, run_at)
+        self._known.add(job.id)
+        self._number = number
+        place = "scheduled" if run_at > now else "queued"
+        tags = json.dumps(job.tags) if job.tags else None
+        self._rows.append(
+            (number, job.id, queue_id, job.type, place, job.priority, ready, run_at, job.max_retries, tags, now, *ruled)
+        )
+        self._payloads.append((number, job.payload))
+        self._arrived[queue_id] += ready is not None
+        self._tallying.note(queue_id, job.type, "enqueued")
+        return Inserted(job.id, job.queue, ready, run_at if run_at > now else None, True)
+
+
+def queues_of(transaction: Transaction, names: set[str]) -> dict[str, KnownQueue]:
+    """Return queues by their names, made where they do not exist.
+
+    Raises:
+        InvalidJob: no queue can have such a name.
+    """
+    if any("\0" in name for name in names):
+        raise InvalidJob("a queue's name holds a NUL character")
+    found = _known_queues(transaction, names)
+    missing = names - found.keys()
+    if missing:
+        transaction.run_many("insert/queue", [(name,) for name in sorted(missing)])
+        found = _known_queues(transaction, names)
+    return found
+
+
+def _known_queues(transaction: Transaction, names: set[str]) -> dict[str, KnownQueue]:
+    return {row[0]: KnownQueue._make(row) for row in transaction.rows("insert/queues", (texts(names),))}

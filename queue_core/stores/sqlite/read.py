@@ -1,0 +1,293 @@
+"""The inspector of SQLite: jobs, pages, overviews, and facts about the file."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from sqlite3 import Row
+from typing import Any
+
+from queue_core.errors import JobNotFound
+from queue_core.model.filters import Filter
+from queue_core.model.job import Attempt, Job
+from queue_core.model.report import Announced, Order, Overview, Page, QueueInfo, WorkerInfo
+from queue_core.model.rules import HIGHEST, SEQUENCE_BITS, Rules
+from queue_core.stores.sqlite.change import Changes
+from queue_core.stores.sqlite.conditions import Conditions, conditions
+from queue_core.stores.sqlite.file import file_system, mounts
+from queue_core.stores.sqlite.logs import Logs
+from queue_core.stores.sqlite.migrate import KNOWN
+from queue_core.stores.sqlite.queries import load
+from queue_core.stores.sqlite.records import after, attempt_of, cursor_of, id_or_none, job_of, moment
+from queue_core.stores.sqlite.session import RowTuple, SqliteFile, Transaction
+from queue_core.stores.sqlite.statistics import Signatures, Totals
+
+
+class Facts:
+    """See queue_core.ports.inspector.Inspector for what each method does."""
+
+    _file: SqliteFile
+
+    async def ping(self) -> float:
+        """Return the seconds that one round trip takes."""
+        began = time.perf_counter()
+        await self._file.look(lambda transaction: transaction.rows("inspect/ping"))
+        return time.perf_counter() - began
+
+    async def facts(self) -> dict[str, Any]:
+        """Return what `doctor` checks, in bytes and pages.
+
+        backend, version (of SQLite), schema and schema_known, path, file_system (empty: the system does not tell),
+        journal_mode, bytes, wal_bytes, disk_free_bytes, page_bytes, pages and free_pages (used before the file grows).
+        """
+        return await self._file.look(lambda transaction: _facts(transaction, self._file.settings.path))
+
+
+def _facts(transaction: Transaction, name: str) -> dict[str, Any]:
+    path = Path(name).expanduser().absolute()
+    ((schema, mode, size, pages, free),) = transaction.rows("inspect/facts")
+    return {
+        "backend": "sqlite",
+        "version": sqlite3.sqlite_version,
+        "schema": schema,
+        "schema_known": KNOWN,
+        "path": str(path),
+        "file_system": file_system(path, mounts()),
+        "journal_mode": mode,
+        "bytes": _size(path),
+        "wal_bytes": _size(path.with_name(f"{path.name}-wal")),
+        "disk_free_bytes": shutil.disk_usage(path.parent).free,
+        "page_bytes": size,
+        "pages": pages,
+        "free_pages": free,
+    }
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+HEAD = 100
+"""Ready jobs of each queue, type and priority that are looked at for the oldest: within a priority they are ranked as
+they arrived, so that it is among the first unless as many older ones came back late."""
+DUE = 500
+"""Jobs that become ready next whose types are looked at."""
+
+
+class Overviews:
+    """See queue_core.ports.inspector.Inspector for what the method does."""
+
+    _file: SqliteFile
+
+    async def overview(self) -> Overview:
+        """Return queues, workers and depths as of one moment."""
+        return await self._file.look(_overview)
+
+
+def _overview(transaction: Transaction) -> Overview:
+    queues = [_Queue(transaction, *row) for row in transaction.rows("inspect/queues")]
+    counts = _counts(transaction)
+    workers = [_worker(row, transaction.now) for row in transaction.rows("inspect/workers")]
+    names = {queue.number: queue.name for queue in queues}
+    waiting = [((names[number], type_), n) for number, type_, n in transaction.rows("inspect/due_types", (DUE,))]
+    waiting += [((queue.name, type_), n) for queue in queues for type_, n in queue.types.items()]
+    return Overview(
+        now=moment(transaction.now),
+        queues=tuple(_info(queue, counts[queue.number]) for queue in queues),
+        workers=tuple(workers),
+        orphaned_types=Announced((one.queues, one.types) for one in workers if not one.lost).orphans(waiting),
+    )
+
+
+class _Queue:
+    """A queue and its ready jobs."""
+
+    def __init__(self, transaction: Transaction, number: int, name: str, paused: int) -> None:
+        self.number = number
+        self.name = name
+        self.paused = bool(paused)
+        # by priority
+        self.depth: Counter[int] = Counter()
+        self.types: Counter[str] = Counter()
+        self.oldest: float | None = None
+        for type_, first, last in _groups(transaction, number):
+            ((n,),) = transaction.rows("inspect/depth", (number, type_, first, last))
+            ((since,),) = transaction.rows("inspect/oldest", (number, type_, first, last, HEAD))
+            ((aged,),) = transaction.rows("inspect/aged_depth", (number, type_, first, last))
+            if n > aged:
+                self._add(HIGHEST - (first >> SEQUENCE_BITS), type_, n - aged, since)
+        for query in ("inspect/aged", "inspect/gated"):
+            for type_, priority, n, since in transaction.rows(query, (number,)):
+                self._add(priority, type_, n, since)
+
+    def _add(self, priority: int, type_: str, n: int, since: float) -> None:
+        self.depth[priority] += n
+        self.types[type_] += n
+        self.oldest = since if self.oldest is None else min(self.oldest, since)
+
+
+def _groups(transaction: Transaction, queue_id: int) -> Iterator[tuple[str, int, int]]:
+    """Yield each type and priority that has ready jobs, with its ranks, stepping from one to the next in the index."""
+    type_, last = "", -1
+    while found := transaction.rows("inspect/next_group", (queue_id, type_, last)):
+        type_, first = found[0]
+        last = ((first >> SEQUENCE_BITS) + 1 << SEQUENCE_BITS) - 1
+        yield type_, first, last
+
+
+def _counts(transaction: Transaction) -> dict[int, Counter[str]]:
+    """Count the jobs of each queue that are neither ready nor over, by place."""
+    counts: dict[int, Counter[str]] = defaultdict(Counter)
+    for name in ("inspect/running", "inspect/waiting", "inspect/dead"):
+        for queue_id, place, n in transaction.rows(name):
+            counts[queue_id][place] += n
+    return counts
+
+
+def _info(queue: _Queue, count: Counter[str]) -> QueueInfo:
+    return QueueInfo(
+        name=queue.name,
+        paused=queue.paused,
+        depth=dict(queue.depth),
+        scheduled=count["scheduled"],
+        retrying=count["retrying"],
+        running=count["begun"] + count["ahead"],
+        dead=count["dead"],
+        trashed=count["trashed"],
+        oldest=None if queue.oldest is None else moment(queue.oldest),
+        ahead=count["ahead"],
+    )
+
+
+def _worker(row: RowTuple, now: float) -> WorkerInfo:
+    name, host, pid, version, queues, types, concurrency, busy, quiet, interval, started_at, heartbeat_at, stuck = row
+    return WorkerInfo(
+        id=name,
+        host=host,
+        pid=pid,
+        version=version,
+        queues=tuple(json.loads(queues)),
+        types=None if (taken := json.loads(types)) is None else tuple(taken),
+        concurrency=concurrency,
+        busy=busy,
+        quiet=bool(quiet),
+        started_at=moment(started_at),
+        heartbeat_at=moment(heartbeat_at),
+        heartbeat_age=now - heartbeat_at,
+        lost=now - heartbeat_at > 3 * interval,
+        stuck=stuck,
+    )
+
+
+PAGE_TEXT = 4096
+"""Characters of a payload and of a result that a page carries."""
+LONGEST_PAGE = 10_000
+
+
+class Reads:
+    """See queue_core.ports.inspector.Inspector for what each method does."""
+
+    _file: SqliteFile
+
+    async def get(self, job_id: str) -> Job:
+        """Return one job.
+
+        Raises:
+            JobNotFound: no job has this id.
+        """
+        found = id_or_none(job_id)
+        rows = [] if found is None else await self._file.look(lambda t: t.records(load("inspect/job"), (found,)))
+        if not rows:
+            raise JobNotFound(job_id)
+        return job_of(rows[0])
+
+    async def jobs(self, where: Filter, limit: int, cursor: str | None = None, order: Order = "newest") -> Page:
+        """Return a page of jobs by the time of their last change.
+
+        Raises:
+            FilterError: no page gave this cursor.
+        """
+        behind = None if cursor is None else after(cursor)
+        limit = min(limit, LONGEST_PAGE)
+        if limit <= 0:
+            return Page((), None)
+
+        def read(transaction: Transaction) -> list[Row]:
+            wanted = conditions(where, transaction.now)
+            if behind is not None:
+                wanted = wanted.also(f"after {order}", **behind)
+            # One more than asked for tells whether there is a next page.
+            return _merged(transaction, wanted, "inspect/page", limit + 1, order)
+
+        rows = await self._file.look(read)
+        more = cursor_of(rows[limit - 1]) if len(rows) > limit else None
+        return Page(tuple(job_of(row) for row in rows[:limit]), more)
+
+    async def count(self, where: Filter, at_most: int = 100_000) -> int:
+        """Return how many jobs match, counting no further than `at_most`."""
+
+        def read(transaction: Transaction) -> int:
+            wanted, total = conditions(where, transaction.now), 0
+            for place in wanted.places:
+                params = wanted.params | {"place": place, "limit": max(at_most - total, 0)}
+                total += transaction.records(wanted.query("inspect/count"), params)[0][0]
+            return total
+
+        return await self._file.look(read)
+
+    async def ids(self, where: Filter, limit: int) -> list[str]:
+        """Return the ids of matching jobs, newest first."""
+        if limit <= 0:
+            return []
+
+        def read(transaction: Transaction) -> list[str]:
+            wanted = conditions(where, transaction.now)
+            return [row["id"] for row in _merged(transaction, wanted, "inspect/ids", limit, "newest")]
+
+        return await self._file.look(read)
+
+    async def attempts(self, job_id: str) -> list[Attempt]:
+        """Return the failed attempts of a job, oldest first.
+
+        Raises:
+            JobNotFound: no job has this id.
+        """
+        found = id_or_none(job_id)
+
+        def read(transaction: Transaction) -> list[Attempt] | None:
+            known = transaction.rows("insert/known", (f'["{found}"]',))
+            return [attempt_of(row) for row in transaction.rows("inspect/attempts", (found,))] if known else None
+
+        attempts = None if found is None else await self._file.look(read)
+        if attempts is None:
+            raise JobNotFound(job_id)
+        return attempts
+
+
+def _merged(transaction: Transaction, wanted: Conditions, query: str, limit: int, order: Order) -> list[Row]:
+    """Return the first rows of all places together; each is read in order and no further than that."""
+    text = wanted.query(query, order)
+    params = wanted.params | {"limit": limit, "room": PAGE_TEXT}
+    rows = [row for place in wanted.places for row in transaction.records(text, params | {"place": place})]
+    rows.sort(key=lambda row: (row["updated_at"], row["number"]), reverse=order == "newest")
+    return rows[:limit]
+
+
+class SqliteInspector(Overviews, Reads, Logs, Signatures, Totals, Changes, Facts):
+    """See queue_core.ports.inspector.Inspector for what each method does; opens the file when it is first used."""
+
+    def __init__(self, file: SqliteFile, rules: Rules | None = None) -> None:
+        self._file = file
+        self._rules = rules or {}
+
+    async def close(self) -> None:
+        """Disconnect from what only this needs; doing it twice is safe."""
+        await self._file.close_looks()

@@ -1,0 +1,300 @@
+"""Sessions with a SQLite file: the thread of writes, the connections of reads, and functions in SQL."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from queue_core.errors import InvalidJob, StoreUnavailable
+from queue_core.model.filters import Term, contains, payload_holds
+from queue_core.model.settings import SqliteSettings
+from queue_core.runtime import Clock, SystemClock
+from queue_core.stores.sqlite.file import BROKEN, BUSY, check_place, primary_code, translate
+from queue_core.stores.sqlite.migrate import prepare
+from queue_core.stores.sqlite.queries import load, statements
+
+if TYPE_CHECKING:
+    from queue_core.model.filters import Operator
+
+
+T = TypeVar("T")
+
+
+def add_functions(connection: sqlite3.Connection) -> None:
+    """Make the functions known to a connection."""
+    connection.create_function("holds_text", 2, _holds_text, deterministic=True)
+    connection.create_function("holds_payload", 4, _holds_payload, deterministic=True)
+
+
+def _holds_text(found: str | None, part: str) -> bool | None:
+    return None if found is None else contains(found, part)
+
+
+def _holds_payload(text: str, path: str, operator: str, value: str) -> bool:
+    try:
+        payload = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    if not isinstance(payload, dict):
+        return False
+    return payload_holds(payload, path, Term(f"payload.{path}", cast("Operator", operator), value))
+
+
+PAUSE_FIRST, PAUSE_MOST = 0.0005, 0.01
+"""Seconds between two tries for the write lock. SQLite's own waiting grows to 100 ms, in which a busy neighbour
+takes the lock a hundred times."""
+STATEMENTS = 200
+"""Prepared statements kept by a connection; there are fewer, apart from the filters' own."""
+RowTuple = tuple[Any, ...]
+Params = Sequence[Any] | Mapping[str, Any]
+
+
+class Mode(Enum):
+    """What a transaction is for: how it begins, and how safe its end is."""
+
+    # enqueue, settle, operators: on the disk when the call returns
+    DURABLE = ("link/begin_write", "link/durable")
+    # claims, heartbeats, sweeps: what a loss of power takes back is done again
+    SOFT = ("link/begin_write", "link/soft")
+    LOOK = ("link/begin_read", "")
+
+
+class Transaction:
+    """Query files run between the begin and the end of a transaction."""
+
+    __slots__ = ("_connection", "clock", "now")
+
+    def __init__(self, connection: sqlite3.Connection, clock: Clock) -> None:
+        self._connection = connection
+        self.clock = clock
+        # one moment for everything in it, read after the lock was taken
+        self.now = clock.now()
+
+    def rows(self, query: str, params: Params = ()) -> list[RowTuple]:
+        """Run a query file by its name and return its rows."""
+        return self._connection.execute(load(query), params).fetchall()
+
+    def each(self, query: str, params: Params = ()) -> Iterator[RowTuple]:
+        """Run a query file by its name and yield its rows, which are read as they are asked for."""
+        return self._connection.execute(load(query), params)
+
+    def records(self, text: str, params: Params) -> list[sqlite3.Row]:
+        """Run a query that was put together and return its rows with the names of their columns."""
+        cursor = self._connection.cursor()
+        cursor.row_factory = sqlite3.Row
+        return cursor.execute(text, params).fetchall()
+
+    def run(self, query: str, params: Params = ()) -> int:
+        """Run a query file and return how many rows it changed."""
+        return self._connection.execute(load(query), params).rowcount
+
+    def run_many(self, query: str, params: Iterable[Params]) -> None:
+        """Run a query file once for each of the parameters."""
+        self._connection.executemany(load(query), params)
+
+    def version(self) -> tuple[int, int]:
+        """Return a value that changes when any other connection has committed something."""
+        return id(self._connection), int(self.rows("news/data_version")[0][0])
+
+
+class Link:
+    """A connection that opens when it is needed, and anew after an error; used by one thread at a time."""
+
+    def __init__(self, settings: SqliteSettings, clock: Clock, looks_only: bool = False) -> None:
+        # absolute, so that a later change of the working folder changes nothing
+        self.path = str(Path(settings.path).expanduser().absolute())
+        self._clock = clock
+        self._looks_only = looks_only
+        self._connection: sqlite3.Connection | None = None
+        # device and inode of the file that is open
+        self._opened: tuple[int, int] | None = None
+        self._safety = ""
+
+    def transact(self, work: Callable[[Transaction], T], mode: Mode, deadline: float) -> T:
+        """Do work in a transaction, trying until `deadline` (time.monotonic) while others hold the lock.
+
+        Raises:
+            StoreUnavailable: locked, read-only, full or damaged; nothing was written.
+            SchemaMissing, SchemaNewer, SchemaError: this program cannot work with the file.
+            ConfigurationError: the file is on a network file system.
+            InvalidJob: SQLite cannot store a value.
+        """
+        pause = PAUSE_FIRST
+        while True:
+            try:
+                return self._transact(work, mode)
+            except sqlite3.Error as error:
+                code = primary_code(error)
+                if code in BROKEN:
+                    self.close()
+                if code not in BUSY or time.monotonic() >= deadline:
+                    raise (translate(error, self.path) or error) from error
+            except (OverflowError, UnicodeEncodeError) as error:
+                raise InvalidJob(f"SQLite cannot store a value: {error}") from error
+            time.sleep(pause * random.uniform(0.5, 1.0))
+            pause = min(PAUSE_MOST, pause * 1.5)
+
+    def _transact(self, work: Callable[[Transaction], T], mode: Mode) -> T:
+        connection = self._connected()
+        begin, safety = mode.value
+        if safety not in ("", self._safety):
+            connection.execute(load(safety))
+            self._safety = safety
+        connection.execute(load(begin))
+        try:
+            result = work(Transaction(connection, self._clock))
+            connection.execute(load("link/commit"))
+        except BaseException:
+            with suppress(sqlite3.Error):
+                if connection.in_transaction:
+                    connection.execute(load("link/rollback"))
+            raise
+        return result
+
+    def _connected(self) -> sqlite3.Connection:
+        if self._connection is not None and self._opened != self._identity():
+            # Somebody removed or replaced the file: what would be written now, nobody could ever find.
+            self.close()
+        if self._connection is None:
+            self._connection = self._connect()
+            self._opened = self._identity()
+        return self._connection
+
+    def _connect(self) -> sqlite3.Connection:
+        check_place(Path(self.path))
+        connection = sqlite3.connect(
+            self.path, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=STATEMENTS
+        )
+        try:
+            prepare(connection, self.path)
+            for statement in statements(load("link/setup")):
+                connection.execute(statement)
+            if self._looks_only:
+                connection.execute(load("link/look_only"))
+            add_functions(connection)
+        except BaseException:
+            connection.close()
+            raise
+        self._safety = ""
+        return connection
+
+    def _identity(self) -> tuple[int, int] | None:
+        # Only looked at, never opened: closing any handle of the file would drop SQLite's locks on it.
+        try:
+            found = Path(self.path).stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def interrupt(self) -> None:
+        """End the statement that runs in another thread."""
+        connection = self._connection
+        if connection is not None:
+            with suppress(sqlite3.Error):
+                connection.interrupt()
+
+    def close(self) -> None:
+        """Disconnect; doing it twice is safe."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(sqlite3.Error):
+                connection.close()
+
+
+MARGIN = 1.0
+"""Seconds that an answer may take beyond the wait for the lock, so that the lock's own sentence comes first."""
+CLOSE_SECONDS = 5.0
+
+
+class Lane:
+    """Does one piece of work at a time, each in a transaction, within a time limit."""
+
+    def __init__(self, link: Link, timeout: float, name: str) -> None:
+        self._link = link
+        self._timeout = timeout
+        self._name = name
+        self._thread: ThreadPoolExecutor | None = None
+
+    async def run(self, work: Callable[[Transaction], T], mode: Mode) -> T:
+        """Do work in a transaction. Who is cancelled while it waits for its turn has done nothing.
+
+        Raises:
+            StoreUnavailable: no lock or no answer in time; in the second case it may still be done.
+            QueueCoreError: see `Link.transact`.
+        """
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"sqlite-{self._name}")
+        deadline = time.monotonic() + self._timeout
+        answer = asyncio.get_running_loop().run_in_executor(self._thread, self._link.transact, work, mode, deadline)
+        try:
+            async with asyncio.timeout(self._timeout + MARGIN):
+                return await answer
+        except TimeoutError:
+            if mode is Mode.LOOK:
+                self._link.interrupt()
+            late = f"{self._link.path} gave no answer within {self._timeout:g} s"
+            raise StoreUnavailable("sqlite", late) from None
+
+    async def close(self) -> None:
+        """Finish what is on its way and disconnect; doing it twice is safe, and using the lane opens it again."""
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        closed = asyncio.get_running_loop().run_in_executor(thread, self._link.close)
+        thread.shutdown(wait=False)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await asyncio.shield(closed)
+
+
+class SqliteFile:
+    """Shared by the store, the inspector and the delivery of a queue object.
+
+    SQLite has one writer at a time: within a process the writes line up in a lane instead of polling for the lock.
+    Readers see the last commit and wait for nobody.
+    """
+
+    def __init__(self, settings: SqliteSettings, clock: Clock | None = None) -> None:
+        self.settings = settings
+        self.clock = clock or SystemClock()
+        self._writes = Lane(self.link(), settings.timeout, "writes")
+        self._reads = Lane(self.link(looks_only=True), settings.timeout, "reads")
+        self._looks = Lane(self.link(looks_only=True), settings.timeout, "looks")
+
+    def link(self, looks_only: bool = False) -> Link:
+        """Return a connection of its own, not yet opened."""
+        return Link(self.settings, self.clock, looks_only)
+
+    async def write(self, work: Callable[[Transaction], T]) -> T:
+        """Do work that is on the disk when this returns."""
+        return await self._writes.run(work, Mode.DURABLE)
+
+    async def write_soft(self, work: Callable[[Transaction], T]) -> T:
+        """Do work that a loss of power may take back, because it is then done again."""
+        return await self._writes.run(work, Mode.SOFT)
+
+    async def read(self, work: Callable[[Transaction], T]) -> T:
+        """Read what the hot path needs."""
+        return await self._reads.run(work, Mode.LOOK)
+
+    async def look(self, work: Callable[[Transaction], T]) -> T:
+        """Read what a person or an exporter asks for, which may take its time."""
+        return await self._looks.run(work, Mode.LOOK)
+
+    async def close_looks(self) -> None:
+        """Close the lane of people's questions."""
+        await self._looks.close()
+
+    async def close(self) -> None:
+        """Disconnect; doing it twice is safe, and using it again opens it again."""
+        for lane in (self._looks, self._reads, self._writes):
+            await lane.close()

@@ -1,0 +1,335 @@
+"""Settling: outcomes, their attempts, and leases that ended without one."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from queue_core.model.job import Failure, Final, Outcome, Ready, Reclaimed, Settled, summary
+from queue_core.model.outcome import failure_of_loss
+from queue_core.model.rules import Rules, rules_of
+from queue_core.model.states import Status
+from queue_core.stores.sqlite.capacity import Counts
+from queue_core.stores.sqlite.claim import keep_time
+from queue_core.stores.sqlite.ordering import Arrivals, Gates, next_numbers, standing, tell_arrived
+from queue_core.stores.sqlite.queries import texts
+from queue_core.stores.sqlite.session import Transaction
+from queue_core.stores.sqlite.statistics import Tallying
+
+
+class Held(NamedTuple):
+    """What ends of attempts need to know of a job; the columns of settle/held and sweep/expired."""
+
+    number: int
+    id: str
+    queue_id: int
+    queue: str
+    type: str
+    place: str
+    priority: int
+    seq: int
+    run_at: float
+    retry_count: int
+    crashes: int
+    token: int
+    ended: str | None
+    worker: str | None
+    started_at: float | None
+    cancel: int
+    begun: int
+    aged: int | None
+    # its ordering key
+    key: str | None
+    # whether its queue counts its jobs
+    counted: int
+    # workers that were lost while they ran it
+    losses: int
+
+    @property
+    def failed(self) -> int:
+        """Attempts that have failed, crashed or been lost."""
+        return self.retry_count + self.crashes + self.losses
+
+    @property
+    def rank(self) -> int:
+        """The rank that it has whenever it is ready."""
+        return standing(self.priority, self.seq, self.aged)
+
+
+class Failures:
+    """Failed attempts, gathered while a transaction does its work and written at its end."""
+
+    def __init__(self) -> None:
+        self._attempts: list[tuple[Any, ...]] = []
+        # signature -> its title and its exception
+        self._named: dict[str, tuple[str, str]] = {}
+
+    def note(self, job: Held, failure: Failure, number: int, now: float) -> None:
+        """Keep why an attempt failed."""
+        self._named.setdefault(failure.signature, (failure.title, failure.exception))
+        self._attempts.append(
+            (
+                job.number,
+                job.token,
+                number,
+                failure.kind,
+                failure.exception,
+                failure.message,
+                failure.traceback,
+                failure.signature,
+                job.worker,
+                job.started_at,
+                now,
+            )
+        )
+
+    def write(self, transaction: Transaction) -> None:
+        """Add the attempts and the signatures that are new."""
+        transaction.run_many("settle/attempt", self._attempts)
+        named = [(signature, *said, transaction.now) for signature, said in self._named.items()]
+        transaction.run_many("settle/signature", named)
+
+
+def settle(transaction: Transaction, outcomes: Sequence[Outcome], rules: Rules) -> list[Settled]:
+    """End attempts whose token still holds; say yes again to an outcome that was written before."""
+    return Settling(transaction, outcomes, rules).run()
+
+
+class Settling:
+    """One batch of outcomes."""
+
+    def __init__(self, transaction: Transaction, outcomes: Sequence[Outcome], rules: Rules) -> None:
+        self._transaction = transaction
+        self._rules = rules
+        self._now = transaction.now
+        self._outcomes = outcomes
+        rows = transaction.rows("settle/held", (texts({outcome.id for outcome in outcomes}),))
+        self._jobs = {job.id: job for job in map(Held._make, rows)}
+        self._gates = Gates(transaction, rules)
+        self._arrivals = Arrivals(transaction, rules)
+        # statement -> its parameters, of jobs without ordering keys
+        self._writes: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
+        self._failures = Failures()
+        self._tallying = Tallying()
+        self._arrived: Counter[int] = Counter()
+        self._counts = Counts()
+
+    def run(self) -> list[Settled]:
+        """Decide on every outcome, then write all ends."""
+        answers = [self._settle(outcome) for outcome in self._outcomes]
+        for statement, params in self._writes.items():
+            self._transaction.run_many(statement, params)
+        self._failures.write(self._transaction)
+        tell_arrived(self._transaction, self._arrived)
+        self._arrivals.write()
+        self._counts.write(self._transaction)
+        self._tallying.write(self._transaction)
+        return answers
+
+    def _settle(self, outcome: Outcome) -> Settled:
+        job = self._jobs.get(outcome.id)
+        if job is None:
+            return Settled(outcome.id, False)
+        if job.place != "running" or job.token != outcome.token:
+            return self._again(job, outcome)
+        if outcome.failure is not None and outcome.failure.kind == "timeout":
+            self._tallying.note(job.queue_id, job.type, "timed_out")
+        instead = bool(job.cancel) and outcome.kind in {"retrying", "released"}
+        place = "cancelled" if instead else "queued" if outcome.kind == "released" else outcome.kind
+        self._jobs[job.id] = job._replace(place=place, ended=outcome.kind)
+        if job.counted:
+            self._counts.move(job.queue_id, job.priority, running=-1, waiting=place in {"queued", "retrying"})
+        return (Settling._cancel_instead if instead else _ENDINGS[outcome.kind])(self, job, outcome)
+
+    def _again(self, job: Held, outcome: Outcome) -> Settled:
+        """Answer to an outcome of an attempt that is over, perhaps ended by the same outcome."""
+        if job.token == outcome.token:
+            ended = job.ended
+        else:
+            rows = self._transaction.rows("settle/earlier", (job.number, outcome.token))
+            ended = rows[0][0] if rows else None
+        if ended != outcome.kind:
+            return Settled(outcome.id, False)
+        cancelled = job.token == outcome.token and job.place == "cancelled" and ended != "cancelled"
+        return Settled(outcome.id, True, cancelled=cancelled)
+
+    def _complete(self, job: Held, outcome: Outcome) -> Settled:
+        self._measure(job, outcome, "completed")
+        opened = () if job.key is None else self._let_go(job, job.key)
+        self._write(job, "settle/complete", (self._now, outcome.result, job.number))
+        return Settled(job.id, True, opened=opened)
+
+    def _cancel(self, job: Held, outcome: Outcome) -> Settled:
+        self._measure(job, outcome, "cancelled")
+        failure = outcome.failure if outcome.kind in {"retrying", "released"} else None
+        opened = () if job.key is None else self._let_go(job, job.key)
+        self._write(
+            job, "settle/cancel", (self._now, outcome.kind, *said(failure), job.losses + _lost(failure), job.number)
+        )
+        return Settled(job.id, True, opened=opened)
+
+    def _cancel_instead(self, job: Held, outcome: Outcome) -> Settled:
+        """The wish to cancel came too late for this attempt; it must not come too early for another one."""
+        if outcome.failure is not None:
+            self._failures.note(job, outcome.failure, job.failed + 1, self._now)
+        return self._cancel(job, outcome)._replace(cancelled=True)
+
+    def _retry(self, job: Held, outcome: Outcome) -> Settled:
+        self._tallying.note(job.queue_id, job.type, "retried", run_us=outcome.run_us)
+        if outcome.failure is not None:
+            self._failures.note(job, outcome.failure, job.failed + 1, self._now)
+        due = self._now + outcome.delay
+        self._write(job, "settle/retry", (self._now, due, *said(outcome.failure), job.number))
+        return Settled(job.id, True, due=due)
+
+    def _bury(self, job: Held, outcome: Outcome) -> Settled:
+        self._measure(job, outcome, "dead")
+        failure = outcome.failure
+        if failure is not None:
+            self._failures.note(job, failure, job.failed + 1, self._now)
+            self._tallying.death(job.queue_id, failure.signature)
+        crashes = job.crashes + (failure is not None and failure.kind == "poison")
+        blocks = job.key is not None and rules_of(self._rules, job.queue).dead_blocks_key
+        opened = () if blocks or job.key is None else self._let_go(job, job.key)
+        self._write(
+            job, "settle/bury", (self._now, "dead", *said(failure), crashes, job.losses + _lost(failure), job.number)
+        )
+        return Settled(job.id, True, opened=opened)
+
+    def _release(self, job: Held, outcome: Outcome) -> Settled:
+        self._tallying.note(job.queue_id, job.type, "released", run_us=outcome.run_us)
+        if outcome.anew:
+            return self._reschedule(job, outcome)
+        failure = outcome.failure
+        if failure is not None:
+            self._failures.note(job, failure, job.failed + 1, self._now)
+        self._write(job, "settle/release", (self._now, job.rank, job.number, _lost(failure), *said(failure)))
+        self._arrived[job.queue_id] += 1
+        return Settled(job.id, True, rank=job.rank)
+
+    def _reschedule(self, job: Held, outcome: Outcome) -> Settled:
+        now = self._now
+        seq = next_numbers(self._transaction, 1) + 1
+        run_at = max(now, now + outcome.delay if outcome.run_at is None else outcome.run_at)
+        aged = self._arrivals.aged(job.queue, job.queue_id, job.priority, run_at)
+        opened = () if job.key is None else self._let_go(job, job.key)
+        place, holds, rank = "scheduled", None, None
+        if run_at <= now:
+            place, holds = "queued", self._gates.arrive(job.queue, job.queue_id, job.key)
+            rank = None if holds is False else standing(job.priority, seq, aged)
+        self._write(job, "settle/reschedule", (now, rank, place, seq, run_at, job.number, aged, holds))
+        self._arrived[job.queue_id] += rank is not None
+        return Settled(job.id, True, rank=rank, due=run_at if place == "scheduled" else None, opened=opened)
+
+    def _let_go(self, job: Held, key: str) -> tuple[Ready, ...]:
+        """Let go of the job's ordering key; return those whose turn it is now."""
+        opened = self._gates.leave(job.number, job.queue, job.queue_id, key)
+        self._arrived[job.queue_id] += len(opened)
+        return opened
+
+    def _write(self, job: Held, statement: str, params: tuple[Any, ...]) -> None:
+        """Note what is to be written; at once where the next outcome may ask whose turn it is."""
+        if job.key is None:
+            self._writes[statement].append(params)
+        else:
+            self._transaction.run(statement, params)
+
+    def _measure(self, job: Held, outcome: Outcome, name: str) -> None:
+        waited = max(0, round(((job.started_at or 0.0) - job.run_at) * 1_000_000))
+        self._tallying.note(job.queue_id, job.type, name, wait_us=waited, run_us=outcome.run_us)
+
+
+_ENDINGS: dict[str, Callable[[Settling, Held, Outcome], Settled]] = {
+    "completed": Settling._complete,
+    "cancelled": Settling._cancel,
+    "retrying": Settling._retry,
+    "dead": Settling._bury,
+    "released": Settling._release,
+}
+
+
+def said(failure: Failure | None) -> tuple[str | None, str | None, str | None]:
+    """Return what a job's row tells of its last failure: one line, signature and kind; Nones leave what was there."""
+    return (None, None, None) if failure is None else (summary(failure), failure.signature, failure.kind)
+
+
+def _lost(failure: Failure | None) -> bool:
+    return failure is not None and failure.kind == "lost"
+
+
+def finals(transaction: Transaction, ids: Sequence[str], kept: float | None) -> list[Final]:
+    """Return what is known about jobs; results are kept for so many seconds, or (None) as long as their jobs."""
+    since = 0.0 if kept is None else transaction.now - kept
+    rows = transaction.rows("worker/finals", {"ids": texts(ids), "since": since})
+    return [Final(job_id, Status(status), result, error, bool(gone)) for job_id, status, result, error, gone in rows]
+
+
+def reclaim(transaction: Transaction, limit: int, bound: int, rules: Rules) -> list[Reclaimed]:
+    """Take jobs back whose lease expired."""
+    keep_time(transaction)
+    rows = transaction.rows("sweep/expired", (transaction.now, max(limit, 0)))
+    return Reclaiming(transaction, rules, bound).run([Held._make(row) for row in rows])
+
+
+class Reclaiming:
+    """One batch of lost jobs."""
+
+    def __init__(self, transaction: Transaction, rules: Rules, bound: int) -> None:
+        self._transaction = transaction
+        self._rules = rules
+        self._bound = bound
+        self._gates = Gates(transaction, rules)
+        self._failures = Failures()
+        self._tallying = Tallying()
+        self._arrived: Counter[int] = Counter()
+        self._counts = Counts()
+
+    def run(self, jobs: list[Held]) -> list[Reclaimed]:
+        """Take them back one by one, each with what its end lets through."""
+        taken = [self._take_back(job) if job.begun else self._release_unbegun(job) for job in jobs]
+        for job, back in zip(jobs, taken, strict=True):
+            self._arrived[job.queue_id] += (back.rank is not None) + len(back.opened)
+            if job.counted:
+                self._counts.move(job.queue_id, job.priority, running=-1, waiting=back.rank is not None)
+        self._failures.write(self._transaction)
+        self._tallying.write(self._transaction)
+        self._counts.write(self._transaction)
+        tell_arrived(self._transaction, self._arrived)
+        return taken
+
+    def _take_back(self, job: Held) -> Reclaimed:
+        worker, now, losses = job.worker or "", self._transaction.now, job.losses + 1
+        failure = failure_of_loss(worker, losses, self._bound)
+        self._failures.note(job, failure, job.failed + 1, now)
+        self._tallying.note(job.queue_id, job.type, "crashed")
+        taken = Reclaimed(job.id, job.queue, job.type, job.token, worker, losses, None)
+        if losses >= self._bound:
+            self._tallying.note(job.queue_id, job.type, "dead")
+            self._tallying.death(job.queue_id, failure.signature)
+            opened = () if rules_of(self._rules, job.queue).dead_blocks_key else self._let_go(job)
+            self._transaction.run("settle/bury", (now, None, *said(failure), job.crashes, losses, job.number))
+            return taken._replace(opened=opened)
+        if job.cancel:
+            self._tallying.note(job.queue_id, job.type, "cancelled")
+            opened = self._let_go(job)
+            self._transaction.run("settle/cancel", (now, None, *said(failure), losses, job.number))
+            return taken._replace(cancelled=True, opened=opened)
+        self._transaction.run("sweep/take_back", (now, job.rank, *said(failure), losses, job.number))
+        return taken._replace(rank=job.rank)
+
+    def _release_unbegun(self, job: Held) -> Reclaimed:
+        """Give a job back that was only waiting in its worker for a slot."""
+        now, worker = self._transaction.now, job.worker or ""
+        taken = Reclaimed(job.id, job.queue, job.type, job.token, worker, job.losses, None, begun=False)
+        if job.cancel:
+            self._tallying.note(job.queue_id, job.type, "cancelled")
+            opened = self._let_go(job)
+            self._transaction.run("settle/cancel", (now, None, *said(None), job.losses, job.number))
+            return taken._replace(cancelled=True, opened=opened)
+        self._tallying.note(job.queue_id, job.type, "released")
+        self._transaction.run("sweep/take_back", (now, job.rank, *said(None), job.losses, job.number))
+        return taken._replace(rank=job.rank)
+
+    def _let_go(self, job: Held) -> tuple[Ready, ...]:
+        return () if job.key is None else self._gates.leave(job.number, job.queue, job.queue_id, job.key)

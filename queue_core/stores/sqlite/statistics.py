@@ -1,0 +1,230 @@
+"""Error signatures, tallies and totals."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from math import floor
+from typing import Any
+
+from queue_core.model.filters import Filter, Term
+from queue_core.model.report import HISTOGRAM_BOUNDS, Conservation, SeriesPoint, SignatureInfo, Tally, minutes_tell
+from queue_core.model.states import Status
+from queue_core.stores.sqlite.conditions import Conditions, conditions
+from queue_core.stores.sqlite.records import moment
+from queue_core.stores.sqlite.session import SqliteFile, Transaction
+
+_DEAD = Term("status", "=", Status.DEAD.value)
+
+
+@dataclass(slots=True)
+class _Group:
+    """The jobs of one signature that the filter chose."""
+
+    signature: str
+    trend: list[int]
+    count: int = 0
+    last: float = 0.0
+    types: Counter[str] = field(default_factory=Counter)
+    queues: set[str] = field(default_factory=set)
+    queue_ids: set[int] = field(default_factory=set)
+
+
+class Signatures:
+    """See queue_core.ports.inspector.Inspector for what the method does."""
+
+    _file: SqliteFile
+
+    async def signatures(self, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
+        """Return groups of dead jobs by error.
+
+        A minute is the smallest time that growth is known for: it counts with the slice that it begins in.
+        """
+        seconds, slices = max(window, 1.0), max(slices, 1)
+
+        def read(transaction: Transaction) -> list[SignatureInfo]:
+            wanted = conditions(where.having(_DEAD), transaction.now)
+            groups = _groups(transaction, wanted, slices)
+            _grow(transaction, None if minutes_tell(where) else wanted, groups, seconds, slices)
+            ordered = sorted(groups.values(), key=lambda group: (-sum(group.trend), -group.count, group.signature))
+            return [_info(transaction, wanted, group) for group in ordered[: max(limit, 0)]]
+
+        return await self._file.look(read)
+
+
+def _groups(transaction: Transaction, wanted: Conditions, slices: int) -> dict[str, _Group]:
+    groups: dict[str, _Group] = {}
+    for place in wanted.places:
+        params = wanted.params | {"place": place}
+        for signature, queue_id, queue, type_, n, last in transaction.records(wanted.query("inspect/groups"), params):
+            group = groups.setdefault(signature, _Group(signature, [0] * slices))
+            group.count += n
+            group.last = max(group.last, last)
+            group.types[type_] += n
+            group.queues.add(queue)
+            group.queue_ids.add(queue_id)
+    return groups
+
+
+def _grow(
+    transaction: Transaction, wanted: Conditions | None, groups: dict[str, _Group], seconds: float, slices: int
+) -> None:
+    """Add the deaths of each minute; `wanted`: only of jobs that match."""
+    since = transaction.now - seconds
+    first = floor(since / 60)
+    rows: Iterable[Sequence[Any]]
+    if wanted is None:
+        rows = transaction.rows("inspect/deaths", (first,))
+    else:
+        params = wanted.params | {"place": wanted.places[0], "since": first * 60.0} if wanted.places else None
+        rows = [] if params is None else map(tuple, transaction.records(wanted.query("inspect/deaths_of"), params))
+    deaths: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
+    for minute, signature, queue_id, n in rows:
+        if minute * 60 + 60 > since:
+            deaths[signature].append((minute, queue_id, n))
+    for group in groups.values():
+        for minute, queue_id, n in deaths[group.signature]:
+            if queue_id in group.queue_ids:
+                place = int((minute * 60 - since) * slices / seconds)
+                group.trend[min(max(place, 0), slices - 1)] += n
+
+
+def _info(transaction: Transaction, wanted: Conditions, group: _Group) -> SignatureInfo:
+    params: dict[str, Any] = wanted.params | {"place": wanted.places[0], "signature": group.signature}
+    named = transaction.rows("inspect/signature", (group.signature,))
+    title, first_seen = named[0] if named else ("", group.last)
+    return SignatureInfo(
+        signature=group.signature,
+        title=title,
+        count=group.count,
+        grown=sum(group.trend),
+        trend=tuple(group.trend),
+        first_seen=moment(first_seen),
+        last_seen=moment(group.last),
+        types=tuple(sorted(group.types.items(), key=lambda pair: (-pair[1], pair[0]))),
+        queues=tuple(sorted(group.queues)),
+        sample_id=transaction.records(wanted.query("inspect/sample"), params)[0]["id"],
+    )
+
+
+_BOUNDS_US = [round(bound * 1_000_000) for bound in HISTOGRAM_BOUNDS]
+_SERIES = frozenset({"enqueued", "completed", "retried", "dead"})
+NOT_MEASURED = -1
+
+
+def bucket(microseconds: int | None) -> int:
+    """Return the index of the first bound that is not below the time."""
+    return NOT_MEASURED if microseconds is None else bisect_left(_BOUNDS_US, microseconds)
+
+
+class Tallying:
+    """Counts by queue, type, outcome and buckets, by minute, and deaths by signature."""
+
+    def __init__(self) -> None:
+        # (queue, type, outcome, wait bucket, run bucket) -> [n, wait_us, run_us]
+        self._sums: dict[tuple[int, str, str, int, int], list[int]] = {}
+        self._deaths: Counter[tuple[str, int]] = Counter()
+
+    def note(
+        self,
+        queue_id: int,
+        type_: str,
+        outcome: str,
+        *,
+        wait_us: int | None = None,
+        run_us: int | None = None,
+        n: int = 1,
+    ) -> None:
+        """Count an outcome, with its times where they were measured."""
+        key = (queue_id, type_, outcome, bucket(wait_us), bucket(run_us))
+        found = self._sums.get(key)
+        if found is None:
+            found = self._sums[key] = [0, 0, 0]
+        found[0] += n
+        found[1] += wait_us or 0
+        found[2] += run_us or 0
+
+    def death(self, queue_id: int, signature: str) -> None:
+        """Count a death under its signature."""
+        self._deaths[signature, queue_id] += 1
+
+    def write(self, transaction: Transaction) -> None:
+        """Add everything to the totals."""
+        minute = int(transaction.now // 60)
+        series: Counter[tuple[int, str]] = Counter()
+        for (queue_id, _, outcome, _, _), (n, _, _) in self._sums.items():
+            if outcome in _SERIES:
+                series[queue_id, outcome] += n
+        transaction.run_many("settle/tally", [(*key, *sums) for key, sums in self._sums.items()])
+        transaction.run_many("settle/tally_minute", [(minute, *key, n) for key, n in series.items()])
+        transaction.run_many("settle/tally_death", [(minute, *key, n) for key, n in self._deaths.items()])
+
+
+@dataclass(slots=True)
+class _Sum:
+    count: int = 0
+    wait_us: int = 0
+    run_us: int = 0
+    wait_buckets: Counter[int] = field(default_factory=Counter)
+    run_buckets: Counter[int] = field(default_factory=Counter)
+
+
+class Totals:
+    """See queue_core.ports.inspector.Inspector for what each method does."""
+
+    _file: SqliteFile
+
+    async def tallies(self) -> list[Tally]:
+        """Return the exact totals of every queue and type."""
+        sums: dict[tuple[str, str, str], _Sum] = defaultdict(_Sum)
+        rows = await self._file.look(lambda transaction: transaction.rows("inspect/tallies"))
+        for queue, type_, outcome, wait_bucket, run_bucket, n, wait_us, run_us in rows:
+            found = sums[queue, type_, outcome]
+            found.count += n
+            found.wait_us += wait_us
+            found.run_us += run_us
+            # -1: not measured
+            if wait_bucket >= 0:
+                found.wait_buckets[wait_bucket] += n
+            if run_bucket >= 0:
+                found.run_buckets[run_bucket] += n
+        return [
+            Tally(*key, one.count, one.wait_us, one.run_us, dict(one.wait_buckets), dict(one.run_buckets))
+            for key, one in sums.items()
+        ]
+
+    async def series(self, minutes: int, queue: str | None = None) -> list[SeriesPoint]:
+        """Return the last minutes, oldest first, empty ones included."""
+
+        def read(transaction: Transaction) -> list[SeriesPoint]:
+            last = int(transaction.now // 60)
+            found: dict[int, Counter[str]] = {minute: Counter() for minute in range(last - minutes + 1, last + 1)}
+            params = {"first": last - minutes + 1, "last": last, "queue": queue}
+            for minute, outcome, n in transaction.rows("inspect/series", params):
+                found[minute][outcome] += n
+            return [
+                SeriesPoint(moment(minute * 60), of["enqueued"], of["completed"], of["retried"], of["dead"])
+                for minute, of in found.items()
+            ]
+
+        return await self._file.look(read)
+
+    async def conservation(self) -> Conservation:
+        """Return where all jobs are; those that were removed go on counting."""
+
+        def read(transaction: Transaction) -> Conservation:
+            at = dict.fromkeys(("completed", "cancelled", "dead", "trashed"), 0)
+            at |= {place: transaction.rows("inspect/at", (place,))[0][0] for place in at}
+            waiting = ("scheduled", "queued", "retrying", "running")
+            gone: Counter[str] = Counter(dict(transaction.rows("inspect/gone")))
+            return Conservation(
+                completed=at["completed"] + gone["expired_completed"],
+                dead=at["dead"] + at["trashed"] + gone["expired_dead"] + gone["purged"],
+                cancelled=at["cancelled"] + gone["expired_cancelled"],
+                unfinished=sum(transaction.rows("inspect/at", (place,))[0][0] for place in waiting),
+                retries=gone["retried"],
+            )
+
+        return await self._file.look(read)

@@ -1,0 +1,110 @@
+"""The child of queue_core.worker.pool: runs jobs one after the other and writes their outcomes.
+
+Started as `python -m queue_core.worker.child TARGET WORKER FD PARENT`, PARENT being the worker's process; a claim is
+a line of JSON on standard input. Without the worker it ends at once and says nothing: nobody would store an outcome.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TextIO
+
+from queue_core.errors import QueueCoreError
+from queue_core.model.addresses import mask
+from queue_core.model.job import Claim
+from queue_core.model.text import safe
+from queue_core.queue import JobQueue
+from queue_core.worker.attempt import Attempt
+from queue_core.worker.execution import Surroundings, execute
+from queue_core.worker.journal import Relay
+from queue_core.worker.options import EXIT_USAGE
+from queue_core.worker.process import load_target, run_loop
+
+ORPHAN_TICK = 0.5
+"""Seconds between two looks whether the worker is still there."""
+
+
+class ReportingAttempt(Attempt):
+    """Writes progress and lines to the worker as they come."""
+
+    __slots__ = ("_output", "lines")
+
+    def __init__(self, claim: Claim, output: TextIO) -> None:
+        super().__init__(claim, time.monotonic())
+        self._output = output
+        self.lines = Relay(lambda lines: _say(output, {"log": lines}))
+
+    def log(self, text: str) -> bool:
+        """Send a line."""
+        return self.lines.log(text)
+
+    def report(self, percent: int, message: str) -> None:
+        """Send the newest progress."""
+        _say(self._output, {"progress": percent, "message": message})
+
+
+async def run(jobs: JobQueue, worker: str, source: TextIO, output: TextIO) -> None:
+    """Run the jobs on `source` until it ends."""
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="job") as threads:
+        around = Surroundings(jobs.settings.limits, worker, threads, jobs.hooks, jobs.store)
+        while (line := await asyncio.to_thread(source.readline)).endswith("\n"):
+            claim = Claim(*json.loads(line))
+            claim = claim._replace(tags=tuple(claim.tags))
+            _say(output, {"begun": claim.id})
+            attempt = ReportingAttempt(claim, output)
+            attempt.started = time.perf_counter()
+            # A task of its own: the context variables that a job sets are not those of the next one.
+            outcome = await asyncio.create_task(execute(attempt, jobs.tasks.get(claim.type), around))
+            attempt.lines.flush()
+            _say(output, {"outcome": outcome, "settled": attempt.settled, "perhaps": attempt.perhaps})
+    await jobs.close()
+
+
+def _say(output: TextIO, said: object) -> None:
+    # One write a line: a handler's threads may report progress at the same time.
+    try:
+        output.write(json.dumps(said) + "\n")
+        output.flush()
+    except BrokenPipeError:
+        _end()
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(ORPHAN_TICK)
+    _end()
+
+
+def _end() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def main(target: str, worker: str, pipe: int, parent: int) -> None:
+    """Run jobs until the worker closes standard input or is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the worker, which drains
+    threading.Thread(target=_end_with, args=(parent,), name="orphan", daemon=True).start()
+    # Handlers, and the processes that they start, must not reach what the worker and this process say to each other.
+    os.set_inheritable(pipe, False)
+    source = os.fdopen(os.dup(0), encoding="utf-8")
+    with Path(os.devnull).open(encoding="utf-8") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    with os.fdopen(pipe, "w", encoding="utf-8") as output:
+        try:
+            jobs = load_target(target)
+        except QueueCoreError as error:
+            sys.stderr.write(f"{safe(mask(str(error)))}\n")
+            os._exit(EXIT_USAGE)
+        run_loop(run(jobs, worker, source, output))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    os._exit(0)

@@ -1,0 +1,365 @@
+"""The duties of the leader: promote, reclaim, forget, fire schedules, and the rounds of the audit."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from queue_core.client.effects import created
+from queue_core.client.executor import Executor
+from queue_core.client.middleware import Hooks
+from queue_core.delivery.audit import Audit
+from queue_core.errors import ConfigurationError, QueueCoreError, SchemaError, StoreUnavailable
+from queue_core.model.events import Event, EventName
+from queue_core.model.job import Inserted, NewJob, Ready, Reclaimed, new_id, summary
+from queue_core.model.outcome import failure_of_loss
+from queue_core.model.schedule import Planned, Schedule, Tick, next_tick
+from queue_core.ports.delivery import Dispatcher, DispatchUnavailable
+from queue_core.ports.schedules import ScheduleStore
+from queue_core.ports.store import AttentiveStore, JobStore, Look
+from queue_core.worker.journal import Announcer
+from queue_core.worker.neighbours import Neighbours
+
+logger = logging.getLogger("queue_core.worker")
+
+
+TICK_LOOK = 0.5
+"""Seconds between two looks at the next tick, which another process may have brought forward; a tick shortens them."""
+
+
+class Fired(NamedTuple):
+    """The job of a tick that has passed."""
+
+    job: NewJob
+    inserted: Inserted
+
+
+class Scheduler:
+    """Any number of them may work on one store: each tick passes once."""
+
+    def __init__(self, store: ScheduleStore, hooks: Hooks) -> None:
+        self._store = store
+        self._hooks = hooks
+        # time.monotonic of the next look
+        self._look_at = float("-inf")
+        # schedules that this process cannot follow, each told once
+        self._beyond: set[str] = set()
+
+    def until_look(self) -> float:
+        """Return the seconds until `run_once` wants to be called again, 0 or less when it does now."""
+        return self._look_at - time.monotonic()
+
+    def hasten(self) -> None:
+        """Let the next `run_once` look, whatever the time: a tick is known to be due."""
+        self._look_at = float("-inf")
+
+    async def run_once(self) -> list[Fired]:
+        """Let pass what is due, if it is time to look; return the jobs that came of it.
+
+        Raises:
+            StoreUnavailable: what was not done is still due.
+        """
+        if self.until_look() > 0:
+            return []
+        left = await self._store.until_tick()
+        fired: list[Fired] = []
+        if left is not None and left <= 0:
+            fired, left = await self.fire_due()
+        self._look_at = time.monotonic() + (TICK_LOOK if left is None else min(TICK_LOOK, left))
+        return fired
+
+    async def fire_due(self) -> tuple[list[Fired], float | None]:
+        """Let pass what is due; return the jobs that came of it, and the seconds until the next tick, if any comes."""
+        planning = await self._store.planning()
+        fired: list[Fired] = []
+        ticks: list[float] = []
+        for planned in planning.schedules:
+            if planned.paused:
+                continue
+            tick = planned.next_tick
+            if tick <= planning.now:
+                following = self._following(planned, planning.now)
+                if following is None:
+                    continue
+                fired += await self._fire(planned, following)
+                tick = following
+            ticks.append(tick)
+        return fired, min(ticks) - planning.now if ticks else None
+
+    def _following(self, planned: Planned, now: float) -> float | None:
+        """Return the next tick, computed from now: of ticks that were missed, one brings a job."""
+        schedule = planned.schedule
+        try:
+            following = next_tick(schedule.cron, schedule.tz, now)
+        except ConfigurationError as error:
+            if schedule.name not in self._beyond:
+                logger.warning("schedule %s is left to other workers: %s", schedule.name, error)
+                self._beyond.add(schedule.name)
+            return None
+        self._beyond.discard(schedule.name)
+        return following
+
+    async def _fire(self, planned: Planned, following: float) -> list[Fired]:
+        name, due, job = planned.schedule.name, planned.next_tick, _job(planned.schedule)
+        try:
+            await self._hooks.before_enqueue([job])
+            inserted = await self._store.fire(Tick(name, due, following, job))
+        except (StoreUnavailable, SchemaError):
+            raise
+        except QueueCoreError as refused:
+            logger.warning("a tick of schedule %s passes without a job: %s", name, refused)
+            inserted = await self._store.fire(Tick(name, due, following, None))
+        return [] if inserted is None else [Fired(job, inserted)]
+
+
+def _job(schedule: Schedule) -> NewJob:
+    return NewJob(
+        new_id(),
+        schedule.queue,
+        schedule.type,
+        schedule.payload,
+        schedule.priority,
+        max_retries=schedule.max_retries,
+        ordering_key=schedule.ordering_key,
+    )
+
+
+TICK = 0.5
+"""Seconds between two rounds; a job that is due earlier shortens them."""
+SHORTEST = 0.005
+DUE_LOOK = 0.05
+"""Seconds between two looks of the leader at what is due next: so late a job can be that is due sooner than this."""
+LEADERSHIP = 1.5
+"""Seconds after which another worker takes over from a leader that is gone."""
+SLOW = 1.0
+"""Seconds between two audits and between two rounds of upkeep."""
+IDLE, IDLE_SLOW = 1.3, 20.0
+"""The same between two rounds, and between two rounds of upkeep, while nothing is ready, running or under way and the
+leader hears of what is due sooner."""
+RECLAIM_LIMIT = 500
+PROMOTE_LIMIT = 1000
+
+
+class Duty(NamedTuple):
+    """Who sweeps, and how."""
+
+    # the worker's id
+    worker: str
+    # seconds
+    lease: float
+    # losses that bury a job
+    max_losses: int
+    # that it works on
+    queues: Sequence[str] = ()
+
+
+class Sweeper:
+    """Every worker has one; one of them at a time leads."""
+
+    def __init__(
+        self,
+        store: JobStore,
+        dispatcher: Dispatcher | None,
+        schedules: ScheduleStore,
+        executor: Executor,
+        hooks: Hooks,
+        announcer: Announcer,
+        duty: Duty,
+    ) -> None:
+        self._store = store
+        self._scheduler = Scheduler(schedules, hooks)
+        self._executor = executor
+        self._dispatcher = dispatcher
+        self._announcer = announcer
+        self._duty = duty
+        # A job of a lost leader waits for its lease to end and for the next leader: the shorter counts.
+        self._leadership = min(LEADERSHIP, max(2 * TICK, duty.lease))
+        self._audit = None if dispatcher is None else Audit(store, dispatcher, duty.queues)
+        # the other workers on this machine, whose jobs this one takes back when they are gone, whoever leads
+        self.neighbours = Neighbours(store, self.reclaim)
+        # seconds of time.monotonic
+        self._slow_at = self._led_at = float("-inf")
+        self._leads = False
+        self._attentive = store if isinstance(store, AttentiveStore) else None
+        # what was to be done in the last round; None: it has to be found out duty by duty
+        self._seen: Look | None = None
+
+    async def run(self) -> None:
+        """Sweep for ever."""
+        beside: asyncio.Task[None] | None = None
+        operating = asyncio.create_task(self._executor.run(self._operates))
+        try:
+            while True:
+                pause = TICK
+                try:
+                    if await self._round():
+                        # Beside the rounds: an audit of many queues must not make jobs late that become due meanwhile.
+                        if beside is None or beside.done():
+                            beside = asyncio.create_task(self._look_after())
+                        pause = await self._until_due()
+                except StoreUnavailable as error:
+                    logger.warning("sweep waits for the store: %s", error)
+                    pause = TICK * 2
+                await self._rest(pause)
+        finally:
+            running = [operating] if beside is None else [operating, beside]
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+    async def _rest(self, pause: float) -> None:
+        """Wait for the next round, or until a job is due that somebody has enqueued or retried meanwhile."""
+        if not self._leads:
+            await self._follow(pause)
+            return
+        if self._seen is not None and self._attentive is not None and self._attentive.hears():
+            await self._watch_commits(pause, until_told=True)
+            return
+        ends = time.monotonic() + pause
+        try:
+            while (left := ends - time.monotonic()) > 0:
+                await self._watch_commits(min(DUE_LOOK, left))
+                due = await self._store.next_due()
+                if due is not None:
+                    ends = min(ends, time.monotonic() + max(SHORTEST, due))
+        except StoreUnavailable:
+            await asyncio.sleep(max(SHORTEST, ends - time.monotonic()))
+
+    async def _follow(self, pause: float) -> None:
+        """Wait until the leader has not been heard for as long as its leadership lasts, or for a pause without news."""
+        spread = random.uniform(0.75, 1.25)
+        await asyncio.sleep(pause * spread)
+        if self._attentive is None:
+            return
+        silence = self._leadership * random.uniform(1.0, 1.4)
+        while self._attentive.hears() and time.monotonic() - self._attentive.led_at() < silence:  # noqa: ASYNC110
+            await asyncio.sleep(pause * spread)  # the end of what others do is no event
+
+    def _operates(self) -> bool:
+        """Tell whether this worker carries operations out, as far as there are any."""
+        return self._leads and (self._seen is None or self._seen.operations)
+
+    async def _watch_commits(self, seconds: float, until_told: bool = False) -> None:
+        """Wait; jobs that a caller's own transaction committed meanwhile are offered at once."""
+        if self._audit is None or self._attentive is None:
+            await asyncio.sleep(seconds)
+            return
+        ends = time.monotonic() + seconds
+        while (left := ends - time.monotonic()) > 0:
+            for queue in await self._attentive.committed(left):
+                await self._audit.offer_head(queue)
+            if until_told:
+                return
+
+    async def run_once(self) -> bool:
+        """Do one round of everything; False when another worker leads."""
+        if not await self._round():
+            return False
+        await self._look_after()
+        return True
+
+    async def _round(self) -> bool:
+        now = time.monotonic()
+        # Where all others hear of the leader it renews its leadership in its middle.
+        if not self._leads or self._attentive is None or now - self._led_at >= self._leadership / 2:
+            self._leads = await self._store.lead("sweep", self._duty.worker, self._leadership)
+            self._led_at = now
+        if not self._leads:
+            return False
+        look = self._seen = None if self._attentive is None else await self._attentive.look()
+        if look is None or look.busy or (look.lease is not None and look.lease <= 0):
+            await self.reclaim()
+        if look is None or look.noted or (look.due is not None and look.due <= 0):
+            await self.promote()
+        if look is None:
+            await self.schedule()
+        elif look.tick is not None and look.tick <= 0:
+            self._scheduler.hasten()
+            await self.schedule()
+        return True
+
+    async def _look_after(self) -> None:
+        """Keep the dispatcher true and the store in order, once a second."""
+        look = self._seen
+        waits = self._audit is not None and self._audit.waits
+        idle = look is not None and not look.busy and not waits
+        if time.monotonic() - self._slow_at < (IDLE_SLOW if idle else SLOW):
+            return
+        self._slow_at = time.monotonic()
+        try:
+            if self._audit is not None:
+                await self._audit.run_once()
+            await self._store.upkeep()
+        except StoreUnavailable as error:
+            logger.warning("the audit waits for the store: %s", error)
+        except Exception:
+            logger.exception("the audit failed and is tried again")
+
+    async def reclaim(self) -> int:
+        """Take back every job whose lease expired and return their number."""
+        total = 0
+        while True:
+            lost = await self._store.reclaim(RECLAIM_LIMIT, self._duty.max_losses)
+            total += len(lost)
+            for job in lost:
+                self._tell(job)
+            ready = [Ready(job.id, job.queue, job.rank) for job in lost if job.rank is not None]
+            await self._offer(ready + [opened for job in lost for opened in job.opened])
+            if len(lost) < RECLAIM_LIMIT:
+                return total
+
+    async def promote(self) -> int:
+        """Make every due job ready and return their number."""
+        total = 0
+        while True:
+            ready = await self._store.promote(PROMOTE_LIMIT)
+            total += len(ready)
+            await self._offer(ready)
+            if len(ready) < PROMOTE_LIMIT:
+                return total
+
+    async def schedule(self) -> int:
+        """Let the ticks of schedules pass that are due, and return the number of jobs that came of them."""
+        fired = await self._scheduler.run_once()
+        inserted = [one for _, one in fired]
+        await self._offer([Ready(one.id, one.queue, one.rank) for one in inserted if one.rank is not None])
+        for event in created([job for job, _ in fired], inserted):
+            self._announcer.tell(event)
+        return len(fired)
+
+    async def _until_due(self) -> float:
+        look = self._seen
+        if look is not None and not look.noted and (look.due is None or look.due > 0):
+            times = [one for one in (look.due, look.tick, look.lease) if one is not None]
+            idle = not look.busy and self._attentive is not None and self._attentive.hears()
+            return max(SHORTEST, min([IDLE if idle else TICK, *(one if one > 0 else TICK for one in times)]))
+        due = await self._store.next_due()
+        until = self._scheduler.until_look() if look is None else TICK
+        return min(TICK, max(SHORTEST, until if due is None else min(due, until)))
+
+    async def _offer(self, ready: Sequence[Ready]) -> None:
+        if self._dispatcher is None or not ready:
+            return
+        try:
+            await self._dispatcher.offer(ready)
+        except DispatchUnavailable:
+            return  # the audit offers them when the dispatcher is back
+
+    def _tell(self, job: Reclaimed) -> None:
+        failure = failure_of_loss(job.worker, job.losses, self._duty.max_losses)
+        logger.warning("took job %s back from lost worker %s (loss %d)", job.id, job.worker, job.losses)
+        said = {
+            "error": summary(failure),
+            "signature": failure.signature,
+            "title": failure.title,
+            "kind": failure.kind,
+        }
+        name = EventName.RELEASED
+        if job.rank is None:
+            name = EventName.CANCELLED if job.cancelled else EventName.DEAD
+        for event in (EventName.FAILED, name):
+            self._announcer.tell(Event(event, job.queue, job.id, job.type, job.token, said))

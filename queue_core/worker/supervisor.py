@@ -1,0 +1,235 @@
+"""A worker service: keeps a number of worker processes running, replaces dead ones, passes signals on."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from types import FrameType
+
+from queue_core.worker.options import (
+    EXIT_RECYCLE,
+    EXIT_USAGE,
+    Note,
+    ServiceOptions,
+    open_note,
+    read_note,
+    signs,
+    to_stop,
+)
+
+logger = logging.getLogger("queue_core.worker")
+
+
+PAUSE_FIRST, PAUSE_MOST = 0.5, 30.0
+"""Seconds before a process that died soon after its start is replaced, doubling; any other one is replaced at once."""
+SOON = 10.0
+"""Seconds of life after which a death says nothing about the start."""
+
+PREPARE_TICK = 0.5
+"""Seconds between two looks whether the first worker works."""
+SILENCE = 5.0
+"""Seconds over its grace period that a worker may take without a sign of its event loop, before it is killed."""
+SIGN_TICK = 0.5
+"""Seconds between two looks for such a sign."""
+LAST_SECONDS = 2.0
+"""Seconds that a service which ends waits for its reports."""
+
+
+@dataclass
+class _Place:
+    """One of the service's processes and when it may be replaced."""
+
+    process: subprocess.Popen[bytes] | None = None
+    started_at: float = 0.0
+    start_at: float = 0.0
+    pause: float = PAUSE_FIRST
+    # how many of the signals to stop this process was sent
+    told: int = 0
+    # descriptor of the file in which it notes who it is
+    note: int = -1
+    # seconds of time.monotonic after which it is killed unless it gives a sign, and how many it had given
+    kill_at: float = math.inf
+    signs: int = 0
+
+
+@dataclass
+class Service:
+    """The parent process. It runs no jobs, so whatever a job does to its worker, it is there to start the next one."""
+
+    target: str
+    options: ServiceOptions
+    # called with the pids whenever they change
+    on_change: Callable[[list[int]], None] = lambda pids: None
+    _places: list[_Place] = field(default_factory=list)
+    _stops: int = 0
+    _exit: int = 0
+    # on their way to the stores: which workers have died
+    _reports: list[threading.Thread] = field(default_factory=list)
+
+    def run(self) -> int:
+        """Run until SIGTERM or SIGINT, or until a wrong target or setting ends every process; return the exit code."""
+        self._places = [_Place() for _ in range(self.options.processes)]
+        self.options = replace(self.options, service=os.getpid())
+        wake_read, wake_write = os.pipe()
+        os.set_blocking(wake_write, False)
+        selector = selectors.DefaultSelector()
+        selector.register(wake_read, selectors.EVENT_READ)
+        old_wakeup = signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        handled = (*to_stop(), signal.SIGCHLD)
+        before = {number: signal.signal(number, self._on_signal) for number in handled}
+        threading.Thread(target=self._prepare, name="prepare", daemon=True).start()
+        try:
+            while self._turn():
+                # Signals wake the loop through the pipe, so a death is seen at once.
+                if selector.select(self._patience()):
+                    os.read(wake_read, 4096)
+        finally:
+            self._kill()
+            for thread in self._reports:
+                thread.join(LAST_SECONDS)
+            signal.set_wakeup_fd(old_wakeup)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            selector.close()
+            os.close(wake_read)
+            os.close(wake_write)
+        return self._exit
+
+    def _prepare(self) -> None:
+        """Be ready to take the jobs of a worker back, once the first one works: importing that takes long."""
+        while not self._stops:
+            time.sleep(PREPARE_TICK)
+            for place in self._places:
+                if place.process is not None and (note := read_note(place.note)) is not None:
+                    from queue_core.worker import recovery
+
+                    with contextlib.suppress(Exception):  # what is wrong is said when it is needed
+                        recovery.prepare(note)
+                    return
+
+    def _turn(self) -> bool:
+        """Look after every place; False when there is nothing left to do."""
+        changed = False
+        for place in self._places:
+            changed |= self._look(place)
+        if changed:
+            self.on_change(self._pids())
+        if self._stops:
+            return any(place.process is not None for place in self._places)
+        return True
+
+    def _look(self, place: _Place) -> bool:
+        now = time.monotonic()
+        if place.process is not None:
+            code = place.process.poll()
+            if code is None:
+                self._tell(place, place.process)
+                self._end_in_time(place, place.process, now)
+                return False
+            self._buried(place, code, now)
+            return True
+        if self._stops or now < place.start_at:
+            return False
+        place.note = open_note()
+        options = replace(self.options, note=place.note)
+        command = [sys.executable, "-m", "queue_core.worker.process", self.target, options.to_json()]
+        # A group of its own: Ctrl+C reaches this process alone, which passes one signal on.
+        place.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, process_group=0, pass_fds=(place.note,))
+        place.started_at = now
+        place.told, place.kill_at, place.signs = 0, math.inf, 0
+        # A signal may have come while the process was being started.
+        self._tell(place, place.process)
+        return True
+
+    def _buried(self, place: _Place, code: int, now: float) -> None:
+        """Note the end of a process and decide when it is replaced."""
+        pid = place.process.pid if place.process else 0
+        place.process = None
+        note = read_note(place.note)
+        os.close(place.note)
+        if code not in (0, EXIT_RECYCLE) and note is not None:
+            # It did not give its jobs back; its lease would, in minutes.
+            self._reports = [*filter(threading.Thread.is_alive, self._reports), _report(note)]
+        if self._stops:
+            self._exit = max(self._exit, 1 if code not in (0, EXIT_RECYCLE, -signal.SIGTERM, -signal.SIGINT) else 0)
+            return
+        if code == EXIT_RECYCLE:
+            place.pause, place.start_at = PAUSE_FIRST, now
+            return
+        soon = now - place.started_at < SOON
+        if soon and code == EXIT_USAGE:
+            # A wrong target does not become right by trying again.
+            self._exit = EXIT_USAGE
+            self._stops = 1
+            return
+        place.pause = min(PAUSE_MOST, place.pause * 2) if soon else PAUSE_FIRST
+        place.start_at = now + (place.pause if soon and code != 0 else 0.0)
+        how = f"was killed by signal {-code}" if code < 0 else f"exited with {code}"
+        logger.warning("worker process %d %s; it is replaced in %.1f s", pid, how, max(0.0, place.start_at - now))
+
+    def _patience(self) -> float | None:
+        """Return the seconds until a place wants its next process, or a look; None while all have theirs."""
+        if self._stops:
+            return SIGN_TICK
+        waits = [place.start_at for place in self._places if place.process is None]
+        return max(0.0, min(waits) - time.monotonic()) if waits else None
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        # Only noted here: the loop that it wakes passes it on, to processes that are just being started, too.
+        if number != signal.SIGCHLD:
+            self._stops += 1
+
+    def _tell(self, place: _Place, process: subprocess.Popen[bytes]) -> None:
+        """Pass on what this process has not been told; the first signal drains, the second one stops."""
+        while place.told < min(2, self._stops):
+            place.told += 1
+            process.send_signal(signal.SIGTERM)
+            grace = self.options.grace if place.told == 1 else 0.0
+            place.kill_at = min(place.kill_at, time.monotonic() + grace + SILENCE)
+
+    def _end_in_time(self, place: _Place, process: subprocess.Popen[bytes], now: float) -> None:
+        """Kill a process that was told to end, whose time is over, and whose event loop does not go on."""
+        if self._stops and (given := signs(place.note)) != place.signs:
+            place.signs = given
+            place.kill_at = max(place.kill_at, now + SILENCE)
+        if now >= place.kill_at:
+            logger.warning("worker process %d does not end and is killed", process.pid)
+            process.kill()
+            place.kill_at = math.inf
+
+    def _kill(self) -> None:
+        for place in self._places:
+            if place.process is not None:
+                place.process.kill()
+                place.process.wait()
+
+    def _pids(self) -> list[int]:
+        return [place.process.pid for place in self._places if place.process is not None]
+
+
+def _report(note: Note) -> threading.Thread:
+    """Take the jobs of a worker back that has died, on a thread, which is returned."""
+
+    def run() -> None:
+        from queue_core.worker import recovery
+
+        recovery.report(note)
+
+    thread = threading.Thread(target=run, name="report", daemon=True)
+    thread.start()
+    return thread
+
+
+def supervise(target: str, options: ServiceOptions, on_change: Callable[[list[int]], None] = lambda pids: None) -> int:
+    """Run a service in this process, which must be the main thread; return its exit code."""
+    return Service(target, options, on_change).run()

@@ -1,0 +1,93 @@
+"""Jobs written out: complete, harmless, page by page."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+
+from jobconsole.actions import export as exporting
+from jobconsole.actions.export import COLUMNS, PAGE, Wish, cell, export
+from jobconsole.actions.plan import Target
+from jobconsole.core.snapshot import DEAD
+from queue_core import JobQueue
+from queue_core.model.filters import parse
+from tests.conformance.making import failure
+from tests.conformance.world import World
+
+EVERYTHING = Target("everything", wheres=(DEAD,))
+
+
+async def written(jobs: JobQueue, wish: Wish) -> tuple[int, str]:
+    stream = io.StringIO(newline="")
+    return await export(jobs.inspector, wish, stream), stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ('=HYPERLINK("http://x")', '\'=HYPERLINK("http://x")'),
+        ("+1", "'+1"),
+        ("-1+cmd|'/C calc'!A0", "'-1+cmd|'/C calc'!A0"),
+        ("@SUM(1)", "'@SUM(1)"),
+        ("\t=1", "'    =1"),
+        ("  =1", "'  =1"),
+        ("\r=1", "'␍=1"),
+        ("＝1", "'＝1"),
+        ("plain - text", "plain - text"),
+        ("\x1b]52;c;x\x07", "␛]52;c;x␇"),
+        ("\u202eabc", "\\u202eabc"),
+        (-5, "-5"),
+        (None, ""),
+    ],
+)
+def test_a_cell_is_no_formula_and_no_escape_sequence(text: object, shown: str) -> None:
+    assert cell(text) == shown
+
+
+async def test_a_table_for_spreadsheets(jobs: JobQueue, world: World) -> None:
+    hostile = failure('=cmd|" /C calc"!A0\n\x1b[2J', exception="E")
+    claim = await world.ended("dead", {"failure": hostile}, payload='{"x": "=1+1", "n": [1, 2]}', tags=("=a", "b"))
+    number, text = await written(jobs, Wish(EVERYTHING, "csv", tracebacks=True))
+    assert number == 1
+    (row,) = csv.DictReader(io.StringIO(text, newline=""))
+    assert tuple(row) == COLUMNS
+    assert (row["id"], row["status"], row["tags"]) == (claim.id, "dead", "'=a b")
+    assert json.loads(row["payload"]) == {"x": "=1+1", "n": [1, 2]}
+    assert row["traceback"]
+    assert "\x1b" not in text
+
+
+async def test_lines_for_programs_are_exact(jobs: JobQueue, world: World) -> None:
+    claim = await world.ended("dead", {"failure": failure("a\x1b[2J\u202e")}, payload='{"to": "é"}')
+    number, text = await written(jobs, Wish(EVERYTHING, "jsonl"))
+    assert number == 1
+    assert text.isascii()
+    assert text.count("\n") == 1
+    body = json.loads(text)
+    assert (body["id"], body["payload"], body["status"]) == (claim.id, {"to": "é"}, "dead")
+    assert body["error"] == (await jobs.inspector.get(claim.id)).error
+
+
+async def test_more_than_a_page_each_once_and_bounded(
+    jobs: JobQueue, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exporting, "PAGE", 3)
+    dead = {(await world.ended("dead", {})).id for _ in range(10)}
+    two = Target("two filters", wheres=(DEAD, parse("status:dead retries:<100")))
+    told: list[int] = []
+    stream = io.StringIO()
+    assert await export(jobs.inspector, Wish(two, "jsonl"), stream, told.append) == 10
+    assert {json.loads(line)["id"] for line in stream.getvalue().splitlines()} == dead
+    assert told[:4] == [3, 6, 9, 10]
+    assert (await written(jobs, Wish(EVERYTHING, "jsonl", limit=4)))[0] == 4
+    assert PAGE == 200
+
+
+async def test_chosen_jobs_and_those_that_are_gone(jobs: JobQueue, world: World) -> None:
+    one = (await world.ended("dead", {})).id
+    target = Target("two", ids=(one, "0197b3c2-5a1e-7c88-9b3e-56e26719422c"))
+    number, text = await written(jobs, Wish(target, "jsonl"))
+    assert (number, json.loads(text)["id"]) == (1, one)

@@ -1,0 +1,109 @@
+"""Batches: cut by number and size, and callers that wait no longer than their time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from queue_core import JobQueue
+from queue_core.client.tasks import EnqueueOptions
+from queue_core.runtime import LARGEST, Batcher
+from tests.waiting import PATIENCE
+
+
+class Flusher:
+    """Notes the batches; each takes until the test lets it go."""
+
+    def __init__(self, held: bool = False) -> None:
+        self.batches: list[list[str]] = []
+        self.go_on = asyncio.Event()
+        if not held:
+            self.go_on.set()
+
+    async def flush(self, items: list[str]) -> list[str]:
+        self.batches.append(items)
+        await self.go_on.wait()
+        return [item[:1] for item in items]
+
+
+def length(items: Sequence[str]) -> int:
+    return sum(map(len, items))
+
+
+async def test_batches_are_cut_by_number_and_by_size() -> None:
+    flusher = Flusher()
+    batcher = Batcher(flusher.flush, 3, length)
+    small = await asyncio.gather(*(batcher.put([one]) for one in "abcd"))
+    assert small == [["a"], ["b"], ["c"], ["d"]]
+    assert [len(batch) for batch in flusher.batches] == [3, 1]
+    flusher.batches.clear()
+    half = LARGEST // 2
+    answers = await asyncio.gather(*(batcher.put([one * half]) for one in "abcde"), batcher.put(["f" * half * 3]))
+    assert answers == [["a"], ["b"], ["c"], ["d"], ["e"], ["f"]]
+    assert [len(batch) for batch in flusher.batches] == [2, 2, 1, 1]
+
+
+async def test_who_waits_for_his_turn_waits_no_longer_than_his_time_and_is_not_sent_then() -> None:
+    flusher = Flusher(held=True)
+    batcher = Batcher(flusher.flush, 1, length)
+    batcher.limit_waits(0.2, lambda: TimeoutError("no answer"))
+    async with asyncio.timeout(PATIENCE):
+        answers = await asyncio.gather(*(batcher.put([one]) for one in "abc"), return_exceptions=True)
+    assert [str(answer) for answer in answers] == ["no answer"] * 3
+    flusher.go_on.set()
+    await batcher.drain()
+    assert flusher.batches == [["a"]]
+    assert await batcher.put(["d"]) == ["d"]
+
+
+async def test_a_line_that_moves_is_waited_for() -> None:
+    """Each flush takes most of the time limit, the last caller several times as long."""
+    batches: list[list[str]] = []
+
+    async def flush(items: list[str]) -> list[str]:
+        batches.append(items)
+        await asyncio.sleep(0.4)
+        return items
+
+    batcher = Batcher(flush, 1, length)
+    batcher.limit_waits(2.0, lambda: TimeoutError("no answer"))
+    answers = await asyncio.gather(*(batcher.put([str(n)]) for n in range(8)))
+    assert [answer[0] for answer in answers] == [str(n) for n in range(8)]
+
+
+async def test_the_error_of_a_flush_comes_before_the_end_of_the_time() -> None:
+    async def flush(items: list[str]) -> list[str]:
+        await asyncio.sleep(0.2)
+        raise OSError("its own")
+
+    batcher = Batcher(flush, 1, length)
+    batcher.limit_waits(0.2, lambda: TimeoutError("no answer"))
+    with pytest.raises(OSError, match="its own"):
+        await batcher.put(["a"])
+
+
+async def test_the_event_loop_goes_on_while_large_payloads_are_put_into_words() -> None:
+    jobs = JobQueue(memory=True)
+    text = 'a line with "\n' * 50_000
+    turns = 0
+    done = False
+
+    async def count() -> None:
+        nonlocal turns
+        while not done:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count())
+    built = await asyncio.gather(
+        *(
+            jobs._enqueueing.build("anything", [{"text": text}] * 40, EnqueueOptions(), lambda payloads: payloads)
+            for _ in "abc"
+        )
+    )
+    done = True
+    await counting
+    assert [len(made) for made in built] == [40] * 3
+    assert turns >= 20

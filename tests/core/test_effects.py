@@ -1,0 +1,67 @@
+"""What is told of enqueued jobs, behind the back of the callers: in order, bounded, and never in their way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+
+from queue_core import JobQueue
+from queue_core.client.effects import MOST
+from queue_core.delivery.local import LocalDispatcher
+from queue_core.model.job import Ready
+from tests.waiting import PATIENCE
+
+
+class HangingDispatcher(LocalDispatcher):
+    """Answers no offer while it hangs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers = asyncio.Event()
+        self.asked: list[str] = []
+
+    async def offer(self, ready: Sequence[Ready]) -> None:
+        self.asked += [job.id for job in ready]
+        await self.answers.wait()
+
+
+@pytest.fixture
+def dispatcher() -> HangingDispatcher:
+    """Whose server hangs."""
+    return HangingDispatcher()
+
+
+@pytest.fixture
+async def jobs(dispatcher: HangingDispatcher) -> AsyncIterator[JobQueue]:
+    """A queue object in memory with this dispatcher."""
+    jobs = JobQueue(memory=True)
+    jobs.swap(jobs._parts._replace(dispatcher=dispatcher))
+    async with jobs:
+        yield jobs
+        dispatcher.answers.set()
+
+
+async def test_no_enqueue_waits_for_offers(jobs: JobQueue, dispatcher: HangingDispatcher) -> None:
+    async with asyncio.timeout(PATIENCE):
+        handles = [await jobs.enqueue("anything") for _ in range(20)]
+    assert len(dispatcher.asked) <= 1
+    dispatcher.answers.set()
+    await jobs._enqueueing.drain()
+    assert dispatcher.asked == [handle.id for handle in handles]
+
+
+async def test_what_waits_to_be_told_is_bounded(
+    jobs: JobQueue, dispatcher: HangingDispatcher, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with asyncio.timeout(PATIENCE):
+        for _ in range(MOST // 1000 + 10):
+            await jobs.enqueue_many("anything", [{}] * 1000)
+    assert jobs._enqueueing._telling._jobs <= MOST
+    assert caplog.text.count("the audit offers what comes now") == 1
+    dispatcher.answers.set()
+    await jobs._enqueueing.drain()
+    handle = await jobs.enqueue("anything")
+    await jobs._enqueueing.drain()
+    assert dispatcher.asked[-1] == handle.id

@@ -1,0 +1,224 @@
+"""Changes of operators against everything that goes on at the same time, and in batches."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+import psycopg
+import pytest
+
+from queue_core.model.filters import parse
+from queue_core.model.job import NewJob, new_id
+from queue_core.model.operation import Way
+from queue_core.model.settings import PostgresSettings
+from queue_core.ports.store import ClaimRequest
+from queue_core.stores.postgres.change import members_of, retry
+from queue_core.stores.postgres.queries import carry_out, load, plain_array
+from queue_core.stores.postgres.read import PostgresInspector
+from queue_core.stores.postgres.scans import WHOLE
+from queue_core.stores.postgres.store import PostgresStore
+from queue_core.stores.postgres.transaction import run_on
+from queue_core.stores.postgres.upkeep import History
+from tests.postgres.operations.filling import DEAD, READY, Database
+
+BATCH = 5_000
+
+
+async def test_a_claim_that_is_not_committed_yet_wins_over_a_cancel(
+    postgres_url: str, inspector: PostgresInspector, database: Database
+) -> None:
+    """The cancel waits for the claim, and then has to see its lease, not the moment before."""
+    await database.queues()
+    job_id = await database.ready()
+    await database.do("insert into lease_epoch_live values (true, 1)")
+    request = {
+        "ids": plain_array([job_id]), "queue_id": 1, "queue": "q1", "types": "{task}", "limit": 1, "starting": 1,
+        "worker": "w", "lease": 60.0, "claim": 0, "inline": None,
+    }  # fmt: skip
+    async with database.connection.transaction():
+        claimed = await database.connection.execute(load("claim/by_ids"), request)
+        assert len(await claimed.fetchall()) == 1
+        cancelling = asyncio.create_task(inspector.cancel([job_id]))
+        await asyncio.wait_for(database.until("select exists (select from pg_locks where not granted)"), 30)
+    assert (await cancelling).ids == (job_id,)
+    assert await database.do("select cancel from leases") == [(True,)]
+    assert await database.value("select count(*) from jobs") == 1
+    assert await database.value("select count(*) from job_history") == 0
+
+
+async def test_claims_and_cancels_of_the_same_jobs_lose_none(
+    postgres_url: str, inspector: PostgresInspector, database: Database
+) -> None:
+    store = PostgresStore(PostgresSettings(url=postgres_url))
+    await store.open()
+    await store.lead("sweep", "w", 60.0)
+    ids = [new_id() for _ in range(400)]
+    await store.insert([NewJob(job_id, "q", "task", "{}") for job_id in ids])
+
+    async def claim() -> None:
+        for at in range(0, 400, 20):
+            await store.claim(ClaimRequest("q", "w", ("task",), 20, 60.0, ids[at : at + 20]))
+
+    async def cancel() -> None:
+        for at in range(380, -1, -20):
+            await inspector.cancel(ids[at : at + 20])
+
+    await asyncio.gather(claim(), cancel())
+    await store.close()
+    running = await database.value("select count(*) from jobs j join leases l on l.id = j.id")
+    cancelled = await database.value("select count(*) from job_history")
+    assert running + cancelled == 400
+    assert await database.value("select count(*) from leases") == running
+    assert await database.value("select count(*) from jobs") == running
+
+
+async def test_two_consoles_retry_the_same_jobs_once(postgres_url: str, database: Database) -> None:
+    await database.queues()
+    await database.fill(DEAD, 1_000, trashed=False)
+    consoles = [PostgresInspector(PostgresSettings(url=postgres_url)) for _ in range(4)]
+    ids = await consoles[0].ids(parse("status:dead"), 1_000)
+    changed = await asyncio.gather(
+        *(console.retry(ids if at % 2 else ids[::-1]) for at, console in enumerate(consoles))
+    )
+    assert sorted(job_id for one in changed for job_id in one.ids) == sorted(ids)
+    assert await database.value("select count(*) from jobs") == 1_000
+    total = await database.value("select sum(n)::int from tally_deltas where outcome = 'retried_by_operator'")
+    assert total == 1_000
+    for console in consoles:
+        await console.close()
+
+
+async def test_retried_jobs_queue_up_behind_what_waits_in_the_order_given(
+    inspector: PostgresInspector, database: Database
+) -> None:
+    await database.queues()
+    dead = [await database.dead() for _ in range(3)]
+    waits = await database.ready()
+    changed = await inspector.retry(dead[::-1])
+    assert [ready.id for ready in sorted(changed.ready, key=lambda ready: ready.rank)] == dead[::-1]
+    rank = await database.value("select rank from jobs where id = %(id)s", {"id": waits})
+    assert all(ready.rank > rank for ready in changed.ready)
+
+
+async def test_a_retried_job_keeps_its_crashes(inspector: PostgresInspector, database: Database) -> None:
+    await database.queues()
+    job_id = await database.dead(error="ValueError: y")
+    await database.do("update jobs_dead set last_token = 0, crashes = 2")
+    await inspector.retry([job_id])
+    kept = await database.do("select last_token > 0, crashes, retry_count, error, status::text from jobs")
+    assert kept == [(True, 2, 0, "ValueError: y", "queued")]
+
+
+async def test_an_id_that_is_unfinished_already_is_left_in_the_dlq(
+    inspector: PostgresInspector, database: Database
+) -> None:
+    await database.queues()
+    job_id = await database.dead()
+    await database.ready(id=job_id)
+    assert (await inspector.retry([job_id])).ids == ()
+    assert await database.value("select count(*) from jobs_dead") == 1
+
+
+async def test_an_id_used_again_after_its_end_is_retried_from_its_newest_life(
+    inspector: PostgresInspector, database: Database
+) -> None:
+    await database.queues()
+    job_id = new_id()
+    for seconds in (20, 10):
+        await database.do(
+            "insert into job_history (id, queue_id, seq, priority, status, run_at, type, payload, retry_count, crashes,"
+            " max_retries, last_token, created_at, finished_at) values (%(id)s, 1, 1, 5, 'completed', now(), 'x',"
+            " %(payload)s, 0, 0, 3, 1, now(), now() - make_interval(secs => %(s)s))",
+            {"id": job_id, "payload": f'{{"s": {seconds}}}', "s": seconds},
+        )
+    assert (await inspector.retry([job_id])).ids == (job_id,)
+    assert await database.value("select payload from jobs") == '{"s": 10}'
+    assert await database.value("select payload from job_history") == '{"s": 20}'
+
+
+async def test_a_spread_retry_is_due_within_its_seconds(inspector: PostgresInspector, database: Database) -> None:
+    await database.queues()
+    await database.fill(DEAD, 200, trashed=False)
+    ids = await inspector.ids(parse("status:dead"), 200)
+    changed = await inspector.retry(ids, spread=600.0)
+    assert sorted(changed.ids) == sorted(ids)
+    assert changed.ready == ()
+    rows = await database.do(
+        "select count(*)::int, min(status::text), bool_and(rank is null),"
+        " bool_and(run_at > now() - interval '1 minute'), bool_and(run_at <= now() + interval '10 minutes'),"
+        " max(run_at) - min(run_at) > interval '5 minutes' from jobs"
+    )
+    assert rows == [(200, "scheduled", True, True, True, True)]
+
+
+async def test_batches_of_thousands_go_through_every_verb(inspector: PostgresInspector, database: Database) -> None:
+    await database.queues()
+    await database.fill(DEAD, BATCH, trashed=False)
+    await database.fill(READY, BATCH)
+    dead, ready = [await inspector.ids(parse(f"status:{state}"), BATCH) for state in ("dead", "queued")]
+    assert len((await inspector.delete(dead)).ids) == BATCH
+    assert len((await inspector.restore(dead)).ids) == BATCH
+    assert len((await inspector.retry(dead)).ready) == BATCH
+    assert len((await inspector.cancel([*dead, *ready])).ids) == 2 * BATCH
+    found = await inspector.conservation()
+    assert (found.dead, found.unfinished, found.cancelled) == (0, 0, 2 * BATCH)
+
+
+async def test_purged_jobs_go_on_counting_before_and_after_the_fold(
+    inspector: PostgresInspector, database: Database
+) -> None:
+    await database.queues()
+    await database.fill(DEAD, 100, trashed=True)
+    await database.do(
+        "insert into job_attempts (job_id, token, number, kind, exception, message, traceback, signature, outcome)"
+        " select id, 1, 1, 'error', 'x', 'x', 'x', signature, 'dead' from jobs_dead"
+    )
+    ids = await inspector.ids(parse("trash:yes"), 60)
+    assert len((await inspector.purge(ids)).ids) == 60
+    assert (await inspector.conservation()).dead == 100
+    await database.do(load("upkeep/fold").decode(), {"limit": 1_000, **WHOLE})
+    assert await database.value("select count(*) from tally_deltas") == 0
+    assert (await inspector.conservation()).dead == 100
+    assert await database.value("select count(*) from job_attempts") == 40
+
+
+async def test_a_day_that_is_dropped_counts_no_job_that_is_just_being_retried(
+    inspector: PostgresInspector, database: Database, postgres_url: str
+) -> None:
+    await database.queues()
+    ids = [new_id() for _ in range(2)]
+    for job_id in ids:
+        await database.do(
+            "insert into job_history (id, queue_id, seq, priority, status, run_at, type, payload, retry_count, crashes,"
+            " max_retries, last_token, created_at, finished_at) values (%(id)s, 1, 1, 5, 'completed', now(), 'x', '{}',"
+            " 0, 0, 3, 1, now(), date_trunc('day', now() at time zone 'UTC') at time zone 'UTC' - interval '1 hour')",
+            {"id": job_id},
+        )
+    history = History(PostgresSettings(url=postgres_url), 0.0)
+    async with await psycopg.AsyncConnection.connect(postgres_url) as retrying:
+        await carry_out(retry(members_of(ids[:1]), Way(), {}), partial(run_on, retrying))
+        history.begin()
+        await asyncio.wait({asyncio.ensure_future(history.idle())}, timeout=0.5)
+        await retrying.commit()
+    await history.idle()
+    await history.close()
+    found = await inspector.conservation()
+    assert (found.completed, found.unfinished) == (1, 1)
+
+
+@pytest.mark.parametrize("verb", ["retry", "delete", "restore", "purge", "cancel"])
+async def test_ids_that_are_none_are_skipped(inspector: PostgresInspector, database: Database, verb: str) -> None:
+    await database.queues()
+    ids = ["", "x", "'; drop table jobs; --", "\0", new_id(), "{}", "NULL"]
+    assert await getattr(inspector, verb)(ids) == ((), ())
+    assert await getattr(inspector, verb)([]) == ((), ())
+
+
+async def test_an_id_is_an_id_however_it_is_written_and_counts_once(
+    inspector: PostgresInspector, database: Database
+) -> None:
+    await database.queues()
+    job_id = await database.dead()
+    assert (await inspector.delete([job_id.upper(), job_id.replace("-", ""), job_id])).ids == (job_id,)
+    assert (await inspector.get(job_id.upper())).id == job_id

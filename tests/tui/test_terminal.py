@@ -1,0 +1,115 @@
+"""What is sent to the terminal: fewer bytes, the same picture."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+
+from jobconsole.format.spans import changed
+from jobconsole.tui.app import ConsoleApp
+from jobconsole.tui.terminal import shortened
+from queue_core import JobQueue
+
+_TOKENS = re.compile(r"\x1b\[([0-9;]*)m|\x1b\[(\d+);(\d+)H|(.)", re.DOTALL)
+COLOURS = ["38;5;188", "38;5;246", "38;2;1;2;3", "31", "97"]
+GROUNDS = ["48;5;16", "48;5;23", "48;2;16;0;0", "41", "107"]
+
+
+def picture(data: str, start: frozenset[str] = frozenset()) -> tuple[list[tuple[str, ...]], frozenset[str]]:
+    """Return each drawn character with its place and style, and the style that is left."""
+    drawn: list[tuple[str, ...]] = []
+    style, place = set(start), ""
+    for codes, row, column, char in _TOKENS.findall(data):
+        if row:
+            place = f"{row};{column}"
+        elif char:
+            drawn.append((char, place, *sorted(seen(char, style))))
+        else:
+            style = told(style, codes.split(";"))
+    return drawn, frozenset(style)
+
+
+def seen(char: str, style: set[str]) -> set[str]:
+    """Return what one sees of a style: of a blank without a line through it, its ground."""
+    hidden = char == " " and not style & {"4", "7"}
+    return {one for one in style if not (hidden and (one == "bold" or one.startswith("fg")))}
+
+
+def told(style: set[str], codes: list[str]) -> set[str]:
+    """Return a style after some codes, as a terminal takes them."""
+    codes = list(codes)
+    while codes:
+        code = codes.pop(0)
+        if code in {"", "0"}:
+            style = set()
+        elif code == "22":
+            style -= {"bold"}
+        elif code == "1":
+            style |= {"bold"}
+        elif code in {"3", "4", "7"}:
+            style |= {code}
+        else:
+            more = [codes.pop(0) for _ in range({"5": 2, "2": 4}[codes[0]])] if code in {"38", "48"} else []
+            kind = "fg" if code == "38" or code[:-1] in {"3", "9"} else "bg"
+            style = {one for one in style if not one.startswith(kind)} | {f"{kind} {code} {more}"}
+    return style
+
+
+def some(chance: random.Random) -> str:
+    """Return what a frame may be made of."""
+    codes = [chance.choice(group) for group in (["1", "", "4", "7", "3"], COLOURS, GROUNDS) if chance.random() < 0.8]
+    style = ";".join(code for code in codes if code)
+    text = chance.choice(["ab", " ", "", "\x1b[3;4H", "\n", "\x1b[1;1H\x1b[2;2H"])
+    return f"\x1b[{style}m{text}\x1b[0m" if style else text
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_the_picture_is_the_same(seed: int) -> None:
+    chance = random.Random(seed)
+    data = "".join(some(chance) for _ in range(30))
+    start = frozenset({"bold", "bg 48 ['5', '1']"})
+    assert picture(shortened(data), start) == picture(data, start)
+    assert len(shortened(data)) <= len(data)
+
+
+def test_only_what_differs_is_told() -> None:
+    line = "\x1b[0m\x1b[1;38;5;75;48;5;16ma\x1b[0m\x1b[38;5;246;48;5;16mb\x1b[0m\x1b[4;5H\x1b[38;5;246;48;5;16mc\x1b[0m"
+    assert shortened(line) == "\x1b[0m\x1b[1;38;5;75;48;5;16ma\x1b[22;38;5;246mb\x1b[4;5Hc\x1b[0m"
+
+
+def test_blanks_keep_the_colour_before_them() -> None:
+    line = "\x1b[0m\x1b[38;5;75;48;5;16ma\x1b[0m\x1b[1;38;5;246;48;5;16m  \x1b[0m\x1b[38;5;75;48;5;16mb\x1b[0m"
+    assert shortened(line) == "\x1b[0m\x1b[38;5;75;48;5;16ma  b\x1b[0m"
+    ground = "\x1b[0m\x1b[38;5;75;48;5;16ma\x1b[0m\x1b[38;5;75;48;5;23m \x1b[0m"
+    assert shortened(ground) == "\x1b[0m\x1b[38;5;75;48;5;16ma\x1b[48;5;23m \x1b[0m"
+
+
+def test_other_sequences_are_left_alone() -> None:
+    data = "\x1b[?2026h\x1b[1;1H\x1b]52;c;YWJj\x07\x1b[?25l\x1b[2J\x1b[>1u"
+    assert shortened(data) == data
+
+
+async def test_the_console_writes_through_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    app, written = ConsoleApp(JobQueue(memory=True)), list[str]()
+    plain = app.driver_class.__mro__[1]
+    monkeypatch.setattr(plain, "write", lambda driver, data: written.append(data))
+    app.driver_class.write(object.__new__(app.driver_class), "\x1b[0m\x1b[1ma\x1b[0m\x1b[1mb\x1b[0m")
+    assert written == ["\x1b[0m\x1b[1mab\x1b[0m"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "cells"),
+    [
+        ("a b c", "a x c", range(1, 2)),
+        ("a b c", "a b c", range(3, 3)),
+        ("a b c", "x b y", range(3)),
+        ("a a", "a a a", range(3)),
+        ("long b long", "long x long", range(4, 5)),
+        ("a a b", "a b b", range(1, 2)),
+    ],
+)
+def test_the_part_of_a_line_that_changed(before: str, after: str, cells: range) -> None:
+    old, new = (tuple((text, "text") for text in line.split()) for line in (before, after))
+    assert changed(old, new) == cells

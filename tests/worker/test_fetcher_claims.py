@@ -1,0 +1,48 @@
+"""Which claims a worker asks for, and what it gives back of them: never what it holds or may be reading just now."""
+
+from __future__ import annotations
+
+import asyncio
+
+from queue_core import JobContext, JobQueue
+from queue_core.ports.store import Stray
+from queue_core.worker.fetcher import Claims
+from tests.conformance.working import PATIENCE, working
+
+
+def asked(claims: Claims) -> list[int]:
+    return [doubt.number for doubt in claims.doubts(True)]
+
+
+def test_a_claim_that_is_sent_again_is_not_asked_for_meanwhile() -> None:
+    claims = Claims()
+    number = claims.begin("work")
+    assert asked(claims) == []
+    claims.failed(number)
+    assert asked(claims) == [number]
+    assert claims.begin("work", number) == number
+    assert asked(claims) == [], "its answer may just be read"
+    claims.failed(number)
+    assert asked(claims) == [number]
+
+
+async def test_what_is_held_is_not_given_back(jobs: JobQueue) -> None:
+    """The answer had come after all, when the heartbeat named what the claim gave."""
+    tokens: list[int] = []
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    @jobs.task
+    async def work(ctx: JobContext) -> str:
+        tokens.append(ctx.token)
+        begun.set()
+        await go_on.wait()
+        return "done"
+
+    handle = await work.enqueue()
+    async with working(jobs) as worker:
+        await asyncio.wait_for(begun.wait(), PATIENCE)
+        worker.release([Stray(handle.id, tokens[0], "default", "work", None)])
+        go_on.set()
+        assert await handle.result(PATIENCE) == "done"
+    assert (worker.refused, tokens.count(tokens[0])) == (0, 1)
+    assert (await jobs.inspector.get(handle.id)).token == tokens[0]

@@ -1,0 +1,82 @@
+"""Which process a worker is, and whether another one is still there: the same number is not enough."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from queue_core.worker import neighbours
+from tests.architecture.sources import ROOT
+from tests.waiting import until
+
+ASK = (
+    "from queue_core.worker import neighbours as lives; print(lives.place(), '|', lives.process(), flush=True); input()"
+)
+NAMESPACE = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc here: leases decide")
+
+
+def start(*before: str) -> tuple[subprocess.Popen[str], str, str]:
+    """Start a process that says who it is and waits; return it, its place and itself."""
+    process = subprocess.Popen(
+        [*before, sys.executable, "-c", ASK], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    assert process.stdout is not None
+    place, _, said = process.stdout.readline().strip().partition(" | ")
+    return process, place, said
+
+
+def test_a_process_is_there_until_it_ends() -> None:
+    process, place, said = start()
+    try:
+        assert place == neighbours.place() != ""
+        assert said.split()[0] == str(process.pid)
+        assert not neighbours.is_gone(said)
+        process.send_signal(signal.SIGSTOP)
+        assert not neighbours.is_gone(said), "a process that stands still is there"
+    finally:
+        process.kill()
+    assert until(lambda: neighbours.is_gone(said)), "also before its parent has asked for its end"
+    process.communicate()
+    assert neighbours.is_gone(said)
+
+
+def test_another_process_of_the_same_number_is_not_it() -> None:
+    number, start_ = neighbours.process().split()
+    assert number == str(os.getpid())
+    assert not neighbours.is_gone(f"{number} {start_}")
+    assert neighbours.is_gone(f"{number} {int(start_) - 1}")
+
+
+@pytest.mark.parametrize("said", ["", "71", "x 1", "-1 5", "99999999999999999999 1"])
+def test_what_says_nothing_is_never_gone(said: str) -> None:
+    assert not neighbours.is_gone(said)
+
+
+def test_a_hidden_process_is_not_gone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where /proc shows no processes of others, only the end of the number itself says anything."""
+    said = neighbours.process()
+    monkeypatch.setattr(neighbours, "PROC", tmp_path)
+    assert not neighbours.is_gone(said)
+
+
+def test_two_containers_on_one_host_are_two_places() -> None:
+    """They have the same host name here, and the same numbers for other processes."""
+    try:
+        process, place, said = start(*NAMESPACE)
+    except OSError:
+        pytest.skip("unshare is not installed")
+    try:
+        if not said:
+            pytest.skip("this user may not make a process namespace")
+        assert said.split()[0] != str(process.pid)
+        assert place.split()[:2] == neighbours.place().split()[:2]
+        assert place != neighbours.place()
+    finally:
+        process.communicate("\n")
