@@ -13,14 +13,23 @@ from redis.asyncio import Redis
 from redis.asyncio.client import Pipeline
 from redis.exceptions import NoScriptError
 
+from queue_core.blocks import blocks_of
+
 _SHARED = re.compile(r"^-- with: (\w+)$", re.MULTILINE)
 
 
 @cache
 def source(package: str, name: str) -> str:
-    """Return the text of a package's script by its verb; a line `-- with: name` stands for that file's text."""
-    text = files(package).joinpath("lua", f"{name}.lua").read_text(encoding="utf-8")
-    return _SHARED.sub(lambda match: source(package, match[1]).rstrip(), text)
+    """Return the text of a package's script by its verb; a line `-- with: name` stands for that block's text."""
+    return _SHARED.sub(lambda match: source(package, match[1]).rstrip(), _blocks(package)[name])
+
+
+@cache
+def _blocks(package: str) -> dict[str, str]:
+    """Return the blocks of all Lua files of a package; no two have one name."""
+    folder = (file for file in files(package).joinpath("lua").iterdir() if file.name.endswith(".lua"))
+    texts = [file.read_text(encoding="utf-8") for file in sorted(folder, key=lambda file: file.name)]
+    return {name: block for text in texts for name, block in blocks_of(text).items()}
 
 
 @cache
@@ -32,7 +41,7 @@ def digest(package: str, name: str) -> str:
 class Call(NamedTuple):
     """One run of a script."""
 
-    # the verb: the name of its file
+    # the verb: the name of its block
     name: str
     keys: Sequence[str]
     args: Sequence[Any]

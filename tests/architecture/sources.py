@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from queue_core.blocks import blocks_of
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("queue_core", "jobconsole")
 
@@ -46,6 +48,15 @@ def files(suffix: str) -> list[tuple[str, str]]:
     """Answer name and text of every other file with an ending."""
     found = (path for package in PACKAGES for path in sorted((ROOT / package).rglob(f"*{suffix}")))
     return [(path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")) for path in found]
+
+
+def blocks(suffix: str) -> list[tuple[str, str]]:
+    """Answer "file:name" and text of every block of the files with an ending; a file without blocks is one."""
+    found: list[tuple[str, str]] = []
+    for name, text in files(suffix):
+        parts = blocks_of(text)
+        found += [(f"{name}:{block}", part) for block, part in parts.items()] or [(name, text)]
+    return found
 
 
 def functions(source: Source) -> Iterator[tuple[str, Function]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from tests.architecture.sources import Source, files, sources
+from tests.architecture.sources import Source, blocks, sources
 
 # A statement's first words, all in small or all in capital letters: "Select a job from the list" is a sentence.
 SQL_WORDS = (
@@ -110,7 +110,7 @@ def test_no_sql_and_no_lua_in_python_strings() -> None:
     assert all(reason.strip() for reason in ALLOWED.values())
 
 
-@pytest.mark.parametrize("name", [name for name, _ in (*files(".sql"), *files(".lua"))])
+@pytest.mark.parametrize("name", [name for name, _ in (*blocks(".sql"), *blocks(".lua"))])
 def test_the_first_line_tells_the_purpose(name: str) -> None:
-    text = dict((*files(".sql"), *files(".lua")))[name]
+    text = dict((*blocks(".sql"), *blocks(".lua")))[name]
     assert re.match(r"-- \S.*\S", text), f"{name} begins with a comment that says what it is for"

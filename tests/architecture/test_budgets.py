@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from tests.architecture.sources import (
+    blocks,
     cycles,
-    files,
     functions,
     imports,
     length_without_docstring,
@@ -76,7 +76,7 @@ def test_constructors_take_few_parameters() -> None:
 
 
 def test_lua_files_are_short() -> None:
-    found = {name: len(text.splitlines()) for name, text in files(".lua")}
+    found = {name: len(text.splitlines()) for name, text in blocks(".lua")}
     assert_within(found, LINES_IN_A_LUA_FILE, LONG_LUA_FILES)
 
 

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import queue_core.stores.postgres
+from queue_core.blocks import blocks_of
 
 FOLDER = Path(queue_core.stores.postgres.__file__).parent
 # Columns with times that may be infinite, in any table.
@@ -12,9 +13,12 @@ SUBTRACTED = re.compile(rf"\b({'|'.join(INFINITE)})\s*-(?!-)|-\s*(\w+\.)?({'|'.j
 
 
 def statements() -> dict[str, str]:
-    """Return what each SQL file says, without its comments."""
-    files = sorted(FOLDER.rglob("*.sql"))
-    return {str(path.relative_to(FOLDER)): re.sub(r"--.*", "", path.read_text(encoding="utf-8")) for path in files}
+    """Return each block of the SQL files, and each file without blocks, without comments."""
+    found: dict[str, str] = {}
+    for path in sorted(FOLDER.rglob("*.sql")):
+        name, text = str(path.relative_to(FOLDER)), path.read_text(encoding="utf-8")
+        found |= {f"{name}:{block}": part for block, part in blocks_of(text).items()} or {name: text}
+    return {name: re.sub(r"--.*", "", text) for name, text in found.items()}
 
 
 def test_no_statement_subtracts_with_a_column_that_may_be_infinite() -> None:

@@ -49,7 +49,7 @@ def audit_of(jobs: JobQueue) -> Audit:
 
 async def test_an_audit_of_idle_queues_is_one_statement(jobs: JobQueue, statements: Counter[str]) -> None:
     assert await audit_of(jobs).run_once() == 0
-    assert statements == {"sweep/ready_queues": 1}
+    assert statements == {"claim/ready_queues": 1}
 
 
 async def test_an_audit_reads_the_heads_of_many_queues_together(jobs: JobQueue, statements: Counter[str]) -> None:
@@ -74,4 +74,4 @@ async def test_deep_heads_are_read_a_few_queues_at_a_time(jobs: JobQueue, statem
         await jobs.dispatcher.mark(queue)
     statements.clear()
     assert await audit_of(jobs).run_once() == sum(counts.values())
-    assert statements["sweep/heads"] == 2 + 2 * 2
+    assert statements["claim/heads"] == 2 + 2 * 2

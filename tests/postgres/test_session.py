@@ -69,8 +69,8 @@ async def test_many_kinds_of_work_share_few_connections(
 
     async def work(lane: Lane) -> None:
         for _ in range(50):
-            await lane.run("sweep/queues")
-            await lane.transaction([("sweep/queues", None), ("upkeep/version", None)])
+            await lane.run("insert/sweep_queues")
+            await lane.transaction([("insert/sweep_queues", None), ("migrate/version", None)])
 
     await asyncio.gather(*(work(lane) for lane in lanes))
     assert await count(observer) == KEPT
@@ -78,7 +78,7 @@ async def test_many_kinds_of_work_share_few_connections(
 
 async def test_one_after_the_other_uses_one(lanes: list[Lane], observer: psycopg.AsyncConnection[tuple[int]]) -> None:
     for lane in lanes:
-        await lane.run("sweep/queues")
+        await lane.run("insert/sweep_queues")
     assert await count(observer) == 1
 
 
@@ -88,17 +88,17 @@ async def test_nobody_waits_long_behind_statements_that_hang(
     """More connections are opened for as long as that lasts, and closed when they are not used any more."""
     with psycopg.connect(postgres_url) as blocker:
         blocker.execute("lock table leaders in access exclusive mode")
-        hanging = [asyncio.ensure_future(lane.run("sweep/leaders", {"duties": []})) for lane in lanes[: KEPT + 1]]
+        hanging = [asyncio.ensure_future(lane.run("store/leaders", {"duties": []})) for lane in lanes[: KEPT + 1]]
         assert await eventually(lambda: _is(count(observer), KEPT + 1))
         for lane in lanes[KEPT + 1 :]:
-            await lane.run("sweep/queues")
+            await lane.run("insert/sweep_queues")
         assert not any(one.done() for one in hanging)
         assert await count(observer) == KEPT + 2
         blocker.rollback()
         await asyncio.gather(*hanging)
     assert await eventually(lambda: _is(count(observer), KEPT))
     for lane in lanes:
-        await lane.run("sweep/queues")
+        await lane.run("insert/sweep_queues")
 
 
 async def test_who_gives_up_waiting_leaves_the_connection_to_others(
@@ -107,27 +107,27 @@ async def test_who_gives_up_waiting_leaves_the_connection_to_others(
     """Whenever that comes: before a connection is handed over, or just after."""
     monkeypatch.setattr(module, "PATIENCE", PATIENCE)
     for delay in [step / 2000 for step in range(40)]:
-        calls = [asyncio.ensure_future(lane.run("sweep/queues")) for lane in lanes for _ in range(2)]
+        calls = [asyncio.ensure_future(lane.run("insert/sweep_queues")) for lane in lanes for _ in range(2)]
         await asyncio.sleep(delay)
         for call in calls[KEPT::2]:
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
         assert all(call.cancelled() or call.result() is not None for call in calls)
     for lane in lanes:
-        await lane.run("sweep/queues")
+        await lane.run("insert/sweep_queues")
     assert await count(observer) <= KEPT
 
 
 async def test_a_lost_connection_is_not_lent_again(lanes: list[Lane], postgres_url: str) -> None:
     with psycopg.connect(postgres_url) as blocker:
         blocker.execute("lock table leaders in access exclusive mode")
-        hanging = [asyncio.ensure_future(lane.run("sweep/leaders", {"duties": []})) for lane in lanes[:KEPT]]
+        hanging = [asyncio.ensure_future(lane.run("store/leaders", {"duties": []})) for lane in lanes[:KEPT]]
         waits = "select pid from pg_locks where not granted and relation = 'leaders'::regclass"
         assert await eventually(lambda: len(blocker.execute(waits).fetchall()) == KEPT)
         blocker.execute(f"select pg_terminate_backend(pid) from ({waits}) waiting")
         for one in await asyncio.gather(*hanging, return_exceptions=True):
             assert isinstance(one, StoreUnavailable)
-    await asyncio.gather(*(lane.run("sweep/queues") for lane in lanes))
+    await asyncio.gather(*(lane.run("insert/sweep_queues") for lane in lanes))
 
 
 async def test_an_operators_connection_is_closed_when_it_is_not_used(
@@ -201,7 +201,7 @@ async def test_a_connection_that_is_made_while_all_are_closed_is_closed_too(
         return connection
 
     monkeypatch.setattr(module, "connect", slowly)
-    asked = asyncio.create_task(lanes[0].run("sweep/queues"))
+    asked = asyncio.create_task(lanes[0].run("insert/sweep_queues"))
     await made.wait()
     await sessions.close()
     go_on.set()
@@ -228,7 +228,7 @@ async def test_a_connection_is_closed_when_who_wanted_it_gives_up(
         await asyncio.Event().wait()
 
     monkeypatch.setattr(owner, name, for_ever)
-    asked = asyncio.create_task(lanes[0].run("sweep/queues"))
+    asked = asyncio.create_task(lanes[0].run("insert/sweep_queues"))
     await looking.wait()
     asked.cancel()
     await asyncio.wait([asked])

@@ -30,7 +30,7 @@ async def test_what_was_promised_is_on_the_disk(new_file: NewFile) -> None:
     for _ in range(2):
         assert await file.write(safety) == FULL
         assert await file.write_soft(safety) == NORMAL
-    assert (await file.look(lambda transaction: transaction.rows("inspect/facts")))[0][1] == "wal"
+    assert (await file.look(lambda transaction: transaction.rows("read/facts")))[0][1] == "wal"
 
 
 async def seen(file: SqliteFile, calls: list[object]) -> list[int]:
@@ -117,7 +117,7 @@ async def test_an_answer_that_takes_too_long(new_file: NewFile) -> None:
         await file.look(slow)
     assert time.monotonic() - start < 30
     # It was ended, not only left alone: the lane is free again.
-    assert await file.look(lambda transaction: transaction.rows("inspect/ping")) == [(1,)]
+    assert await file.look(lambda transaction: transaction.rows("read/ping")) == [(1,)]
 
 
 async def test_many_callers_line_up(store: SqliteStore) -> None:

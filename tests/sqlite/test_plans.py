@@ -54,8 +54,8 @@ async def plan(file: SqliteFile, text: str, params: object) -> str:
 
 
 IN_ORDER = (
-    "claim/by_rank", "claim/ranks", "sweep", "upkeep/expired", "gate", "operation/unchanged", "operation/newest",
-    "operation/unfinished", "operation/by_signature", "operation/of_job", "operation/changed",
+    "claim/by_rank", "claim/ranks", "sweep", "upkeep/expired", "gate", "operations/unchanged", "operations/newest",
+    "operations/unfinished", "operations/by_signature", "operations/of_job", "operations/changed",
 )  # fmt: skip
 FIND = {"before": 9, "limit": 1, "signature": "a", "unfinished": False}
 MEMBER = {"number": 1, "place": 1, "id": "a"}
@@ -70,40 +70,40 @@ CLAIM = {"queue_id": 1, "type": TYPE, "types": texts([TYPE]), "limit": 10}
         ("claim/ranks", (1, TYPE, 10), "SEARCH jobs USING COVERING INDEX jobs_ready (queue_id=? AND type=?"),
         ("claim/by_ids", CLAIM | {"ids": texts(["a"])}, "SEARCH j USING INDEX sqlite_autoindex_jobs_1 (id=?)"),
         ("settle/held", (texts(["a"]),), "SEARCH j USING INDEX sqlite_autoindex_jobs_1 (id=?)"),
-        ("worker/finals", {"ids": texts(["a"]), "since": 0.0}, "SEARCH j USING INDEX sqlite_autoindex_jobs_1 (id=?)"),
-        ("worker/unwanted", ("w",), "SEARCH jobs USING INDEX jobs_unwanted (worker=?)"),
-        ("sweep/due", (0.0, 10), "SEARCH j USING INDEX jobs_due (run_at<?)"),
-        ("sweep/next_due", (), "SCAN jobs USING COVERING INDEX jobs_due"),
-        ("sweep/expired", (0.0, 10), "SEARCH j USING INDEX jobs_listed (place=?)"),
+        ("settle/worker_finals", {"ids": texts(["a"]), "since": 0.0}, "SEARCH j USING INDEX sqlite_autoindex_jobs_1 (id=?)"),  # noqa: E501
+        ("claim/worker_unwanted", ("w",), "SEARCH jobs USING INDEX jobs_unwanted (worker=?)"),
+        ("upkeep/due", (0.0, 10), "SEARCH j USING INDEX jobs_due (run_at<?)"),
+        ("upkeep/next_due", (), "SCAN jobs USING COVERING INDEX jobs_due"),
+        ("settle/expired", (0.0, 10), "SEARCH j USING INDEX jobs_listed (place=?)"),
         ("upkeep/expired", ("completed", 0.0, 10), "SEARCH jobs USING INDEX jobs_listed (place=? AND updated_at<?)"),
-        ("news/ready", (), "SEARCH j USING COVERING INDEX jobs_ready (queue_id=?)"),
-        ("inspect/at", ("completed",), "SEARCH jobs USING COVERING INDEX jobs_listed (place=?)"),
-        ("inspect/dead", (), "SEARCH jobs USING COVERING INDEX jobs_dead (place=?)"),
-        ("inspect/next_group", (1, "", -1), "SEARCH jobs USING COVERING INDEX jobs_ready (queue_id=?"),
-        ("inspect/aged", (1,), "SEARCH jobs USING COVERING INDEX jobs_aged (queue_id=?)"),
-        ("inspect/aged_depth", (1, TYPE, 0, 9), "SEARCH jobs USING COVERING INDEX jobs_aged (queue_id=? AND type=?"),
-        ("inspect/gated", (1,), "SEARCH jobs USING COVERING INDEX jobs_gate (queue_id=?)"),
-        ("gate/opened", (1, "k"), "COVERING INDEX jobs_gate (queue_id=? AND ordering_key=? AND holds=?)"),
-        ("gate/next", (1, "k", 1), "SEARCH jobs USING INDEX jobs_gate (queue_id=? AND ordering_key=? AND holds=?)"),
-        ("unique/holder", (1, "k", 0.0), "SEARCH u USING PRIMARY KEY (queue_id=? AND unique_key=?)"),
+        ("delivery/ready", (), "SEARCH j USING COVERING INDEX jobs_ready (queue_id=?)"),
+        ("statistics/at", ("completed",), "SEARCH jobs USING COVERING INDEX jobs_listed (place=?)"),
+        ("read/dead", (), "SEARCH jobs USING COVERING INDEX jobs_dead (place=?)"),
+        ("read/next_group", (1, "", -1), "SEARCH jobs USING COVERING INDEX jobs_ready (queue_id=?"),
+        ("read/aged", (1,), "SEARCH jobs USING COVERING INDEX jobs_aged (queue_id=?)"),
+        ("read/aged_depth", (1, TYPE, 0, 9), "SEARCH jobs USING COVERING INDEX jobs_aged (queue_id=? AND type=?"),
+        ("read/gated", (1,), "SEARCH jobs USING COVERING INDEX jobs_gate (queue_id=?)"),
+        ("ordering/gate_opened", (1, "k"), "COVERING INDEX jobs_gate (queue_id=? AND ordering_key=? AND holds=?)"),
+        ("ordering/gate_next", (1, "k", 1), "SEARCH jobs USING INDEX jobs_gate (queue_id=? AND ordering_key=? AND holds=?)"),  # noqa: E501
+        ("ordering/unique_holder", (1, "k", 0.0), "SEARCH u USING PRIMARY KEY (queue_id=? AND unique_key=?)"),
         ("upkeep/trim_unique", (0.0, 1), "SEARCH unique_keys USING COVERING INDEX unique_keys_until (until<?)"),
-        ("operation/unchanged", (1, 0, 500), "SEARCH m USING PRIMARY KEY (operation=? AND place>? AND place<?)"),
-        ("operation/unchanged", (1, 0, 500), "SEARCH j USING INDEX sqlite_autoindex_jobs_1 (id=?)"),
-        ("operation/add", MEMBER, "SEARCH j USING INDEX sqlite_autoindex_jobs_1 (id=?)"),
-        ("operation/mark", (1, 1), "SEARCH operation_members USING PRIMARY KEY (operation=? AND place=?)"),
-        ("operation/records", (texts([1]),), "SEARCH o USING INTEGER PRIMARY KEY (rowid=?)"),
-        ("operation/newest", FIND, "SEARCH operations USING INTEGER PRIMARY KEY (rowid<?)"),
-        ("operation/unfinished", FIND, "SEARCH operations USING INDEX operations_unfinished (number<?)"),
-        ("operation/by_signature", FIND, "SEARCH s USING PRIMARY KEY (signature=? AND operation<?)"),
-        ("operation/of_job", ("a", 1), "SEARCH operation_members USING INDEX operation_members_job (job_id=?)"),
-        ("operation/changed", (1, 0, 1), "SEARCH m USING INDEX operation_members_changed (operation=? AND place>?)"),
-        ("operation/outcomes", (1, 1), "SEARCH operation_members USING INDEX operation_members_changed (operation=?)"),
-        ("operation/outcomes", (1, 1), "SEARCH j USING INDEX sqlite_autoindex_jobs_1 (id=?)"),
+        ("operations/unchanged", (1, 0, 500), "SEARCH m USING PRIMARY KEY (operation=? AND place>? AND place<?)"),
+        ("operations/unchanged", (1, 0, 500), "SEARCH j USING INDEX sqlite_autoindex_jobs_1 (id=?)"),
+        ("operations/add", MEMBER, "SEARCH j USING INDEX sqlite_autoindex_jobs_1 (id=?)"),
+        ("operations/mark", (1, 1), "SEARCH operation_members USING PRIMARY KEY (operation=? AND place=?)"),
+        ("operations/records", (texts([1]),), "SEARCH o USING INTEGER PRIMARY KEY (rowid=?)"),
+        ("operations/newest", FIND, "SEARCH operations USING INTEGER PRIMARY KEY (rowid<?)"),
+        ("operations/unfinished", FIND, "SEARCH operations USING INDEX operations_unfinished (number<?)"),
+        ("operations/by_signature", FIND, "SEARCH s USING PRIMARY KEY (signature=? AND operation<?)"),
+        ("operations/of_job", ("a", 1), "SEARCH operation_members USING INDEX operation_members_job (job_id=?)"),
+        ("operations/changed", (1, 0, 1), "SEARCH m USING INDEX operation_members_changed (operation=? AND place>?)"),
+        ("operations/outcomes", (1, 1), "SEARCH operation_members USING INDEX operation_members_changed (operation=?)"),
+        ("operations/outcomes", (1, 1), "SEARCH j USING INDEX sqlite_autoindex_jobs_1 (id=?)"),
         ("upkeep/expired_operations", (0.0, 1), "COVERING INDEX operations_finished (finished_at<?)"),
         ("upkeep/abandoned_operations", ABANDON, "USING INDEX operations_unfinished"),
         ("upkeep/remove_members", (1, 1), "SEARCH operation_members USING PRIMARY KEY (operation=? AND place=?)"),
         ("upkeep/remove_signed", (1,), "COVERING INDEX operation_signatures_operation (operation=?)"),
-        ("count/begin", {"queue_id": 1, "high": 10, "normal": 5}, "SEARCH jobs USING INDEX jobs_listed (place=?)"),
+        ("capacity/begin", {"queue_id": 1, "high": 10, "normal": 5}, "SEARCH jobs USING INDEX jobs_listed (place=?)"),
     ],
 )  # fmt: skip
 async def test_by_the_index(file: SqliteFile, query: str, params: object, uses: str) -> None:
@@ -125,7 +125,7 @@ async def test_lists_are_read_in_their_order(file: SqliteFile, text: str, order:
         wanted = wanted.also(f"after {order}", at=time.time(), number=10)
     assert wanted.places
     params = wanted.params | {"place": wanted.places[0], "limit": 10, "room": 10}
-    found = await plan(file, wanted.query("inspect/page", order), params)
+    found = await plan(file, wanted.query("read/page", order), params)
     bound = " AND updated_at" if behind or "age" in text else ""
     assert f"SEARCH j USING INDEX jobs_listed (place=?{bound}" in found
     assert "TEMP B-TREE" not in found
@@ -139,13 +139,13 @@ async def test_an_id_leads_to_its_job(file: SqliteFile) -> None:
     ):
         wanted = conditions(parse(text), time.time())
         params = wanted.params | {"place": wanted.places[0], "limit": 10, "room": 10}
-        for query in ("inspect/page", "inspect/ids", "inspect/count"):
+        for query in ("read/page", "read/ids", "read/count"):
             assert f"SEARCH j USING INDEX {uses}" in await plan(file, wanted.query(query), params)
 
 
 async def test_groups_of_the_dlq_come_from_the_index_alone(file: SqliteFile) -> None:
     wanted = conditions(Filter(), time.time())
-    found = await plan(file, wanted.query("inspect/groups"), wanted.params | {"place": "dead"})
+    found = await plan(file, wanted.query("statistics/groups"), wanted.params | {"place": "dead"})
     assert "SEARCH j USING COVERING INDEX jobs_dead (place=?)" in found
     assert "payloads" not in found
 

@@ -39,7 +39,7 @@ class Running:
         if rules.concurrency is None:
             self._known, self._above = (), NEVER
         elif began >= self._whole_at:
-            ((running, known),) = yield "starts/running", {**queue, "some": REMEMBERED_MOST}
+            ((running, known),) = yield "capacity/starts_running", {**queue, "some": REMEMBERED_MOST}
             few = running <= REMEMBERED_MOST and rules.concurrency <= REMEMBERED_MOST
             # Where they are few, the count that counts is the one of those that are known.
             self._known, self._above = (known, NEVER) if few else ((), NEVER)
@@ -47,7 +47,7 @@ class Running:
             took = time.monotonic() - began
             self._whole_at = began + (max(WHOLE, PAUSE * took) if few else 0.0)
         asked = {**queue, "known": plain_array(self._known), "above": self._above}
-        ((known, above, *rest),) = yield "starts/read", asked
+        ((known, above, *rest),) = yield "capacity/starts_read", asked
         self._known, self._above = known, above
         return running + len(known), *rest
 
@@ -55,7 +55,7 @@ class Running:
 def claim_gated(query: str, params: Mapping[str, Any], rules: QueueRules, running: Running) -> Plan[Rows]:
     """Claim with this query what the rules let start now; all of it begins at once."""
     queue = {"queue_id": params["queue_id"]}
-    yield "starts/lock", queue | {"burst": rules.burst()}
+    yield "capacity/starts_lock", queue | {"burst": rules.burst()}
     count, tokens, passed, now = yield from running.count(queue, rules)
     allowed = allowance(rules, count, tokens, passed)
     wanted = min(params["limit"], params["starting"])
@@ -64,7 +64,7 @@ def claim_gated(query: str, params: Mapping[str, Any], rules: QueueRules, runnin
         return []
     rows = yield query, {**params, "limit": most, "starting": most, "inline": INLINE // most}
     if rules.rate is not None and rows:
-        yield "starts/spend", queue | {"tokens": allowed.tokens - len(rows), "at": now}
+        yield "capacity/starts_spend", queue | {"tokens": allowed.tokens - len(rows), "at": now}
     return rows
 
 
@@ -93,19 +93,19 @@ def take_room(jobs: Sequence[NewJob], numbers: Mapping[str, int], rules: Rules) 
     counted = {job.id: job for job in reversed(jobs) if rules_of(rules, job.queue).limits}
     if not counted:
         return
-    for (known,) in (yield "rooms/known", {"ids": plain_array(counted)}):
+    for (known,) in (yield "capacity/known", {"ids": plain_array(counted)}):
         del counted[known]
     wanted = list(_wanted(list(counted.values()), numbers, rules))
     if not wanted:
         return
     # Both take the rows in one order: no two producers wait for each other.
-    yield "rooms/lock", _arrays(wanted)
-    rows = yield "rooms/spend", _arrays(wanted)
+    yield "capacity/lock", _arrays(wanted)
+    rows = yield "capacity/spend", _arrays(wanted)
     enough = {(number, name) for number, name, is_enough in rows if is_enough}
     left = [one for one in wanted if (one.number, one.band) not in enough]
     if not left:
         return
-    rows = yield "rooms/count", _arrays(left)
+    rows = yield "capacity/count", _arrays(left)
     fits = {(number, name): is_enough for number, name, is_enough in rows}
     for one in left:
         if not fits[one.number, one.band]:

@@ -107,7 +107,7 @@ def let_go_of_keys(routes: Iterable[Route], gone: Collection[str]) -> Plan[None]
     ]
     if left:
         yield (
-            "unique/release",
+            "change/unique_release",
             {
                 "queue_id": plain_array([number for number, _, _ in left]),
                 "key": text_array([key for _, key, _ in left]),
@@ -206,7 +206,7 @@ def _arrivals(arrivals: Arrivals, rules: Rules) -> dict[str, Any]:
 
 def delete(members: Members, rules: Rules) -> Plan[Changed]:
     """Move dead jobs to the trash, and let the next jobs of their ordering keys through."""
-    keyed = yield "gates/of_dead", {"ids": plain_array([one.id for one in members])}
+    keyed = yield "change/gates_of_dead", {"ids": plain_array([one.id for one in members])}
     gates = yield from lock_gates((queue, key) for _, queue, key in keyed)
     rows = yield "change/delete", arrays(members) | {"gates": gates.accepted()}
     return in_order(members, _changed(rows, (yield from open_gates(gates, rules))))
@@ -214,7 +214,7 @@ def delete(members: Members, rules: Rules) -> Plan[Changed]:
 
 def cancel(members: Members, rules: Rules) -> Plan[Changed]:
     """Cancel waiting jobs, ask the workers of running ones, and let the next jobs of ordering keys through."""
-    keyed = yield "gates/of_unfinished", {"ids": plain_array([one.id for one in members])}
+    keyed = yield "settle/gates_of_unfinished", {"ids": plain_array([one.id for one in members])}
     gates = yield from lock_gates((queue, key) for _, queue, key in keyed)
     yield from _lock_jobs(members)
     rows = yield "change/cancel", arrays(members) | {"gates": gates.accepted()}

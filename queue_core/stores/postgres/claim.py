@@ -65,7 +65,7 @@ class PostgresHeart:
             strays = self._strays(beat) if beat.doubts else []
             if beat.place and not self._told:
                 message = {"channel": "queue_core_orders", "messages": text_array([beat.place])}
-                self._run("notify/send", message, beat.lease / 3)
+                self._run("listening/send", message, beat.lease / 3)
                 self._told = True
         # The others name jobs of this worker that are to be cancelled, whatever the attempt, and (null) other workers.
         alive = {row[0] for row in rows if row[1] is False}
@@ -85,11 +85,11 @@ class PostgresHeart:
         """
         with self._in_time():
             given = {"worker": worker, "begun": plain_array(begun)}
-            self._run("worker/hand_back", given, self._settings.timeout)
+            self._run("claim/worker_hand_back", given, self._settings.timeout)
 
     def _execute(self, beat: WorkerBeat) -> list[tuple[Any, ...]]:
         return self._run(
-            "worker/beat",
+            "claim/worker_beat",
             {
                 "id": plain_array(lease.id for lease in beat.leases),
                 "token": plain_array(lease.token for lease in beat.leases),
@@ -117,7 +117,7 @@ class PostgresHeart:
 
     def _strays(self, beat: WorkerBeat) -> list[tuple[Any, ...]]:
         asked = {"worker": beat.worker, "claims": plain_array(doubt.number for doubt in beat.doubts)}
-        return self._run("worker/strays", asked, beat.lease / 3)
+        return self._run("claim/worker_strays", asked, beat.lease / 3)
 
     def _run(self, query: str, params: Mapping[str, Any], seconds: float) -> list[tuple[Any, ...]]:
         """Run a query file; a heartbeat that hangs longer than its lease helps nobody."""
@@ -193,7 +193,7 @@ class Heads:
             "limit": limit,
         }
         try:
-            rows = await self.lane.run("sweep/heads", asked)
+            rows = await self.lane.run("claim/heads", asked)
         except StoreUnavailable:
             for queue in queues:
                 self._passed.of(queue).cut_off()
@@ -214,7 +214,7 @@ class Heads:
         clipped = [(max(low, rank), high) for low, high in parts if high > rank]
         try:
             rows = await self.lane.run(
-                "sweep/ready_after", {"queue_id": number, "limit": limit, **rank_parameters(clipped)}
+                "claim/ready_after", {"queue_id": number, "limit": limit, **rank_parameters(clipped)}
             )
         except StoreUnavailable:
             passed.cut_off()
@@ -223,7 +223,7 @@ class Heads:
 
     async def _know_edge(self, doubtful: Sequence[Passed]) -> None:
         now = time.monotonic()
-        for (place,) in await self.lane.run("sweep/edge") if doubtful else ():
+        for (place,) in await self.lane.run("claim/sweep_edge") if doubtful else ():
             for passed in doubtful:
                 passed.know_edge(place, now)
 
@@ -250,10 +250,10 @@ class Heads:
         """Return the queues that are not paused and have ready or running jobs."""
         began = time.monotonic()
         if began < self._doubt_until:
-            return [queue for queue, _, paused in await self.lane.run("sweep/queues") if not paused]
+            return [queue for queue, _, paused in await self.lane.run("insert/sweep_queues") if not paused]
         rows: Rows = []
         try:
-            rows = await self.lane.run("sweep/ready_queues")
+            rows = await self.lane.run("claim/ready_queues")
         finally:
             took = time.monotonic() - began
             if took > 4 * USUAL + USUAL_EACH * len(rows):

@@ -1,4 +1,4 @@
-"""Filters as SQL: fragments from inspect/conditions.sql, put together without a word of what a person typed."""
+"""Filters as SQL: fragments from sql/conditions.sql, put together without a word of what a person typed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NUMBER = re.compile(r"-?[0-9]{1,300}(?:\.[0-9]{1,300})?(?:[eE][+-]?[0-9]{1,3})?
 @cache
 def fragments() -> dict[str, sql.SQL]:
     """Return the named pieces of SQL."""
-    text = (files("queue_core.stores.postgres") / "queries" / "inspect" / "conditions.sql").read_text(encoding="utf-8")
+    text = (files("queue_core.stores.postgres") / "sql" / "conditions.sql").read_text(encoding="utf-8")
     found: dict[str, list[str]] = {}
     name = ""
     for line in text.splitlines():

@@ -118,7 +118,7 @@ class Try:
 
     @asynccontextmanager
     async def transaction(
-        self, connection: Connection, seconds: float, silent: int = SILENT_MS, begin: str = "lane/begin"
+        self, connection: Connection, seconds: float, silent: int = SILENT_MS, begin: str = "connection/begin"
     ) -> AsyncIterator[None]:
         """Commit what stands inside, on a connection in autocommit mode; an exception rolls it back.
 
@@ -131,12 +131,12 @@ class Try:
         except BaseException:
             if connection.info.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
                 with suppress(psycopg.Error):
-                    await connection.execute(load("lane/rollback"), prepare=False)
+                    await connection.execute(load("connection/rollback"), prepare=False)
             raise
         if closed_by_server(connection):  # it has waited for too long; a commit sent now would leave that in doubt
             raise psycopg.OperationalError("the server has ended the session")
         self._committing = True
-        await connection.execute(load("lane/commit"), prepare=False)
+        await connection.execute(load("connection/commit"), prepare=False)
 
 
 def silent_ms(weight: int) -> int:
@@ -147,7 +147,7 @@ def silent_ms(weight: int) -> int:
 def bounds(seconds: float, silent: int = SILENT_MS) -> bytes:
     """Return what bounds the transaction in which it is said; each statement may take so many seconds."""
     statement = max(1, round(seconds * 1000))
-    return load("lane/bounds") % {
+    return load("connection/bounds") % {
         b"silent": silent,
         b"patience": min(PATIENCE_MS, statement),
         b"statement": statement,
@@ -176,7 +176,7 @@ def limits(seconds: float, patient: bool = False) -> bytes:
     """
     statement = max(1, round(seconds * 1000))
     patience = statement if patient else min(PATIENCE_MS, statement)
-    return load("lane/limits") % {b"patience": patience, b"statement": statement} + b"\n"
+    return load("connection/limits") % {b"patience": patience, b"statement": statement} + b"\n"
 
 
 def closed_by_server(connection: Connection | psycopg.Connection[Any]) -> bool:
@@ -320,7 +320,7 @@ async def _look_behind(settings: PostgresSettings, connection: Connection) -> No
     one = Try(loop.time() + settings.timeout, settings.timeout)
     watch = loop.call_at(one.ends, cut, connection, one)
     try:
-        cursor = await connection.execute(load("lane/backend"), prepare=False)
+        cursor = await connection.execute(load("connection/backend"), prepare=False)
         ((backend,),) = await cursor.fetchall()
     finally:
         watch.cancel()

@@ -189,7 +189,7 @@ class Numbers:
             await self._read(lane)
 
     async def _read(self, lane: Lane) -> None:
-        rows = await lane.run("sweep/queues")
+        rows = await lane.run("insert/sweep_queues")
         self._known = {name: number for name, number, _ in rows}
         self._read_at = time.monotonic()
 
@@ -284,5 +284,5 @@ class Producing:
 
     async def finals(self, ids: Sequence[str], seconds: float) -> list[Final]:
         """Return what is known about these jobs, unknown ids left out; results for so many seconds after the end."""
-        rows = await self._looks.look("worker/finals", {"ids": plain_array(known_ids(ids)), "seconds": seconds})
+        rows = await self._looks.look("insert/worker_finals", {"ids": plain_array(known_ids(ids)), "seconds": seconds})
         return [final_of(row) for row in rows]

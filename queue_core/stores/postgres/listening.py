@@ -115,7 +115,7 @@ class Notifications:
         Raises:
             StoreUnavailable: the store did not answer in time.
         """
-        await self._lane.run("notify/send", {"channel": PREFIX + channel, "messages": text_array(messages)})
+        await self._lane.run("listening/send", {"channel": PREFIX + channel, "messages": text_array(messages)})
 
     async def send_each(self, messages: Sequence[tuple[str, str]]) -> None:
         """Notify channels of messages, in this order and all at once: each process is woken once.
@@ -125,7 +125,7 @@ class Notifications:
         """
         channels = text_array([PREFIX + channel for channel, _ in messages])
         await self._lane.run(
-            "notify/send_each", {"channels": channels, "messages": text_array([message for _, message in messages])}
+            "listening/send_each", {"channels": channels, "messages": text_array([message for _, message in messages])}
         )
 
     async def ping(self) -> float:
@@ -135,7 +135,7 @@ class Notifications:
             StoreUnavailable: the store did not answer in time.
         """
         start = time.perf_counter()
-        await self._lane.run("notify/probe")
+        await self._lane.run("listening/probe")
         return time.perf_counter() - start
 
     async def close(self) -> None:
@@ -201,7 +201,7 @@ class Notifications:
         watch = loop.call_at(one.ends, cut, connection, one)
         try:
             for channel in sorted(set(self._calls) - self._listened):
-                await connection.execute(load(f"notify/listen_{channel}"))
+                await connection.execute(load(f"listening/listen_{channel}"))
                 self._listened.add(channel)
             self._listening.set()
         finally:

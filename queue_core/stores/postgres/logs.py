@@ -27,18 +27,18 @@ async def append(lane: Lane, lines: Sequence[LogLine]) -> list[bool]:
         "text": text_array(line.text for line in lines),
         "keep": LINES,
     }
-    held = {(job_id, token) for job_id, token in await lane.run("log/append", params)}
+    held = {(job_id, token) for job_id, token in await lane.run("logs/append", params)}
     return [(line.id, line.token) in held for line in lines]
 
 
 async def announce(lane: Lane, types: Mapping[str, Mapping[str, Any]]) -> None:
     """Write the JSON Schema of the payloads that each of these types takes, where it has changed."""
-    rows = await lane.run("announce/known", {"types": text_array(types)}) if types else []
+    rows = await lane.run("logs/known", {"types": text_array(types)}) if types else []
     known = {name: json.loads(schema) for name, schema in rows}
     changed = {name: schema for name, schema in types.items() if known.get(name) != schema}
     if changed:
         texts = [json.dumps(schema) for schema in changed.values()]
-        await lane.run("announce/write", {"type": text_array(changed), "schema": text_array(texts)})
+        await lane.run("logs/write", {"type": text_array(changed), "schema": text_array(texts)})
 
 
 class Logs:
@@ -53,17 +53,17 @@ class Logs:
             JobNotFound: no job has this id.
         """
         found = id_or_none(job_id)
-        rows = await self._pool.rows("inspect/logs_dropped", {"id": found}) if found else []
+        rows = await self._pool.rows("logs/logs_dropped", {"id": found}) if found else []
         if not rows or not rows[0][0]:
             raise JobNotFound(job_id)
-        query = "inspect/logs_last" if after is None else "inspect/logs_after"
+        query = "logs/logs_last" if after is None else "logs/logs_after"
         lines = await self._pool.rows(query, {"id": found, "limit": max(limit, 0), "after": after})
         entries = (LogEntry(number, token, utc(at), text) for number, token, at, text in lines)
         return LogPage(tuple(entries), rows[0][1])
 
     async def types(self) -> dict[str, TypeInfo]:
         """Return what workers have announced of types."""
-        rows = await self._pool.rows("inspect/types")
+        rows = await self._pool.rows("logs/types")
         return {name: TypeInfo(name, json.loads(schema), utc(at)) for name, schema, at in rows}
 
 
@@ -102,7 +102,7 @@ class Forgetting:
             self._again |= gone
         for _ in range(STEPS):
             job, number = self._place
-            rows = await self._lane.run("upkeep/forget_logs", {"job": job, "number": number, "limit": LIMIT})
+            rows = await self._lane.run("logs/forget_logs", {"job": job, "number": number, "limit": LIMIT})
             if not rows or rows[0][2] < LIMIT:
                 self._place, self._again = (START if self._again else None), False
                 return

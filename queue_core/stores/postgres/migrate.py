@@ -149,7 +149,7 @@ def schema_version(connection: Connection) -> int:
     """Return the schema version of a database, 0 when it has no schema."""
     try:
         with connection.transaction():
-            row = connection.execute(load("upkeep/version")).fetchone()
+            row = connection.execute(load("migrate/version")).fetchone()
     except (pg.UndefinedTable, pg.UndefinedColumn):
         return 0
     return int(row[0]) if row else 0

@@ -46,14 +46,14 @@ class Locked(NamedTuple):
 
 
 def operation_of(row: tuple[Any, ...]) -> Operation:
-    """Return the operation in a row of operation/read."""
+    """Return the operation in a row of operations/read."""
     number, verb, label, user, host, why, delay, spread, queue, priority, canary, rate, stop, signatures = row[:14]
     way, pace = Way(delay, spread, queue, priority), Pace(canary, rate, stop)
     asked = NewOperation(verb, label, Author(user, host), why, way, pace, tuple(signatures))
     return Operation(number, asked, *row[14:22], *[utc_or_none(moment) for moment in row[22:26]])
 
 
-def create(asked: NewOperation, query: str = "operation/create") -> Plan[int]:
+def create(asked: NewOperation, query: str = "operations/create") -> Plan[int]:
     """Write a new operation, preparing and without members, and return its number."""
     user, host = asked.author
     texts = {"verb": asked.verb, "label": asked.label, "user": user, "host": host, "why": asked.why}
@@ -75,7 +75,7 @@ def read(number: int) -> Plan[Operation]:
     Raises:
         OperationNotFound: there is none of this number.
     """
-    rows = yield "operation/read", {"numbers": plain_array([number])}
+    rows = yield "operations/read", {"numbers": plain_array([number])}
     if not rows:
         raise OperationNotFound(number)
     return operation_of(rows[0])
@@ -85,7 +85,7 @@ def add(number: int, texts: list[str], ids: list[str | None]) -> Plan[Operation]
     """Append members to an operation that is preparing; `ids`: as they are stored, where they can be ids."""
     locked = yield from _lock(number)
     if texts and locked.operation.state == "preparing":
-        yield "operation/add", {"number": number, "texts": text_array(texts), "ids": plain_array(ids)}
+        yield "operations/add", {"number": number, "texts": text_array(texts), "ids": plain_array(ids)}
     return (yield from read(number))
 
 
@@ -101,7 +101,7 @@ def step(number: int, most: int, rules: Rules) -> Plan[Step]:
         return Step(operation)
     if wait > 0 and operation.asked.pace.rate is not None:
         return Step(operation, wait=wait)
-    rows = yield "operation/members", {"number": number, "done": operation.done, "count": count}
+    rows = yield "operations/members", {"number": number, "done": operation.done, "count": count}
     members = [Member(job_id, token) for job_id, token in rows if token is not None]
     changed = Changed(())
     if members:
@@ -125,10 +125,10 @@ def turn(number: int, state: OperationState, note: str) -> Plan[bool]:
     if state not in MOVES[before]:
         return False
     query = {
-        ("preparing", "running"): "operation/begin",
-        ("preparing", "done"): "operation/finish",
-        ("stopped", "running"): "operation/restart",
-    }.get((before, state), "operation/turn")
+        ("preparing", "running"): "operations/begin",
+        ("preparing", "done"): "operations/finish",
+        ("stopped", "running"): "operations/restart",
+    }.get((before, state), "operations/turn")
     yield query, {"number": number, "state": state, "note": note, "ended": state in ENDED}
     return True
 
@@ -136,17 +136,17 @@ def turn(number: int, state: OperationState, note: str) -> Plan[bool]:
 def release(number: int) -> Plan[bool]:
     """Let a running operation go on behind its canary."""
     yield from read(number)
-    return bool((yield "operation/release", {"number": number}))
+    return bool((yield "operations/release", {"number": number}))
 
 
 def _lock(number: int) -> Plan[Locked]:
-    rows = yield "operation/lock", {"number": number}
+    rows = yield "operations/lock", {"number": number}
     return Locked((yield from read(number)), rows[0][0] if rows else 0.0)
 
 
 def _count(operation: Operation, count: int, changed: Changed, note: str | None = None) -> Plan[float]:
     rows = yield (
-        "operation/count",
+        "operations/count",
         {
             "number": operation.number,
             "done": operation.done,
@@ -215,7 +215,7 @@ class PostgresOperations:
     async def outcomes(self, number: int, last: int) -> Outcomes:
         """Return what became of the last members that were changed."""
         await self.get(number)
-        (counts,) = await self._pool.rows("operation/outcomes", {"number": number, "last": max(last, 0)})
+        (counts,) = await self._pool.rows("operations/outcomes", {"number": number, "last": max(last, 0)})
         return Outcomes(*counts)
 
     async def get(self, number: int) -> Operation:
@@ -232,22 +232,22 @@ class PostgresOperations:
             "unfinished": unfinished,
             "signature": None if signature is None else storable(signature),
         }
-        return await self._read("operation/find", params)
+        return await self._read("operations/find", params)
 
     async def of_job(self, job_id: str, limit: int) -> list[Operation]:
         """Return the operations that have changed a job, the newest first."""
         text = storable(job_id)
-        return await self._read("operation/of_job", {"job": id_or_none(text) or text, "limit": max(limit, 0)})
+        return await self._read("operations/of_job", {"job": id_or_none(text) or text, "limit": max(limit, 0)})
 
     async def changed(self, number: int, after: int, limit: int) -> list[MemberJob]:
         """Return members that were changed, in their order, behind a place."""
         await self.get(number)
         params = {"number": number, "after": max(0, min(after, HIGHEST)), "limit": max(limit, 0)}
-        return [MemberJob(*row) for row in await self._pool.rows("operation/changed", params)]
+        return [MemberJob(*row) for row in await self._pool.rows("operations/changed", params)]
 
     async def _read(self, query: str, params: Mapping[str, object]) -> list[Operation]:
         numbers = [row[0] for row in await self._pool.rows(query, params)]
-        rows = await self._pool.rows("operation/read", {"numbers": plain_array(numbers)}) if numbers else []
+        rows = await self._pool.rows("operations/read", {"numbers": plain_array(numbers)}) if numbers else []
         return [operation_of(row) for row in rows]
 
     async def _carry_out(self, number: int, begin: Callable[[], Plan[T]]) -> T:
@@ -257,7 +257,7 @@ class PostgresOperations:
 
 
 AUTHOR = Author("doctor", "doctor")
-CREATE = "rehearse/create"
+CREATE = "operations/rehearse_create"
 VERBS: tuple[tuple[MemberVerb, Way, int], ...] = (
     # verb, how, and to which of two dead jobs, in an order that each of them can be carried out in
     ("move", Way(priority=7), 0),
@@ -295,7 +295,7 @@ async def rehearse(pool: Pool, rules: Rules) -> str:
 def _everything(rules: Rules) -> Plan[str]:
     queue, jobs = f"doctor {uuid4().hex}", [new_id(), new_id()]
     yield "insert/queues", {"names": text_array([queue])}
-    yield "rehearse/dead", {"queue": queue, "ids": plain_array(jobs)}
+    yield "operations/rehearse_dead", {"queue": queue, "ids": plain_array(jobs)}
     for verb, way, which in VERBS:
         changed = yield from _operation(
             NewOperation(verb, "", AUTHOR, way=way, pace=Pace(rate=1e6)), jobs[which], rules
@@ -314,9 +314,9 @@ def _operation(asked: NewOperation, job: str, rules: Rules) -> Plan[int]:
         yield from turn(number, state, "")
     yield from step(number, 1, rules)
     yield from err(number, "")
-    yield "operation/changed", {"number": number, "after": 0, "limit": 1}
-    yield "operation/of_job", {"job": job, "limit": 1}
-    yield "operation/outcomes", {"number": number, "last": 1}
+    yield "operations/changed", {"number": number, "after": 0, "limit": 1}
+    yield "operations/of_job", {"job": job, "limit": 1}
+    yield "operations/outcomes", {"number": number, "last": 1}
     return (yield from read(number)).processed
 
 
@@ -329,7 +329,7 @@ def _at_once(queue: str) -> Plan[None]:
     yield "change/command", {"worker": queue, "command": "quiet"}
     texts = {name: text_array([queue]) for name in ("name", "cron", "tz", "type", "payload", "queue")}
     numbers = {"priority": plain_array([5]), "max_retries": plain_array([0]), "next_tick": plain_array([0.0])}
-    yield "schedule/announce", {**texts, **numbers, "ordering_key": text_array([None])}
-    yield "schedule/pause", {"name": queue}
-    yield "schedule/resume", {"name": queue, "next_tick": 0.0}
-    yield "schedule/remove", {"name": queue}
+    yield "schedules/announce", {**texts, **numbers, "ordering_key": text_array([None])}
+    yield "schedules/pause", {"name": queue}
+    yield "schedules/resume", {"name": queue, "next_tick": 0.0}
+    yield "schedules/remove", {"name": queue}

@@ -26,7 +26,7 @@ def count_arrivals(queues: Iterable[str], rules: Rules) -> Plan[Arrivals]:
     counts = Counter(queue for queue in queues if rules_of(rules, queue).aging)
     if not counts:
         return NO_ARRIVALS
-    rows = yield "arrivals/count", {"queue": text_array(counts), "n": plain_array(counts.values())}
+    rows = yield "ordering/arrivals_count", {"queue": text_array(counts), "n": plain_array(counts.values())}
     return dict(rows)
 
 
@@ -92,7 +92,7 @@ def gate_arrays(gates: Iterable[Gate]) -> dict[str, str]:
 def lock_gates(gates: Iterable[Gate]) -> Plan[Gates]:
     """Lock the gates of ordering keys until the transaction ends."""
     wanted = set(gates)
-    return _locked(wanted, (yield "gates/lock", gate_arrays(wanted))) if wanted else NO_GATES
+    return _locked(wanted, (yield "ordering/gates_lock", gate_arrays(wanted))) if wanted else NO_GATES
 
 
 def lock_gates_soon(gates: Iterable[Gate]) -> Plan[Gates]:
@@ -100,7 +100,7 @@ def lock_gates_soon(gates: Iterable[Gate]) -> Plan[Gates]:
     wanted = set(gates)
     if not wanted:
         return NO_GATES
-    return _locked(wanted, (yield "gates/lock_soon", gate_arrays(wanted) | {"patience": PATIENCE}))
+    return _locked(wanted, (yield "ordering/gates_lock_soon", gate_arrays(wanted) | {"patience": PATIENCE}))
 
 
 def _locked(wanted: Iterable[Gate], rows: Rows) -> Gates:
@@ -113,14 +113,14 @@ def make_gates(gates: Iterable[Gate]) -> Plan[None]:
     """Make gates that are missing, or fail as `session.LockHeld` when an open transaction has made one of them."""
     wanted = set(gates)
     if wanted:
-        yield "gates/make", gate_arrays(wanted) | {"patience": PATIENCE}
+        yield "ordering/gates_make", gate_arrays(wanted) | {"patience": PATIENCE}
 
 
 def lock_free_gates(gates: Iterable[Gate]) -> Plan[tuple[Gates, Gates]]:
     """Lock the gates that are there and that nobody else has locked; return these, and the others."""
     rows: Rows = []
     for part in parts_of(set(gates), lambda gate: ROW + len(gate[0]) + len(gate[1]), ANSWER):
-        rows += yield "gates/lock_free", gate_arrays(part)
+        rows += yield "ordering/gates_lock_free", gate_arrays(part)
     return Gates([row[:3] for row in rows if row[3]]), Gates([row[:3] for row in rows if not row[3]])
 
 
@@ -128,7 +128,7 @@ def note_gates(gates: Gates) -> Plan[None]:
     """Leave it to the leader to let the next jobs through gates that somebody else has locked."""
     if gates.rows:
         numbers, keys = [row[1] for row in gates.rows], [row[2] for row in gates.rows]
-        yield "gates/note", {"queue_id": plain_array(numbers), "key": text_array(keys)}
+        yield "ordering/gates_note", {"queue_id": plain_array(numbers), "key": text_array(keys)}
 
 
 class SlowGates:
@@ -180,7 +180,7 @@ def _open(gates: Rows, rules: Rules, whole: bool) -> Plan[Rows]:
     named = {(queue, key): (number, key) for queue, number, key in gates}
     began = time.monotonic()
     rows = yield (
-        "gates/open",
+        "ordering/gates_open",
         {
             "queue_id": plain_array([number for number, _ in named.values()]),
             "key": text_array([key for _, key in named.values()]),
@@ -191,7 +191,7 @@ def _open(gates: Rows, rules: Rules, whole: bool) -> Plan[Rows]:
     slow = [named[gate] for gate in _slow.note(named.keys(), time.monotonic() - began)]
     if slow:
         numbers, keys = zip(*slow, strict=True)
-        yield "gates/pass", {"queue_id": plain_array(numbers), "key": text_array(keys)}
+        yield "ordering/gates_pass", {"queue_id": plain_array(numbers), "key": text_array(keys)}
     return rows
 
 
@@ -212,7 +212,7 @@ class GateKeeper:
         """Look at the next keys, and let jobs through where nobody did."""
         rules = self._rules
         looked = await self._lane.run(
-            "gates/stalled",
+            "ordering/gates_stalled",
             {
                 "queue": text_array(rules),
                 "most": plain_array([one.open_keys for one in rules.values()]),
@@ -263,9 +263,9 @@ def take_keys(wanted: Sequence[Wanted]) -> Plan[dict[tuple[int, str], str]]:
     ordered = sorted(first.values(), key=lambda one: (one.queue, one.key.encode()))
     holders: dict[tuple[int, str], str] = {}
     for part in _parts(ordered):
-        holders |= {(queue, key): job_id for queue, key, job_id in (yield "unique/lock", _arrays(part))}
+        holders |= {(queue, key): job_id for queue, key, job_id in (yield "ordering/unique_lock", _arrays(part))}
     for part in _parts([one for one in ordered if (one.queue, one.key) not in holders]):
-        holders |= {(queue, key): job_id for queue, key, job_id in (yield "unique/take", _arrays(part))}
+        holders |= {(queue, key): job_id for queue, key, job_id in (yield "ordering/unique_take", _arrays(part))}
     return holders
 
 
@@ -291,7 +291,7 @@ class KeyKeeper:
 
     async def run(self) -> None:
         """Forget what expired, and walk on over the keys of unfinished jobs."""
-        while (await self._lane.run("unique/expire", {"limit": LIMIT}))[0][0] == LIMIT:
+        while (await self._lane.run("ordering/unique_expire", {"limit": LIMIT}))[0][0] == LIMIT:
             pass
         for _ in range(STEPS):
             if await self._lane.carry_out(self._step):
@@ -300,10 +300,10 @@ class KeyKeeper:
     def _step(self) -> Plan[bool]:
         """Look at the next keys; return whether they were the last."""
         queue, key = self._place
-        rows = yield "unique/look", {"queue_id": queue, "key": key, "limit": LIMIT}
+        rows = yield "ordering/unique_look", {"queue_id": queue, "key": key, "limit": LIMIT}
         if rows:
             yield (
-                "unique/forget",
+                "ordering/unique_forget",
                 {"queue_id": plain_array([row[0] for row in rows]), "key": text_array([row[1] for row in rows])},
             )
         over = len(rows) < LIMIT

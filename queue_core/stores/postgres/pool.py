@@ -165,7 +165,7 @@ class Pool:
         one, seconds = Try(self._ends(), self._settings.timeout), self._settings.timeout
         async with (
             self._connected(one) as connection,
-            one.transaction(connection, seconds * 0.9, round(seconds * 1000), "inspect/snapshot"),
+            one.transaction(connection, seconds * 0.9, round(seconds * 1000), "pool/snapshot"),
         ):
             yield connection
 
@@ -308,6 +308,6 @@ async def fetch(connection: Connection, query: str | Query, params: Mapping[str,
 
 async def _version(connection: Connection) -> int:
     try:
-        return int((await fetch(connection, "upkeep/version"))[0][0])
+        return int((await fetch(connection, "migrate/version"))[0][0])
     except (pg.UndefinedTable, pg.UndefinedColumn):
         return 0

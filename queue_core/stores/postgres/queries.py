@@ -7,6 +7,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, TypeVar
 
+from queue_core.blocks import blocks_of
+
 T = TypeVar("T")
 
 
@@ -39,13 +41,19 @@ async def carry_out(plan: Plan[T], run: Callable[[str, Mapping[str, Any]], Await
 
 @cache
 def load(name: str) -> bytes:
-    """Return a query by its name, such as `claim/by_ids`: the file's text without its comment lines.
+    """Return a query by its name, such as `claim/by_ids`: that block of the file `claim.sql`, without comment lines.
 
     Raises:
-        FileNotFoundError: no query has this name.
+        KeyError, FileNotFoundError: no query has this name.
     """
-    text = files("queue_core.stores.postgres").joinpath("queries", f"{name}.sql").read_text(encoding="utf-8")
-    return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("--")).strip().encode()
+    file, _, block = name.partition("/")
+    lines = _blocks(file)[block].splitlines()
+    return "\n".join(line for line in lines if not line.lstrip().startswith("--")).strip().encode()
+
+
+@cache
+def _blocks(file: str) -> dict[str, str]:
+    return blocks_of(files("queue_core.stores.postgres").joinpath("sql", f"{file}.sql").read_text(encoding="utf-8"))
 
 
 def plain_array(values: Iterable[object]) -> str:

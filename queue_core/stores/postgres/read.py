@@ -45,7 +45,7 @@ class Facts:
         """Return the seconds that one round trip takes."""
         async with self._pool.connection() as connection:
             began = time.perf_counter()
-            await fetch(connection, "inspect/ping")
+            await fetch(connection, "read/ping")
             return time.perf_counter() - began
 
     async def facts(self) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class Facts:
         synchronous_commit, read_only; connections and max_connections; oldest_transaction_s and
         oldest_transaction_pid (None: no other transaction is open), prepared_transactions, held_snapshots (of slots
         and standbys: kind, name, and for how many transactions); blockers (transactions that others wait for on these
-        tables, and idle ones with locks there, the oldest first; see inspect/locks.sql); invalid_indexes;
+        tables, and idle ones with locks there, the oldest first; see locks in sql/read.sql); invalid_indexes;
         partitions_ahead_days (None: no schema); tables (name → live, dead, bytes, vacuumed_s); clock_skew_s (server
         minus this machine, give or take clock_skew_error_s); notifications_s (until the first one arrived; None: none
         did within some seconds, and notifications_reason says why); pooler (True: something between here and the
@@ -65,12 +65,12 @@ class Facts:
         schema = await self._pool.schema()
         async with self._pool.connection(any_schema=True) as connection:
             asked = time.time()
-            ((now,),) = await fetch(connection, "inspect/now")
+            ((now,),) = await fetch(connection, "read/now")
             answered = time.time()
             async with connection.cursor(row_factory=dict_row) as cursor:
-                await cursor.execute(load("inspect/facts"))
+                await cursor.execute(load("read/facts"))
                 (found,) = await cursor.fetchall()
-                await cursor.execute(load("inspect/locks"), {"limit": BLOCKERS})
+                await cursor.execute(load("read/locks"), {"limit": BLOCKERS})
                 blockers = await cursor.fetchall()
             pooler = found.pop("backend_pid") != connection.info.backend_pid
         tried = schema == KNOWN and not found["read_only"]
@@ -115,14 +115,14 @@ class Overviews:
     async def overview(self) -> Overview:
         """Return queues, workers and depths as of one moment."""
         async with self._pool.snapshot() as connection:
-            ((now,),) = await fetch(connection, "inspect/now")
-            queues = await fetch(connection, "inspect/queues")
+            ((now,),) = await fetch(connection, "read/now")
+            queues = await fetch(connection, "read/queues")
             aging = {number for number, name, _ in queues if rules_of(self._rules, name).aging}
             counts = await _counts(connection, aging)
             heads = await _heads(connection, counts, aging)
             heads += [(queue, type_, n, since) for queue, _, type_, n, since in counts.gated]
-            due = await fetch(connection, "inspect/due", {"limit": HEAD})
-            workers = [_worker(row) for row in await fetch(connection, "inspect/workers")]
+            due = await fetch(connection, "read/due", {"limit": HEAD})
+            workers = [_worker(row) for row in await fetch(connection, "read/workers")]
         names = {number: name for number, name, _ in queues}
         # Jobs under a number that no queue has are of a queue that a failover has lost.
         waiting = [((names[row[0]], row[1]), row[2]) for row in (*heads, *due) if row[0] in names]
@@ -170,13 +170,13 @@ class _Counts:
 
 async def _counts(connection: Connection, aging: Collection[int]) -> _Counts:
     params = {"aging": plain_array(aging)}
-    aged = await fetch(connection, "inspect/aged_depths", params) if aging else []
+    aged = await fetch(connection, "read/aged_depths", params) if aging else []
     return _Counts(
-        ranked=aged + await fetch(connection, "inspect/depths", params),
-        running=await fetch(connection, "inspect/running"),
-        gated=await fetch(connection, "inspect/gated"),
-        waiting=await fetch(connection, "inspect/waiting"),
-        dead=await fetch(connection, "inspect/dead"),
+        ranked=aged + await fetch(connection, "read/depths", params),
+        running=await fetch(connection, "read/running"),
+        gated=await fetch(connection, "read/gated"),
+        waiting=await fetch(connection, "read/waiting"),
+        dead=await fetch(connection, "read/dead"),
     )
 
 
@@ -187,7 +187,7 @@ async def _heads(connection: Connection, counts: _Counts, aging: Collection[int]
         "priorities": plain_array(priority for _, priority in pairs),
         "limit": HEAD,
     }
-    return await fetch(connection, "inspect/heads", params)
+    return await fetch(connection, "read/heads", params)
 
 
 def _queue(row: Row, counts: _Counts, heads: list[Row]) -> QueueInfo:
@@ -245,7 +245,7 @@ class Reads:
             JobNotFound: no job has this id.
         """
         found = id_or_none(job_id)
-        rows = await self._pool.records(template("inspect/job").format(), {"id": found}) if found else []
+        rows = await self._pool.records(template("read/job").format(), {"id": found}) if found else []
         if not rows:
             raise JobNotFound(job_id)
         return job_of(rows[0])
@@ -262,8 +262,8 @@ class Reads:
         limit = min(limit, LONGEST_PAGE)
         if cursor is not None:
             wanted = wanted.also(f"after {order}", **after(cursor))
-        query = template("inspect/page").format(
-            places=wanted.union("inspect/page_place", order), order=fragments()[f"all {order}"]
+        query = template("read/page").format(
+            places=wanted.union("read/page_place", order), order=fragments()[f"all {order}"]
         )
         # One more than asked for tells whether there is a next page.
         rows = await self._pool.records(query, {**wanted.params, "limit": limit + 1, "room": PAGE_TEXT})
@@ -275,7 +275,7 @@ class Reads:
         wanted = conditions(where)
         if wanted is None or at_most <= 0:
             return 0
-        query = template("inspect/count").format(places=wanted.union("inspect/count_place"))
+        query = template("read/count").format(places=wanted.union("read/count_place"))
         rows = await self._pool.rows(query, wanted.params | {"limit": at_most})
         return min(int(rows[0][0]), at_most)
 
@@ -284,9 +284,7 @@ class Reads:
         wanted = conditions(where)
         if wanted is None or limit <= 0:
             return []
-        query = template("inspect/ids").format(
-            places=wanted.union("inspect/ids_place"), order=fragments()["all newest"]
-        )
+        query = template("read/ids").format(places=wanted.union("read/ids_place"), order=fragments()["all newest"])
         return [row[0] for row in await self._pool.rows(query, wanted.params | {"limit": limit})]
 
     async def attempts(self, job_id: str) -> list[Attempt]:
@@ -296,8 +294,8 @@ class Reads:
             JobNotFound: no job has this id.
         """
         found = id_or_none(job_id)
-        rows = await self._pool.rows("inspect/attempts", {"id": found}) if found else []
-        if not rows and not (found and (await self._pool.rows("inspect/exists", {"id": found}))[0][0]):
+        rows = await self._pool.rows("read/attempts", {"id": found}) if found else []
+        if not rows and not (found and (await self._pool.rows("read/exists", {"id": found}))[0][0]):
             raise JobNotFound(job_id)
         return [attempt_of(row) for row in rows]
 

@@ -19,7 +19,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def job_of(row: Mapping[str, Any]) -> Job:
-    """Return the job in a row of inspect/job or inspect/page."""
+    """Return the job in a row of read/job or read/page."""
     return Job(
         id=str(row["id"]),
         type=row["type"],
@@ -56,7 +56,7 @@ def job_of(row: Mapping[str, Any]) -> Job:
 
 
 def attempt_of(row: Sequence[Any]) -> Attempt:
-    """Return the attempt in a row of inspect/attempts."""
+    """Return the attempt in a row of read/attempts."""
     job_id, token, number, kind, exception, message, traceback, signature, worker, started, finished = row
     return Attempt(
         job_id=job_id,
@@ -125,6 +125,6 @@ def id_or_none(text: str) -> str | None:
 
 
 def final_of(row: tuple[str, str, str | None, str | None, bool]) -> Final:
-    """Return what `worker/finals` says about a job."""
+    """Return what `insert/worker_finals` says about a job."""
     job_id, status, result, error, expired = row
     return Final(job_id, Status(status), result, error, expired)

@@ -364,7 +364,7 @@ class Walk:
         return rows
 
     async def _places(self) -> Mapping[str, str]:
-        blocks = (await self._lane.run("sweep/blocks", {"table": self._table}))[0][0]
+        blocks = (await self._lane.run("scans/blocks", {"table": self._table}))[0][0]
         if blocks <= BLOCKS:
             self._long = False
             return WHOLE

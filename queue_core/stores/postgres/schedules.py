@@ -38,16 +38,16 @@ class PostgresSchedules:
         for name in ("priority", "max_retries"):
             params[name] = plain_array([getattr(schedule, name) for schedule in schedules])
         params["next_tick"] = plain_array([next_tick for _, next_tick in announcements])
-        await self._pool.change("schedule/announce", params=params)
+        await self._pool.change("schedules/announce", params=params)
 
     async def planning(self) -> Planning:
         """Return every schedule and the store's clock."""
-        rows = await self._pool.rows("schedule/list")
+        rows = await self._pool.rows("schedules/list")
         return Planning(rows[0][0], tuple(_planned(row[1:]) for row in rows if row[1] is not None))
 
     async def until_tick(self) -> float | None:
         """Return the seconds until the next tick of a schedule that is not paused."""
-        seconds: float | None = (await self._pool.rows("schedule/next"))[0][0]
+        seconds: float | None = (await self._pool.rows("schedules/next"))[0][0]
         return seconds
 
     async def fire(self, tick: Tick) -> Inserted | None:
@@ -70,28 +70,28 @@ class PostgresSchedules:
         numbers = await self._store.producing.prepare(jobs)
 
         async def run(connection: Connection) -> Inserted | None:
-            if not await fetch(connection, "schedule/pass", passing):
+            if not await fetch(connection, "schedules/pass", passing):
                 return None
-            await fetch(connection, "schedule/last", passing)
+            await fetch(connection, "schedules/last", passing)
             return (await self._store.producing.write_on(connection, jobs, numbers))[0] if jobs else None
 
         return await self._pool.transact(run)
 
     async def pause(self, name: str) -> bool:
         """Let no tick of a schedule bring a job."""
-        return bool(await self._pool.rows("schedule/pause", {"name": name}))
+        return bool(await self._pool.rows("schedules/pause", {"name": name}))
 
     async def resume(self, name: str, next_tick: float) -> bool:
         """Let a paused schedule tick again, next at this time."""
-        return bool(await self._pool.rows("schedule/resume", {"name": name, "next_tick": next_tick}))
+        return bool(await self._pool.rows("schedules/resume", {"name": name, "next_tick": next_tick}))
 
     async def remove(self, name: str) -> bool:
         """Forget a schedule and its ticks."""
-        return bool(await self._pool.rows("schedule/remove", {"name": name}))
+        return bool(await self._pool.rows("schedules/remove", {"name": name}))
 
     async def ticks(self, name: str, limit: int) -> list[PassedTick]:
         """Return the ticks that have passed, the newest first."""
-        rows = await self._pool.rows("schedule/ticks", {"name": name, "limit": max(limit, 0)})
+        rows = await self._pool.rows("schedules/ticks", {"name": name, "limit": max(limit, 0)})
         return [PassedTick(*row) for row in rows]
 
 

@@ -193,7 +193,9 @@ PLANS_SECONDS = 1.0
 """How long plans of prepared statements are kept. One made for a nearly empty table reads it as a whole, and the server
 keeps it until the next ANALYZE: after a burst of 300,000 jobs a claim took 13 s instead of 10 ms."""
 
-LIGHT = frozenset({"sweep/lead", "sweep/leaders", "sweep/look", "notify/send", "notify/send_each", "notify/probe"})
+LIGHT = frozenset(
+    {"store/lead", "store/leaders", "store/look", "listening/send", "listening/send_each", "listening/probe"}
+)
 """Statements that have one plan whatever the tables hold. An idle fleet asks hardly anything else, and to forget plans
 is a statement, too."""
 
@@ -344,7 +346,7 @@ class Lane:
         try:
             aged = time.monotonic() - session.planned_at >= PLANS_SECONDS
             if aged and not one.light and prepares(self._settings):
-                await connection.execute(load("lane/forget_plans"), prepare=False)
+                await connection.execute(load("session/forget_plans"), prepare=False)
                 session.planned_at = time.monotonic()
             done = await work(connection, one)
         except BaseException as error:

@@ -152,7 +152,7 @@ def reclaim_parameters(
     gates: Gates = NO_GATES,
     bound: int = MOST_LOSSES,
 ) -> dict[str, Any]:
-    """Return the parameters of `sweep/reclaim`, which ends the attempts of lost workers, of all or of these jobs.
+    """Return the parameters of `settle/reclaim`, which ends the attempts of lost workers, of all or of these jobs.
 
     Where of all, the caller may name the part of the table that is scanned.
     """
@@ -253,7 +253,7 @@ def complete(outcome: Outcome, rules: Rules) -> Plan[Settled]:
         rows = yield "settle/finish", group_parameters("settle/finish", [outcome], rules)
         if rows:
             return answer(rows[0])[1]
-        named = with_keys([outcome], (yield "gates/of_unfinished", {"ids": plain_array([outcome.id])}))
+        named = with_keys([outcome], (yield "settle/gates_of_unfinished", {"ids": plain_array([outcome.id])}))
         if not named:
             return Settled(outcome.id, False)
         (outcome,) = named
@@ -265,7 +265,7 @@ def complete(outcome: Outcome, rules: Rules) -> Plan[Settled]:
 
 
 def with_keys(outcomes: Sequence[Outcome], rows: Rows) -> list[Outcome]:
-    """Return the outcomes that do not name their job's ordering key, with the key, by `gates/of_unfinished`."""
+    """Return the outcomes that do not name their job's ordering key, with the key, by `settle/gates_of_unfinished`."""
     keys = {job_id: key for job_id, _, key in rows}
     return [
         outcome._replace(ordering_key=keys[outcome.id])
@@ -280,19 +280,19 @@ def read_committed(what: str) -> Plan[None]:
     Raises:
         TransactionError: it does not.
     """
-    ((level,),) = yield "gates/isolation", {}
+    ((level,),) = yield "settle/gates_isolation", {}
     if level != "read committed":
         raise TransactionError(f"{what} needs a transaction with isolation level READ COMMITTED, not {level.upper()}")
 
 
 def reclaim_gated(named: Sequence[tuple[Any, ...]], rules: Rules, bound: int = MOST_LOSSES) -> Plan[list[Reclaimed]]:
-    """Take jobs back that let go of their ordering keys, which `sweep/reclaim` has named.
+    """Take jobs back that let go of their ordering keys, which `settle/reclaim` has named.
 
     A gate that somebody has locked is opened in a later round: were its jobs left, they would stand before all others.
     """
     free, locked = yield from lock_free_gates((row[1], row[-1]) for row in named)
     gates = Gates(free.rows + locked.rows)
-    rows = yield "sweep/reclaim", reclaim_parameters(len(named), rules, [row[0] for row in named], gates, bound)
+    rows = yield "settle/reclaim", reclaim_parameters(len(named), rules, [row[0] for row in named], gates, bound)
     yield from note_gates(locked)
     through: dict[Gate, list[Ready]] = {}
     for one in (yield from open_gates(free, rules)):
@@ -305,7 +305,7 @@ def reclaim_gated(named: Sequence[tuple[Any, ...]], rules: Rules, bound: int = M
 
 
 def promote_gated(named: Rows, rules: Rules, make: bool = True) -> Plan[tuple[list[Ready], bool]]:
-    """Let due jobs arrive at the gates of their ordering keys, and open those that were noted, as `sweep/promote` says.
+    """Let due jobs arrive at the gates of their ordering keys, and open those that were noted, as `store/promote` says.
 
     A gate that somebody has locked is noted for a later round: were its jobs left, they would stand before all others.
     Returns who became ready, and whether any gate was locked. With `make`, it fails as `session.LockHeld` when an open
@@ -316,8 +316,8 @@ def promote_gated(named: Rows, rules: Rules, make: bool = True) -> Plan[tuple[li
     free, locked = yield from lock_free_gates((queue, key) for _, queue, _, key in named)
     due = {row[0]: (row[1], row[3]) for row in named if row[0] is not None}
     if due:
-        yield "sweep/promote_keyed", {"ids": plain_array(due), "gates": Gates(free.rows + locked.rows).accepted()}
+        yield "settle/promote_keyed", {"ids": plain_array(due), "gates": Gates(free.rows + locked.rows).accepted()}
     arrived = set(due.values())
     yield from note_gates(Gates([row for row in locked.rows if (row[0], row[2]) in arrived]))
-    yield "gates/noted", {"gates": free.accepted()}
+    yield "settle/gates_noted", {"gates": free.accepted()}
     return [one.ready for one in (yield from open_gates(free, rules))], bool(locked.rows)

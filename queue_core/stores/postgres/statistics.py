@@ -38,10 +38,10 @@ class Signatures:
         (place,) = wanted.places
         pieces = {"place": sql.Identifier(place), "conditions": wanted.condition}
         known = minutes_tell(where)
-        pieces["deaths"] = template("inspect/deaths" if known else "inspect/deaths_of")
+        pieces["deaths"] = template("statistics/deaths" if known else "statistics/deaths_of")
         # One look at the jobs tells both how many there are and when they died: a second one took as long again.
         pieces["slice"] = fragments()["no slice" if known else "slice"]
-        query = template("inspect/signatures").format(**pieces, order=fragments()["newest"])
+        query = template("statistics/signatures").format(**pieces, order=fragments()["newest"])
         given = {"window": max(window, 1.0), "slices": max(slices, 1), "limit": limit}
         rows = await self._pool.rows(query, wanted.params | given)
         return [_info(row, max(slices, 1)) for row in rows]
@@ -89,7 +89,7 @@ class Totals:
         """Return the exact totals of every queue and type."""
         sums: dict[tuple[str, str, str], _Sum] = {}
         for queue, type_, outcome, wait_bucket, run_bucket, n, wait_us, run_us in await self._pool.rows(
-            "inspect/tallies"
+            "statistics/tallies"
         ):
             found = sums.setdefault((queue, type_, outcome), _Sum())
             found.count += n
@@ -107,12 +107,12 @@ class Totals:
 
     async def series(self, minutes: int, queue: str | None = None) -> list[SeriesPoint]:
         """Return the last minutes, oldest first, empty ones included."""
-        rows = await self._pool.rows("inspect/series", {"minutes": minutes, "queue": queue})
+        rows = await self._pool.rows("statistics/series", {"minutes": minutes, "queue": queue})
         return [SeriesPoint(utc(minute), *counts) for minute, *counts in rows]
 
     async def conservation(self) -> Conservation:
         """Return where all jobs are, from one statement and so from one moment."""
-        (row,) = await self._pool.rows("inspect/conservation")
+        (row,) = await self._pool.rows("statistics/conservation")
         return Conservation(*row)
 
 
@@ -167,7 +167,7 @@ class Titles:
     async def _choose(self) -> bool:
         """Look at the next signatures; False when there were no more of them."""
         wanted = {"after": self._after, "seconds": KEPT, "limit": LIMIT}
-        rows = await self._lane.run("upkeep/titles", wanted)
+        rows = await self._lane.run("statistics/titles", wanted)
         if rows:
             self._after, self._place = rows[-1][0], BEGIN
             self._unused = {signature for signature, unused, old in rows if unused and old}
@@ -175,19 +175,19 @@ class Titles:
 
     async def _look_into_trash(self) -> None:
         at, job_id = self._place
-        rows = await self._lane.run("upkeep/titles_in_trash", {"at": at, "id": job_id, "limit": PAGE})
+        rows = await self._lane.run("statistics/titles_in_trash", {"at": at, "id": job_id, "limit": PAGE})
         self._unused.difference_update(row[2] for row in rows)
         if len(rows) == PAGE:
             self._place = rows[-1][:2]
         elif self._unused:
             signatures = {"signatures": text_array(sorted(self._unused))}
             self._unused = set()
-            self._forgotten += await self._lane.run("upkeep/forget_titles", signatures)
+            self._forgotten += await self._lane.run("statistics/forget_titles", signatures)
 
     async def _restore(self) -> None:
         if not self._forgotten:
             return
         columns = [text_array(column) for column in zip(*self._forgotten, strict=True)]
         names = ("signatures", "titles", "exceptions", "first_seen")
-        await self._lane.run("upkeep/restore_titles", dict(zip(names, columns, strict=True)))
+        await self._lane.run("statistics/restore_titles", dict(zip(names, columns, strict=True)))
         self._forgotten = []

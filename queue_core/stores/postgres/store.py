@@ -1,4 +1,4 @@
-"""The hot path on PostgreSQL. What each statement does and locks stands in its file under queries/."""
+"""The hot path on PostgreSQL. What each statement does and locks stands in its file under sql/."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Ends:
         They did not name their ordering key, are to be cancelled instead, were written before (a lost reply), or stale.
         """
         done: dict[Key, Settled] = {}
-        keys = await self._settles.run("gates/of_unfinished", {"ids": plain_array([one.id for one in refused])})
+        keys = await self._settles.run("settle/gates_of_unfinished", {"ids": plain_array([one.id for one in refused])})
         named = with_keys(refused, keys)
         if named:
             done |= await self._settle_ruled(named)
@@ -121,7 +121,7 @@ class Ends:
             done |= {(job_id, token): Settled(job_id, True, cancelled=True) for job_id, token in rows}
         left = [outcome for outcome in refused if (outcome.id, outcome.token) not in done]
         rows = await self._settles.run(
-            "settle/settled_already",
+            "store/settled_already",
             {
                 "id": plain_array([outcome.id for outcome in left]),
                 "token": plain_array([outcome.token for outcome in left]),
@@ -137,7 +137,7 @@ class Ends:
     async def promote(self, limit: int) -> list[Ready]:
         """Move due scheduled and retrying jobs to queued."""
         back, began = self._due.back(), time.monotonic()
-        rows = await self._sweeps.run("sweep/promote", {"limit": limit, "back": back})
+        rows = await self._sweeps.run("store/promote", {"limit": limit, "back": back})
         if len(rows) < FEW_DUE:
             self._due.took(back, time.monotonic() - began)
         ready = [Ready(job_id, queue, rank) for job_id, queue, rank, key in rows if key is None]
@@ -154,7 +154,7 @@ class Ends:
     async def next_due(self) -> float | None:
         """Return the seconds until the next scheduled or retrying job is due, or None."""
         back, began = self._due.back(), time.monotonic()
-        seconds: float | None = (await self._sweeps.run("sweep/next_due", {"back": back}))[0][0]
+        seconds: float | None = (await self._sweeps.run("store/next_due", {"back": back}))[0][0]
         self._due.took(back, time.monotonic() - began)
         if not self._locked:
             return seconds
@@ -166,7 +166,7 @@ class Ends:
         Where it takes long, jobs are assumed to be ready or running, and due ones looked for among the last.
         """
         back, busy, began = self._due.back(), self._ready.rests, time.monotonic()
-        (row,) = await self._sweeps.run("sweep/look", {"back": back, "busy": busy})
+        (row,) = await self._sweeps.run("store/look", {"back": back, "busy": busy})
         took = time.monotonic() - began
         if not busy:
             self._ready.took(took)
@@ -177,7 +177,7 @@ class Ends:
     async def reclaim(self, limit: int, bound: int = MOST_LOSSES) -> list[Reclaimed]:
         """Move jobs whose lease expired to queued with one loss more, or bury them as lost where that makes `bound`."""
         rows = await self._leases.run(
-            "sweep/reclaim", reclaim_parameters(limit, self._rules, bound=bound), lambda rows: len(rows) >= limit
+            "settle/reclaim", reclaim_parameters(limit, self._rules, bound=bound), lambda rows: len(rows) >= limit
         )
         taken = [Reclaimed(*row[:-1]) for row in rows if row[3] is not None]
         named = [row for row in rows if row[3] is None]
@@ -187,7 +187,7 @@ class Ends:
 
     async def write_off(self, workers: Sequence[str]) -> None:
         """Remove the entries and leaderships of workers whose processes are gone, and end their leases."""
-        await self._sweeps.run("worker/write_off", {"workers": text_array(workers)})
+        await self._sweeps.run("store/worker_write_off", {"workers": text_array(workers)})
 
 
 HORIZON = 3.0
@@ -233,7 +233,7 @@ class PostgresStore:
         Raises:
             SchemaMissing, SchemaNewer: the schema does not fit.
         """
-        require(int((await self._inserts.run("upkeep/version"))[0][0]))
+        require(int((await self._inserts.run("migrate/version"))[0][0]))
 
     async def close(self) -> None:
         """Disconnect; doing it twice is safe."""
@@ -306,7 +306,7 @@ class PostgresStore:
     async def retire(self, worker: str, place: str = "") -> None:
         """Remove a worker's entry after its end."""
         self._news.orders.pop(worker, None)
-        await self._sweeps.run("worker/retire", {"worker": worker})
+        await self._sweeps.run("store/worker_retire", {"worker": worker})
 
     def heart(self) -> PostgresHeart:
         """Return a new link for a heartbeat thread."""
@@ -353,7 +353,7 @@ class PostgresStore:
 
     async def queues(self) -> dict[str, bool]:
         """Return every queue's name and whether it is paused."""
-        rows = await self._sweeps.run("sweep/queues")
+        rows = await self._sweeps.run("insert/sweep_queues")
         self._numbers.remember((name, number) for name, number, _ in rows)
         return {name: paused for name, _, paused in rows}
 
@@ -366,7 +366,7 @@ class PostgresStore:
             led = (await self.leaders([duty])).get(duty)
             if led is not None and led.worker != worker and led.seconds > 0:
                 return False
-        rows = await self._sweeps.run("sweep/lead", {"duty": duty, "worker": worker, "seconds": seconds})
+        rows = await self._sweeps.run("store/lead", {"duty": duty, "worker": worker, "seconds": seconds})
         if not rows:
             self._leading.discard((duty, worker))
             return False
@@ -394,12 +394,12 @@ class PostgresStore:
 
     async def leaders(self, duties: Sequence[str]) -> dict[str, Led]:
         """Return who leads these duties, or has led them last."""
-        rows = await self._sweeps.run("sweep/leaders", {"duties": list(duties)})
+        rows = await self._sweeps.run("store/leaders", {"duties": list(duties)})
         return {duty: Led(worker, seconds) for duty, worker, seconds in rows}
 
     async def _raise_epoch(self) -> None:
         """Raise the lease epoch after a crash of the server, which empties its unlogged live copy."""
-        await self._sweeps.transaction([("claim/epoch_lock", None), ("claim/epoch_raise", None)])
+        await self._sweeps.transaction([("store/epoch_lock", None), ("store/epoch_raise", None)])
 
     async def make_room(self) -> None:
         """Make room for the history of today and the days ahead."""

@@ -98,7 +98,7 @@ class History:
             async with asyncio.timeout(self._settings.timeout):
                 connection = await connect(self._settings, self._options())
             async with connection:
-                rows = await self._do(connection, "history/old", seconds=seconds)
+                rows = await self._do(connection, "upkeep/history_old", seconds=seconds)
                 for day in [_Day(*row) for row in rows]:
                     await self._remove(connection, day)
         except (psycopg.Error, QueueCoreError, OSError, TimeoutError) as error:
@@ -116,20 +116,20 @@ class History:
         if day.state == "attached":
             await self._empty(connection, day)
         if day.state == "half":
-            await self._do(connection, "history/finalize", day)
-        ((left,),) = await self._do(connection, "history/left", day)
+            await self._do(connection, "upkeep/history_finalize", day)
+        ((left,),) = await self._do(connection, "upkeep/history_left", day)
         if left:  # somebody else's: this package detaches empty days only
             return
         if day.state == "attached":
-            await self._do(connection, "history/detach", day)
-        await self._do(connection, "history/drop", day)
+            await self._do(connection, "upkeep/history_detach", day)
+        await self._do(connection, "upkeep/history_drop", day)
 
     async def _empty(self, connection: Connection, day: _Day) -> None:
         first = 0
         while first < day.pages:
             began = time.monotonic()
             last = first + self._pages
-            rows = await self._do(connection, "history/empty", day, first=f"({first},0)", last=f"({last},0)")
+            rows = await self._do(connection, "upkeep/history_empty", day, first=f"({first},0)", last=f"({last},0)")
             self._gone += rows[0][0]
             first, took = last, time.monotonic() - began
             if took > 2 * STEP_SECONDS:
@@ -142,7 +142,9 @@ class History:
         text = sql.SQL(load(query).decode())
         composed = text if day is None else text.format(day=sql.Identifier(day.name))
         # Cancelled, the driver asks the server to end the statement.
-        patience = self._settings.timeout if query in ("history/old", "history/empty") else PATIENCE_SECONDS + 1
+        patience = (
+            self._settings.timeout if query in ("upkeep/history_old", "upkeep/history_empty") else PATIENCE_SECONDS + 1
+        )
         async with asyncio.timeout(patience):
             cursor = await connection.execute(composed, params or None, prepare=False)
             return await cursor.fetchall() if cursor.description else []
@@ -226,7 +228,7 @@ class Upkeep:
         await self._trim_ticks()
         await self._trim_operations()
         await self._lane.run("upkeep/trim_series", {"seconds": SERIES_SECONDS})
-        await self._leases.run("sweep/orphans", {})
+        await self._leases.run("upkeep/orphans", {})
         await self._forgetting.run(gone > 0)
         await self._titles.run()
 
@@ -235,7 +237,7 @@ class Upkeep:
         seconds, gone = self._retention.dead, 0
         while seconds is not None:
             found = {"seconds": seconds, "limit": PRUNE_LIMIT}
-            rows = await self._lane.run("gates/of_expired", found)
+            rows = await self._lane.run("upkeep/gates_of_expired", found)
             removed = await self._keyed.carry_out(partial(self._expire, rows, found)) if rows else 0
             gone += removed
             # What somebody has locked is left to a later round.

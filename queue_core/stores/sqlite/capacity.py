@@ -41,7 +41,7 @@ class Counts:
         if not waiting:
             return
         transaction.run_many(
-            "count/move",
+            "capacity/move",
             [
                 (running, waiting[number, "high"], waiting[number, "normal"], waiting[number, "low"], number)
                 for number, running in self._running.items()
@@ -52,7 +52,7 @@ class Counts:
 def begin(transaction: Transaction, queue_id: int) -> None:
     """Count a queue from here on."""
     params = {"queue_id": queue_id, "high": int(Priority.HIGH), "normal": int(Priority.NORMAL)}
-    transaction.run("count/begin", params)
+    transaction.run("capacity/begin", params)
 
 
 class OpenQueue(NamedTuple):
@@ -81,7 +81,7 @@ def check_limits(transaction: Transaction, queue: KnownQueue, rules: QueueRules,
     """
     if not queue.counted:
         begin(transaction, queue.number)
-    ((*waiting,),) = transaction.rows("count/waiting", (queue.number,))
+    ((*waiting,),) = transaction.rows("capacity/waiting", (queue.number,))
     after = Counter(dict(zip(BANDS, waiting, strict=True))) + coming
     for band, most in rules.limits.items():
         if (after[band] if band else after.total()) > most and (not band or coming[band]):
@@ -103,7 +103,7 @@ def admit(transaction: Transaction, queue: OpenQueue, rules: QueueRules, request
         if not queue.counted:
             begin(transaction, queue.number)
         queue = queue._replace(counted=1)
-        ((running,),) = transaction.rows("count/running", (queue.number,))
+        ((running,),) = transaction.rows("capacity/running", (queue.number,))
     tokens = rules.burst() if queue.tokens is None else queue.tokens
     allowed = allowance(rules, running, tokens, transaction.now - queue.refilled_at)
     most = request.limit if request.begin is None else min(request.limit, request.begin)
@@ -116,4 +116,4 @@ def admit(transaction: Transaction, queue: OpenQueue, rules: QueueRules, request
 def spend(transaction: Transaction, queue: OpenQueue, started: int) -> None:
     """Take a token of the rate for each job that starts."""
     assert queue.tokens is not None
-    transaction.run("claim/spend", (queue.tokens - started, queue.refilled_at, queue.number))
+    transaction.run("capacity/spend", (queue.tokens - started, queue.refilled_at, queue.number))

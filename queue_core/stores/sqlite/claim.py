@@ -216,7 +216,7 @@ class SqliteHeart:
         """End the leases of a worker but for these jobs, as not begun."""
         given = {"worker": worker, "begun": texts(begun)}
         deadline = time.monotonic() + self._timeout
-        self._link.transact(lambda transaction: transaction.run("worker/hand_back", given), Mode.SOFT, deadline)
+        self._link.transact(lambda transaction: transaction.run("claim/worker_hand_back", given), Mode.SOFT, deadline)
 
     def close(self) -> None:
         """Give the connection back; doing it twice is safe."""
@@ -226,12 +226,14 @@ class SqliteHeart:
 def _beat(transaction: Transaction, beat: WorkerBeat) -> BeatReply:
     keep_time(transaction)
     ids = texts(lease.id for lease in beat.leases)
-    tokens: dict[str, int] = dict(transaction.rows("worker/held", (ids,)))
+    tokens: dict[str, int] = dict(transaction.rows("claim/worker_held", (ids,)))
     held = [lease for lease in beat.leases if tokens.get(lease.id) == lease.token]
     until = transaction.now + beat.lease
-    transaction.run_many("worker/renew", [(until, lease.begun, lease.id) for lease in held if lease.progress is None])
     transaction.run_many(
-        "worker/renew_progress",
+        "claim/worker_renew", [(until, lease.begun, lease.id) for lease in held if lease.progress is None]
+    )
+    transaction.run_many(
+        "claim/worker_renew_progress",
         [
             (until, lease.begun, max(0, min(lease.progress, 100)), lease.message, lease.id)
             for lease in held
@@ -240,7 +242,7 @@ def _beat(transaction: Transaction, beat: WorkerBeat) -> BeatReply:
     )
     return BeatReply(
         lost=tuple(lease.id for lease in beat.leases if tokens.get(lease.id) != lease.token),
-        cancel=tuple(row[0] for row in transaction.rows("worker/unwanted", (beat.worker,))),
+        cancel=tuple(row[0] for row in transaction.rows("claim/worker_unwanted", (beat.worker,))),
         command=_register(transaction, beat),
         neighbours=_neighbours(transaction, beat) if beat.look else None,
         strays=_strays(transaction, beat) if beat.doubts else (),
@@ -248,16 +250,16 @@ def _beat(transaction: Transaction, beat: WorkerBeat) -> BeatReply:
 
 
 def _neighbours(transaction: Transaction, beat: WorkerBeat) -> tuple[Neighbour, ...]:
-    return tuple(Neighbour._make(row) for row in transaction.rows("worker/neighbours", (beat.place, beat.worker)))
+    return tuple(Neighbour._make(row) for row in transaction.rows("claim/worker_neighbours", (beat.place, beat.worker)))
 
 
 def _strays(transaction: Transaction, beat: WorkerBeat) -> tuple[Stray, ...]:
     asked = {"worker": beat.worker, "claims": json.dumps([doubt.number for doubt in beat.doubts])}
-    return tuple(Stray._make(row) for row in transaction.rows("worker/strays", asked))
+    return tuple(Stray._make(row) for row in transaction.rows("claim/worker_strays", asked))
 
 
 def _register(transaction: Transaction, beat: WorkerBeat) -> str:
-    rows = transaction.rows("worker/command", (beat.worker,))
+    rows = transaction.rows("claim/worker_command", (beat.worker,))
     entry = {
         "id": beat.worker,
         "host": beat.host,
@@ -274,5 +276,5 @@ def _register(transaction: Transaction, beat: WorkerBeat) -> str:
         "stuck": beat.stuck,
         "now": transaction.now,
     }
-    transaction.run("worker/entry", entry)
+    transaction.run("claim/worker_entry", entry)
     return str(rows[0][0]) if rows else ""

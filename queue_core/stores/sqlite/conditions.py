@@ -1,4 +1,4 @@
-"""Filters as SQL: fragments from inspect/conditions.sql, put together without a word of what a person typed."""
+"""Filters as SQL: fragments from sql/conditions.sql, put together without a word of what a person typed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BEYOND = "g"
 @cache
 def fragments() -> dict[str, str]:
     """Return the named pieces of SQL."""
-    text = (files("queue_core.stores.sqlite") / "queries" / "inspect" / "conditions.sql").read_text(encoding="utf-8")
+    text = (files("queue_core.stores.sqlite") / "sql" / "conditions.sql").read_text(encoding="utf-8")
     found: dict[str, list[str]] = {}
     name = ""
     for line in text.splitlines():

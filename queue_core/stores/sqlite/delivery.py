@@ -65,16 +65,16 @@ def look(transaction: Transaction, seen: Seen, me: str, watched: Sequence[str], 
     version = transaction.version()
     if version == seen.version and not everywhere:
         return News(seen)
-    arrived: dict[str, int] = dict(transaction.rows("news/arrived"))
+    arrived: dict[str, int] = dict(transaction.rows("delivery/arrived"))
     if everywhere:
-        changed = [name for (name,) in transaction.rows("news/ready")]
+        changed = [name for (name,) in transaction.rows("delivery/ready")]
     else:
         changed = [name for name, n in arrived.items() if n != seen.arrived.get(name)]
-    ((last, first),) = transaction.rows("news/numbers")
+    ((last, first),) = transaction.rows("delivery/numbers")
     if seen.version is None:
         return News(Seen(version, arrived, last), changed)
-    rows = transaction.rows("news/messages", (seen.message, MESSAGES)) if last > seen.message else []
-    ended = [job_id for (job_id,) in transaction.rows("news/ended", (texts(watched),))] if watched else []
+    rows = transaction.rows("delivery/messages", (seen.message, MESSAGES)) if last > seen.message else []
+    ended = [job_id for (job_id,) in transaction.rows("delivery/ended", (texts(watched),))] if watched else []
     return News(
         # With more to read, the version stays as it was, so that the next look reads on.
         Seen(version if len(rows) < MESSAGES else (0, 0), arrived, rows[-1][0] if rows else seen.message),
@@ -87,18 +87,18 @@ def look(transaction: Transaction, seen: Seen, me: str, watched: Sequence[str], 
 
 def heard(transaction: Transaction, me: str) -> bool:
     """Return whether other processes listen."""
-    return bool(transaction.rows("news/listeners", (me, transaction.now))[0][0])
+    return bool(transaction.rows("delivery/listeners", (me, transaction.now))[0][0])
 
 
 def listen(transaction: Transaction, me: str) -> None:
     """Let the others know that this process listens."""
-    transaction.run("news/listen", (me, transaction.now + LISTEN_SECONDS))
+    transaction.run("delivery/listen", (me, transaction.now + LISTEN_SECONDS))
 
 
 def send(transaction: Transaction, me: str, messages: Sequence[str]) -> None:
     """Leave messages for whoever listens."""
-    transaction.run_many("news/send", [(me, body, transaction.now) for body in messages])
-    transaction.run("news/forget", (KEPT,))
+    transaction.run_many("delivery/send", [(me, body, transaction.now) for body in messages])
+    transaction.run("delivery/forget", (KEPT,))
 
 
 PAUSE_FIRST, PAUSE_MOST = 0.05, 0.25

@@ -25,7 +25,7 @@ class _Held(NamedTuple):
 def append(transaction: Transaction, lines: Sequence[LogLine]) -> list[bool]:
     """Append lines to the logs of jobs; say of each whether its token still holds."""
     held: dict[str, _Held] = {}
-    for job_id, number, token, *last in transaction.rows("log/held", (texts({line.id for line in lines}),)):
+    for job_id, number, token, *last in transaction.rows("logs/held", (texts({line.id for line in lines}),)):
         held[job_id] = _Held(number, token, NOWHERE if last[0] is None else Place(*last))
     answers: list[bool] = []
     mine: dict[str, list[LogLine]] = {}
@@ -46,15 +46,15 @@ def _append(transaction: Transaction, job: _Held, lines: list[LogLine]) -> None:
         for place, line in placed(job.last, lines)
     ][-LINES:]
     if rows:
-        transaction.run_many("log/append", rows)
-        transaction.run("log/forget", (job.number, rows[-1][1] - LINES))
+        transaction.run_many("logs/append", rows)
+        transaction.run("logs/forget", (job.number, rows[-1][1] - LINES))
 
 
 def announce(transaction: Transaction, types: Mapping[str, Mapping[str, Any]]) -> None:
     """Write the JSON Schema of the payloads that each of these types takes, where it has changed."""
-    known = {name: json.loads(schema) for name, schema, _ in transaction.rows("inspect/types")}
+    known = {name: json.loads(schema) for name, schema, _ in transaction.rows("logs/types")}
     changed = {name: json.dumps(schema) for name, schema in types.items() if known.get(name) != schema}
-    transaction.run_many("announce/write", [(name, schema, transaction.now) for name, schema in changed.items()])
+    transaction.run_many("logs/write", [(name, schema, transaction.now) for name, schema in changed.items()])
 
 
 class Logs:
@@ -70,14 +70,14 @@ class Logs:
         """
 
         def read(transaction: Transaction) -> LogPage:
-            jobs = transaction.rows("inspect/logs_dropped", (id_or_none(job_id),))
+            jobs = transaction.rows("logs/logs_dropped", (id_or_none(job_id),))
             if not jobs:
                 raise JobNotFound(job_id)
             ((job, dropped),) = jobs
             if after is None:
-                rows = transaction.rows("inspect/logs_last", (job, max(limit, 0)))
+                rows = transaction.rows("logs/logs_last", (job, max(limit, 0)))
             else:
-                rows = transaction.rows("inspect/logs_after", (job, after, max(limit, 0)))
+                rows = transaction.rows("logs/logs_after", (job, after, max(limit, 0)))
             entries = (LogEntry(number, token, moment(at), text) for number, token, at, text in rows)
             return LogPage(tuple(entries), dropped)
 
@@ -85,5 +85,5 @@ class Logs:
 
     async def types(self) -> dict[str, TypeInfo]:
         """Return what workers have announced of types."""
-        rows = await self._file.look(lambda transaction: transaction.rows("inspect/types"))
+        rows = await self._file.look(lambda transaction: transaction.rows("logs/types"))
         return {name: TypeInfo(name, json.loads(schema), moment(at)) for name, schema, at in rows}

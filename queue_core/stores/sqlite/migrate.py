@@ -17,7 +17,7 @@ from queue_core.stores.sqlite.file import BUSY, check_place, primary_code, trans
 from queue_core.stores.sqlite.queries import load, statements
 
 APPLICATION = 1246708307
-"""SQLite's mark of whose file it is: "JOBS" as a number; see migrate/claim_file.sql."""
+"""SQLite's mark of whose file it is: "JOBS" as a number; see claim_file in sql/migrate.sql."""
 OLDEST = (3, 37, 0)
 """The first SQLite with strict tables."""
 
@@ -66,12 +66,12 @@ def prepare(connection: sqlite3.Connection, path: str) -> None:
     if found is not None:
         require(found)
     # Not before the file is known to be ours or empty: this writes into it.
-    if connection.execute(load("link/wal")).fetchone()[0] != "wal":
+    if connection.execute(load("migrate/wal")).fetchone()[0] != "wal":
         raise ConfigurationError(
             f"the file system of {path} cannot carry SQLite's write-ahead log; choose another folder"
         )
     if found is None:
-        connection.execute(load("link/durable"))
+        connection.execute(load("migrate/durable"))
         make(connection, path)
         require(version(connection, path) or 0)
 
@@ -108,16 +108,16 @@ def make(connection: sqlite3.Connection, path: str) -> None:
     Raises:
         SchemaForeign: see `advance`.
     """
-    connection.execute(load("link/begin_write"))
+    connection.execute(load("migrate/begin_write"))
     try:
         # Another process may have made it meanwhile.
         if version(connection, path) is None:
             for migration in migrations():
                 _apply(connection, migration)
-        connection.execute(load("link/commit"))
+        connection.execute(load("migrate/commit"))
     except BaseException:
         if connection.in_transaction:
-            connection.execute(load("link/rollback"))
+            connection.execute(load("migrate/rollback"))
         raise
 
 
@@ -131,17 +131,17 @@ def advance(connection: sqlite3.Connection, path: str) -> Iterator[int]:
         SchemaError: a migration failed; it was rolled back, those before it stay.
     """
     for migration in migrations():
-        connection.execute(load("link/begin_write"))
+        connection.execute(load("migrate/begin_write"))
         try:
             found = version(connection, path) or 0
             if found > KNOWN:
                 raise SchemaNewer(found, KNOWN)
             if found < migration.version:
                 _apply(connection, migration)
-            connection.execute(load("link/commit"))
+            connection.execute(load("migrate/commit"))
         except BaseException:
             if connection.in_transaction:
-                connection.execute(load("link/rollback"))
+                connection.execute(load("migrate/rollback"))
             raise
         if found < migration.version:
             yield migration.version
@@ -214,7 +214,7 @@ def _migrate(path: str, applied: list[int]) -> None:
     connection = sqlite3.connect(path, timeout=0, isolation_level=None)
     try:
         version(connection, path)
-        for setting in ("link/wal", "link/durable"):
+        for setting in ("migrate/wal", "migrate/durable"):
             connection.execute(load(setting))
         # Another process may take the lock between two of them, and then this goes on where it was.
         applied.extend(advance(connection, path))

@@ -35,7 +35,7 @@ HIGHEST = 2**63 - 1
 
 
 class Kept(NamedTuple):
-    """A row of operation/records."""
+    """A row of operations/records."""
 
     view: Operation
     # seconds since the epoch before which its rate allows no step
@@ -52,8 +52,8 @@ def create(transaction: Transaction, asked: NewOperation) -> Operation:
         "now": transaction.now,
     }
     fields |= asked.author._asdict() | asked.way._asdict() | asked.pace._asdict()
-    ((number,),) = transaction.rows("operation/create", fields)
-    transaction.run_many("operation/sign", [(signature, number) for signature in asked.signatures])
+    ((number,),) = transaction.rows("operations/create", fields)
+    transaction.run_many("operations/sign", [(signature, number) for signature in asked.signatures])
     return kept(transaction, number).view
 
 
@@ -71,7 +71,7 @@ def kept(transaction: Transaction, number: int) -> Kept:
 
 def records(transaction: Transaction, numbers: Sequence[int]) -> list[Kept]:
     """Return operations by their numbers."""
-    return [_kept(*row) for row in transaction.rows("operation/records", (texts(numbers),))]
+    return [_kept(*row) for row in transaction.rows("operations/records", (texts(numbers),))]
 
 
 def add(transaction: Transaction, number: int, ids: Sequence[str]) -> Operation:
@@ -82,7 +82,7 @@ def add(transaction: Transaction, number: int, ids: Sequence[str]) -> Operation:
     total = row.view.total
     for job_id in dict.fromkeys(ids):
         member = {"number": number, "place": total + 1, "id": member_id(job_id)}
-        total += transaction.run("operation/add", member)
+        total += transaction.run("operations/add", member)
     return _write(transaction, row, total=total).view
 
 
@@ -101,10 +101,10 @@ def step(transaction: Transaction, number: int, most: int, rules: Rules) -> Step
         return Step(view)
     if now < row.next_at:
         return Step(view, wait=row.next_at - now)
-    same = transaction.rows("operation/unchanged", (number, view.done, view.done + count))
+    same = transaction.rows("operations/unchanged", (number, view.done, view.done + count))
     places = {job_id: place for place, job_id in same}
     changed = change(transaction, rules, view.asked.verb, list(places), view.asked.way)  # type: ignore[arg-type]
-    transaction.run_many("operation/mark", [(number, places[job_id]) for job_id in changed.ids])
+    transaction.run_many("operations/mark", [(number, places[job_id]) for job_id in changed.ids])
     rate, processed = view.asked.pace.rate, len(changed.ids)
     if rate:
         row = row._replace(next_at=max(row.next_at, now) + count / rate)
@@ -135,7 +135,7 @@ def move(transaction: Transaction, number: int, state: OperationState, note: str
         if state == "running" and 0 < canary < total:
             fields["barrier"] = canary
         elif state == "done":
-            transaction.run("operation/mark_all", (number,))
+            transaction.run("operations/mark_all", (number,))
             fields |= {"done": total, "processed": total}
     elif view.state == "stopped" and state == "running":
         free = replace(view.asked, pace=view.asked.pace._replace(stop_percent=None))
@@ -166,7 +166,7 @@ def _write(transaction: Transaction, row: Kept, **fields: Any) -> Kept:
         at = getattr(view, name)
         columns[name] = None if at is None else at.timestamp()
     columns |= {"next_at": row.next_at, "stop_percent": view.asked.pace.stop_percent}
-    transaction.run("operation/write", columns)
+    transaction.run("operations/write", columns)
     return row._replace(view=view)
 
 
@@ -255,7 +255,7 @@ class SqliteOperations:
 
     async def outcomes(self, number: int, last: int) -> Outcomes:
         """Return what became of the last members that were changed."""
-        found: dict[str | None, int] = dict(await self._rows(number, "operation/outcomes", _bounded(last)))
+        found: dict[str | None, int] = dict(await self._rows(number, "operations/outcomes", _bounded(last)))
         return Outcomes(
             looked=sum(found.values()),
             completed=found.get("completed", 0),
@@ -271,22 +271,22 @@ class SqliteOperations:
         self, limit: int, before: int | None = None, unfinished: bool = False, signature: str | None = None
     ) -> list[Operation]:
         """Return operations, the newest first."""
-        query = "operation/unfinished" if unfinished else "operation/newest"
+        query = "operations/unfinished" if unfinished else "operations/newest"
         older = HIGHEST if before is None else _bounded(before)
         wanted: dict[str, object] = {"before": older, "limit": _bounded(limit)}
         if signature is not None:
-            query = "operation/by_signature"
+            query = "operations/by_signature"
             wanted |= {"signature": storable(signature), "unfinished": unfinished}
         return await self._find(lambda transaction: transaction.rows(query, wanted))
 
     async def of_job(self, job_id: str, limit: int) -> list[Operation]:
         """Return the operations that have changed a job, the newest first."""
         wanted = (member_id(job_id), _bounded(limit))
-        return await self._find(lambda transaction: transaction.rows("operation/of_job", wanted))
+        return await self._find(lambda transaction: transaction.rows("operations/of_job", wanted))
 
     async def changed(self, number: int, after: int, limit: int) -> list[MemberJob]:
         """Return members that were changed, in their order, behind a place."""
-        rows = await self._rows(number, "operation/changed", _bounded(after), _bounded(limit))
+        rows = await self._rows(number, "operations/changed", _bounded(after), _bounded(limit))
         return [MemberJob(*row) for row in rows]
 
     async def _rows(self, number: int, query: str, *params: int) -> list[RowTuple]:

@@ -13,14 +13,14 @@ from queue_core.stores.sqlite.session import Transaction
 
 def next_numbers(transaction: Transaction, count: int) -> int:
     """Reserve so many numbers of arrival and return the one before the first."""
-    transaction.run("insert/take_numbers", (count,))
-    return int(transaction.rows("insert/number")[0][0]) - count
+    transaction.run("ordering/take_numbers", (count,))
+    return int(transaction.rows("ordering/number")[0][0]) - count
 
 
 def tell_arrived(transaction: Transaction, queues: Counter[int] | Iterable[int]) -> None:
     """Let other processes see that jobs became ready in these queues."""
     counts = queues if isinstance(queues, Counter) else Counter(queues)
-    transaction.run_many("insert/arrived", [(n, queue_id) for queue_id, n in counts.items() if n])
+    transaction.run_many("ordering/arrived", [(n, queue_id) for queue_id, n in counts.items() if n])
 
 
 def standing(priority: int, seq: int, aged: int | None) -> int:
@@ -49,13 +49,13 @@ class Arrivals:
 
     def _arrival(self, queue_id: int) -> int:
         if queue_id not in self._last:
-            self._last[queue_id] = int(self._transaction.rows("aging/arrival", (queue_id,))[0][0])
+            self._last[queue_id] = int(self._transaction.rows("ordering/aging_arrival", (queue_id,))[0][0])
         return self._last[queue_id]
 
     def write(self) -> None:
         """Note the last arrivals."""
         if self._last:
-            self._transaction.run_many("aging/note", [(at, queue_id) for queue_id, at in self._last.items()])
+            self._transaction.run_many("ordering/aging_note", [(at, queue_id) for queue_id, at in self._last.items()])
 
 
 # Ordering keys: each lets so many of its jobs through at a time, in the order of their arrival; the others wait.
@@ -85,21 +85,21 @@ class Gates:
 
     def leave(self, number: int, queue: str, queue_id: int, key: str) -> tuple[Ready, ...]:
         """Let go of the key of a running job, whose end is not yet written; return those whose turn it is now."""
-        self._transaction.run("gate/leave", (number,))
+        self._transaction.run("ordering/gate_leave", (number,))
         return self.refill(queue, queue_id, key)
 
     def refill(self, queue: str, queue_id: int, key: str) -> tuple[Ready, ...]:
         """Let those through whose turn it is, after it was written that others have let go."""
         opened = self._count(queue_id, key)
         free = max(0, rules_of(self._rules, queue).open_keys - opened)
-        turns = self._transaction.rows("gate/next", (queue_id, key, free))
+        turns = self._transaction.rows("ordering/gate_next", (queue_id, key, free))
         ready = [(standing(*order), number, job_id) for number, job_id, *order in turns]
-        self._transaction.run_many("gate/open", [(rank, number) for rank, number, _ in ready])
+        self._transaction.run_many("ordering/gate_open", [(rank, number) for rank, number, _ in ready])
         self._opened[queue_id, key] = opened + len(ready)
         return tuple(Ready(job_id, queue, rank) for rank, _, job_id in ready)
 
     def _count(self, queue_id: int, key: str) -> int:
-        return int(self._transaction.rows("gate/opened", (queue_id, key))[0][0])
+        return int(self._transaction.rows("ordering/gate_opened", (queue_id, key))[0][0])
 
 
 def let_go(transaction: Transaction, rules: Rules, keys: Iterable[tuple[str, int, str | None]]) -> tuple[Ready, ...]:
@@ -130,7 +130,7 @@ class UniqueKeys:
         if not self._kept_time:
             keep_time(self._transaction)
             self._kept_time = True
-        rows = self._transaction.rows("unique/holder", (queue_id, key, self._transaction.now))
+        rows = self._transaction.rows("ordering/unique_holder", (queue_id, key, self._transaction.now))
         if not rows:
             return None
         self._held[queue_id, key] = rows[0][0]
@@ -139,7 +139,7 @@ class UniqueKeys:
     def take(self, queue_id: int, key: str, number: int, job_id: str, seconds: float | None) -> None:
         """Give a key that nobody holds to a job: for some seconds, or (None) while the job is unfinished."""
         until = None if seconds is None else self._transaction.now + seconds
-        self._transaction.run("unique/take", (queue_id, key, number, job_id, until))
+        self._transaction.run("ordering/unique_take", (queue_id, key, number, job_id, until))
         self._held[queue_id, key] = job_id
 
     def drop(self, queue_id: int, key: str, number: int) -> None:
@@ -150,4 +150,4 @@ class UniqueKeys:
 
 def forget(transaction: Transaction, jobs: Iterable[tuple[int, str | None, int]]) -> None:
     """Forget the keys that removed jobs (queue, unique key, number) held while they were unfinished."""
-    transaction.run_many("unique/forget", [job for job in jobs if job[1] is not None])
+    transaction.run_many("ordering/unique_forget", [job for job in jobs if job[1] is not None])

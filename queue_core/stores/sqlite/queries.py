@@ -8,16 +8,24 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.resources import files
 
+from queue_core.blocks import blocks_of
+
 
 @cache
 def load(name: str) -> str:
-    """Return a query by its name, such as `claim/by_rank`: the file's text without its comment lines.
+    """Return a query by its name, such as `claim/by_rank`: that block of the file `claim.sql`, without comment lines.
 
     Raises:
-        FileNotFoundError: no query has this name.
+        KeyError, FileNotFoundError: no query has this name.
     """
-    text = (files("queue_core.stores.sqlite") / "queries" / f"{name}.sql").read_text(encoding="utf-8")
-    return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("--")).strip()
+    file, _, block = name.partition("/")
+    lines = _blocks(file)[block].splitlines()
+    return "\n".join(line for line in lines if not line.lstrip().startswith("--")).strip()
+
+
+@cache
+def _blocks(file: str) -> dict[str, str]:
+    return blocks_of((files("queue_core.stores.sqlite") / "sql" / f"{file}.sql").read_text(encoding="utf-8"))
 
 
 def statements(text: str) -> Iterator[str]:

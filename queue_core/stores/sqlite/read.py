@@ -36,7 +36,7 @@ class Facts:
     async def ping(self) -> float:
         """Return the seconds that one round trip takes."""
         began = time.perf_counter()
-        await self._file.look(lambda transaction: transaction.rows("inspect/ping"))
+        await self._file.look(lambda transaction: transaction.rows("read/ping"))
         return time.perf_counter() - began
 
     async def facts(self) -> dict[str, Any]:
@@ -50,7 +50,7 @@ class Facts:
 
 def _facts(transaction: Transaction, name: str) -> dict[str, Any]:
     path = Path(name).expanduser().absolute()
-    ((schema, mode, size, pages, free),) = transaction.rows("inspect/facts")
+    ((schema, mode, size, pages, free),) = transaction.rows("read/facts")
     return {
         "backend": "sqlite",
         "version": sqlite3.sqlite_version,
@@ -93,11 +93,11 @@ class Overviews:
 
 
 def _overview(transaction: Transaction) -> Overview:
-    queues = [_Queue(transaction, *row) for row in transaction.rows("inspect/queues")]
+    queues = [_Queue(transaction, *row) for row in transaction.rows("read/queues")]
     counts = _counts(transaction)
-    workers = [_worker(row, transaction.now) for row in transaction.rows("inspect/workers")]
+    workers = [_worker(row, transaction.now) for row in transaction.rows("read/workers")]
     names = {queue.number: queue.name for queue in queues}
-    waiting = [((names[number], type_), n) for number, type_, n in transaction.rows("inspect/due_types", (DUE,))]
+    waiting = [((names[number], type_), n) for number, type_, n in transaction.rows("read/due_types", (DUE,))]
     waiting += [((queue.name, type_), n) for queue in queues for type_, n in queue.types.items()]
     return Overview(
         now=moment(transaction.now),
@@ -119,12 +119,12 @@ class _Queue:
         self.types: Counter[str] = Counter()
         self.oldest: float | None = None
         for type_, first, last in _groups(transaction, number):
-            ((n,),) = transaction.rows("inspect/depth", (number, type_, first, last))
-            ((since,),) = transaction.rows("inspect/oldest", (number, type_, first, last, HEAD))
-            ((aged,),) = transaction.rows("inspect/aged_depth", (number, type_, first, last))
+            ((n,),) = transaction.rows("read/depth", (number, type_, first, last))
+            ((since,),) = transaction.rows("read/oldest", (number, type_, first, last, HEAD))
+            ((aged,),) = transaction.rows("read/aged_depth", (number, type_, first, last))
             if n > aged:
                 self._add(HIGHEST - (first >> SEQUENCE_BITS), type_, n - aged, since)
-        for query in ("inspect/aged", "inspect/gated"):
+        for query in ("read/aged", "read/gated"):
             for type_, priority, n, since in transaction.rows(query, (number,)):
                 self._add(priority, type_, n, since)
 
@@ -137,7 +137,7 @@ class _Queue:
 def _groups(transaction: Transaction, queue_id: int) -> Iterator[tuple[str, int, int]]:
     """Yield each type and priority that has ready jobs, with its ranks, stepping from one to the next in the index."""
     type_, last = "", -1
-    while found := transaction.rows("inspect/next_group", (queue_id, type_, last)):
+    while found := transaction.rows("read/next_group", (queue_id, type_, last)):
         type_, first = found[0]
         last = ((first >> SEQUENCE_BITS) + 1 << SEQUENCE_BITS) - 1
         yield type_, first, last
@@ -146,7 +146,7 @@ def _groups(transaction: Transaction, queue_id: int) -> Iterator[tuple[str, int,
 def _counts(transaction: Transaction) -> dict[int, Counter[str]]:
     """Count the jobs of each queue that are neither ready nor over, by place."""
     counts: dict[int, Counter[str]] = defaultdict(Counter)
-    for name in ("inspect/running", "inspect/waiting", "inspect/dead"):
+    for name in ("read/running", "read/waiting", "read/dead"):
         for queue_id, place, n in transaction.rows(name):
             counts[queue_id][place] += n
     return counts
@@ -204,7 +204,7 @@ class Reads:
             JobNotFound: no job has this id.
         """
         found = id_or_none(job_id)
-        rows = [] if found is None else await self._file.look(lambda t: t.records(load("inspect/job"), (found,)))
+        rows = [] if found is None else await self._file.look(lambda t: t.records(load("read/job"), (found,)))
         if not rows:
             raise JobNotFound(job_id)
         return job_of(rows[0])
@@ -225,7 +225,7 @@ class Reads:
             if behind is not None:
                 wanted = wanted.also(f"after {order}", **behind)
             # One more than asked for tells whether there is a next page.
-            return _merged(transaction, wanted, "inspect/page", limit + 1, order)
+            return _merged(transaction, wanted, "read/page", limit + 1, order)
 
         rows = await self._file.look(read)
         more = cursor_of(rows[limit - 1]) if len(rows) > limit else None
@@ -238,7 +238,7 @@ class Reads:
             wanted, total = conditions(where, transaction.now), 0
             for place in wanted.places:
                 params = wanted.params | {"place": place, "limit": max(at_most - total, 0)}
-                total += transaction.records(wanted.query("inspect/count"), params)[0][0]
+                total += transaction.records(wanted.query("read/count"), params)[0][0]
             return total
 
         return await self._file.look(read)
@@ -250,7 +250,7 @@ class Reads:
 
         def read(transaction: Transaction) -> list[str]:
             wanted = conditions(where, transaction.now)
-            return [row["id"] for row in _merged(transaction, wanted, "inspect/ids", limit, "newest")]
+            return [row["id"] for row in _merged(transaction, wanted, "read/ids", limit, "newest")]
 
         return await self._file.look(read)
 
@@ -264,7 +264,7 @@ class Reads:
 
         def read(transaction: Transaction) -> list[Attempt] | None:
             known = transaction.rows("insert/known", (f'["{found}"]',))
-            return [attempt_of(row) for row in transaction.rows("inspect/attempts", (found,))] if known else None
+            return [attempt_of(row) for row in transaction.rows("read/attempts", (found,))] if known else None
 
         attempts = None if found is None else await self._file.look(read)
         if attempts is None:

@@ -21,7 +21,7 @@ def tags_of(text: str | None) -> tuple[str, ...]:
 
 
 def job_of(row: Row) -> Job:
-    """Return the job in a row of inspect/job or inspect/page."""
+    """Return the job in a row of read/job or read/page."""
     return Job(
         id=row["id"],
         type=row["type"],
@@ -58,7 +58,7 @@ def job_of(row: Row) -> Job:
 
 
 def attempt_of(row: Sequence[Any]) -> Attempt:
-    """Return the attempt in a row of inspect/attempts."""
+    """Return the attempt in a row of read/attempts."""
     job_id, token, number, kind, exception, message, traceback, signature, worker, started_at, finished_at = row
     return Attempt(
         job_id=job_id,

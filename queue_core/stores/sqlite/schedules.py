@@ -26,19 +26,19 @@ class SqliteSchedules:
     async def announce(self, announcements: Sequence[Announcement]) -> None:
         """Write schedules, each in the place of the one of its name."""
         rows = [(*schedule, next_tick) for schedule, next_tick in announcements]
-        await self._file.write(lambda transaction: transaction.run_many("schedule/announce", rows))
+        await self._file.write(lambda transaction: transaction.run_many("schedules/announce", rows))
 
     async def planning(self) -> Planning:
         """Return every schedule and the store's clock."""
         return await self._file.read(
-            lambda transaction: Planning(transaction.now, tuple(map(_planned, transaction.rows("schedule/list"))))
+            lambda transaction: Planning(transaction.now, tuple(map(_planned, transaction.rows("schedules/list"))))
         )
 
     async def until_tick(self) -> float | None:
         """Return the seconds until the next tick of a schedule that is not paused."""
 
         def read(transaction: Transaction) -> float | None:
-            ((tick,),) = transaction.rows("schedule/next")
+            ((tick,),) = transaction.rows("schedules/next")
             return None if tick is None else tick - transaction.now
 
         return await self._file.read(read)
@@ -55,38 +55,38 @@ class SqliteSchedules:
     async def pause(self, name: str) -> bool:
         """Let no tick of a schedule bring a job."""
         return await self._file.write(
-            lambda transaction: transaction.run("schedule/pause", {"name": name, "now": transaction.now}) > 0
+            lambda transaction: transaction.run("schedules/pause", {"name": name, "now": transaction.now}) > 0
         )
 
     async def resume(self, name: str, next_tick: float) -> bool:
         """Let a paused schedule tick again, next at this time."""
         params = {"name": name, "next_tick": next_tick}
-        return await self._file.write(lambda transaction: transaction.run("schedule/resume", params) > 0)
+        return await self._file.write(lambda transaction: transaction.run("schedules/resume", params) > 0)
 
     async def remove(self, name: str) -> bool:
         """Forget a schedule and its ticks."""
 
         def remove(transaction: Transaction) -> bool:
-            transaction.run("schedule/remove_ticks", (name,))
-            return transaction.run("schedule/remove", (name,)) > 0
+            transaction.run("schedules/remove_ticks", (name,))
+            return transaction.run("schedules/remove", (name,)) > 0
 
         return await self._file.write(remove)
 
     async def ticks(self, name: str, limit: int) -> list[PassedTick]:
         """Return the ticks that have passed, the newest first."""
         return await self._file.read(
-            lambda transaction: [PassedTick(*row) for row in transaction.rows("schedule/ticks", (name, max(limit, 0)))]
+            lambda transaction: [PassedTick(*row) for row in transaction.rows("schedules/ticks", (name, max(limit, 0)))]
         )
 
 
 def _fire(transaction: Transaction, tick: Tick, rules: Rules) -> Inserted | None:
     passing = {"name": tick.schedule, "due": tick.due, "now": transaction.now}
     passing["job_id"] = None if tick.job is None else tick.job.id
-    if not transaction.run("schedule/move", {**passing, "following": tick.following}):
+    if not transaction.run("schedules/move", {**passing, "following": tick.following}):
         return None
-    if not transaction.run("schedule/tick", passing):
+    if not transaction.run("schedules/tick", passing):
         return None
-    transaction.run("schedule/last", passing)
+    transaction.run("schedules/last", passing)
     return None if tick.job is None else insert.insert(transaction, [tick.job], rules)[0]
 
 

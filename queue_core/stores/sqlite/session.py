@@ -62,10 +62,10 @@ class Mode(Enum):
     """What a transaction is for: how it begins, and how safe its end is."""
 
     # enqueue, settle, operators: on the disk when the call returns
-    DURABLE = ("link/begin_write", "link/durable")
+    DURABLE = ("migrate/begin_write", "migrate/durable")
     # claims, heartbeats, sweeps: what a loss of power takes back is done again
-    SOFT = ("link/begin_write", "link/soft")
-    LOOK = ("link/begin_read", "")
+    SOFT = ("migrate/begin_write", "session/soft")
+    LOOK = ("session/begin_read", "")
 
 
 class Transaction:
@@ -103,7 +103,7 @@ class Transaction:
 
     def version(self) -> tuple[int, int]:
         """Return a value that changes when any other connection has committed something."""
-        return id(self._connection), int(self.rows("news/data_version")[0][0])
+        return id(self._connection), int(self.rows("session/data_version")[0][0])
 
 
 class Link:
@@ -152,11 +152,11 @@ class Link:
         connection.execute(load(begin))
         try:
             result = work(Transaction(connection, self._clock))
-            connection.execute(load("link/commit"))
+            connection.execute(load("migrate/commit"))
         except BaseException:
             with suppress(sqlite3.Error):
                 if connection.in_transaction:
-                    connection.execute(load("link/rollback"))
+                    connection.execute(load("migrate/rollback"))
             raise
         return result
 
@@ -176,10 +176,10 @@ class Link:
         )
         try:
             prepare(connection, self.path)
-            for statement in statements(load("link/setup")):
+            for statement in statements(load("session/setup")):
                 connection.execute(statement)
             if self._looks_only:
-                connection.execute(load("link/look_only"))
+                connection.execute(load("session/look_only"))
             add_functions(connection)
         except BaseException:
             connection.close()

@@ -19,7 +19,7 @@ from queue_core.stores.sqlite.statistics import Tallying
 
 
 class Held(NamedTuple):
-    """What ends of attempts need to know of a job; the columns of settle/held and sweep/expired."""
+    """What ends of attempts need to know of a job; the columns of settle/held and settle/expired."""
 
     number: int
     id: str
@@ -261,14 +261,14 @@ def _lost(failure: Failure | None) -> bool:
 def finals(transaction: Transaction, ids: Sequence[str], kept: float | None) -> list[Final]:
     """Return what is known about jobs; results are kept for so many seconds, or (None) as long as their jobs."""
     since = 0.0 if kept is None else transaction.now - kept
-    rows = transaction.rows("worker/finals", {"ids": texts(ids), "since": since})
+    rows = transaction.rows("settle/worker_finals", {"ids": texts(ids), "since": since})
     return [Final(job_id, Status(status), result, error, bool(gone)) for job_id, status, result, error, gone in rows]
 
 
 def reclaim(transaction: Transaction, limit: int, bound: int, rules: Rules) -> list[Reclaimed]:
     """Take jobs back whose lease expired."""
     keep_time(transaction)
-    rows = transaction.rows("sweep/expired", (transaction.now, max(limit, 0)))
+    rows = transaction.rows("settle/expired", (transaction.now, max(limit, 0)))
     return Reclaiming(transaction, rules, bound).run([Held._make(row) for row in rows])
 
 
@@ -315,7 +315,7 @@ class Reclaiming:
             opened = self._let_go(job)
             self._transaction.run("settle/cancel", (now, None, *said(failure), losses, job.number))
             return taken._replace(cancelled=True, opened=opened)
-        self._transaction.run("sweep/take_back", (now, job.rank, *said(failure), losses, job.number))
+        self._transaction.run("settle/take_back", (now, job.rank, *said(failure), losses, job.number))
         return taken._replace(rank=job.rank)
 
     def _release_unbegun(self, job: Held) -> Reclaimed:
@@ -328,7 +328,7 @@ class Reclaiming:
             self._transaction.run("settle/cancel", (now, None, *said(None), job.losses, job.number))
             return taken._replace(cancelled=True, opened=opened)
         self._tallying.note(job.queue_id, job.type, "released")
-        self._transaction.run("sweep/take_back", (now, job.rank, *said(None), job.losses, job.number))
+        self._transaction.run("settle/take_back", (now, job.rank, *said(None), job.losses, job.number))
         return taken._replace(rank=job.rank)
 
     def _let_go(self, job: Held) -> tuple[Ready, ...]:

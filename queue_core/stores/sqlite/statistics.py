@@ -58,7 +58,9 @@ def _groups(transaction: Transaction, wanted: Conditions, slices: int) -> dict[s
     groups: dict[str, _Group] = {}
     for place in wanted.places:
         params = wanted.params | {"place": place}
-        for signature, queue_id, queue, type_, n, last in transaction.records(wanted.query("inspect/groups"), params):
+        for signature, queue_id, queue, type_, n, last in transaction.records(
+            wanted.query("statistics/groups"), params
+        ):
             group = groups.setdefault(signature, _Group(signature, [0] * slices))
             group.count += n
             group.last = max(group.last, last)
@@ -76,10 +78,10 @@ def _grow(
     first = floor(since / 60)
     rows: Iterable[Sequence[Any]]
     if wanted is None:
-        rows = transaction.rows("inspect/deaths", (first,))
+        rows = transaction.rows("statistics/deaths", (first,))
     else:
         params = wanted.params | {"place": wanted.places[0], "since": first * 60.0} if wanted.places else None
-        rows = [] if params is None else map(tuple, transaction.records(wanted.query("inspect/deaths_of"), params))
+        rows = [] if params is None else map(tuple, transaction.records(wanted.query("statistics/deaths_of"), params))
     deaths: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
     for minute, signature, queue_id, n in rows:
         if minute * 60 + 60 > since:
@@ -93,7 +95,7 @@ def _grow(
 
 def _info(transaction: Transaction, wanted: Conditions, group: _Group) -> SignatureInfo:
     params: dict[str, Any] = wanted.params | {"place": wanted.places[0], "signature": group.signature}
-    named = transaction.rows("inspect/signature", (group.signature,))
+    named = transaction.rows("statistics/signature", (group.signature,))
     title, first_seen = named[0] if named else ("", group.last)
     return SignatureInfo(
         signature=group.signature,
@@ -105,7 +107,7 @@ def _info(transaction: Transaction, wanted: Conditions, group: _Group) -> Signat
         last_seen=moment(group.last),
         types=tuple(sorted(group.types.items(), key=lambda pair: (-pair[1], pair[0]))),
         queues=tuple(sorted(group.queues)),
-        sample_id=transaction.records(wanted.query("inspect/sample"), params)[0]["id"],
+        sample_id=transaction.records(wanted.query("statistics/sample"), params)[0]["id"],
     )
 
 
@@ -157,9 +159,9 @@ class Tallying:
         for (queue_id, _, outcome, _, _), (n, _, _) in self._sums.items():
             if outcome in _SERIES:
                 series[queue_id, outcome] += n
-        transaction.run_many("settle/tally", [(*key, *sums) for key, sums in self._sums.items()])
-        transaction.run_many("settle/tally_minute", [(minute, *key, n) for key, n in series.items()])
-        transaction.run_many("settle/tally_death", [(minute, *key, n) for key, n in self._deaths.items()])
+        transaction.run_many("statistics/tally", [(*key, *sums) for key, sums in self._sums.items()])
+        transaction.run_many("statistics/tally_minute", [(minute, *key, n) for key, n in series.items()])
+        transaction.run_many("statistics/tally_death", [(minute, *key, n) for key, n in self._deaths.items()])
 
 
 @dataclass(slots=True)
@@ -179,7 +181,7 @@ class Totals:
     async def tallies(self) -> list[Tally]:
         """Return the exact totals of every queue and type."""
         sums: dict[tuple[str, str, str], _Sum] = defaultdict(_Sum)
-        rows = await self._file.look(lambda transaction: transaction.rows("inspect/tallies"))
+        rows = await self._file.look(lambda transaction: transaction.rows("statistics/tallies"))
         for queue, type_, outcome, wait_bucket, run_bucket, n, wait_us, run_us in rows:
             found = sums[queue, type_, outcome]
             found.count += n
@@ -202,7 +204,7 @@ class Totals:
             last = int(transaction.now // 60)
             found: dict[int, Counter[str]] = {minute: Counter() for minute in range(last - minutes + 1, last + 1)}
             params = {"first": last - minutes + 1, "last": last, "queue": queue}
-            for minute, outcome, n in transaction.rows("inspect/series", params):
+            for minute, outcome, n in transaction.rows("statistics/series", params):
                 found[minute][outcome] += n
             return [
                 SeriesPoint(moment(minute * 60), of["enqueued"], of["completed"], of["retried"], of["dead"])
@@ -216,14 +218,14 @@ class Totals:
 
         def read(transaction: Transaction) -> Conservation:
             at = dict.fromkeys(("completed", "cancelled", "dead", "trashed"), 0)
-            at |= {place: transaction.rows("inspect/at", (place,))[0][0] for place in at}
+            at |= {place: transaction.rows("statistics/at", (place,))[0][0] for place in at}
             waiting = ("scheduled", "queued", "retrying", "running")
-            gone: Counter[str] = Counter(dict(transaction.rows("inspect/gone")))
+            gone: Counter[str] = Counter(dict(transaction.rows("statistics/gone")))
             return Conservation(
                 completed=at["completed"] + gone["expired_completed"],
                 dead=at["dead"] + at["trashed"] + gone["expired_dead"] + gone["purged"],
                 cancelled=at["cancelled"] + gone["expired_cancelled"],
-                unfinished=sum(transaction.rows("inspect/at", (place,))[0][0] for place in waiting),
+                unfinished=sum(transaction.rows("statistics/at", (place,))[0][0] for place in waiting),
                 retries=gone["retried"],
             )
 

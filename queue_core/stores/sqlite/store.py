@@ -170,7 +170,7 @@ class SqliteStore:
 
     async def queues(self) -> dict[str, bool]:
         """Return every queue's name and whether it is paused."""
-        rows = await self._file.read(lambda transaction: transaction.rows("sweep/queues"))
+        rows = await self._file.read(lambda transaction: transaction.rows("store/queues"))
         return {name: bool(paused) for name, paused in rows}
 
     async def lead(self, duty: str, worker: str, seconds: float) -> bool:

@@ -162,7 +162,7 @@ def promote(transaction: Transaction, limit: int, rules: Rules) -> list[Ready]:
     promoted: list[tuple[int, float, int]] = []
     gated: list[tuple[int | None, bool | None, float, int]] = []
     ready: list[tuple[int, int, str, str]] = []
-    due = transaction.rows("sweep/due", (now, max(limit, 0)))
+    due = transaction.rows("upkeep/due", (now, max(limit, 0)))
     # An ordering key lets those of them through that arrived first, whichever was due first.
     for number, job_id, queue_id, queue, priority, seq, aged, key, holds in sorted(due, key=lambda row: row[5]):
         rank = standing(priority, seq, aged)
@@ -173,15 +173,15 @@ def promote(transaction: Transaction, limit: int, rules: Rules) -> list[Ready]:
             gated.append((rank if through else None, through, now, number))
         if through:
             ready.append((rank, queue_id, job_id, queue))
-    transaction.run_many("sweep/promote", promoted)
-    transaction.run_many("gate/arrive", gated)
+    transaction.run_many("upkeep/promote", promoted)
+    transaction.run_many("upkeep/gate_arrive", gated)
     tell_arrived(transaction, Counter(queue_id for _, queue_id, _, _ in ready))
     return [Ready(job_id, queue, rank) for rank, _, job_id, queue in sorted(ready)]
 
 
 def next_due(transaction: Transaction) -> float | None:
     """Return the seconds until the next scheduled or retrying job is due."""
-    rows = transaction.rows("sweep/next_due")
+    rows = transaction.rows("upkeep/next_due")
     return max(0.0, rows[0][0] - transaction.now) if rows else None
 
 
@@ -191,7 +191,7 @@ def head(transaction: Transaction, queue: str, limit: int) -> list[Ready]:
     if not found or limit <= 0:
         return []
     best = best_ranks(transaction, found[0][0], announced(transaction).of(queue), limit)
-    rows = transaction.rows("sweep/ids", (texts(number for _, number in best),))
+    rows = transaction.rows("upkeep/ids", (texts(number for _, number in best),))
     return [Ready(job_id, queue, place) for (place, _), (job_id,) in zip(best, rows, strict=True)]
 
 
@@ -208,28 +208,28 @@ def claimable(transaction: Transaction, queue: str, ids: list[str]) -> list[Read
 
 def ready_after(transaction: Transaction, queue: str, after: int, limit: int) -> list[Ready]:
     """Return ready jobs with a higher rank, paused queues included."""
-    rows = transaction.rows("sweep/ready_after", {"queue": queue, "rank": after, "limit": max(limit, 0)})
+    rows = transaction.rows("upkeep/ready_after", {"queue": queue, "rank": after, "limit": max(limit, 0)})
     return [Ready(job_id, queue, place) for job_id, place in rows]
 
 
 def lead(transaction: Transaction, duty: str, worker: str, seconds: float) -> bool:
     """Take or renew the leadership of a duty."""
     keep_time(transaction)
-    held = transaction.rows("sweep/leader", (duty, worker))
+    held = transaction.rows("upkeep/leader", (duty, worker))
     if held and seconds / 2 < held[0][0] - transaction.now <= seconds:
         return True  # so that an idle worker does not write all the time
     params = {"duty": duty, "worker": worker, "now": transaction.now, "until": transaction.now + seconds}
-    return transaction.run("sweep/lead", params) > 0
+    return transaction.run("upkeep/lead", params) > 0
 
 
 def retire(transaction: Transaction, worker: str) -> None:
     """Remove a worker's entry and its leaderships."""
-    transaction.run("worker/retire", (worker,))
-    transaction.run("worker/resign", (worker,))
+    transaction.run("upkeep/worker_retire", (worker,))
+    transaction.run("upkeep/worker_resign", (worker,))
 
 
 def write_off(transaction: Transaction, workers: Sequence[str]) -> None:
     """Remove the entries and leaderships of workers whose processes are gone, and end their leases."""
     for worker in workers:
-        transaction.run("worker/end_leases", (worker,))
+        transaction.run("upkeep/worker_end_leases", (worker,))
         retire(transaction, worker)

@@ -99,7 +99,7 @@ async def test_groups_come_from_their_index_alone(plans: Callable[[Ask], Any]) -
 
 @pytest.mark.parametrize(
     ("query", "index"),
-    [("inspect/depths", "jobs_ready"), ("inspect/dead", "jobs_dead_signature"), ("inspect/due", "jobs_due")],
+    [("read/depths", "jobs_ready"), ("read/dead", "jobs_dead_signature"), ("read/due", "jobs_due")],
 )
 async def test_the_overview_counts_in_indexes(filled: Database, query: str, index: str) -> None:
     plan = await filled.explain(load(query), {"limit": 500, "aging": "{}"})
@@ -108,7 +108,7 @@ async def test_the_overview_counts_in_indexes(filled: Database, query: str, inde
 
 
 async def test_the_oldest_is_looked_for_at_the_heads(filled: Database) -> None:
-    plan = await filled.explain(load("inspect/heads"), {"queue_ids": "{1,2}", "priorities": "{5,5}", "limit": 20})
+    plan = await filled.explain(load("read/heads"), {"queue_ids": "{1,2}", "priorities": "{5,5}", "limit": 20})
     assert "Index Scan using jobs_ready" in plan
 
 

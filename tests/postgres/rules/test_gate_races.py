@@ -25,10 +25,10 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 def unlocked(name: str) -> bytes:
     """Return the queries, but that no gate is locked."""
     text = load(name)
-    if name in ("gates/lock", "gates/lock_soon"):
+    if name in ("ordering/gates_lock", "ordering/gates_lock_soon"):
         start, end = text.index(b", locked AS ("), text.index(b"SELECT DISTINCT queue, id FROM named")
         return text[:start] + b"\n" + text[end:]
-    return text.replace(b" FOR UPDATE SKIP LOCKED", b"") if name == "gates/lock_free" else text
+    return text.replace(b" FOR UPDATE SKIP LOCKED", b"") if name == "ordering/gates_lock_free" else text
 
 
 def outcomes(new_hand: NewHand, one: str, other: str, alone: bool, text: Text = load) -> list[str]:

@@ -127,8 +127,10 @@ async def test_a_key_is_opened_without_reading_what_ended(store: PostgresStore, 
         assert [await run_one(store) for _ in range(3)] == jobs[:3]
         asked = {"queue_id": "{1}", "key": "{k}", "most": "{1}"}
         with psycopg.connect(**hot_options(PostgresSettings(url=postgres_url))) as connection:
-            read = {whole: looked_at(connection, "gates/open", asked | {"whole": whole}) for whole in (False, True)}
-            read_again = looked_at(connection, "gates/pass", asked)
+            read = {
+                whole: looked_at(connection, "ordering/gates_open", asked | {"whole": whole}) for whole in (False, True)
+            }
+            read_again = looked_at(connection, "ordering/gates_pass", asked)
     assert read[False] < 100
     assert read_again < 100
     assert read[True] >= ENDED

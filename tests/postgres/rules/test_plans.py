@@ -47,33 +47,33 @@ def statements(on: Scene) -> dict[str, dict[str, Any]]:
     ids = plain_array([on.running, on.due])
     locked = {"gates": f'{{"1 {on.key}"}}'}
     return {
-        "gates/lock": {"queue": f"{{{QUEUE}}}", "key": f"{{{on.key}}}"},
-        "gates/lock_soon": {"queue": f"{{{QUEUE}}}", "key": f"{{{on.key}}}", "patience": "1s"},
-        "gates/lock_free": {"queue": f"{{{QUEUE}}}", "key": f"{{{on.key}}}"},
-        "gates/make": {"queue": f"{{{QUEUE}}}", "key": f"{{{on.key}}}", "patience": "1s"},
-        "gates/note": {"queue_id": "{1}", "key": f"{{{on.key}}}"},
-        "gates/noted": {"gates": f'{{"1 {on.key}"}}'},
-        "gates/open": gates,
-        "gates/pass": gates,
-        "gates/of_unfinished": {"ids": ids},
-        "gates/of_dead": {"ids": plain_array([on.dead])},
+        "ordering/gates_lock": {"queue": f"{{{QUEUE}}}", "key": f"{{{on.key}}}"},
+        "ordering/gates_lock_soon": {"queue": f"{{{QUEUE}}}", "key": f"{{{on.key}}}", "patience": "1s"},
+        "ordering/gates_lock_free": {"queue": f"{{{QUEUE}}}", "key": f"{{{on.key}}}"},
+        "ordering/gates_make": {"queue": f"{{{QUEUE}}}", "key": f"{{{on.key}}}", "patience": "1s"},
+        "ordering/gates_note": {"queue_id": "{1}", "key": f"{{{on.key}}}"},
+        "settle/gates_noted": {"gates": f'{{"1 {on.key}"}}'},
+        "ordering/gates_open": gates,
+        "ordering/gates_pass": gates,
+        "settle/gates_of_unfinished": {"ids": ids},
+        "change/gates_of_dead": {"ids": plain_array([on.dead])},
         "settle/finish": group_parameters("settle/finish", [on.outcome("completed")]) | locked,
         "settle/requeue": group_parameters("settle/requeue", [on.outcome("released", anew=True)]) | locked,
         "settle/bury": group_parameters("settle/bury", [on.outcome("dead", failure=failure())]) | locked,
-        "sweep/promote_keyed": {"ids": ids} | locked,
-        "unique/lock": unique,
-        "unique/take": unique,
-        "unique/look": {"queue_id": 1, "key": "", "limit": 100},
-        "unique/forget": {"queue_id": "{1}", "key": "{key-1}"},
-        "unique/expire": {"limit": 100},
-        "rooms/known": {"ids": ids},
-        "rooms/lock": room,
-        "rooms/spend": room,
-        "starts/lock": {"queue_id": 1, "burst": 1.0},
-        "starts/read": {"queue_id": 1, "known": ids, "above": 0},
-        "starts/spend": {"queue_id": 1, "tokens": 1.0, "at": 0.0},
-        "arrivals/count": {"queue": f"{{{QUEUE}}}", "n": "{1}"},
-        "gates/stalled": {"queue": "{}", "most": "{}", "queue_id": -1, "key": "", "limit": 50},
+        "settle/promote_keyed": {"ids": ids} | locked,
+        "ordering/unique_lock": unique,
+        "ordering/unique_take": unique,
+        "ordering/unique_look": {"queue_id": 1, "key": "", "limit": 100},
+        "ordering/unique_forget": {"queue_id": "{1}", "key": "{key-1}"},
+        "ordering/unique_expire": {"limit": 100},
+        "capacity/known": {"ids": ids},
+        "capacity/lock": room,
+        "capacity/spend": room,
+        "capacity/starts_lock": {"queue_id": 1, "burst": 1.0},
+        "capacity/starts_read": {"queue_id": 1, "known": ids, "above": 0},
+        "capacity/starts_spend": {"queue_id": 1, "tokens": 1.0, "at": 0.0},
+        "ordering/arrivals_count": {"queue": f"{{{QUEUE}}}", "n": "{1}"},
+        "ordering/gates_stalled": {"queue": "{}", "most": "{}", "queue_id": -1, "key": "", "limit": 50},
     }
 
 
@@ -94,7 +94,7 @@ def after_a_burst(hand: Hand, url: str, **options: Any) -> dict[str, int]:
                     connection.execute(load(name), params, prepare=True)
         hand.do(BURST)
         for name, params in statements(on).items():
-            connections[name].execute(load("lane/forget_plans"), prepare=False)
+            connections[name].execute(load("session/forget_plans"), prepare=False)
             found[name] = looked_at(connections[name], name, params)
     return found
 
@@ -110,4 +110,4 @@ def test_it_can_fail(new_hand: NewHand, postgres_url: str) -> None:
     hand.do("drop index jobs_keyed")
     hand.do("alter table order_gates drop constraint order_gates_pkey, add unique (key, queue_id)")
     found = after_a_burst(hand, postgres_url)
-    assert found["gates/open"] > FEW
+    assert found["ordering/gates_open"] > FEW

@@ -78,9 +78,9 @@ async def test_with_more_running_than_are_remembered_all_leases_are_counted(
     for _ in range(2):
         assert [len(await store.claim(request(4))) for store in (one, two, one, two)] == [4, 4, 2, 0]
         assert one._claiming._running[QUEUE]._known == []
-        held = await one._claims.run("starts/running", {"queue_id": 1, "some": 5})
+        held = await one._claims.run("capacity/starts_running", {"queue_id": 1, "some": 5})
         assert (held[0][0], len(held[0][1])) == (MOST, 5)
-        await one._claims.run("worker/hand_back", {"worker": WORKER, "begun": "{}"})
+        await one._claims.run("claim/worker_hand_back", {"worker": WORKER, "begun": "{}"})
         assert len(await two.reclaim(100)) == MOST
 
 
@@ -103,6 +103,8 @@ async def test_a_count_reads_nothing_that_ended_before_the_last_one(new_store: N
         assert set(running._known) >= {claim.id for claim in long}
         asked = {"queue_id": 1, "known": list(running._known), "above": running._above}
         with psycopg.connect(**hot_options(PostgresSettings(url=postgres_url))) as connection:
-            read = [looked_at(connection, "starts/read", asked | {"above": above}) for above in (running._above, 0)]
+            read = [
+                looked_at(connection, "capacity/starts_read", asked | {"above": above}) for above in (running._above, 0)
+            ]
     assert read[0] < 100
     assert read[1] >= 20_000

@@ -142,7 +142,7 @@ def settle_parameters(outcomes: Sequence[Outcome]) -> tuple[str, dict[str, Any]]
 
 
 def beat_parameters(claims: Sequence[Claim], **given: Any) -> dict[str, Any]:
-    """Return what worker/beat takes."""
+    """Return what claim/worker_beat takes."""
     return {
         "id": plain_array(claim.id for claim in claims),
         "token": plain_array(claim.token for claim in claims),
@@ -168,5 +168,5 @@ def beat_parameters(claims: Sequence[Claim], **given: Any) -> dict[str, Any]:
 
 
 def reclaim_parameters() -> dict[str, Any]:
-    """Return what sweep/reclaim takes."""
+    """Return what settle/reclaim takes."""
     return reclaiming(100)

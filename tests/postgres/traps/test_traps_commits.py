@@ -103,7 +103,7 @@ async def test_trap_17_a_claim_leaves_nothing_on_its_connection(store: PostgresS
 async def test_trap_17_prepared_statements_are_an_option(postgres_url: str, prepare: bool) -> None:
     lane = Lane(PostgresSettings(url=postgres_url, prepare=prepare))
     for _ in range(5):
-        await lane.run("sweep/next_due", {"back": 1e9})
+        await lane.run("store/next_due", {"back": 1e9})
     assert lane._session is not None
     cursor = await lane._session.connection.execute("select count(*) from pg_prepared_statements")
     assert await cursor.fetchone() == (int(prepare),)

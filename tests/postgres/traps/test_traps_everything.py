@@ -34,14 +34,14 @@ ENDED = 5_000
 FEW = 1_500
 """Rows and entries; a look at ten queues and ten jobs is below it."""
 RARELY = {
-    "sweep/ready_queues": "assumed for a time that grows with what it took",
-    "unique/look": "once a minute, on a walk over all keys",
-    "gates/stalled": "once a minute, on a walk over all keys",
+    "claim/ready_queues": "assumed for a time that grows with what it took",
+    "ordering/unique_look": "once a minute, on a walk over all keys",
+    "ordering/gates_stalled": "once a minute, on a walk over all keys",
     "claim/by_rank": "in queues with aging, where what comes later may stand before what was passed",
-    "rooms/count": "where room below a limit does not suffice, or once a minute",
-    "rooms/spend": "what retried and released jobs have noted since the snapshot",
-    "gates/open": "what ended of a key: where a delayed job comes, or until it was slow three times",
-    "starts/running": "once a minute in each process",
+    "capacity/count": "where room below a limit does not suffice, or once a minute",
+    "capacity/spend": "what retried and released jobs have noted since the snapshot",
+    "ordering/gates_open": "what ended of a key: where a delayed job comes, or until it was slow three times",
+    "capacity/starts_running": "once a minute in each process",
 }
 """What may read more, and how often or how much."""
 ENDING = f"""

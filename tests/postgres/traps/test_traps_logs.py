@@ -18,7 +18,7 @@ LOCK = "FOR KEY SHARE SKIP LOCKED"
 
 
 def log_parameters(*claims: Claim, line: int = 1, keep: int = 1000) -> dict[str, Any]:
-    """Return what log/append takes: a line of each attempt."""
+    """Return what logs/append takes: a line of each attempt."""
     return {
         "id": plain_array(claim.id for claim in claims),
         "token": plain_array(claim.token for claim in claims),
@@ -41,19 +41,19 @@ async def logged_after_a_reclaim_began(
     reclaiming, logging, watching = new_hand(), new_hand(), new_hand()
     expire(watching)
     with reclaiming.transaction():
-        assert len(reclaiming.do("sweep/reclaim", reclaim_parameters())) == 1
+        assert len(reclaiming.do("settle/reclaim", reclaim_parameters())) == 1
         late = logging.later(statement, log_parameters(claim))
         waited = logging.waits_or_ends(late, watching)
     return waited, late.result(), lines(watching)
 
 
 async def test_a_line_of_an_attempt_that_is_just_taken_back_is_refused(store: PostgresStore, new_hand: NewHand) -> None:
-    assert await logged_after_a_reclaim_began(store, new_hand, load("log/append")) == (False, [], [])
+    assert await logged_after_a_reclaim_began(store, new_hand, load("logs/append")) == (False, [], [])
 
 
 async def test_that_can_fail(store: PostgresStore, new_hand: NewHand) -> None:
     """Without the lock the line of the lost attempt is written."""
-    waited, rows, written = await logged_after_a_reclaim_began(store, new_hand, without(load("log/append"), LOCK))
+    waited, rows, written = await logged_after_a_reclaim_began(store, new_hand, without(load("logs/append"), LOCK))
     assert (waited, len(rows), len(written)) == (False, 1, 1)
 
 
@@ -64,7 +64,7 @@ async def test_an_end_waits_for_the_lines_that_are_being_written(
     claim, other = await running(store, 2)
     logging, settling, watching = new_hand(), new_hand(), new_hand()
     with logging.transaction():
-        assert len(logging.do("log/append", log_parameters(claim, other))) == 2
+        assert len(logging.do("logs/append", log_parameters(claim, other))) == 2
         late = settling.later(*settle_parameters([outcome(claim, kind)]))
         assert settling.waits_or_ends(late, watching)
     assert len(late.result()) == 1
@@ -78,8 +78,8 @@ async def test_a_heartbeat_does_not_wait_for_lines_nor_call_their_lease_lost(
     logging, beating, watching = new_hand(), new_hand(), new_hand()
     watching.do("update leases set expires_at = now() + interval '1 second'")
     with logging.transaction():
-        logging.do("log/append", log_parameters(claim))
-        late = beating.later("worker/beat", beat_parameters([claim]))
+        logging.do("logs/append", log_parameters(claim))
+        late = beating.later("claim/worker_beat", beat_parameters([claim]))
         assert not beating.waits_or_ends(late, watching)
     assert claim.id in {row[0] for row in late.result()}
     assert watching.do("select expires_at > now() + interval '30 seconds' from leases") == [(True,)]
@@ -89,8 +89,8 @@ async def test_lines_do_not_wait_for_a_heartbeat(store: PostgresStore, new_hand:
     (claim,) = await running(store)
     logging, beating, watching = new_hand(), new_hand(), new_hand()
     with beating.transaction():
-        beating.do("worker/beat", beat_parameters([claim]))
-        late = logging.later("log/append", log_parameters(claim))
+        beating.do("claim/worker_beat", beat_parameters([claim]))
+        late = logging.later("logs/append", log_parameters(claim))
         assert not logging.waits_or_ends(late, watching)
     assert len(late.result()) == 1
 
@@ -100,8 +100,8 @@ async def test_the_same_lines_at_the_same_moment_are_written_once(store: Postgre
     (claim,) = await running(store)
     first, second, watching = new_hand(), new_hand(), new_hand()
     with first.transaction():
-        first.do("log/append", log_parameters(claim))
-        late = second.later("log/append", log_parameters(claim))
+        first.do("logs/append", log_parameters(claim))
+        late = second.later("logs/append", log_parameters(claim))
         second.waits_or_ends(late, watching)
     assert len(late.result()) == 1
     assert lines(watching) == [claim.id]

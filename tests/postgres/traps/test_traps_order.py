@@ -55,7 +55,7 @@ async def test_trap_6_a_job_keeps_its_rank_through_retry_release_and_reclaim(
     ranks += [ready.rank for ready in await store.promote(10)]
     ranks.append((await claim(store, job.id)).rank)
     hand.do("update leases set expires_at = now() - interval '1 second'")
-    assert len(hand.do("sweep/reclaim", reclaim_parameters())) == 1
+    assert len(hand.do("settle/reclaim", reclaim_parameters())) == 1
     ranks += [ready.rank for ready in await store.head(QUEUE, 1)]
     ranks += [ready.rank for ready in await store.ready_after(QUEUE, -1, 1)]
     assert set(ranks) == {job.rank}

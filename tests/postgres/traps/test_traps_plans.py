@@ -56,19 +56,19 @@ def statements(job: NewJob) -> dict[str, dict[str, Any]]:
         "claim/by_ids": claim_parameters(1, [job.id]),
         "claim/by_rank": claim_parameters(1),
         "claim/claimable": {"queue_id": 1, "ids": plain_array([job.id])},
-        "sweep/heads": {"queues": "{default}", "limit": 100, **rank_parameters([EVERYWHERE])},
-        "sweep/ready_queues": {},
-        "sweep/ready_after": {"queue_id": 1, "limit": 100, **rank_parameters([EVERYWHERE])},
-        "sweep/look": {"back": 1e9, "busy": False},
-        "sweep/promote": {"limit": 100, "back": 1e9},
-        "sweep/next_due": {"back": 1e9},
-        "sweep/reclaim": reclaim_parameters(),
-        "worker/finals": {"ids": plain_array([job.id]), "seconds": 3600.0},
-        "settle/settled_already": {"id": plain_array([job.id]), "token": "{1}", "kind": "{completed}"},
+        "claim/heads": {"queues": "{default}", "limit": 100, **rank_parameters([EVERYWHERE])},
+        "claim/ready_queues": {},
+        "claim/ready_after": {"queue_id": 1, "limit": 100, **rank_parameters([EVERYWHERE])},
+        "store/look": {"back": 1e9, "busy": False},
+        "store/promote": {"limit": 100, "back": 1e9},
+        "store/next_due": {"back": 1e9},
+        "settle/reclaim": reclaim_parameters(),
+        "insert/worker_finals": {"ids": plain_array([job.id]), "seconds": 3600.0},
+        "store/settled_already": {"id": plain_array([job.id]), "token": "{1}", "kind": "{completed}"},
     }
     line = {"id": plain_array([job.id]), "token": "{1}", "line": "{1}", "age": "{0}", "text": "{x}", "keep": 1000}
-    found["log/append"] = line
-    found["upkeep/forget_logs"] = {"job": "00000000-0000-0000-0000-000000000000", "number": 0, "limit": 100}
+    found["logs/append"] = line
+    found["logs/forget_logs"] = {"job": "00000000-0000-0000-0000-000000000000", "number": 0, "limit": 100}
     for kind in ("completed", "retrying", "dead"):
         name, params = settle_parameters([outcome(Held(job.id), kind)])  # type: ignore[arg-type]
         found[name] = params
@@ -144,7 +144,7 @@ async def test_trap_10_no_statement_reads_a_table_as_a_whole(
     store: PostgresStore, new_hand: NewHand, postgres_url: str
 ) -> None:
     """Neither the backlog nor what is finished, dead or delayed, though statistics know of none of these."""
-    found = await looked_at_after_a_burst(store, new_hand(), postgres_url, load("lane/forget_plans"))
+    found = await looked_at_after_a_burst(store, new_hand(), postgres_url, load("session/forget_plans"))
     assert {name: rows for name, rows in found.items() if rows > FEW} == {}
 
 
@@ -222,7 +222,7 @@ async def test_trap_10_plans_are_forgotten_by_themselves(
     loaded: list[str] = []
 
     def noting(name: str) -> bytes:
-        if not name.startswith("notify/"):  # a probe comes when it comes
+        if not name.startswith("listening/"):  # a probe comes when it comes
             loaded.append(name)
         return load(name)
 
@@ -230,8 +230,8 @@ async def test_trap_10_plans_are_forgotten_by_themselves(
     monkeypatch.setattr(session, "PLANS_SECONDS", 3600.0)
     for _ in range(5):
         await store.next_due()
-    assert loaded == ["sweep/next_due"] * 5
+    assert loaded == ["store/next_due"] * 5
     loaded.clear()
     monkeypatch.setattr(session, "PLANS_SECONDS", 0.0)
     await store.next_due()
-    assert loaded == ["lane/forget_plans", "sweep/next_due"]
+    assert loaded == ["session/forget_plans", "store/next_due"]

@@ -107,7 +107,7 @@ async def test_trap_2_two_claims_of_one_job_give_it_to_one(store: PostgresStore,
 
 def ended_by_reclaim(hand: Hand, claim: Claim) -> None:
     expire(hand)
-    assert len(hand.do("sweep/reclaim", reclaim_parameters())) == 1
+    assert len(hand.do("settle/reclaim", reclaim_parameters())) == 1
 
 
 def ended_by(kind: str) -> Callable[[Hand, Claim], None]:
@@ -195,7 +195,7 @@ async def test_trap_3_a_reclaim_locks_the_job_before_its_lease(store: PostgresSt
     expire(watching)
     with holding.transaction():
         holding.do("select 1 from jobs for no key update")
-        late = reclaiming.later("sweep/reclaim", reclaim_parameters())
+        late = reclaiming.later("settle/reclaim", reclaim_parameters())
         assert not reclaiming.waits_or_ends(late, watching), "a job that somebody else has locked is left to him"
         assert late.result() == []
         assert not lease_is_locked(watching)
@@ -224,9 +224,9 @@ async def reclaimed_while_a_heartbeat_renews(
     (claim,) = await running(store)
     beating, reclaiming, watching = new_hand(), new_hand(), new_hand()
     expire(watching)
-    statement = without(load("sweep/reclaim"), *clauses)
+    statement = without(load("settle/reclaim"), *clauses)
     with beating.transaction():
-        beating.do("worker/beat", beat_parameters([claim]))
+        beating.do("claim/worker_beat", beat_parameters([claim]))
         late = reclaiming.later(statement, reclaim_parameters())
         reclaiming.waits_or_ends(late, watching)
     return late.result(), places(watching, claim.id)
@@ -248,7 +248,7 @@ async def test_trap_3_a_heartbeat_never_waits_for_a_settle(store: PostgresStore,
     watching.do("update leases set expires_at = now() + interval '1 second'")
     with settling.transaction():
         settling.do(*settle_parameters([outcome(ending, "completed")]))
-        late = beating.later("worker/beat", beat_parameters([ending, staying]))
+        late = beating.later("claim/worker_beat", beat_parameters([ending, staying]))
         assert not beating.waits_or_ends(late, watching)
         assert {row[0] for row in late.result() if row[0]} == {ending.id, staying.id}
     left = watching.do("select id::text, expires_at > now() + interval '30 seconds' from leases")
@@ -260,7 +260,7 @@ async def test_trap_3_heartbeat_can_fail(store: PostgresStore, new_hand: NewHand
     settling, beating, watching = new_hand(), new_hand(), new_hand()
     with settling.transaction():
         settling.do(*settle_parameters([outcome(claim, "completed")]))
-        text = without(load("worker/beat"), "SKIP LOCKED")
+        text = without(load("claim/worker_beat"), "SKIP LOCKED")
         late = beating.later(text, beat_parameters([claim]))
         assert beating.waits_or_ends(late, watching)
     late.result()
@@ -280,8 +280,8 @@ async def test_trap_3_settles_of_many_and_claims_of_the_same_never_deadlock(
             hands[0].later(*settle_parameters([outcome(claim, "completed") for claim in claims])),
             hands[1].later(*settle_parameters([outcome(claim, "retrying") for claim in reversed(claims)])),
             hands[2].later("claim/by_ids", claim_parameters(number, ids[::-1], worker="worker-2")),
-            hands[3].later("sweep/reclaim", reclaim_parameters()),
-            hands[4].later("worker/beat", beat_parameters(claims)),
+            hands[3].later("settle/reclaim", reclaim_parameters()),
+            hands[4].later("claim/worker_beat", beat_parameters(claims)),
         ]
         ended = [len(future.result()) for future in futures]
         assert ended[0] + ended[1] == len(claims), "each attempt ended once"

@@ -35,7 +35,7 @@ delete from leases;
 delete from jobs;
 analyze leases, jobs;
 """
-SCANNED = {"sweep/reclaim": "leases", "sweep/orphans": "leases", "upkeep/fold": "tally_deltas"}
+SCANNED = {"settle/reclaim": "leases", "upkeep/orphans": "leases", "upkeep/fold": "tally_deltas"}
 """What is scanned as a whole, or in steps where that takes long."""
 
 
@@ -105,16 +105,16 @@ async def hot_statements(store: PostgresStore, hand: Hand) -> dict[str, dict[str
     assert len(claims) == 20
     found = statements(ready[0]) | {
         "claim/claimable": {"queue_id": 1, "ids": plain_array(job.id for job in ready)},
-        "inspect/heads": {"queue_ids": "{1}", "priorities": "{5}", "limit": 100},
-        "worker/beat": beat_parameters(claims),
-        "gates/of_unfinished": {"ids": plain_array(ids)},
-        "sweep/orphans": WHOLE,
+        "read/heads": {"queue_ids": "{1}", "priorities": "{5}", "limit": 100},
+        "claim/worker_beat": beat_parameters(claims),
+        "settle/gates_of_unfinished": {"ids": plain_array(ids)},
+        "upkeep/orphans": WHOLE,
         "upkeep/fold": {"limit": 100, **WHOLE},
     }
     for kind in ("completed", "retrying", "dead"):
         name, params = settle_parameters([outcome(claim, kind) for claim in claims])
         found[name] = params
-    del found["upkeep/forget_logs"]
+    del found["logs/forget_logs"]
     return found
 
 
@@ -141,7 +141,7 @@ async def test_trap_12_can_fail(
     """As an anti-join, the look at leases reads all there ever were since the snapshot."""
     hand = new_hand()
     hand.do(END_JOBS)
-    statement = load("sweep/ready_after")
+    statement = load("claim/ready_after")
     joined = statement.replace(
         b"coalesce((SELECT false FROM leases l WHERE l.id = j.id), true)",
         b"NOT EXISTS (SELECT FROM leases l WHERE l.id = j.id)",
@@ -150,7 +150,7 @@ async def test_trap_12_can_fail(
     await hot_statements(store, hand)
     monkeypatch.setattr("tests.postgres.traps.test_traps_snapshot.load", lambda name: joined)
     with psycopg.connect(**hot_options(PostgresSettings(url=postgres_url))) as connection:
-        plan = generic(connection, "sweep/ready_after", statements(new_job())["sweep/ready_after"])
+        plan = generic(connection, "claim/ready_after", statements(new_job())["claim/ready_after"])
     assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] > FEW
 
 
@@ -170,15 +170,15 @@ async def test_trap_12_a_long_scan_goes_on_in_steps_and_misses_nothing(
     walk = Walk(lane, "leases")
     steps: list[int] = []
     while sum(steps) < 20:
-        rows = await walk.run("sweep/reclaim", reclaim_parameters() | {"limit": 5}, lambda rows: len(rows) == 5)
+        rows = await walk.run("settle/reclaim", reclaim_parameters() | {"limit": 5}, lambda rows: len(rows) == 5)
         steps.append(len(rows))
     assert len(steps) < 30
     assert walk._long
     snapshot.do("rollback")
     hand.do("vacuum (truncate) leases")
     snapshot.do("begin")
-    await walk.run("sweep/reclaim", reclaim_parameters())
-    assert await lane.run("sweep/blocks", {"table": "leases"}) <= [(64,)]
+    await walk.run("settle/reclaim", reclaim_parameters())
+    assert await lane.run("scans/blocks", {"table": "leases"}) <= [(64,)]
     await lane.close()
 
 
@@ -197,7 +197,7 @@ async def test_trap_10_due_jobs_are_found_beside_those_that_were_promoted(
     due = new_job(delay=0.001)
     await store.insert([due])
     with psycopg.connect(**hot_options(PostgresSettings(url=postgres_url))) as connection:
-        for name in ("sweep/next_due", "sweep/promote"):
+        for name in ("store/next_due", "store/promote"):
             read = [looked_at(connection, name, {"limit": 100, "back": back}) for back in (upkeep.EVER, upkeep.BACK)]
             assert read[1] < FEW < ENDED <= read[0]
     monkeypatch.setattr(upkeep, "ENOUGH", ((2, 0.0),))

@@ -40,7 +40,7 @@ async def test_trap_8_enqueue_reclaim_and_fold_never_wait(store: PostgresStore, 
         first.do("insert/jobs", insert_parameters([new_job()], 1))
         for statement, params in (
             ("insert/jobs", insert_parameters([new_job()], 1)),
-            ("sweep/reclaim", reclaim_parameters()),
+            ("settle/reclaim", reclaim_parameters()),
             ("upkeep/fold", {"limit": 100, **WHOLE}),
         ):
             late = second.later(statement, params)

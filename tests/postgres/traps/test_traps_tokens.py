@@ -136,7 +136,7 @@ async def test_trap_1_two_leaders_raise_the_epoch_once(postgres_url: str) -> Non
             assert hand.do("select e.epoch, l.epoch from lease_epoch e, lease_epoch_live l") == [(1, 1)]
             hand.do("delete from lease_epoch_live")
             with hand.transaction():
-                hand.do("claim/epoch_lock")
-                hand.do("claim/epoch_raise")
+                hand.do("store/epoch_lock")
+                hand.do("store/epoch_raise")
             await second.lead("sweep", "leader-2", 0)
             assert hand.do("select e.epoch, l.epoch from lease_epoch e, lease_epoch_live l") == [(2, 2)]

@@ -1,3 +1,15 @@
+-- name: beat
+-- Renew a worker's entry and take the order that was left for it.
+-- KEYS: 1 workers
+-- ARGV: 1 worker, 2 what it says about itself, as JSON
+-- Returns the order, or "". An entry: started_at, heartbeat_at, the order or "-", the JSON.
+-- with: clock
+local entry = redis.call('HGET', KEYS[1], ARGV[1]) or ''
+local started_at, order = string.match(entry, '^(%d+) %d+ (%S+) ')
+redis.call('HSET', KEYS[1], ARGV[1], (started_at or stamp) .. ' ' .. stamp .. ' - ' .. ARGV[2])
+return order and order ~= '-' and order or ''
+
+-- name: claim
 -- Move jobs that are still queued to running, best rank first, each under a new lease token.
 -- KEYS: 1 paused, 2 pending, 3 offered, 4 running, 5 unfinished, 6 token, 7 types, 8 depths, 9 blocked, 10 rate, then the
 --       hashes of the jobs
@@ -76,4 +88,60 @@ if #ids > 0 then
   spend(KEYS[10], tokens, #ids)
 end
 if #gone > 0 then redis.call('ZREM', KEYS[2], unpack(gone)) end
+return answers
+
+-- name: extend
+-- Prolong the leases that still hold and record their progress.
+-- KEYS: 1 running, then the hashes of the jobs
+-- ARGV: 1 lease in us from now, then for each job id, token, progress (or empty), message, 1 if it has begun
+-- Returns for each job 1 where its lease holds, else 0.
+-- with: clock
+local expiry = digits(now + ARGV[1])
+local answers = {}
+for i = 1, #KEYS - 1 do
+  local key, a = KEYS[1 + i], 1 + 5 * (i - 1)
+  local status, token, progress = unpack(redis.call('HMGET', key, 'status', 'token', 'progress'))
+  answers[i] = status == 'running' and token == ARGV[a + 2] and 1 or 0
+  if answers[i] == 1 then
+    redis.call('HSET', key, 'lease_expires_at', expiry)
+    redis.call('ZADD', KEYS[1], expiry, ARGV[a + 1])
+    if ARGV[a + 5] == '1' then
+      redis.call('HDEL', key, 'ahead')
+    end
+    local told = tonumber(ARGV[a + 3])
+    if told then
+      told = math.max(number(progress), math.min(told, 100))
+      redis.call('HSET', key, 'progress', told, 'progress_message', ARGV[a + 4])
+    end
+  end
+end
+return answers
+
+-- name: read
+-- Read fields of jobs, of each the same.
+-- KEYS: the hashes of the jobs
+-- ARGV: the fields; of "<name" only the first 4,096 bytes, of "?name" its length where it is longer than that
+-- Returns for each job a list of values, empty where the first field is missing: there is no such job.
+local names, cut, weighed = {}, {}, {}
+for i, name in ipairs(ARGV) do
+  local short, size = string.match(name, '^<(.*)$'), string.match(name, '^%?(.*)$')
+  names[i] = short or size and '' or name
+  if short then
+    cut[#cut + 1] = i
+  elseif size then
+    weighed[#weighed + 1] = {i, size}
+  end
+end
+local answers = {}
+for i, key in ipairs(KEYS) do
+  local job = redis.pcall('HMGET', key, unpack(names))
+  answers[i] = job[1] and job or {}
+  for _, place in ipairs(job[1] and cut or {}) do
+    job[place] = job[place] and string.sub(job[place], 1, 4096)
+  end
+  for _, one in ipairs(job[1] and weighed or {}) do
+    local length = redis.call('HSTRLEN', key, one[2])
+    job[one[1]] = length > 4096 and length or redis.call('HGET', key, one[2])
+  end
+end
 return answers

@@ -1,3 +1,4 @@
+-- name: insert
 -- Write jobs as queued or scheduled; those whose ids are known here stay as they are, and so do holders of unique keys.
 -- KEYS: 1 pending, 2 scheduled, 3 unfinished, 4 seq, 5 types, 6 tallies, 7 minutes, 8 depths, 9 gates, 10 turns, 11 blocked,
 --       12 unique, 13 unique_ends, 14 arrival, 15 admitted, then for each job its hash and the set of its type
@@ -73,3 +74,20 @@ end
 write_totals(KEYS[6], KEYS[7])
 write_waiting(KEYS[5], KEYS[8])
 return answers
+
+-- name: rank
+-- Shared: the order of a job that arrives now: by priority, then by arrival; with aging (us, or 0), by the time of its
+--   arrival or, where that is later, of its being due, put off by so much for each step of priority. Arrivals only grow.
+local arrived
+local function rank_of(priority, seq, run_at, aging, arrival)
+  if aging == 0 then
+    return digits((127 - priority) * 35184372088832 + seq)
+  end
+  local at = run_at
+  if run_at <= now then
+    arrived = math.max(run_at, (arrived or number(redis.call('GET', arrival))) + 1)
+    redis.call('SET', arrival, digits(arrived))
+    at = arrived
+  end
+  return digits(math.max(0, at - 1577836800000000) + (127 - priority) * aging)
+end

@@ -1,2 +1,0 @@
--- What is known of these types.
-SELECT type, schema FROM task_types WHERE type = ANY (%(types)s::text[])

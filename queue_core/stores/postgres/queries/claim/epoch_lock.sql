@@ -1,2 +1,0 @@
--- Let one connection at a time raise the epoch.
-SELECT epoch FROM lease_epoch FOR UPDATE

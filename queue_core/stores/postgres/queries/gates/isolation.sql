@@ -1,2 +1,0 @@
--- Return how a transaction is kept apart from others.
-SELECT current_setting('transaction_isolation')

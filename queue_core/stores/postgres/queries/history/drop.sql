@@ -1,2 +1,0 @@
--- Drop a day that is detached and empty.
-DROP TABLE IF EXISTS {day}

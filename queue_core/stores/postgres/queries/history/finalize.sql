@@ -1,2 +1,0 @@
--- Take a day out of the history that is half detached.
-ALTER TABLE job_history DETACH PARTITION {day} FINALIZE

@@ -1,2 +1,0 @@
--- Tell whether a day has any job left.
-SELECT EXISTS (SELECT FROM {day})

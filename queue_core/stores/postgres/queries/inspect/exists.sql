@@ -1,2 +1,0 @@
--- Whether a job is known.
-SELECT EXISTS (SELECT FROM all_jobs WHERE id = %(id)s::uuid)

@@ -1,2 +1,0 @@
--- Answer, to measure the way.
-SELECT 1

@@ -1,2 +1,0 @@
--- End a transaction.
-COMMIT

@@ -1,2 +1,0 @@
--- Undo a transaction.
-ROLLBACK

@@ -1,2 +1,0 @@
--- Note a migration as applied.
-INSERT INTO schema_version (version, name) VALUES (%(version)s, %(name)s)

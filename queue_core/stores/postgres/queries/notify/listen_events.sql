@@ -1,2 +1,0 @@
--- Be told of lifecycle events.
-LISTEN queue_core_events

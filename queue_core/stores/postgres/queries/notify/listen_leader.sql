@@ -1,2 +1,0 @@
--- Be told of whether the sweeps have a leader.
-LISTEN queue_core_leader

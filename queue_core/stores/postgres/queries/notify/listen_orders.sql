@@ -1,2 +1,0 @@
--- Be told of workers that were given orders.
-LISTEN queue_core_orders

@@ -1,2 +1,0 @@
--- Be told of probes: notifications that only show that they arrive.
-LISTEN queue_core_probe

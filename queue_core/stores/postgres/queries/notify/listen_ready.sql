@@ -1,2 +1,0 @@
--- Be told of queues with ready jobs.
-LISTEN queue_core_ready

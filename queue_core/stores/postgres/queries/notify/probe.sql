@@ -1,2 +1,0 @@
--- Show whether the connection is still there.
-SELECT 1

@@ -1,2 +1,0 @@
--- Return how many blocks a table has.
-SELECT pg_relation_size(%(table)s::regclass) / current_setting('block_size')::int

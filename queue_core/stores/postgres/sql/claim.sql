@@ -1,0 +1,253 @@
+-- name: worker_beat
+-- Prolong the leases that still hold, record their progress, renew the worker's entry and fetch its order. No joins with
+-- leases: they would read all of them where statistics know of none, and those of ended jobs as well that an open snapshot keeps.
+WITH soft AS MATERIALIZED (
+    SELECT set_config('synchronous_commit', 'off', true)
+), input AS MATERIALIZED (
+    SELECT *
+      FROM unnest(%(id)s::uuid[], %(token)s::bigint[], %(progress)s::smallint[], %(message)s::text[], %(begun)s::bool[])
+           AS i (id, token, progress, message, begun)
+), held AS MATERIALIZED (
+    -- A row that a settle has locked is about to go: waiting for it here could only deadlock.
+    SELECT l.id, i.progress, i.message, i.begun
+      FROM input i
+     CROSS JOIN LATERAL (SELECT id FROM leases WHERE id = i.id AND token = i.token FOR NO KEY UPDATE SKIP LOCKED) l
+), news AS MATERIALIZED (
+    SELECT array_agg(id ORDER BY id) AS ids, array_agg(progress ORDER BY id) AS progress,
+           array_agg(message ORDER BY id) AS message, array_agg(begun ORDER BY id) AS begun
+      FROM held
+), renewed AS (
+    UPDATE leases l
+       SET (expires_at, progress, message, begun) = (
+           SELECT now() + make_interval(secs => %(lease)s), greatest(l.progress, least(100, coalesce(n.progress[p.place], 0))),
+                  CASE WHEN n.progress[p.place] IS NULL THEN l.message ELSE n.message[p.place] END, l.begun OR n.begun[p.place]
+             FROM news n, width_bucket(l.id, n.ids) AS p (place))
+     WHERE l.id = ANY (ARRAY(SELECT id FROM held))
+), before AS MATERIALIZED (
+    SELECT command FROM workers WHERE id = %(worker)s
+), entry AS (
+    INSERT INTO workers AS w (id, host, pid, version, queues, types, concurrency, busy, quiet, interval_s, place, process, stuck)
+    SELECT %(worker)s, %(host)s, %(pid)s, %(version)s, %(queues)s::text[], %(types)s::text[], %(concurrency)s, %(busy)s,
+           %(quiet)s, %(interval)s, %(place)s, %(process)s, %(stuck)s
+      FROM soft
+        ON CONFLICT (id) DO UPDATE
+       SET heartbeat_at = now(), queues = excluded.queues, types = excluded.types, concurrency = excluded.concurrency,
+           busy = excluded.busy, quiet = excluded.quiet, interval_s = excluded.interval_s,
+           place = excluded.place, process = excluded.process, stuck = excluded.stuck,
+           command = CASE WHEN w.command = coalesce((SELECT command FROM before), '') THEN '' ELSE w.command END
+)
+-- A lease that is there but was locked is not lost: it is answered like a renewed one.
+SELECT i.id::text, false, ''
+  FROM input i
+ CROSS JOIN LATERAL (SELECT FROM leases l WHERE l.id = i.id AND l.token = i.token OFFSET 0) l
+UNION ALL
+SELECT id::text, true, '' FROM leases WHERE worker = %(worker)s AND cancel
+UNION ALL
+SELECT '', false, command FROM before
+UNION ALL
+-- Who else is at this place, where it asks for it.
+SELECT id, NULL, process FROM workers WHERE %(look)s AND place = %(place)s AND place <> '' AND process <> '' AND id <> %(worker)s
+
+-- name: worker_strays
+-- Return what some claims have given to a worker.
+SELECT l.id::text, l.token, q.name, j.type, j.ordering_key
+  FROM leases l
+ CROSS JOIN LATERAL (SELECT queue_id, type, ordering_key FROM jobs j WHERE j.id = l.id OFFSET 0) j
+  JOIN queues q ON q.id = j.queue_id
+ WHERE l.worker = %(worker)s AND l.claim = ANY (%(claims)s::int[])
+
+-- name: worker_hand_back
+-- End the leases of a worker but for some jobs, as not begun: the next reclaim releases them.
+WITH soft AS MATERIALIZED (
+    SELECT set_config('synchronous_commit', 'off', true)
+), held AS MATERIALIZED (
+    SELECT l.id FROM leases l, soft WHERE l.worker = %(worker)s AND l.id <> ALL (%(begun)s::uuid[])
+       FOR NO KEY UPDATE OF l SKIP LOCKED
+)
+UPDATE leases SET expires_at = now() - interval '1 second', begun = false WHERE id = ANY (ARRAY(SELECT id FROM held))
+
+-- name: payloads
+-- Return the payloads of jobs that were just claimed.
+SELECT id::text, payload FROM jobs WHERE id = ANY (%(ids)s::uuid[])
+
+-- name: claimable
+-- Return which of these jobs are claimable by a live worker: a worker that lacks their types gives them back.
+-- '' is announced by who takes every type.
+WITH announced AS MATERIALIZED (
+    SELECT DISTINCT unnest(w.types) AS type
+      FROM workers w JOIN queues q ON q.name = ANY (w.queues)
+     WHERE q.id = %(queue_id)s AND w.heartbeat_at > now() - make_interval(secs => 3 * w.interval_s)
+)
+SELECT j.id::text, j.rank
+  FROM jobs j
+ WHERE j.id = ANY (%(ids)s::uuid[])
+   AND j.queue_id = %(queue_id)s
+   AND j.status = 'queued'
+   AND (j.ordering_key IS NULL OR j.holds)
+   AND (j.type IN (SELECT type FROM announced) OR '' IN (SELECT type FROM announced))
+   AND coalesce((SELECT false FROM leases l WHERE l.id = j.id), true)
+   AND EXISTS (SELECT FROM queues q WHERE q.id = %(queue_id)s AND q.paused_at IS NULL)
+ ORDER BY j.rank
+
+-- name: heads
+-- Return the first claimable jobs of queues whose type a live worker of that queue has announced, by queue and rank, of each part of
+-- its ranks that is named, and a hash of what is announced; no job where a part has none. '' is announced by who takes every type.
+WITH alive AS MATERIALIZED (
+    SELECT w.queues, w.types FROM workers w WHERE w.heartbeat_at > now() - make_interval(secs => 3 * w.interval_s)
+), part AS MATERIALIZED (
+    SELECT p.above, p.up_to, q.id, q.name
+      FROM unnest(%(queues)s::text[], %(above)s::bigint[], %(up_to)s::bigint[]) AS p (queue, above, up_to)
+     CROSS JOIN LATERAL (SELECT q.id, q.name FROM queues q WHERE q.name = p.queue AND q.paused_at IS NULL OFFSET 0) q
+), known AS MATERIALIZED (
+    SELECT q.id, array_agg(DISTINCT t.type) AS types
+      FROM (SELECT DISTINCT id, name FROM part) q, alive a, unnest(a.types) AS t (type)
+     WHERE q.name = ANY (a.queues)
+     GROUP BY q.id
+)
+SELECT h.id::text, p.name, h.rank, hashtext(k.types::text)
+  FROM part p
+  JOIN known k ON k.id = p.id
+  LEFT JOIN LATERAL (
+       SELECT j.id, j.rank FROM jobs j
+        WHERE j.queue_id = p.id
+          AND j.rank IS NOT NULL
+          AND j.rank > p.above AND j.rank <= p.up_to
+          AND (j.type = ANY (k.types) OR '' = ANY (k.types))
+          AND coalesce((SELECT false FROM leases l WHERE l.id = j.id), true)
+        ORDER BY j.rank
+        LIMIT %(limit)s) h ON true
+ ORDER BY p.name, h.rank
+
+-- name: ready_after
+-- Return a page of a queue's ready jobs in order, of the ranks above and up to some, part after part.
+SELECT j.id::text, j.rank
+  FROM unnest(%(above)s::bigint[], %(up_to)s::bigint[]) AS p (above, up_to)
+ CROSS JOIN LATERAL (
+       SELECT j.id, j.rank FROM jobs j
+        WHERE j.queue_id = %(queue_id)s
+          AND j.rank IS NOT NULL
+          AND j.rank > p.above AND j.rank <= p.up_to
+          AND coalesce((SELECT false FROM leases l WHERE l.id = j.id), true)
+        ORDER BY j.rank
+        LIMIT %(limit)s) j
+ LIMIT %(limit)s
+
+-- name: sweep_edge
+-- Return how far the order of arrival has come.
+SELECT last_value FROM job_seq
+
+-- name: ready_queues
+-- Return the queues that are not paused and have ready jobs, or running ones: one look at the index for each queue.
+-- (The limit keeps the planner from reading all jobs for a join.)
+SELECT q.name
+  FROM queues q
+ CROSS JOIN LATERAL (SELECT FROM jobs j WHERE j.queue_id = q.id AND j.rank IS NOT NULL ORDER BY j.rank LIMIT 1) one
+ WHERE q.paused_at IS NULL
+ ORDER BY q.name
+
+-- name: by_ids
+-- Move nominated jobs to running: lock their rows first, so that a row just settled or requeued cannot run again.
+WITH soft AS MATERIALIZED (
+    SELECT set_config('synchronous_commit', 'off', true)
+), candidate AS MATERIALIZED (
+    SELECT j.id, j.type, j.payload, j.priority, j.rank, j.retry_count, j.max_retries, j.crashes, j.created_at, j.tags,
+           j.ordering_key, j.losses
+      FROM jobs j
+     WHERE j.id = ANY (%(ids)s::uuid[])
+       AND j.queue_id = %(queue_id)s
+       AND j.status = 'queued'
+       AND (j.ordering_key IS NULL OR j.holds)
+       AND (%(types)s::text[] IS NULL OR j.type = ANY (%(types)s::text[]))
+       AND EXISTS (SELECT FROM queues q WHERE q.id = %(queue_id)s AND q.name = %(queue)s AND q.paused_at IS NULL)
+     ORDER BY j.rank
+     LIMIT %(limit)s
+       FOR NO KEY UPDATE OF j SKIP LOCKED
+), numbered AS MATERIALIZED (
+    SELECT c.*, (SELECT epoch FROM lease_epoch_live)::bigint << 40 | nextval('lease_seq') AS token,
+           row_number() OVER best AS place, sum(octet_length(c.payload)) OVER best - octet_length(c.payload) AS ahead
+      FROM candidate c
+     WHERE EXISTS (SELECT FROM lease_epoch_live)
+    WINDOW best AS (ORDER BY c.rank ROWS UNBOUNDED PRECEDING)
+-- Jobs until their payloads fill 8 MB (queue_core.runtime.LARGEST).
+), leased AS (
+    INSERT INTO leases (id, token, queue_id, worker, started_at, expires_at, begun, claim, counted)
+    SELECT n.id, n.token, %(queue_id)s, %(worker)s, now(), now() + make_interval(secs => %(lease)s), n.place <= %(starting)s,
+           %(claim)s, %(inline)s::int IS NOT NULL
+      FROM numbered n, soft
+     WHERE n.ahead < 8388608
+        ON CONFLICT (id) DO NOTHING
+    RETURNING id
+)
+-- IS TRUE keeps the planner from making a join of it, which for a wrong guess of the rows compares each with each.
+SELECT n.id::text, n.token, n.type, CASE WHEN %(inline)s::int IS NULL OR octet_length(n.payload) <= %(inline)s::int THEN n.payload END,
+       n.priority, n.rank, n.retry_count, n.max_retries, n.crashes, extract(epoch FROM n.created_at)::float8,
+       n.tags, n.ordering_key, n.losses
+  FROM numbered n
+ WHERE (n.id IN (SELECT id FROM leased)) IS TRUE
+ ORDER BY n.rank
+
+-- name: by_rank
+-- Move the ready jobs of best rank to running: the claim without a dispatcher. It looks at the ranks above and up to some, part after
+-- part in their order, and no further than it has to.
+WITH soft AS MATERIALIZED (
+    SELECT set_config('synchronous_commit', 'off', true)
+), candidate AS MATERIALIZED (
+    SELECT j.*
+      FROM unnest(%(above)s::bigint[], %(up_to)s::bigint[]) AS p (above, up_to)
+     CROSS JOIN LATERAL (
+           SELECT j.id, j.type, j.payload, j.priority, j.rank, j.retry_count, j.max_retries, j.crashes, j.created_at, j.tags,
+                  j.ordering_key, j.losses
+             FROM jobs j
+            WHERE j.queue_id = %(queue_id)s
+              AND j.rank IS NOT NULL
+              AND j.rank > p.above AND j.rank <= p.up_to
+              AND (%(types)s::text[] IS NULL OR j.type = ANY (%(types)s::text[]))
+              AND coalesce((SELECT false FROM leases l WHERE l.id = j.id), true)
+              AND EXISTS (SELECT FROM queues q WHERE q.id = %(queue_id)s AND q.name = %(queue)s AND q.paused_at IS NULL)
+            ORDER BY j.rank
+            LIMIT %(limit)s
+              FOR NO KEY UPDATE OF j SKIP LOCKED) j
+     LIMIT %(limit)s
+), numbered AS MATERIALIZED (
+    SELECT c.*, (SELECT epoch FROM lease_epoch_live)::bigint << 40 | nextval('lease_seq') AS token,
+           row_number() OVER best AS place, sum(octet_length(c.payload)) OVER best - octet_length(c.payload) AS ahead
+      FROM candidate c
+     WHERE EXISTS (SELECT FROM lease_epoch_live)
+    WINDOW best AS (ORDER BY c.rank ROWS UNBOUNDED PRECEDING)
+-- Jobs until their payloads fill 8 MB (queue_core.runtime.LARGEST).
+), leased AS (
+    INSERT INTO leases (id, token, queue_id, worker, started_at, expires_at, begun, claim, counted)
+    SELECT n.id, n.token, %(queue_id)s, %(worker)s, now(), now() + make_interval(secs => %(lease)s), n.place <= %(starting)s,
+           %(claim)s, %(inline)s::int IS NOT NULL
+      FROM numbered n, soft
+     WHERE n.ahead < 8388608
+        ON CONFLICT (id) DO NOTHING
+    RETURNING id
+)
+-- IS TRUE keeps the planner from making a join of it, which for a wrong guess of the rows compares each with each.
+SELECT n.id::text, n.token, n.type, CASE WHEN %(inline)s::int IS NULL OR octet_length(n.payload) <= %(inline)s::int THEN n.payload END,
+       n.priority, n.rank, n.retry_count, n.max_retries, n.crashes, extract(epoch FROM n.created_at)::float8,
+       n.tags, n.ordering_key, n.losses
+  FROM numbered n
+ WHERE (n.id IN (SELECT id FROM leased)) IS TRUE
+ ORDER BY n.rank
+
+-- name: edge
+-- Return how far the order of arrival has come; nothing where nothing can be claimed.
+SELECT s.last_value FROM job_seq s, queues q
+ WHERE q.id = %(queue_id)s AND q.name = %(queue)s AND q.paused_at IS NULL AND EXISTS (SELECT FROM lease_epoch_live)
+
+-- name: first
+-- Return the best rank of a ready job above and up to some, part after part.
+SELECT j.rank
+  FROM unnest(%(above)s::bigint[], %(up_to)s::bigint[]) AS p (above, up_to)
+ CROSS JOIN LATERAL (
+       SELECT j.rank FROM jobs j
+        WHERE j.queue_id = %(queue_id)s
+          AND j.rank IS NOT NULL
+          AND j.rank > p.above AND j.rank <= p.up_to
+          AND (%(types)s::text[] IS NULL OR j.type = ANY (%(types)s::text[]))
+          AND coalesce((SELECT false FROM leases l WHERE l.id = j.id), true)
+        ORDER BY j.rank
+        LIMIT 1) j
+ LIMIT 1

@@ -1,0 +1,189 @@
+-- name: rehearse_create
+-- Write a new operation as operations/create does, but under a negative number of its own: a number of the sequence would be
+-- lost with the transaction, and leave a gap in the list of operations.
+INSERT INTO operations (number, verb, label, author_user, author_host, why, delay, spread, queue, priority, canary, rate,
+                        stop_percent, signatures) OVERRIDING SYSTEM VALUE
+VALUES (-1 - floor(random() * 2e9)::int, %(verb)s, %(label)s, %(user)s, %(host)s, %(why)s, %(delay)s, %(spread)s, %(queue)s,
+        %(priority)s, %(canary)s, %(rate)s, %(stop_percent)s, %(signatures)s::text[])
+RETURNING number
+
+-- name: create
+-- Write a new operation, preparing and without members; returns its number.
+INSERT INTO operations (verb, label, author_user, author_host, why, delay, spread, queue, priority, canary, rate, stop_percent,
+                        signatures)
+VALUES (%(verb)s, %(label)s, %(user)s, %(host)s, %(why)s, %(delay)s, %(spread)s, %(queue)s, %(priority)s, %(canary)s, %(rate)s,
+        %(stop_percent)s, %(signatures)s::text[])
+RETURNING number
+
+-- name: turn
+-- Move a locked operation to another state.
+UPDATE operations
+   SET state = %(state)s, note = %(note)s, updated_at = clock_timestamp(),
+       finished_at = CASE WHEN %(ended)s THEN clock_timestamp() END
+ WHERE number = %(number)s
+
+-- name: read
+-- Return operations, the newest first.
+SELECT number, verb, label, author_user, author_host, why, delay, spread, queue, priority, canary, rate, stop_percent, signatures,
+       state, note, total, done, processed, skipped, errored, barrier, created_at, updated_at, started_at, finished_at
+  FROM operations
+ WHERE number = ANY (%(numbers)s::int[])
+ ORDER BY number DESC
+
+-- name: members
+-- Return the next members of a locked operation.
+SELECT job_id, token FROM operation_members
+ WHERE operation = %(number)s AND place > %(done)s::int AND place <= %(done)s::int + %(count)s::int
+ ORDER BY place
+
+-- name: lock
+-- Lock an operation; the next statement sees what was done by who had it locked before. Returns the seconds until its rate lets
+-- the next step be taken. `next_at` may be -infinity, from which PostgreSQL before 17 subtracts nothing.
+SELECT greatest(0, extract(epoch FROM greatest(next_at, c.now) - c.now))::float8
+  FROM operations, (SELECT clock_timestamp() AS now OFFSET 0) c
+ WHERE number = %(number)s FOR NO KEY UPDATE OF operations
+
+-- name: count
+-- Count members of a locked operation behind those that are done, tell which of them were changed, and end it behind the last one.
+-- Returns the seconds until its rate lets the next step be taken.
+WITH told AS (
+    UPDATE operation_members SET changed = true
+     WHERE operation = %(number)s AND place > %(done)s::int AND place <= %(done)s::int + %(count)s::int AND job_id = ANY (%(changed)s::text[])
+)
+UPDATE operations
+   SET done = done + %(count)s::int, processed = processed + %(processed)s::int, errored = errored + %(errored)s::int,
+       skipped = skipped + %(count)s::int - %(processed)s::int - %(errored)s::int, note = coalesce(%(note)s, note),
+       next_at = CASE WHEN rate IS NULL OR %(errored)s::int > 0 THEN next_at
+                      ELSE greatest(next_at, clock_timestamp()) + make_interval(secs => %(count)s::int / rate) END,
+       state = CASE WHEN done + %(count)s::int = total THEN 'done' ELSE state END,
+       finished_at = CASE WHEN done + %(count)s::int = total THEN clock_timestamp() END, updated_at = clock_timestamp()
+ WHERE number = %(number)s
+-- Not from -infinity, from which PostgreSQL before 17 subtracts nothing.
+RETURNING CASE WHEN rate IS NULL THEN 0
+               ELSE greatest(0, extract(epoch FROM greatest(next_at, updated_at) - clock_timestamp())) END::float8
+
+-- name: rehearse_dead
+-- Write dead jobs of a queue, for the rehearsal of what operators do to them.
+INSERT INTO jobs_dead (id, queue_id, seq, priority, run_at, type, payload, retry_count, crashes, max_retries, last_token,
+                       signature, kind, created_at)
+SELECT i.id, q.id, nextval('job_seq'), 5, now(), 'rehearsal', '{}', 0, 0, 0, 1, 'rehearsal', 'error', now()
+  FROM unnest(%(ids)s::uuid[]) AS i (id), queues q
+ WHERE q.name = %(queue)s
+
+-- name: changed
+-- Return members that were changed, in their order, behind a place.
+SELECT place, job_id, queue FROM operation_members
+ WHERE operation = %(number)s AND changed AND place > %(after)s
+ ORDER BY place
+ LIMIT %(limit)s
+
+-- name: of_job
+-- Return the numbers of the operations that have changed a job, the newest first.
+SELECT operation FROM operation_members
+ WHERE job_id = %(job)s AND changed
+ ORDER BY operation DESC
+ LIMIT %(limit)s
+
+-- name: outcomes
+-- Count what became of the last members that an operation has changed, each looked up by its id.
+WITH looked AS MATERIALIZED (
+    SELECT CASE WHEN token IS NOT NULL THEN job_id::uuid END AS id
+      FROM operation_members
+     WHERE operation = %(number)s AND changed
+     ORDER BY place DESC
+     LIMIT %(last)s
+), found AS MATERIALIZED (
+    SELECT l.id, (SELECT true FROM jobs j WHERE j.id = l.id) AS unfinished,
+           (SELECT true FROM jobs_dead d WHERE d.id = l.id) AS dead
+      FROM looked l
+), ended AS MATERIALIZED (
+    SELECT f.*, h.status
+      FROM found f
+      -- Found by their ids and then sorted, for another index has this order.
+      LEFT JOIN LATERAL (SELECT status
+                           FROM (SELECT status, finished_at FROM job_history h
+                                  WHERE h.id = f.id AND f.unfinished IS NULL AND f.dead IS NULL OFFSET 0) h
+                          ORDER BY finished_at DESC LIMIT 1) h ON true
+)
+SELECT count(*), count(*) FILTER (WHERE status = 'completed'), count(*) FILTER (WHERE unfinished IS NULL AND dead),
+       count(*) FILTER (WHERE unfinished)
+  FROM ended
+
+-- name: add
+-- Append members to a locked operation that is preparing, each with the token and the queue that its job has now, wherever it is:
+-- among the unfinished, the dead, or in the history, there the newest. Each is looked up by its id, in the next place only
+-- where it was not in the one before. A text that can be no id comes with a null; what is a member already is left out: it is
+-- looked up by its job, for statistics know nothing of a new operation and take all of its members for one row.
+WITH input AS MATERIALIZED (
+    SELECT i.text, i.id, i.position
+      FROM unnest(%(texts)s::text[], %(ids)s::uuid[]) WITH ORDINALITY AS i (text, id, position)
+     WHERE (SELECT true FROM (SELECT operation FROM operation_members m WHERE m.job_id = i.text OFFSET 0) m
+             WHERE m.operation = %(number)s) IS NULL
+), unfinished AS MATERIALIZED (
+    SELECT i.*, j.queue_id, j.token
+      FROM input i
+      LEFT JOIN LATERAL (SELECT queue_id, coalesce((SELECT l.token FROM leases l WHERE l.id = j.id), last_token) AS token
+                           FROM jobs j WHERE j.id = i.id OFFSET 0) j ON true
+), dead AS MATERIALIZED (
+    SELECT u.text, u.id, u.position, coalesce(u.queue_id, d.queue_id) AS queue_id, coalesce(u.token, d.last_token) AS token
+      FROM unfinished u
+      LEFT JOIN LATERAL (SELECT queue_id, last_token FROM jobs_dead d
+                          WHERE d.id = u.id AND u.token IS NULL OFFSET 0) d ON true
+), finished AS MATERIALIZED (
+    SELECT d.text, d.position, coalesce(d.queue_id, h.queue_id) AS queue_id, coalesce(d.token, h.last_token) AS token
+      FROM dead d
+      -- Found by their ids and then sorted, for another index has this order.
+      LEFT JOIN LATERAL (SELECT queue_id, last_token
+                           FROM (SELECT * FROM job_history h WHERE h.id = d.id AND d.token IS NULL OFFSET 0) h
+                          ORDER BY finished_at DESC LIMIT 1) h ON true
+), written AS (
+    INSERT INTO operation_members (operation, place, job_id, token, queue)
+    SELECT o.number, o.total + row_number() OVER (ORDER BY f.position), f.text, f.token,
+           coalesce((SELECT name FROM queues q WHERE q.id = f.queue_id), '')
+      FROM operations o CROSS JOIN finished f
+     WHERE o.number = %(number)s AND o.state = 'preparing'
+    RETURNING 1
+)
+UPDATE operations SET total = total + (SELECT count(*) FROM written), updated_at = clock_timestamp()
+ WHERE number = %(number)s AND state = 'preparing'
+
+-- name: begin
+-- Let a locked operation that was prepared run, with a barrier behind its canary; one without members is done.
+UPDATE operations
+   SET state = CASE WHEN total = 0 THEN 'done' ELSE 'running' END, note = %(note)s,
+       barrier = CASE WHEN canary > 0 AND canary < total THEN canary ELSE total END,
+       started_at = clock_timestamp(), updated_at = clock_timestamp(), finished_at = CASE WHEN total = 0 THEN clock_timestamp() END
+ WHERE number = %(number)s
+RETURNING pg_notify('queue_core_due', '')
+
+-- name: finish
+-- Note of a locked operation that was prepared that all was done at once.
+WITH told AS (
+    UPDATE operation_members SET changed = true WHERE operation = %(number)s
+)
+UPDATE operations
+   SET state = 'done', note = %(note)s, done = total, processed = total, barrier = total,
+       started_at = clock_timestamp(), updated_at = clock_timestamp(), finished_at = clock_timestamp()
+ WHERE number = %(number)s
+
+-- name: restart
+-- Let a locked operation that was stopped go on to its end, without its threshold.
+UPDATE operations
+   SET state = CASE WHEN done = total THEN 'done' ELSE 'running' END, note = %(note)s, barrier = total, stop_percent = NULL,
+       updated_at = clock_timestamp(), finished_at = CASE WHEN done = total THEN clock_timestamp() END
+ WHERE number = %(number)s
+
+-- name: release
+-- Let a running operation go on behind its canary.
+UPDATE operations SET barrier = total, updated_at = clock_timestamp()
+ WHERE number = %(number)s AND state = 'running' AND barrier < total
+RETURNING number
+
+-- name: find
+-- Return the numbers of operations, the newest first: older than a number, not ended, of an error signature.
+SELECT number FROM operations
+ WHERE (%(before)s::int IS NULL OR number < %(before)s::int)
+   AND (NOT %(unfinished)s OR finished_at IS NULL)
+   AND (%(signature)s::text IS NULL OR signatures @> ARRAY[%(signature)s::text])
+ ORDER BY number DESC
+ LIMIT %(limit)s

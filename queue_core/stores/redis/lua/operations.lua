@@ -1,0 +1,152 @@
+-- name: operation
+-- Shared: operations end. KEYS: 1 operation, 2 operations:unfinished, 3 operations:ended. ARGV: 1 its number.
+local function end_it(state)
+  redis.call('HSET', KEYS[1], 'state', state, 'finished_at', stamp)
+  redis.call('ZREM', KEYS[2], ARGV[1])
+  redis.call('ZADD', KEYS[3], stamp, ARGV[1])
+end
+-- A running one is done behind its last member.
+local function end_behind_last()
+  local state, done, total = unpack(redis.call('HMGET', KEYS[1], 'state', 'done', 'total'))
+  if state == 'running' and done == total then
+    end_it('done')
+  end
+end
+
+-- name: operation_add
+-- Append members to a preparing operation; those that it has already are left out.
+-- KEYS: 1 operation, 2 its members, 3 their ids, 4 operations:preparing
+-- ARGV: 1 its number, then for each member its id, and its token, its place and its queue as they are kept
+-- Returns the fields and values of the operation; none where there is no such operation.
+-- with: clock
+if redis.call('HGET', KEYS[1], 'state') == 'preparing' then
+  for i = 2, #ARGV, 2 do
+    if redis.call('SADD', KEYS[3], ARGV[i]) == 1 then
+      redis.call('RPUSH', KEYS[2], ARGV[i + 1])
+    end
+  end
+  redis.call('HSET', KEYS[1], 'total', redis.call('LLEN', KEYS[2]), 'updated_at', stamp)
+  redis.call('ZADD', KEYS[4], stamp, ARGV[1])
+end
+return redis.call('HGETALL', KEYS[1])
+
+-- name: operation_count
+-- Count the next members of a running operation, whose jobs the parts of this step have changed where they were as frozen.
+-- KEYS: 1 operation, 2 operations:unfinished, 3 operations:ended, 4 its marks, then of each member the changes of its job
+-- ARGV: 1 its number, 2 members done, as seen, 3 "<name of the step> <number of its parts>" (or empty: there are none)
+-- Returns 1 (counted), 0 (not as seen: somebody else was sooner) or -1 (a part did not run, or a job was elsewhere), then the
+--   fields and values of the operation; only the number where there is no such operation.
+-- with: clock
+-- with: operation
+local state, done, step, rate, next_at = unpack(redis.call('HMGET', KEYS[1], 'state', 'done', 'step', 'rate', 'next_at'))
+local answer, members, changed = 0, #KEYS - 4, 0
+if state == 'running' and done == ARGV[2] then
+  answer = (ARGV[3] == '' or step == ARGV[3]) and 1 or -1
+end
+if answer == 1 then
+  local marked = redis.call('GETRANGE', KEYS[4], done, done + members - 1)
+  for i = 1, members do
+    if string.sub(marked, i, i) == '1' then
+      changed = changed + 1
+      redis.call('ZADD', KEYS[4 + i], ARGV[1], ARGV[1])
+      redis.call('ZREMRANGEBYRANK', KEYS[4 + i], 0, -1001)
+    end
+  end
+  redis.call('HDEL', KEYS[1], 'step')
+  redis.call('HSET', KEYS[1], 'updated_at', stamp)
+  redis.call('HINCRBY', KEYS[1], 'done', members)
+  redis.call('HINCRBY', KEYS[1], 'processed', changed)
+  redis.call('HINCRBY', KEYS[1], 'skipped', members - changed)
+  if rate then
+    redis.call('HSET', KEYS[1], 'next_at', digits(math.max(now, number(next_at)) + 1000000 * members / rate))
+  end
+  end_behind_last()
+end
+return {answer, unpack(redis.call('HGETALL', KEYS[1]))}
+
+-- name: operation_create
+-- Write a new operation, preparing and without members.
+-- KEYS: 1 operation, 2 operations:unfinished, 3 operations, 4 operations:preparing, then the operations of its signatures
+-- ARGV: 1 its number, then its fields and values
+-- Returns its fields and values.
+-- with: clock
+redis.call('HSET', KEYS[1], 'state', 'preparing', 'total', 0, 'done', 0, 'processed', 0, 'skipped', 0, 'errored', 0,
+  'barrier', 0, 'created_at', stamp, 'updated_at', stamp, unpack(ARGV, 2))
+redis.call('ZADD', KEYS[4], stamp, ARGV[1])
+for i = 2, #KEYS do
+  if i ~= 4 then
+    redis.call('ZADD', KEYS[i], ARGV[1], ARGV[1])
+  end
+end
+return redis.call('HGETALL', KEYS[1])
+
+-- name: operation_err
+-- Count the next member of a running operation as errored.
+-- KEYS: 1 operation, 2 operations:unfinished, 3 operations:ended
+-- ARGV: 1 its number, 2 the note
+-- Returns the fields and values of the operation; none where there is no such operation.
+-- with: clock
+-- with: operation
+local state, done, barrier = unpack(redis.call('HMGET', KEYS[1], 'state', 'done', 'barrier'))
+if state == 'running' and number(done) < number(barrier) then
+  redis.call('HSET', KEYS[1], 'note', ARGV[2], 'updated_at', stamp)
+  redis.call('HINCRBY', KEYS[1], 'done', 1)
+  redis.call('HINCRBY', KEYS[1], 'errored', 1)
+  end_behind_last()
+end
+return redis.call('HGETALL', KEYS[1])
+
+-- name: operation_move
+-- Move an operation to another state.
+-- KEYS: 1 operation, 2 operations:unfinished, 3 operations:ended, 4 operations:preparing, 5 ids of its members, 6 its marks
+-- ARGV: 1 its number, 2 the state, 3 1 where this is an end (or empty), 4 the note, 5 us for which nothing has changed it (or
+--       empty: whenever), 6 its members, as seen (or empty: however many), then the states that it may come from
+-- Returns 1 (moved), 0 (not) or -1 (there is no such operation, or it has other members).
+-- with: clock
+-- with: operation
+local before, total, canary, changed_at = unpack(redis.call('HMGET', KEYS[1], 'state', 'total', 'canary', 'updated_at'))
+local after, may = ARGV[2], false
+for i = 7, #ARGV do
+  may = may or ARGV[i] == before
+end
+if not before or may and ARGV[6] ~= '' and ARGV[6] ~= total then
+  return -1
+end
+if not may or ARGV[5] ~= '' and now - number(changed_at) < tonumber(ARGV[5]) then
+  return 0
+end
+redis.call('HSET', KEYS[1], 'state', after, 'note', ARGV[4], 'updated_at', stamp)
+if before == 'preparing' then
+  redis.call('ZREM', KEYS[4], ARGV[1])
+  redis.call('UNLINK', KEYS[5])
+  if after == 'running' then
+    local first = number(canary) > 0 and math.min(number(canary), number(total)) or number(total)
+    redis.call('HSET', KEYS[1], 'barrier', first, 'started_at', stamp)
+  elseif after == 'done' then
+    redis.call('HSET', KEYS[1], 'done', total, 'processed', total, 'barrier', total, 'started_at', stamp)
+    redis.call('SET', KEYS[6], string.rep('1', number(total)))
+  end
+elseif before == 'stopped' and after == 'running' then
+  redis.call('HDEL', KEYS[1], 'stop_percent')
+  redis.call('HSET', KEYS[1], 'barrier', total)
+end
+if ARGV[3] ~= '' then
+  end_it(after)
+end
+end_behind_last()
+return 1
+
+-- name: operation_release
+-- Let a running operation go on behind its canary.
+-- KEYS: 1 operation
+-- Returns 1, 0 (it does not run, or has no barrier) or -1 (there is no such operation).
+-- with: clock
+local state, barrier, total = unpack(redis.call('HMGET', KEYS[1], 'state', 'barrier', 'total'))
+if not state then
+  return -1
+end
+if state ~= 'running' or number(barrier) >= number(total) then
+  return 0
+end
+redis.call('HSET', KEYS[1], 'barrier', total, 'updated_at', stamp)
+return 1

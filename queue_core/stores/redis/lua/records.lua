@@ -1,0 +1,34 @@
+-- name: clock
+-- Shared: the server's time in microseconds, as a number and as text. Numbers of 16 digits become text by `digits`:
+--   `..` and tostring would leave 14 of them.
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local function digits(number)
+  return string.format('%.0f', number)
+end
+local stamp = digits(now)
+-- A stored number; 0 where it is missing, or where somebody wrote something else.
+local function number(text)
+  return tonumber(text) or 0
+end
+
+-- name: note
+-- Shared: keep a failed attempt, and the title of its error with the time when it was first seen; count losses and crashes.
+-- What failed stands in ARGV behind `a`: the failure as JSON, its line, its kind, its signature, its title.
+-- An attempt: number, token, started_at, finished_at, the failure as JSON; after the line's end the worker, as it is.
+local function fail(key, attempts, signatures, seen, nth, token, started_at, worker, a)
+  local head = nth .. ' ' .. token .. ' ' .. (started_at or '0') .. ' ' .. stamp .. ' '
+  local failure, line, kind, signature, title = ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 4], ARGV[a + 5]
+  redis.call('RPUSH', attempts, head .. failure .. '\n' .. (worker or ''))
+  redis.call('LTRIM', attempts, -50, -1)
+  redis.call('HSETNX', signatures, signature, stamp .. ' ' .. title)
+  redis.call('ZADD', seen, stamp, signature)
+  if redis.call('ZCARD', seen) > 10000 then
+    redis.call('HDEL', signatures, redis.call('ZPOPMIN', seen)[1])
+  end
+  redis.call('HSET', key, 'error', line, 'failure_kind', kind, 'signature', signature)
+  local counted = kind == 'lost' and 'losses' or kind == 'poison' and 'crashes'
+  if counted then
+    redis.call('HSET', key, counted, number(redis.call('HGET', key, counted)) + 1)
+  end
+end

@@ -1,2 +1,0 @@
--- Remember how an attempt ended before the next one begins.
-INSERT OR IGNORE INTO endings (job, token, kind) VALUES (?, ?, ?)

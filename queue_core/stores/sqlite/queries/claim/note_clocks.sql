@@ -1,2 +1,0 @@
--- Note how the clocks are.
-UPDATE clocks SET wall = ?, steady = ?, machine = ?

@@ -1,2 +1,0 @@
--- Give out tokens.
-UPDATE counters SET token = token + ?

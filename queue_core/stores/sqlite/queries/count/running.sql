@@ -1,2 +1,0 @@
--- How many jobs of a queue run.
-SELECT running FROM queues WHERE number = ?

@@ -1,2 +1,0 @@
--- The last number of arrival that was given out.
-SELECT seq FROM counters

@@ -1,2 +1,0 @@
--- Write a job's payload.
-INSERT INTO payloads (number, payload) VALUES (?, ?)

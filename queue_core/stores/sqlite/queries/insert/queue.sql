@@ -1,2 +1,0 @@
--- Create a queue.
-INSERT INTO queues (name) VALUES (?)

@@ -1,2 +1,0 @@
--- Reserve numbers of arrival.
-UPDATE counters SET seq = seq + ?

@@ -1,2 +1,0 @@
--- Deaths by error and queue in each minute from one on.
-SELECT minute, signature, queue_id, n FROM signature_minutes WHERE minute >= ?

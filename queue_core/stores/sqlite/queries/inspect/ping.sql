@@ -1,2 +1,0 @@
--- A round trip.
-SELECT 1

@@ -1,2 +1,0 @@
--- Start a transaction that sees one moment.
-BEGIN DEFERRED

@@ -1,2 +1,0 @@
--- Start a transaction as the only writer.
-BEGIN IMMEDIATE

@@ -1,2 +1,0 @@
--- Make everything since the begin visible to others.
-COMMIT

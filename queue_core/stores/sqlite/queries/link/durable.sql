@@ -1,2 +1,0 @@
--- From now on a commit returns when it is on the disk.
-PRAGMA synchronous = FULL

@@ -1,2 +1,0 @@
--- Refuse writes on this connection.
-PRAGMA query_only = ON

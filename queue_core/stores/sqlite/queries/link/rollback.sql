@@ -1,2 +1,0 @@
--- Take back everything since the begin.
-ROLLBACK

@@ -1,2 +1,0 @@
--- Leave a message.
-INSERT INTO messages (sender, body, sent_at) VALUES (?, ?, ?)

@@ -1,2 +1,0 @@
--- Forget a schedule.
-DELETE FROM schedules WHERE name = ?

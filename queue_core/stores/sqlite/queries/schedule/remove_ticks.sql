@@ -1,2 +1,0 @@
--- Forget the ticks of a schedule.
-DELETE FROM schedule_ticks WHERE schedule = ?

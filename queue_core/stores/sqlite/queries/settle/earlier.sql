@@ -1,2 +1,0 @@
--- How the worker ended an attempt before a job's last one.
-SELECT kind FROM endings WHERE job = ? AND token = ?

@@ -1,2 +1,0 @@
--- Move a due job to queued.
-UPDATE jobs SET place = 'queued', rank = ?, updated_at = ? WHERE number = ?

@@ -1,2 +1,0 @@
--- Forget the attempts of a job.
-DELETE FROM attempts WHERE job = ?

@@ -1,2 +1,0 @@
--- Forget the endings of a job.
-DELETE FROM endings WHERE job = ?

@@ -1,2 +1,0 @@
--- Forget a job.
-DELETE FROM jobs WHERE number = ?

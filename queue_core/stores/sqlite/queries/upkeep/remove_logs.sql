@@ -1,2 +1,0 @@
--- Forget the log of a job.
-DELETE FROM job_logs WHERE job = ?

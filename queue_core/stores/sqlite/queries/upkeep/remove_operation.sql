@@ -1,2 +1,0 @@
--- Forget an operation.
-DELETE FROM operations WHERE number = ?

@@ -1,2 +1,0 @@
--- Forget the payload of a job.
-DELETE FROM payloads WHERE number = ?

@@ -1,2 +1,0 @@
--- Forget leaderships that ended long ago.
-DELETE FROM leaders WHERE expires_at < ?

@@ -1,2 +1,0 @@
--- Forget listeners that are gone.
-DELETE FROM listeners WHERE expires_at < ?

@@ -1,2 +1,0 @@
--- Forget minutes that no series shows any more.
-DELETE FROM minutes WHERE minute < ?

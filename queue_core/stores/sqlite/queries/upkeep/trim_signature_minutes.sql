@@ -1,2 +1,0 @@
--- Forget minutes that no trend shows any more.
-DELETE FROM signature_minutes WHERE minute < ?

@@ -1,2 +1,0 @@
--- Forget workers that were lost long ago.
-DELETE FROM workers WHERE heartbeat_at < ?

@@ -1,2 +1,0 @@
--- The order that waits for a worker.
-SELECT command FROM workers WHERE id = ?

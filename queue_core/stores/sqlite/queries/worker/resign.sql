@@ -1,2 +1,0 @@
--- Remove a worker's leaderships after its end.
-DELETE FROM leaders WHERE worker = ?

@@ -1,2 +1,0 @@
--- Remove a worker's entry after its end.
-DELETE FROM workers WHERE id = ?

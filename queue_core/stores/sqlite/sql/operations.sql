@@ -1,0 +1,93 @@
+-- name: create
+-- Write a new operation.
+INSERT INTO operations (verb, label, user, host, why, delay, spread, queue, priority, canary, rate, stop_percent, signatures, state,
+                        created_at, updated_at)
+VALUES (:verb, :label, :user, :host, :why, :delay, :spread, :queue, :priority, :canary, :rate, :stop_percent, :signatures,
+        'preparing', :now, :now)
+RETURNING number
+
+-- name: sign
+-- Note an error signature that an operation is all of.
+INSERT OR IGNORE INTO operation_signatures (signature, operation) VALUES (?, ?)
+
+-- name: unchanged
+-- Those of the next members whose jobs are as they were frozen.
+SELECT m.place, m.job_id
+  FROM operation_members m CROSS JOIN jobs j ON j.id = m.job_id
+ WHERE m.operation = ? AND m.place > ? AND m.place <= ? AND j.token = m.token
+ ORDER BY m.place
+
+-- name: mark
+-- Note that an operation has changed a member.
+UPDATE operation_members SET changed = 1 WHERE operation = ? AND place = ?
+
+-- name: write
+-- Write what changes of an operation.
+UPDATE operations
+   SET state = :state, note = :note, total = :total, done = :done, processed = :processed, skipped = :skipped, errored = :errored,
+       barrier = :barrier, stop_percent = :stop_percent, updated_at = :updated_at, started_at = :started_at,
+       finished_at = :finished_at, next_at = :next_at
+ WHERE number = :number
+
+-- name: add
+-- Append a member that an operation does not have yet, as its job is now.
+INSERT INTO operation_members (operation, place, job_id, token, queue)
+SELECT :number, :place, :id, j.token, coalesce(q.name, '')
+  FROM (SELECT 1) LEFT JOIN jobs j ON j.id = :id LEFT JOIN queues q ON q.number = j.queue_id
+ WHERE true
+    ON CONFLICT (job_id, operation) DO NOTHING
+
+-- name: unfinished
+-- Those of them that have not ended.
+SELECT number
+  FROM operations INDEXED BY operations_unfinished
+ WHERE finished_at IS NULL AND number < :before
+ ORDER BY number DESC
+ LIMIT :limit
+
+-- name: newest
+-- Operations older than a number, the newest first.
+SELECT number FROM operations WHERE number < :before ORDER BY number DESC LIMIT :limit
+
+-- name: by_signature
+-- Those of them that have an error signature.
+SELECT s.operation
+  FROM operation_signatures s CROSS JOIN operations o ON o.number = s.operation
+ WHERE s.signature = :signature AND s.operation < :before AND (o.finished_at IS NULL OR NOT :unfinished)
+ ORDER BY s.operation DESC
+ LIMIT :limit
+
+-- name: records
+-- Operations by their numbers, in the same order.
+SELECT o.number, verb, label, user, host, why, delay, spread, queue, priority, canary, rate, stop_percent, signatures, state, note,
+       total, done, processed, skipped, errored, barrier, created_at, updated_at, started_at, finished_at, next_at
+  FROM json_each(?) i CROSS JOIN operations o ON o.number = i.value
+ ORDER BY i.key
+
+-- name: changed
+-- Members that an operation has changed, behind a place.
+SELECT m.place, m.job_id, m.queue
+  FROM operation_members m INDEXED BY operation_members_changed
+ WHERE m.operation = ? AND m.changed = 1 AND m.place > ?
+ ORDER BY m.place
+ LIMIT ?
+
+-- name: mark_all
+-- Note that an operation has changed all its members.
+UPDATE operation_members SET changed = 1 WHERE operation = ?
+
+-- name: outcomes
+-- Where the last members are now that an operation has changed; null = gone.
+SELECT j.place, count(*)
+  FROM (SELECT job_id FROM operation_members INDEXED BY operation_members_changed
+         WHERE operation = ? AND changed = 1 ORDER BY place DESC LIMIT ?) m
+  LEFT JOIN jobs j ON j.id = m.job_id
+ GROUP BY j.place
+
+-- name: of_job
+-- The operations that have changed a job, the newest first.
+SELECT operation
+  FROM operation_members INDEXED BY operation_members_job
+ WHERE job_id = ? AND changed = 1
+ ORDER BY operation DESC
+ LIMIT ?

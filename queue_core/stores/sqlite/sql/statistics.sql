@@ -1,0 +1,68 @@
+-- name: signature
+-- What an error is called, and when it was first seen.
+SELECT title, first_seen FROM error_signatures WHERE signature = ?
+
+-- name: deaths
+-- Deaths by error and queue in each minute from one on.
+SELECT minute, signature, queue_id, n FROM signature_minutes WHERE minute >= ?
+
+-- name: tally
+-- Add to the totals of one kind of outcome.
+INSERT INTO tallies (queue_id, type, outcome, wait_bucket, run_bucket, n, wait_us, run_us) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT DO UPDATE SET n = n + excluded.n, wait_us = wait_us + excluded.wait_us, run_us = run_us + excluded.run_us
+
+-- name: tally_minute
+-- Add to what happened in a minute.
+INSERT INTO minutes (minute, queue_id, outcome, n) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n
+
+-- name: tally_death
+-- Add to the deaths by one error in a minute.
+INSERT INTO signature_minutes (minute, signature, queue_id, n) VALUES (?, ?, ?, ?)
+    ON CONFLICT DO UPDATE SET n = n + excluded.n
+
+-- name: groups
+-- Groups of dead jobs by error, queue and type; without conditions on anything else it is read from the index alone.
+SELECT coalesce(j.signature, ''), j.queue_id, q.name, j.type, count(*), max(j.updated_at)
+  FROM jobs j INDEXED BY jobs_dead CROSS JOIN queues q ON q.number = j.queue_id{payloads}
+ WHERE j.place IN ('dead', 'trashed') AND j.place = :place
+   AND {conditions}
+ GROUP BY 1, 2, 4
+
+-- name: series
+-- What happened in each of some minutes.
+SELECT minute, outcome, n
+  FROM minutes
+ WHERE minute BETWEEN :first AND :last
+   AND (:queue IS NULL OR queue_id = (SELECT number FROM queues WHERE name = :queue))
+
+-- name: deaths_of
+-- Deaths by error and queue in each minute from a time on, of jobs that match a filter.
+SELECT CAST(j.updated_at / 60 AS INTEGER), coalesce(j.signature, ''), j.queue_id, count(*)
+  FROM jobs j INDEXED BY jobs_dead CROSS JOIN queues q ON q.number = j.queue_id{payloads}
+ WHERE j.place IN ('dead', 'trashed') AND j.place = :place AND j.updated_at >= :since
+   AND {conditions}
+ GROUP BY 1, 2, 3
+
+-- name: tallies
+-- Exact totals by queue, type and outcome, with their buckets.
+SELECT q.name, t.type, t.outcome, t.wait_bucket, t.run_bucket, t.n, t.wait_us, t.run_us
+  FROM tallies t CROSS JOIN queues q ON q.number = t.queue_id
+
+-- name: gone
+-- How many jobs left the store for good, and how many attempts were retried.
+SELECT outcome, sum(n) FROM tallies
+ WHERE outcome IN ('expired_completed', 'expired_cancelled', 'expired_dead', 'purged', 'retried')
+ GROUP BY outcome
+
+-- name: sample
+-- The newest job of a group.
+SELECT j.id
+  FROM jobs j INDEXED BY jobs_dead CROSS JOIN queues q ON q.number = j.queue_id{payloads}
+ WHERE j.place IN ('dead', 'trashed') AND j.place = :place AND j.signature IS nullif(:signature, '')
+   AND {conditions}
+ ORDER BY {order}
+ LIMIT 1
+
+-- name: at
+-- How many jobs are in a place.
+SELECT count(*) FROM jobs INDEXED BY jobs_listed WHERE place = ?

@@ -1,0 +1,160 @@
+-- name: abandoned_operations
+-- End the operations that were being prepared and whose author is gone.
+UPDATE operations INDEXED BY operations_unfinished
+   SET state = 'cancelled', note = :note, updated_at = :now, finished_at = :now
+ WHERE finished_at IS NULL AND state = 'preparing' AND updated_at < :before
+
+-- name: expired_operations
+-- The operations that ended before a time, the first ones first.
+SELECT number FROM operations INDEXED BY operations_finished WHERE finished_at < ? ORDER BY finished_at LIMIT ?
+
+-- name: expired
+-- Jobs that came to a final place before a time, the first ones first.
+SELECT jobs.number, jobs.queue_id, q.name, jobs.type, jobs.ordering_key, jobs.holds, jobs.unique_key
+  FROM jobs INDEXED BY jobs_listed CROSS JOIN queues q ON q.number = jobs.queue_id
+ WHERE jobs.place = ? AND jobs.updated_at < ?
+ ORDER BY jobs.updated_at
+ LIMIT ?
+
+-- name: titles
+-- The next error signatures, and of each whether it was first seen before a time and no dead job, in the trash or not, has it.
+SELECT e.signature, e.first_seen < :before
+       AND NOT EXISTS (SELECT 1 FROM jobs INDEXED BY jobs_dead
+                        WHERE place IN ('dead', 'trashed') AND place = 'dead' AND signature = e.signature)
+       AND NOT EXISTS (SELECT 1 FROM jobs INDEXED BY jobs_dead
+                        WHERE place IN ('dead', 'trashed') AND place = 'trashed' AND signature = e.signature)
+  FROM (SELECT signature, first_seen FROM error_signatures WHERE signature > :after ORDER BY signature LIMIT :limit) e
+ ORDER BY e.signature
+
+-- name: remove_title
+-- Forget the title of an error signature.
+DELETE FROM error_signatures WHERE signature = ?
+
+-- name: trim_unique
+-- Forget some unique keys that nobody holds any more.
+DELETE FROM unique_keys
+ WHERE (queue_id, unique_key) IN (SELECT queue_id, unique_key FROM unique_keys WHERE until <= ? ORDER BY until LIMIT ?)
+
+-- name: due
+-- Scheduled and retrying jobs that are due, for the longest time first.
+SELECT j.number, j.id, j.queue_id, q.name, j.priority, j.seq, j.aged, j.ordering_key, j.holds
+  FROM jobs j INDEXED BY jobs_due CROSS JOIN queues q ON q.number = j.queue_id
+ WHERE j.place IN ('scheduled', 'retrying') AND j.run_at <= ?
+ ORDER BY j.run_at, j.seq
+ LIMIT ?
+
+-- name: promote
+-- Move a due job to queued.
+UPDATE jobs SET place = 'queued', rank = ?, updated_at = ? WHERE number = ?
+
+-- name: gate_arrive
+-- Move a due job to queued, ready or to wait for its turn.
+UPDATE jobs SET place = 'queued', rank = ?, holds = ?, updated_at = ? WHERE number = ?
+
+-- name: next_due
+-- When the next scheduled or retrying job is due.
+SELECT run_at FROM jobs INDEXED BY jobs_due WHERE place IN ('scheduled', 'retrying') ORDER BY run_at LIMIT 1
+
+-- name: ids
+-- The ids of jobs by their numbers, in the same order.
+SELECT j.id FROM json_each(?) i CROSS JOIN jobs j ON j.number = i.value ORDER BY i.key
+
+-- name: ready_after
+-- A page of a queue's ready jobs in order: for a rebuild, which reads the whole backlog anyway.
+SELECT id, rank
+  FROM jobs INDEXED BY jobs_ready
+ WHERE queue_id = (SELECT number FROM queues WHERE name = :queue) AND rank IS NOT NULL AND rank > :rank
+ ORDER BY rank
+ LIMIT :limit
+
+-- name: leader
+-- Until when a worker leads a duty.
+SELECT expires_at FROM leaders WHERE duty = ? AND worker = ?
+
+-- name: worker_retire
+-- Remove a worker's entry after its end.
+DELETE FROM workers WHERE id = ?
+
+-- name: worker_resign
+-- Remove a worker's leaderships after its end.
+DELETE FROM leaders WHERE worker = ?
+
+-- name: remove_members
+-- Forget members of an operation, the first ones first.
+DELETE FROM operation_members
+ WHERE operation = ?1 AND place IN (SELECT place FROM operation_members WHERE operation = ?1 ORDER BY place LIMIT ?2)
+
+-- name: remove_signed
+-- Forget which error signatures an operation is all of.
+DELETE FROM operation_signatures WHERE operation = ?
+
+-- name: remove_operation
+-- Forget an operation.
+DELETE FROM operations WHERE number = ?
+
+-- name: expired_logs
+-- Forget lines of the jobs that upkeep/expired finds, a batch.
+DELETE FROM job_logs
+ WHERE rowid IN (SELECT l.rowid
+                   FROM (SELECT number FROM jobs INDEXED BY jobs_listed
+                          WHERE place = ? AND updated_at < ? ORDER BY updated_at LIMIT ?) j
+                  CROSS JOIN job_logs l ON l.job = j.number
+                  LIMIT ?)
+
+-- name: trim_schedule_ticks
+-- Forget some ticks that passed before a time.
+DELETE FROM schedule_ticks WHERE (schedule, tick) IN (SELECT schedule, tick FROM schedule_ticks WHERE tick < ? ORDER BY tick LIMIT ?)
+
+-- name: lead
+-- Take or renew the leadership of a duty, unless another worker holds it.
+INSERT INTO leaders (duty, worker, expires_at) VALUES (:duty, :worker, :until)
+    ON CONFLICT (duty) DO UPDATE SET worker = excluded.worker, expires_at = excluded.expires_at
+ WHERE worker = excluded.worker OR expires_at < :now
+
+-- name: worker_end_leases
+-- End the leases of a worker whose process is gone.
+UPDATE jobs INDEXED BY jobs_listed SET expires_at = 0 WHERE place = 'running' AND worker = ?
+
+-- name: remove_attempts
+-- Forget the attempts of a job.
+DELETE FROM attempts WHERE job = ?
+
+-- name: remove_endings
+-- Forget the endings of a job.
+DELETE FROM endings WHERE job = ?
+
+-- name: remove_job
+-- Forget a job.
+DELETE FROM jobs WHERE number = ?
+
+-- name: remove_logs
+-- Forget the log of a job.
+DELETE FROM job_logs WHERE job = ?
+
+-- name: remove_payload
+-- Forget the payload of a job.
+DELETE FROM payloads WHERE number = ?
+
+-- name: trim_leaders
+-- Forget leaderships that ended long ago.
+DELETE FROM leaders WHERE expires_at < ?
+
+-- name: trim_listeners
+-- Forget listeners that are gone.
+DELETE FROM listeners WHERE expires_at < ?
+
+-- name: trim_messages
+-- Forget events that every listener has read by now.
+DELETE FROM messages WHERE sent_at < ?
+
+-- name: trim_minutes
+-- Forget minutes that no series shows any more.
+DELETE FROM minutes WHERE minute < ?
+
+-- name: trim_signature_minutes
+-- Forget minutes that no trend shows any more.
+DELETE FROM signature_minutes WHERE minute < ?
+
+-- name: trim_workers
+-- Forget workers that were lost long ago.
+DELETE FROM workers WHERE heartbeat_at < ?
