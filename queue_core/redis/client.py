@@ -175,7 +175,8 @@ async def within(seconds: float | None, circuit: Circuit | None = None) -> Async
             yield
     except (RedisError, OSError, TimeoutError) as error:
         reason = str(error) or type(error).__name__
-        if circuit is not None:
+        # A key that is not ours is no loss of the server: other queues go on, and the audit has to reach it.
+        if circuit is not None and not reason.startswith("WRONGTYPE"):
             circuit.failed(reason)
         raise DispatchUnavailable(reason) from error
     if circuit is not None:

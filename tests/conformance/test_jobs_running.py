@@ -302,7 +302,7 @@ async def test_the_events_of_a_life(jobs: JobQueue) -> None:
                 if event.type == "flaky":
                     heard.append(str(event.event))
                     tokens.append(event.token)
-            if "completed" in heard:
+            if {"created", "completed"} <= set(heard):
                 return
 
     listening = asyncio.create_task(listen())
@@ -311,8 +311,10 @@ async def test_the_events_of_a_life(jobs: JobQueue) -> None:
         await flaky.enqueue()
         async with asyncio.timeout(PATIENCE):
             await listening
+    # The producer offers a job before it says that there is one: a worker may be faster.
+    created = heard.index(EventName.CREATED)
+    del heard[created], tokens[created]
     assert heard == [
-        EventName.CREATED,
         EventName.CLAIMED,
         EventName.FAILED,
         EventName.RETRYING,

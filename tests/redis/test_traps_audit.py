@@ -9,7 +9,8 @@ from redis.asyncio import Redis
 
 from queue_core.delivery import audit as auditing
 from queue_core.delivery.audit import Audit
-from queue_core.model.job import NewJob, new_id
+from queue_core.model.job import NewJob, Ready, new_id
+from queue_core.ports.delivery import DispatchUnavailable
 from queue_core.ports.store import ClaimRequest
 from queue_core.queue import JobQueue
 from tests.redis.conftest import announce
@@ -234,3 +235,16 @@ async def test_a_workers_own_queue_is_whole_before_its_first_job(jobs: JobQueue)
     assert await jobs.dispatcher.doubtful([own]) == [own]
     await Audit(jobs.store, jobs.dispatcher, [own]).run_once()
     assert await jobs.dispatcher.doubtful([own]) == []
+
+
+async def test_a_key_of_a_wrong_type_is_no_loss_of_the_server(jobs: JobQueue, client: Redis, redis_prefix: str) -> None:
+    """Who meets it looks into the store; other queues go on, and the audit gets through to remove it."""
+    assert jobs.dispatcher is not None
+    foreign, other = f"foreign-{new_id()}", f"other-{new_id()}"
+    await client.hset(f"{redis_prefix}{{{foreign}}}:pending", "a field", "of somebody else's")
+    for _ in range(3):
+        with pytest.raises(DispatchUnavailable, match="WRONGTYPE"):
+            await jobs.dispatcher.take([foreign], 1, 0.1)
+    ready = Ready(new_id(), other, 1)
+    await jobs.dispatcher.offer([ready])
+    assert await jobs.dispatcher.take([other], 1, 5.0) == (other, [ready.id])
