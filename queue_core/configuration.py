@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +28,10 @@ M = TypeVar("M", bound=Model)
 
 LARGEST = 1 << 20
 """Bytes of a configuration file or secret; what is larger is something else."""
+COLON = re.compile(
+    r"""^([ \t]*prefix:[ \t]+)([^\s"'\\\[{&*!|>%@`#][^\s"\\]*:)(?=[ \t]*(?:[ \t]#.*)?\r?$)""", re.MULTILINE
+)
+"""A prefix that ends in a colon, as in Redis they do, without quotes: for YAML the beginning of another block."""
 
 
 def read_file(path: Path) -> dict[str, Any]:
@@ -81,6 +86,7 @@ def _toml(path: Path, text: str) -> Any:
 def _yaml(path: Path, text: str) -> Any:
     import yaml
 
+    text = COLON.sub(r'\1"\2"', text)
     try:
         _refuse_twins(path, yaml.compose(text, yaml.SafeLoader))
         return yaml.safe_load(text)

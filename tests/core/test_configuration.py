@@ -219,3 +219,27 @@ class TestMistakes:
 
     def test_a_context_that_is_not_there(self) -> None:
         assert refusal(YAML, context="prd") == "c.yaml has no context 'prd'; did you mean 'prod'?"
+
+
+@pytest.mark.parametrize("end", ["", "  # ours", "\r"])
+def test_a_prefix_may_end_in_a_colon_without_quotes(end: str) -> None:
+    """As prefixes of Redis are written elsewhere; YAML itself refuses it."""
+    jobs = f"""
+jobs:
+  queue_backend: redis
+  redis:
+    url: redis://localhost:6379/0
+    prefix: silo:jobs:{end}
+    timeout: 3s
+"""
+    settings = read(jobs).settings
+    assert settings.queue_backend == "redis"
+    assert settings.redis.prefix == read(jobs.replace("silo:jobs:", '"silo:jobs:"')).settings.redis.prefix
+    assert settings.redis.prefix.startswith("silo:jobs")
+    assert settings.redis.timeout == 3.0
+
+
+@pytest.mark.parametrize("line", ["prefix: a: b", "timeout: 3s:", "prefix: [a:"])
+def test_other_colons_are_still_a_mistake(line: str) -> None:
+    with pytest.raises(ConfigurationError, match="not valid YAML"):
+        read(f"jobs:\n  queue_backend: redis\n  redis:\n    {line}\n")
