@@ -439,7 +439,18 @@ class JobQueue(Housed, Verbs):
     async def enqueue(
         self, type_: str, payload: Mapping[str, Any] | None = None, **options: Unpack[EnqueueArguments]
     ) -> JobHandle[Any]:
-        """Enqueue a job by the name of its type; this process need not have the handler. Options: `EnqueueOptions`.
+        """Enqueue a job by the name of its type; this process need not have the handler.
+
+        Options, of which each takes the task's or the queue's default when it is left out:
+            queue: its name.
+            priority: a number or a name, such as "high"; higher runs first.
+            delay: seconds, "5m" or a timedelta from now; or run_at: a datetime with its zone.
+            max_retries: attempts beyond the first.
+            tags: words to find it by.
+            ordering_key: jobs of a queue with the same one run one at a time, in the order of their enqueues.
+            unique: no second job of this type and queue with the same one; the handle is the first job's, with
+                `created` False. unique_for: for how long, whatever becomes of the job; else while it is unfinished.
+            connection: a psycopg connection, or an SQLAlchemy session over psycopg, whose transaction the job joins.
 
         Raises:
             InvalidJob: refused before anything was written; the sentence says why.
