@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import queue_core
+from queue_core import errors
 from tests.architecture.sources import ROOT
 
 # Runs the console, and notes what is loaded where it would connect; it never does, so what it draws needs no more.
@@ -110,5 +111,11 @@ def test_what_the_package_offers_is_there(name: str) -> None:
 
 def test_the_package_offers_what_it_says() -> None:
     assert sorted(queue_core._HOMES) == queue_core.__all__
+
+
+def test_every_error_is_public() -> None:
+    """Whoever calls a method can name what it raises."""
+    tree = {name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, Exception)}
+    assert tree <= {*queue_core.__all__}
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         _ = queue_core.Nothing
