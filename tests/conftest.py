@@ -1,5 +1,6 @@
 """Options and fixtures of all tests."""
 
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -39,6 +40,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     name_servers(config)
+    hear_signals()
+
+
+def hear_signals() -> None:
+    """Let programs that tests start hear signals which whoever started the tests ignores, as `nohup` and `&` do."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+        # Ignored here as before: a function is not inherited.
+        signal.signal(signal.SIGHUP, lambda number, frame: None)
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
