@@ -119,7 +119,8 @@ PAGE = 50
 MOST = 1000
 """Queues taken at a time."""
 KNOWN = 0.8
-"""Part of a lease for which a process does not note again that its queue has leases."""
+"""Part of the time until a queue is looked at for which a process does not note again that it has leases: a look that
+finds none removes the hint, so that nobody may rely on it any more who claims while the leader looks."""
 
 WAITING = ("scheduled", "retrying")
 
@@ -189,27 +190,32 @@ class Hints:
             await self.due({queue: at for queue, at in (await self._firsts(self._due, queues)).items() if at})
 
     async def leased(self, queue: str, lease: float) -> None:
-        """Note that a queue is about to have a lease of so many seconds, unless this process has lately."""
+        """Note that a queue is about to have a lease of so many seconds, unless this process has lately.
+
+        What others have noted may be looked at, and removed, before that: the hint is known until then and no longer.
+        """
         now = time.monotonic()
         until, ends = self._known.get(queue, (now, now))
         if now < until and ends <= now + lease:
             return
         self._known.pop(queue, None)
-        if await self._note(self._leases, {queue: round(lease * 1e6)}, "", "1"):
-            self._known[queue] = now + KNOWN * lease, time.monotonic() + lease
+        noted = await self._note(self._leases, {queue: round(lease * 1e6)}, "", "1")
+        if noted is not None:
+            self._known[queue] = now + KNOWN * noted, time.monotonic() + noted
 
     async def ended(self, queues: Iterable[str]) -> None:
         """Note that leases have ended in these queues."""
         if times := dict.fromkeys(queues, 0):
             await self._note(self._leases, times, self._link.keys.news, "1")
 
-    async def _note(self, kind: _Kind, times: Mapping[str, int], channel: str, from_now: str) -> bool:
+    async def _note(self, kind: _Kind, times: Mapping[str, int], channel: str, from_now: str) -> float | None:
+        """Note times; return the seconds until the last of these queues is looked at, None where that failed."""
         pairs = (part for queue, at in times.items() for part in (at, queue))
         try:
-            await self._link.run("hint", [kind.key], [channel, DUE, from_now, *pairs])
+            now, at = await self._link.run("hint", [kind.key], [channel, DUE, from_now, *pairs])
         except StoreUnavailable:
-            return False
-        return True
+            return None
+        return (float(at) - float(now)) / 1e6
 
     # -- the leader
 

@@ -170,6 +170,9 @@ def work_off(link: Link, worker: str, wanted: int, kinds: Mapping[str, int]) -> 
                 runs += await end(store, claims, time.monotonic())
             await store.promote(100)
             await store.reclaim(100)
+            if not claims:
+                # As a leader does. A process that stood still for a moment between hint and claim needs the repair.
+                await store.upkeep()
         await inspector.close()
         return runs
 

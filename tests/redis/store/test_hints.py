@@ -61,6 +61,19 @@ async def test_a_process_notes_its_leases_once_for_most_of_a_lease(
     assert await hint(client, redis_prefix, "leases") is not None, "a shorter lease is"
 
 
+async def test_a_process_relies_on_a_hint_until_it_is_looked_at(world: World, client: Redis, redis_prefix: str) -> None:
+    """Another one's shorter lease brings the look forward; it finds nothing that runs, and removes the hint."""
+    await world.insert_many(3)
+    await client.zadd(f"{redis_prefix}hints:{{leases}}", {QUEUE: 1.0})  # long ago
+    (claim,) = await world.claim(1)
+    await world.settle(claim, "completed")
+    assert await world.store.reclaim(10) == []
+    await world.store._hints.settled()
+    assert await hint(client, redis_prefix, "leases") is None, "nothing runs"
+    await world.claim(1)
+    assert await hint(client, redis_prefix, "leases") is not None, "else nobody looks when this lease ends"
+
+
 async def test_each_way_to_be_put_off_is_noted(world: World, client: Redis, redis_prefix: str) -> None:
     """The hint is the time of the first that is due, or before that."""
 

@@ -3,19 +3,16 @@
 -- KEYS: 1 hints (ZSET queue -> us)
 -- ARGV: 1 channel (or empty: nobody is to hear), 2 message, 3 1 where times are us from now (or empty), then for each queue
 --       time in us, queue
--- Returns 1 where this is due before all that was noted, else 0.
+-- Returns the time in us, then when the last of these queues is looked at, in us.
 -- with: clock
 local before = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2]
 for i = 4, #ARGV, 2 do
   redis.call('ZADD', KEYS[1], 'LT', ARGV[3] == '1' and digits(now + ARGV[i]) or ARGV[i], ARGV[i + 1])
 end
-if redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2] == before then
-  return 0
-end
-if ARGV[1] ~= '' then
+if ARGV[1] ~= '' and redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2] ~= before then
   redis.pcall('PUBLISH', ARGV[1], ARGV[2])
 end
-return 1
+return {stamp, redis.call('ZSCORE', KEYS[1], ARGV[#ARGV])}
 
 -- name: hints_take
 -- Take the queues whose time has come. Until they are put back they stay at the end of time, where any note moves them forward.
