@@ -14,15 +14,15 @@ from weakref import WeakSet
 from queue_core.delivery.pairing import Pairing
 from queue_core.errors import ConfigurationError, QueueCoreError
 from queue_core.model.settings import JobsSettings
-from queue_core.ports.backend import Parts
+from queue_core.ports.backend import Backend
 from queue_core.runtime import Circuit
 
 if TYPE_CHECKING:
     from queue_core.stores.memory.store import MemoryStore
 
 
-def open_parts(settings: JobsSettings) -> Parts:
-    """Return the unopened parts of a mode.
+def open_backend(settings: JobsSettings) -> Backend:
+    """Return the backend of a mode, not opened yet.
 
     Raises:
         ConfigurationError: the mode is not one of those that this version has, or an address is missing.
@@ -43,7 +43,7 @@ def open_parts(settings: JobsSettings) -> Parts:
     )
 
 
-def _postgres_redis(settings: JobsSettings) -> Parts:
+def _postgres_redis(settings: JobsSettings) -> Backend:
     from queue_core.delivery.redis_dispatcher import RedisDispatcher
     from queue_core.delivery.redis_events import RedisEventBus
     from queue_core.stores.postgres.connection import place_of
@@ -55,7 +55,7 @@ def _postgres_redis(settings: JobsSettings) -> Parts:
     circuit = Circuit("redis")
     store = PostgresStore(settings.postgres, settings.retention, settings.queues)
     dispatcher = RedisDispatcher(settings.redis, circuit)
-    return Parts(
+    return Backend(
         store,
         PostgresInspector(settings.postgres, settings.queues),
         dispatcher,
@@ -67,7 +67,7 @@ def _postgres_redis(settings: JobsSettings) -> Parts:
     )
 
 
-def _postgres(settings: JobsSettings) -> Parts:
+def _postgres(settings: JobsSettings) -> Backend:
     from queue_core.stores.postgres.delivery import PostgresDispatcher, PostgresEventBus
     from queue_core.stores.postgres.listening import Notifications
     from queue_core.stores.postgres.operations import PostgresOperations
@@ -77,7 +77,7 @@ def _postgres(settings: JobsSettings) -> Parts:
 
     notifications = Notifications(settings.postgres)
     store = PostgresStore(settings.postgres, settings.retention, settings.queues, notifications)
-    return Parts(
+    return Backend(
         store,
         PostgresInspector(settings.postgres, settings.queues),
         PostgresDispatcher(settings.postgres, notifications),
@@ -89,7 +89,7 @@ def _postgres(settings: JobsSettings) -> Parts:
     )
 
 
-def _redis(settings: JobsSettings) -> Parts:
+def _redis(settings: JobsSettings) -> Backend:
     from queue_core.delivery.redis_dispatcher import RedisDispatcher
     from queue_core.delivery.redis_events import RedisEventBus
     from queue_core.stores.redis.operations import RedisOperations
@@ -98,7 +98,7 @@ def _redis(settings: JobsSettings) -> Parts:
     from queue_core.stores.redis.store import RedisStore
 
     circuit = Circuit("redis", meanwhile="waiting for its return")
-    return Parts(
+    return Backend(
         RedisStore(settings.redis, settings.retention, settings.queues),
         RedisInspector(settings.redis, settings.queues),
         RedisDispatcher(settings.redis, circuit, ready="offered"),
@@ -108,7 +108,7 @@ def _redis(settings: JobsSettings) -> Parts:
     )
 
 
-def _sqlite(settings: JobsSettings) -> Parts:
+def _sqlite(settings: JobsSettings) -> Backend:
     from queue_core.stores.sqlite.delivery import SqliteDispatcher, SqliteEventBus, Watcher
     from queue_core.stores.sqlite.operations import SqliteOperations
     from queue_core.stores.sqlite.read import SqliteInspector
@@ -118,7 +118,7 @@ def _sqlite(settings: JobsSettings) -> Parts:
 
     file = SqliteFile(settings.sqlite)
     watcher = Watcher(file)
-    return Parts(
+    return Backend(
         SqliteStore(file, settings.retention, settings.queues),
         SqliteInspector(file, settings.queues),
         SqliteDispatcher(file, watcher),
@@ -128,23 +128,25 @@ def _sqlite(settings: JobsSettings) -> Parts:
     )
 
 
-def _memory(settings: JobsSettings) -> Parts:
+def _memory(settings: JobsSettings) -> Backend:
     from queue_core.delivery.local import LocalDispatcher
     from queue_core.runtime import SystemClock
     from queue_core.stores.memory.store import MemoryStore
 
     store = MemoryStore(SystemClock(), settings.retention, settings.queues)
-    return memory_parts(store)._replace(dispatcher=LocalDispatcher())
+    return memory_backend(store)._replace(dispatcher=LocalDispatcher())
 
 
-def memory_parts(store: MemoryStore) -> Parts:
-    """Return the parts around a store in memory, without a dispatcher."""
+def memory_backend(store: MemoryStore) -> Backend:
+    """Return the backend around a store in memory, without a dispatcher."""
     from queue_core.delivery.local import LocalEventBus
     from queue_core.stores.memory.operations import MemoryOperations
     from queue_core.stores.memory.read import MemoryInspector
     from queue_core.stores.memory.schedules import MemorySchedules
 
-    return Parts(store, MemoryInspector(store), None, LocalEventBus(), MemorySchedules(store), MemoryOperations(store))
+    return Backend(
+        store, MemoryInspector(store), None, LocalEventBus(), MemorySchedules(store), MemoryOperations(store)
+    )
 
 
 class Forked(Protocol):
@@ -222,10 +224,10 @@ class Home:
 
 
 class Housed:
-    """A queue object that opens the parts of its mode, in one process and event loop at a time."""
+    """A queue object that opens the backend of its mode, in one process and event loop at a time."""
 
     settings: JobsSettings
-    _parts: Parts
+    _backend: Backend
     _open: bool
 
     def __init__(self) -> None:
@@ -233,7 +235,7 @@ class Housed:
         self._home = Home()
         tell_of_forks(self)
 
-    def _compose(self, parts: Parts, opened: bool) -> None:
+    def _compose(self, backend: Backend, opened: bool) -> None:
         raise NotImplementedError
 
     async def open(self) -> None:
@@ -246,27 +248,27 @@ class Housed:
             self._anew()
         async with self._opening:
             if not self._open:
-                await self._parts.store.open()
+                await self._backend.open()
                 self._open = True
                 self._home.settle()
 
-    async def parts(self) -> Parts:
+    async def backend(self) -> Backend:
         """Return what this object works on, opened."""
         if not self._open or self._home.gone():
             await self.open()
-        return self._parts
+        return self._backend
 
     def _anew(self) -> None:
         """Forget all connections; what is kept in memory stays."""
-        kept = self._parts.store.name == "memory"
+        kept = self._backend.store.name == "memory"
         self._opening = asyncio.Lock()
         self._home.free()
-        self._compose(self._parts if kept else open_parts(self.settings), opened=False)
+        self._compose(self._backend if kept else open_backend(self.settings), opened=False)
 
     def after_fork(self) -> None:
         """Work on connections of the child's own from now on."""
         if self._home.taken:
             leave(dict(vars(self)))
-            if self._parts.store.name == "memory":
+            if self._backend.store.name == "memory":
                 self._home.refuse("a queue in memory belongs to the process that has opened it, not to its children")
             self._anew()

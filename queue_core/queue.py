@@ -10,7 +10,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 
-from queue_core.backends import Housed, open_parts
+from queue_core.backends import Housed, open_backend
 from queue_core.client.context import JobContext
 from queue_core.client.effects import Control
 from queue_core.client.enqueue import Enqueueing
@@ -42,7 +42,7 @@ from queue_core.model.rules import Priority
 from queue_core.model.settings import JobsSettings, settings_from
 from queue_core.model.states import Status
 from queue_core.model.validation import check_id, check_name, check_payloads, check_timeout, parse_duration
-from queue_core.ports.backend import Parts
+from queue_core.ports.backend import Backend
 from queue_core.ports.delivery import Dispatcher, EventBus
 from queue_core.ports.inspector import Inspector
 from queue_core.ports.schedules import ScheduleStore
@@ -79,7 +79,7 @@ class Verbs(ABC):
         """The store's operations path."""
 
     @abstractmethod
-    async def parts(self) -> Parts:
+    async def backend(self) -> Backend:
         """Return what the queue object works on, opened."""
 
     async def get(self, job_id: str) -> Job:
@@ -161,12 +161,12 @@ class Verbs(ABC):
         if not length:
             raise InvalidArgument("a lease of 0 s is over at once")
         patience = _seconds(wait, "wait")
-        parts = await self.parts()
+        backend = await self.backend()
         if self._manual is None:
             from queue_core.worker.manual import ManualClaims
 
             self._manual = ManualClaims(
-                parts, self.hooks, self.operations.executor(), self.settings.defaults.max_losses
+                backend, self.hooks, self.operations.executor(), self.settings.defaults.max_losses
             )
         return await self._manual.claim(queue, names, patience, lambda type_: self._terms(type_, length))
 
@@ -217,19 +217,19 @@ class JobQueue(Housed, Verbs):
             postgres=postgres, redis=redis, prefix=prefix, sqlite=sqlite, memory=memory
         )
         super().__init__()
-        self._compose(open_parts(self.settings), opened=False)
+        self._compose(open_backend(self.settings), opened=False)
         self.tasks = TaskRegistry()
         self.hooks = Hooks()
         self.schedules = Schedules(self)
 
-    def _compose(self, parts: Parts, opened: bool) -> None:
-        self._parts = parts
+    def _compose(self, backend: Backend, opened: bool) -> None:
+        self._backend = backend
         self._open = opened
-        self._enqueueing = Enqueueing(parts, self.settings)
-        self._results = Results(parts)
+        self._enqueueing = Enqueueing(backend, self.settings)
+        self._results = Results(backend)
         self._manual = None
-        self.control = Control(parts.inspector, parts.dispatcher, parts.bus)
-        self.operations = Operations(parts.operations, self.control)
+        self.control = Control(backend.inspector, backend.dispatcher, backend.bus)
+        self.operations = Operations(backend.operations, self.control)
 
     @classmethod
     def from_settings(cls, settings: JobsSettings | None = None) -> Self:
@@ -247,32 +247,32 @@ class JobQueue(Housed, Verbs):
     @property
     def store(self) -> JobStore:
         """The durable store's hot path."""
-        return self._parts.store
+        return self._backend.store
 
     @property
     def inspector(self) -> Inspector:
         """The store's operations path."""
-        return self._parts.inspector
+        return self._backend.inspector
 
     @property
     def schedule_store(self) -> ScheduleStore:
         """The store's schedules; `schedules` is for programs and operators."""
-        return self._parts.schedules
+        return self._backend.schedules
 
     @property
     def dispatcher(self) -> Dispatcher | None:
         """The fast delivery path; None where the store alone delivers."""
-        return self._parts.dispatcher
+        return self._backend.dispatcher
 
     @property
     def pairing(self) -> Pairing | None:
         """Whether Redis, or none, is the one that works with the database, where there is one."""
-        return self._parts.pairing
+        return self._backend.pairing
 
     @property
     def bus(self) -> EventBus:
         """Lifecycle events."""
-        return self._parts.bus
+        return self._backend.bus
 
     async def close(self) -> None:
         """Finish what is on its way and disconnect; doing it twice is safe."""
@@ -284,10 +284,7 @@ class JobQueue(Housed, Verbs):
         await self._enqueueing.drain()
         self._open = False
         self._home.free()
-        parts = self._parts
-        for part in (parts.dispatcher, parts.bus, parts.inspector, parts.schedules, parts.operations, parts.store):
-            if part is not None:
-                await part.close()
+        await self._backend.close()
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -402,16 +399,16 @@ class JobQueue(Housed, Verbs):
         self.hooks.add(hook)
         return hook
 
-    def swap(self, parts: Parts, opened: bool = False) -> tuple[Parts, bool]:
-        """Work on other parts from now on; return those before, and whether they were open. For `testing`."""
-        before = (self._parts, self._open)
+    def swap(self, backend: Backend, opened: bool = False) -> tuple[Backend, bool]:
+        """Work on another backend from now on; return the one before, and whether it was open. For `testing`."""
+        before = (self._backend, self._open)
         self._home.free()
-        self._compose(parts, opened)
+        self._compose(backend, opened)
         return before
 
     async def health(self) -> Health:
         """Return how the queue is; a store that does not answer makes it unhealthy and raises nothing."""
-        return await health(self._parts, self.settings.mode)
+        return await health(self._backend, self.settings.mode)
 
     async def stats(self) -> Stats:
         """Return how many jobs there are, by band of priority and by queue.
@@ -419,8 +416,8 @@ class JobQueue(Housed, Verbs):
         Raises:
             StoreUnavailable: the store did not answer in time.
         """
-        await self.parts()
-        return await stats(self._parts.inspector)
+        await self.backend()
+        return await stats(self._backend.inspector)
 
     def testing(self) -> InProcess:
         """Return what runs this object's jobs in process and in memory, with a fake clock; see queue_core.testing."""
@@ -485,7 +482,7 @@ class JobQueue(Housed, Verbs):
         jobs = await self._enqueueing.build(type_, payloads, self._completed(type_, options), dump)
         if self.hooks.before:
             await self.hooks.before_enqueue(jobs)
-        await self.parts()
+        await self.backend()
         inserted = await self._enqueueing.put(jobs, options.connection)
         return [JobHandle(self, one.id, one.queue, type_, one.created) for one in inserted]
 
@@ -508,13 +505,13 @@ class JobQueue(Housed, Verbs):
         Raises:
             JobFailed, JobCancelled, JobNotFound, ResultExpired, ResultTimeout: see JobHandle.result.
         """
-        await self.parts()
-        job = await self._parts.inspector.get(check_id(job_id))
+        await self.backend()
+        job = await self._backend.inspector.get(check_id(job_id))
         return await self.wait_for(job.queue, job.id, timeout)
 
     async def wait_for(self, queue: str, job_id: str, timeout: float | None) -> Any:
         """Wait for a job of a known queue; see `result`."""
-        await self.parts()
+        await self.backend()
         return await self._results.wait(queue, check_id(job_id), check_timeout(timeout))
 
     async def status_of(self, job_id: str) -> Status:
@@ -523,5 +520,5 @@ class JobQueue(Housed, Verbs):
         Raises:
             JobNotFound: no job has this id.
         """
-        await self.parts()
+        await self.backend()
         return (await self._results.final(check_id(job_id))).status

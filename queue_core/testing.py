@@ -7,14 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Protocol, Self
 
-from queue_core.backends import memory_parts
+from queue_core.backends import memory_backend
 from queue_core.client.middleware import AfterSettle, Hooks
 from queue_core.client.schedules import Schedules
 from queue_core.client.tasks import TaskRegistry
 from queue_core.model import outcome
 from queue_core.model.job import Claim, Outcome
 from queue_core.model.settings import JobsSettings
-from queue_core.ports.backend import Parts
+from queue_core.ports.backend import Backend
 from queue_core.ports.store import ClaimRequest
 from queue_core.stores.memory.store import MemoryStore
 from queue_core.worker.attempt import Attempt
@@ -65,8 +65,8 @@ class Swappable(Protocol):
     hooks: Hooks
     schedules: Schedules
 
-    def swap(self, parts: Parts, opened: bool = False) -> tuple[Parts, bool]:
-        """Work on other parts from now on."""
+    def swap(self, backend: Backend, opened: bool = False) -> tuple[Backend, bool]:
+        """Work on another backend from now on."""
         ...
 
 
@@ -87,15 +87,15 @@ class InProcess:
         self.clock = FakeClock()
         self._jobs = jobs
         self._store = MemoryStore(self.clock, jobs.settings.retention, jobs.settings.queues)
-        self._before: tuple[Parts, bool] | None = None
-        self._parts = memory_parts(self._store)
-        self._scheduler = Scheduler(self._parts.schedules, jobs.hooks)
+        self._before: tuple[Backend, bool] | None = None
+        self._backend = memory_backend(self._store)
+        self._scheduler = Scheduler(self._backend.schedules, jobs.hooks)
         self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="job")
         self._journal = Journal(self._store, self.clock.monotonic)
 
     async def __aenter__(self) -> Self:
         await self._store.open()
-        self._before = self._jobs.swap(self._parts, opened=True)
+        self._before = self._jobs.swap(self._backend, opened=True)
         await self._jobs.schedules.announce()
         return self
 

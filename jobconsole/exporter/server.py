@@ -23,9 +23,9 @@ from prometheus_client.exposition import choose_encoder
 from jobconsole.exporter.collector import MOST_TYPES, JobsCollector, TypeNames
 from jobconsole.exporter.http import HttpServer, Response
 from jobconsole.exporter.reading import LIMIT, Reader, Reading
-from queue_core.backends import open_parts
+from queue_core.backends import open_backend
 from queue_core.model.settings import JobsSettings
-from queue_core.ports.backend import Parts
+from queue_core.ports.backend import Backend
 
 DEFAULT_HOST = "127.0.0.1"
 """Metrics tell names of queues and types and need no password: other machines are let in on purpose only."""
@@ -90,7 +90,7 @@ class Exporter:
             return
         disable_created_metrics()  # type: ignore[no-untyped-call]
         bound: Future[int] = Future()
-        arguments = (open_parts(self._settings), bound)
+        arguments = (open_backend(self._settings), bound)
         self._thread = threading.Thread(target=self._run, args=arguments, name="exporter", daemon=True)
         self._thread.start()
         try:
@@ -115,18 +115,18 @@ class Exporter:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def _run(self, parts: Parts, bound: Future[int]) -> None:
+    def _run(self, backend: Backend, bound: Future[int]) -> None:
         try:
-            asyncio.run(self._serve(parts, bound))
+            asyncio.run(self._serve(backend, bound))
         except Exception as error:
             if bound.done():
                 raise
             bound.set_exception(error)
 
-    async def _serve(self, parts: Parts, bound: Future[int]) -> None:
+    async def _serve(self, backend: Backend, bound: Future[int]) -> None:
         self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
-        delivery = parts.dispatcher if self._settings.mode.endswith("+redis") else None
-        reader = Reader(parts.inspector, delivery, parts.store.name, self._options.limit)
+        delivery = backend.dispatcher if self._settings.mode.endswith("+redis") else None
+        reader = Reader(backend.inspector, delivery, backend.store.name, self._options.limit)
         routes = Routes(reader, self._types)
         server = HttpServer({"/metrics": routes.metrics, "/healthz": routes.health})
         try:
@@ -137,7 +137,7 @@ class Exporter:
             first.cancel()
         finally:
             await server.stop()
-            await _close(parts)
+            await backend.close()
 
     def _refusal(self, error: Exception) -> str:
         where = f"{self._options.host}:{self._options.port}"
@@ -194,9 +194,3 @@ def _patience(headers: Mapping[str, str]) -> float | None:
         return max(0.1, float(headers["x-prometheus-scrape-timeout-seconds"]) - _MARGIN)
     except (KeyError, ValueError):
         return None
-
-
-async def _close(parts: Parts) -> None:
-    for part in (parts.inspector, parts.dispatcher, parts.bus, parts.store):
-        if part is not None:
-            await part.close()

@@ -18,7 +18,7 @@ from queue_core.ports.delivery import Dispatcher, DispatchUnavailable, EventBus
 from queue_core.ports.inspector import Inspector
 
 if TYPE_CHECKING:
-    from queue_core.ports.backend import Parts
+    from queue_core.ports.backend import Backend
 
 
 logger = logging.getLogger("queue_core")
@@ -173,8 +173,8 @@ _News = tuple[Sequence[NewJob], Sequence[Inserted]]
 class Telling:
     """The news of batches, told one batch after the other."""
 
-    def __init__(self, parts: Callable[[], Parts]) -> None:
-        self._parts = parts
+    def __init__(self, backend: Callable[[], Backend]) -> None:
+        self._backend = backend
         self._waiting: deque[_News] = deque()
         # jobs in there and on their way
         self._jobs = 0
@@ -230,16 +230,16 @@ class Telling:
         if len(jobs) < LIST:
             # A worker waits for the offer, nobody for the event.
             await self._offer(inserted)
-            await self._parts().bus.publish(created(jobs, inserted))
+            await self._backend().bus.publish(created(jobs, inserted))
             return
         # The caller may be about to hand in the next list. What is to be told of this one is put into words
         # while the server inserts that; if none comes, the rounds are over at once.
         for _ in range(ROUNDS):
             await asyncio.sleep(0)
-        await asyncio.gather(self._offer(inserted), self._parts().bus.publish(created(jobs, inserted)))
+        await asyncio.gather(self._offer(inserted), self._backend().bus.publish(created(jobs, inserted)))
 
     async def _offer(self, inserted: Sequence[Inserted]) -> None:
-        dispatcher = self._parts().dispatcher
+        dispatcher = self._backend().dispatcher
         if dispatcher is None:
             return
         ready = [Ready(one.id, one.queue, one.rank) for one in inserted if one.rank is not None]

@@ -15,7 +15,7 @@ from queue_core.model.job import Inserted, NewJob, new_id, weight_of
 from queue_core.model.rules import Priority, parse_priority, rules_of
 from queue_core.model.settings import JobsSettings
 from queue_core.model.validation import check_delay, check_key, check_max_retries, check_name, check_run_at, check_tags
-from queue_core.ports.backend import Parts
+from queue_core.ports.backend import Backend
 from queue_core.ports.store import TransactionalStore
 from queue_core.runtime import AT_ONCE, Batcher, Pacing
 
@@ -31,8 +31,8 @@ Dump = Callable[[Sequence[Mapping[str, Any]]], Sequence[Mapping[str, Any]]]
 class Enqueueing:
     """Turns payloads into stored jobs; nothing is written before everything has been checked."""
 
-    def __init__(self, parts: Parts, settings: JobsSettings) -> None:
-        self._parts = parts
+    def __init__(self, backend: Backend, settings: JobsSettings) -> None:
+        self._backend = backend
         self._settings = settings
         self._batcher: Batcher[NewJob, Inserted] = Batcher(self._flush, BATCH, weight_of)
         # Lists of queues with limits: one that is refused must not take the others with it.
@@ -43,10 +43,10 @@ class Enqueueing:
         for batcher in (self._batcher, self._limited):
             batcher.limit_waits(self._seconds, self._no_answer)
         self._pacing = Pacing()
-        self._telling = Telling(lambda: self._parts)
+        self._telling = Telling(lambda: self._backend)
 
     def _no_answer(self) -> StoreUnavailable:
-        return StoreUnavailable(self._parts.store.name, f"no answer within {self._seconds:g} s")
+        return StoreUnavailable(self._backend.store.name, f"no answer within {self._seconds:g} s")
 
     async def build(
         self, type_: str, payloads: Sequence[Mapping[str, Any]], options: EnqueueOptions, dump: Dump
@@ -106,7 +106,7 @@ class Enqueueing:
         if not jobs:
             return []
         if connection is not None:
-            store = self._parts.store
+            store = self._backend.store
             if not isinstance(store, TransactionalStore):
                 raise InvalidJob(f"connection= needs a store in PostgreSQL; this one is {store.name}")
             return await store.insert_on(connection, jobs)
@@ -134,7 +134,7 @@ class Enqueueing:
         return inserted
 
     async def _insert(self, jobs: list[NewJob]) -> list[Inserted]:
-        store, loop = self._parts.store, asyncio.get_running_loop()
+        store, loop = self._backend.store, asyncio.get_running_loop()
         ends = loop.time() + self._seconds
         try:
             return await store.insert(jobs)

@@ -9,7 +9,7 @@ from queue_core.errors import QueueCoreError
 from queue_core.model.filters import parse
 from queue_core.model.report import QueueInfo
 from queue_core.model.rules import band
-from queue_core.ports.backend import Parts
+from queue_core.ports.backend import Backend
 from queue_core.ports.delivery import DispatchUnavailable
 from queue_core.ports.inspector import Inspector
 
@@ -61,13 +61,13 @@ class Stats:
     queues: tuple[QueueInfo, ...]
 
 
-async def health(parts: Parts, mode: str) -> Health:
+async def health(backend: Backend, mode: str) -> Health:
     """Ask the store and the delivery how they are; what does not answer makes the record, not an error."""
     try:
-        overview = await parts.inspector.overview()
+        overview = await backend.inspector.overview()
     except QueueCoreError as error:
         return Health(False, None, None, None, mode, None, str(error))
-    since, reason = await _degraded(parts)
+    since, reason = await _degraded(backend)
     stuck = sum(worker.stuck for worker in overview.workers if not worker.lost)
     if stuck and not reason:
         reason = f"handlers that their workers gave up still run: {stuck}"
@@ -83,34 +83,35 @@ async def health(parts: Parts, mode: str) -> Health:
     )
 
 
-async def _degraded(parts: Parts) -> tuple[datetime | None, str]:
-    if parts.hearing is not None and not await parts.hearing.known(HEARING) and parts.hearing.lost_since is not None:
-        since = datetime.fromtimestamp(parts.hearing.lost_since, UTC)
-        return since, f"notifications do not arrive: {parts.hearing.reason}"
-    if parts.dispatcher is None or parts.circuit is None:
-        return await _unpaired(parts)
+async def _degraded(backend: Backend) -> tuple[datetime | None, str]:
+    hearing = backend.hearing
+    if hearing is not None and not await hearing.known(HEARING) and hearing.lost_since is not None:
+        since = datetime.fromtimestamp(hearing.lost_since, UTC)
+        return since, f"notifications do not arrive: {hearing.reason}"
+    if backend.dispatcher is None or backend.circuit is None:
+        return await _unpaired(backend)
     try:
-        await parts.dispatcher.ping()
+        await backend.dispatcher.ping()
     except DispatchUnavailable as error:
-        lost_since = parts.circuit.lost_since
+        lost_since = backend.circuit.lost_since
         since = datetime.now(UTC) if lost_since is None else datetime.fromtimestamp(lost_since, UTC)
         return since, f"redis: {error}"
-    if parts.circuit.allows():
-        parts.circuit.worked()  # a process that only asks for its health would never hear of the return
-    if parts.circuit.lost_since is not None:
-        return datetime.fromtimestamp(parts.circuit.lost_since, UTC), f"redis: {parts.circuit.reason}"
-    return await _unpaired(parts)
+    if backend.circuit.allows():
+        backend.circuit.worked()  # a process that only asks for its health would never hear of the return
+    if backend.circuit.lost_since is not None:
+        return datetime.fromtimestamp(backend.circuit.lost_since, UTC), f"redis: {backend.circuit.reason}"
+    return await _unpaired(backend)
 
 
-async def _unpaired(parts: Parts) -> tuple[datetime | None, str]:
-    if parts.pairing is None:
+async def _unpaired(backend: Backend) -> tuple[datetime | None, str]:
+    if backend.pairing is None:
         return None, ""
     try:
-        await parts.pairing.look(change=False)
+        await backend.pairing.look(change=False)
     except (DispatchUnavailable, QueueCoreError) as error:
         return datetime.now(UTC), str(error)
-    since = parts.pairing.since
-    return None if since is None else datetime.fromtimestamp(since, UTC), parts.pairing.reason
+    since = backend.pairing.since
+    return None if since is None else datetime.fromtimestamp(since, UTC), backend.pairing.reason
 
 
 async def stats(inspector: Inspector) -> Stats:

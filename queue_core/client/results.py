@@ -9,7 +9,7 @@ from queue_core.errors import JobCancelled, JobFailed, JobNotFound, ResultExpire
 from queue_core.model.codec import decode_result
 from queue_core.model.job import Final
 from queue_core.model.states import FINAL, Status
-from queue_core.ports.backend import Parts
+from queue_core.ports.backend import Backend
 
 R = TypeVar("R")
 
@@ -21,14 +21,14 @@ READ_BACK_FIRST, READ_BACK_MOST = 1.0, 5.0
 class Results:
     """Reads the ends of jobs."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
 
     async def wait(self, queue: str, job_id: str, timeout: float | None) -> Any:
         """Return a job's result once it has completed; see JobHandle.result for what it raises."""
         start = time.monotonic()
         pause = READ_BACK_FIRST
-        async with self._parts.bus.watch(queue, job_id) as wait:
+        async with self._backend.bus.watch(queue, job_id) as wait:
             while True:
                 final = await self.final(job_id)
                 if final.status in FINAL:
@@ -45,7 +45,7 @@ class Results:
         Raises:
             JobNotFound: no job has this id.
         """
-        finals = await self._parts.store.finals([job_id])
+        finals = await self._backend.store.finals([job_id])
         if not finals:
             raise JobNotFound(job_id)
         return finals[0]

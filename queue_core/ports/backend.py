@@ -1,4 +1,4 @@
-"""What a mode is made of: the parts that a queue object opens."""
+"""A backend: what a mode is made of, opened and closed as one."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from queue_core.delivery.pairing import Pairing
 
 
-class Parts(NamedTuple):
-    """What a mode is made of."""
+class Backend(NamedTuple):
+    """The store, the delivery and the operators' side of a mode, as far as it has them."""
 
     store: JobStore
     inspector: Inspector
@@ -31,3 +31,17 @@ class Parts(NamedTuple):
     pairing: Pairing | None = None
     # whether notifications arrive, where workers are woken by them
     hearing: Hearing | None = None
+
+    async def open(self) -> None:
+        """Connect to the store and check its schema; all else connects when it is first used.
+
+        Raises:
+            StoreUnavailable, SchemaMissing, SchemaNewer: the store cannot be used.
+        """
+        await self.store.open()
+
+    async def close(self) -> None:
+        """Disconnect, the store last; doing it twice is safe."""
+        for part in (self.dispatcher, self.bus, self.inspector, self.schedules, self.operations, self.store):
+            if part is not None:
+                await part.close()

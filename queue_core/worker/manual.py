@@ -30,7 +30,7 @@ from queue_core.model.signature import failure_of
 from queue_core.model.states import Status
 from queue_core.model.text import storable
 from queue_core.model.validation import check_name, parse_duration
-from queue_core.ports.backend import Parts
+from queue_core.ports.backend import Backend
 from queue_core.ports.delivery import DispatchUnavailable
 from queue_core.ports.store import Beat, ClaimRequest
 from queue_core.worker.heartbeat import ManualHeart, Times
@@ -210,14 +210,14 @@ RESTART_SECONDS = 1.0
 class ManualClaims:
     """One consumer, known to the store under a worker's id. Its duties run from its first claim until it is closed."""
 
-    def __init__(self, parts: Parts, hooks: Hooks, executor: Executor, max_losses: int) -> None:
-        self._parts = parts
+    def __init__(self, backend: Backend, hooks: Hooks, executor: Executor, max_losses: int) -> None:
+        self._backend = backend
         self.id = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
-        self._announcer = Announcer(parts.bus)
+        self._announcer = Announcer(backend.bus)
         self._sweeper = Sweeper(
-            parts.store,
-            parts.dispatcher,
-            parts.schedules,
+            backend.store,
+            backend.dispatcher,
+            backend.schedules,
             executor,
             hooks,
             self._announcer,
@@ -226,7 +226,7 @@ class ManualClaims:
         self._starting = asyncio.Lock()
         self._announcing: asyncio.Task[None] | None = None
         self._sweeping: asyncio.Task[None] | None = None
-        self._heart = ManualHeart(parts.store, self.id)
+        self._heart = ManualHeart(backend.store, self.id)
         # what cancelled and failed claims leave to be done
         self._behind: set[asyncio.Task[None]] = set()
         self._looking: asyncio.Task[None] | None = None
@@ -264,7 +264,7 @@ class ManualClaims:
         """Claim a job; return whether there was one, and what the program gets of it."""
         number = self._heart.claims.begin(request.queue)
         try:
-            claims = await self._parts.store.claim(request._replace(number=number))
+            claims = await self._backend.store.claim(request._replace(number=number))
         except Exception:
             self._heart.claims.failed(number)
             self._look_for_strays(request)
@@ -315,9 +315,9 @@ class ManualClaims:
 
     async def _forget(self, claim: Claim) -> None:
         """Take it from the candidates: without workers nobody else would."""
-        if self._parts.dispatcher is not None:
+        if self._backend.dispatcher is not None:
             with contextlib.suppress(DispatchUnavailable):
-                await self._parts.dispatcher.forget(claim.queue, [claim.id])
+                await self._backend.dispatcher.forget(claim.queue, [claim.id])
 
     async def settle(self, outcome: Outcome) -> Settled:
         """Store the end of an attempt.
@@ -326,12 +326,12 @@ class ManualClaims:
             StaleLease: its lease was over, and nothing was written.
             StoreUnavailable: the store did not answer in time; trying again is safe.
         """
-        (answer,) = await self._parts.store.settle([outcome])
+        (answer,) = await self._backend.store.settle([outcome])
         if not answer.accepted:
             raise StaleLease(outcome.id, outcome.token)
         for event in events_of(outcome, answer):
             self._announcer.tell(event)
-        await dispatch(self._parts.dispatcher, [(outcome, answer)])
+        await dispatch(self._backend.dispatcher, [(outcome, answer)])
         return answer
 
     async def refresh(self, queue: str, beat: Beat, lease: float) -> bool:
@@ -349,7 +349,7 @@ class ManualClaims:
     async def _start(self) -> None:
         async with self._starting:
             if self._sweeping is None:
-                await self._parts.store.upkeep()
+                await self._backend.store.upkeep()
                 # Without a first leader no store gives out tokens.
                 await self._sweeper.run_once()
                 self._announcing = asyncio.create_task(_kept_up("announcer", self._announcer.run))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from queue_core.backends import open_parts
+from queue_core.backends import open_backend
 from queue_core.errors import QueueCoreError
 from queue_core.model.settings import JobsSettings
 from queue_core.queue import JobQueue
@@ -24,7 +24,7 @@ PAUSE = 0.5
 
 def prepare(note: Note) -> None:
     """Import what taking jobs back from this worker's store needs: that takes longer than all the rest."""
-    open_parts(JobsSettings.model_validate(note.settings))
+    open_backend(JobsSettings.model_validate(note.settings))
 
 
 def report(note: Note) -> None:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from queue_core.backends import open_parts
+from queue_core.backends import open_backend
 from queue_core.model.job import Ready
 from queue_core.model.rules import rank
 from queue_core.model.settings import JobsSettings
@@ -20,17 +20,14 @@ from tests.conformance.working import PATIENCE
 @pytest.fixture
 async def dispatcher(mode_settings: JobsSettings) -> AsyncIterator[Dispatcher]:
     """The delivery of the mode under test, after whatever hints a new one gives of itself."""
-    parts = open_parts(mode_settings)
-    assert parts.dispatcher is not None
-    await parts.store.open()
-    while await parts.dispatcher.take(["a", "b"], 10, 0.3):
+    backend = open_backend(mode_settings)
+    assert backend.dispatcher is not None
+    await backend.open()
+    while await backend.dispatcher.take(["a", "b"], 10, 0.3):
         pass
-    yield parts.dispatcher
-    await parts.dispatcher.close()
-    await parts.dispatcher.close()
-    await parts.bus.close()
-    await parts.inspector.close()
-    await parts.store.close()
+    yield backend.dispatcher
+    await backend.close()
+    await backend.close()
 
 
 def ready(queue: str = "a", priority: int = 5, sequence: int = 1) -> Ready:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from queue_core.backends import open_parts
+from queue_core.backends import open_backend
 from queue_core.model.events import Event, EventBatch, EventName
 from queue_core.model.settings import JobsSettings
 from queue_core.ports.delivery import EventBus
@@ -20,14 +20,10 @@ from tests.conformance.working import PATIENCE
 @pytest.fixture
 async def bus(mode_settings: JobsSettings) -> AsyncIterator[EventBus]:
     """The event bus of the mode under test."""
-    parts = open_parts(mode_settings)
-    yield parts.bus
-    await parts.bus.close()
-    await parts.bus.close()
-    if parts.dispatcher is not None:
-        await parts.dispatcher.close()
-    await parts.inspector.close()
-    await parts.store.close()
+    backend = open_backend(mode_settings)
+    yield backend.bus
+    await backend.close()
+    await backend.close()
 
 
 def event(name: EventName = EventName.COMPLETED, queue: str = "a", **extra: object) -> Event:

@@ -178,7 +178,7 @@ async def test_paused_and_resumed_and_cancelled(jobs: JobQueue) -> None:
 
 async def test_one_that_is_being_written_is_not_resumed(jobs: JobQueue) -> None:
     ids = await dead_jobs(jobs, 1)
-    store = (await jobs.parts()).operations
+    store = (await jobs.backend()).operations
     preparing = await store.create(asked())
     await store.add(preparing.number, ids)
     assert not await jobs.operations.resume(preparing.number)

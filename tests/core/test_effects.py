@@ -37,7 +37,7 @@ def dispatcher() -> HangingDispatcher:
 async def jobs(dispatcher: HangingDispatcher) -> AsyncIterator[JobQueue]:
     """A queue object in memory with this dispatcher."""
     jobs = JobQueue(memory=True)
-    jobs.swap(jobs._parts._replace(dispatcher=dispatcher))
+    jobs.swap(jobs._backend._replace(dispatcher=dispatcher))
     async with jobs:
         yield jobs
         dispatcher.answers.set()

@@ -45,7 +45,7 @@ class CountingStore:
 def counted(jobs: JobQueue) -> CountingStore:
     """The store of the queue object, counted from now on."""
     store = CountingStore(jobs.store)
-    jobs._parts = jobs._parts._replace(store=store)  # type: ignore[arg-type]
+    jobs._backend = jobs._backend._replace(store=store)  # type: ignore[arg-type]
 
     @jobs.task
     async def known() -> str:

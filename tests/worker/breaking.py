@@ -84,7 +84,7 @@ def breaking_queue() -> tuple[JobQueue, BreakingStore]:
     """Return a queue object in memory and its store."""
     jobs = JobQueue(memory=True)
     store = BreakingStore(jobs.store)
-    jobs._parts = jobs._parts._replace(store=store)  # type: ignore[arg-type]
-    jobs._results._parts = jobs._parts
-    jobs._enqueueing._parts = jobs._parts
+    jobs._backend = jobs._backend._replace(store=store)  # type: ignore[arg-type]
+    jobs._results._backend = jobs._backend
+    jobs._enqueueing._backend = jobs._backend
     return jobs, store

@@ -54,8 +54,8 @@ class Nominating:
 def nominating(jobs: JobQueue) -> Nominating:
     """The dispatcher of the queue object."""
     dispatcher = Nominating(jobs.dispatcher)
-    jobs._parts = jobs._parts._replace(dispatcher=dispatcher)  # type: ignore[arg-type]
-    jobs._enqueueing._parts = jobs._parts
+    jobs._backend = jobs._backend._replace(dispatcher=dispatcher)  # type: ignore[arg-type]
+    jobs._enqueueing._backend = jobs._backend
     return dispatcher
 
 

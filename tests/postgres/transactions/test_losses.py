@@ -133,7 +133,7 @@ class LosingStore:
 async def test_an_answer_to_a_commit_that_got_lost(jobs: JobQueue, books: Books, done: bool) -> None:
     """The store is asked: the job completed if it was committed, and runs again if not; its effect is there once."""
     losing = LosingStore(jobs.store, done)
-    jobs._parts = jobs._parts._replace(store=losing)
+    jobs._backend = jobs._backend._replace(store=losing)
     heard: list[str] = []
 
     class Hearing(Middleware):
