@@ -12,6 +12,7 @@ from queue_core.model.text import cut
 DEEPEST = 100
 """Levels of nesting that a payload may have; what other programs read without trouble."""
 
+_decoder = json.JSONDecoder()
 # What contains itself ends in a RecursionError, like everything that is nested too deeply.
 _encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"))
 
@@ -109,12 +110,21 @@ def decode_payload(text: str) -> dict[str, Any]:
         ValueError: the text is not a JSON object; somebody else wrote it.
     """
     try:
-        payload = json.loads(text)
+        payload = _loads(text)
     except RecursionError:
         raise ValueError("the text is nested too deeply") from None
     if not isinstance(payload, dict):
         raise ValueError(f"a payload is a JSON object, not {type(payload).__name__}")  # noqa: TRY004  it is the text's fault
     return payload
+
+
+def _loads(text: str) -> Any:
+    """Do as json.loads, without its look for white space around the value (1 µs), of which our own texts have none."""
+    try:
+        value, end = _decoder.raw_decode(text)
+    except ValueError:
+        return json.loads(text)
+    return value if end == len(text) else json.loads(text)
 
 
 def encode_result(result: object, limit: int) -> str:
