@@ -10,12 +10,14 @@ from typing import Any
 import psycopg
 import pytest
 
+from jobconsole.embedded.servers import EmbeddedServers
 from queue_core import JobContext, JobQueue
 from queue_core.errors import StoreUnavailable
 from queue_core.model.settings import JobsSettings, PostgresSettings, RedisSettings
 from queue_core.stores.postgres import connection as connecting
 from queue_core.stores.postgres import pool as pools
 from queue_core.stores.postgres import session as module
+from queue_core.stores.postgres.migrate import migrate
 from queue_core.stores.postgres.read import PostgresInspector
 from queue_core.stores.postgres.session import KEPT, Lane, Sessions
 from queue_core.stores.postgres.transaction import Transactions
@@ -249,3 +251,29 @@ async def test_a_handlers_connection_is_closed_after_the_pool(
 
 async def nobody(observer: psycopg.AsyncConnection[tuple[int]]) -> bool:
     return await count(observer) == 0
+
+
+async def test_a_cancelled_call_does_not_wait_for_a_server_that_hangs(
+    own_servers: EmbeddedServers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connecting, "CANCEL_SECONDS", 0.05)
+    await asyncio.to_thread(migrate, own_servers.postgres_url)
+    sessions = Sessions(PostgresSettings(url=own_servers.postgres_url))
+    lane = Lane(PostgresSettings(url=own_servers.postgres_url, timeout=60.0), sessions)
+    session = await sessions.take(None, asyncio.get_running_loop().time() + PATIENCE)
+    sessions.put_back(session)
+    status = session.connection.info
+    await asyncio.to_thread(own_servers.postgres.pause)
+    try:
+        call = asyncio.create_task(lane.run("insert/sweep_queues"))
+        await eventually(lambda: status.transaction_status is psycopg.pq.TransactionStatus.ACTIVE)
+        call.cancel()
+        # The driver alone would wait 5 s for the server to cancel, and 5 s more for the answer.
+        async with asyncio.timeout(4.0):
+            await asyncio.wait([call])
+        assert call.cancelled()
+        assert session.connection.closed
+    finally:
+        await asyncio.to_thread(own_servers.postgres.resume)
+    assert isinstance(await lane.run("insert/sweep_queues"), list)
+    await sessions.close()

@@ -33,11 +33,6 @@ T = TypeVar("T")
 logger = logging.getLogger("queue_core.ports.store")
 
 
-# Transactions of several round trips whose locks outlive no client: a frozen one holds others up for a second.
-#
-# The bounds are set in the transaction itself, since behind a pooler no session is ours. A client that was only slow
-# finds its session ended and nothing committed, and tries again.
-
 SILENT_MS = 1000
 """How long the server waits for the next statement of a transaction. A process that is frozen there, or cut off, holds
 up all others that want the same rows; a live one takes microseconds, and one that did not may try again."""
@@ -70,6 +65,21 @@ FORGOTTEN = (pg.InvalidSqlStatementName, pg.DuplicatePreparedStatement)
 HELD = "others hold rows that this needs, and do not let go of them"
 
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
+
+
+CANCEL_SECONDS = 1.0
+"""How long a cancelled caller waits for the server to cancel its query."""
+
+
+class _Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
+    """Closed where its server does not cancel a query: the driver waits up to 10 s for one that hangs."""
+
+    async def cancel_safe(self, *, timeout: float = CANCEL_SECONDS) -> None:
+        try:
+            await super().cancel_safe(timeout=min(timeout, CANCEL_SECONDS))
+        except BaseException:
+            self.pgconn.finish()
+            raise
 
 
 def is_broken(error: BaseException) -> bool:
@@ -288,7 +298,7 @@ async def connect(
     """
     for tried in _tries(settings, options):
         try:
-            connection = await psycopg.AsyncConnection.connect(**tried)
+            connection = await _Connection.connect(**tried)
             # Each await is a place where the caller can be cancelled, and nobody else knows of the connection yet.
             try:
                 if level is not None:
