@@ -29,6 +29,7 @@ from jobconsole.tui.base.bindings import Standing
 from jobconsole.tui.base.host import Hint, hint_of, spawn
 from jobconsole.tui.base.operator import Operator
 from jobconsole.tui.base.refresher import Refresher
+from jobconsole.tui.base.stylesheet import Stylesheet
 from jobconsole.tui.base.themes import NIGHT, SCHEMES, Palette, textual_theme
 from jobconsole.tui.screens.view import View
 from jobconsole.tui.sheets.confirm import ExportSheet
@@ -65,6 +66,7 @@ class Services(App[int], inherit_bindings=False):
         for scheme in SCHEMES.values():
             self.register_theme(textual_theme(scheme))
         self.theme = NIGHT.name
+        self.stylesheet = Stylesheet(variables=self.get_css_variables())
 
     def on_mount(self) -> None:
         spawn(self, "refresher", self.refresher.run)
