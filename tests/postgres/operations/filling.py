@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import psycopg
@@ -96,3 +98,12 @@ class Database:
         """Return the plan of a query."""
         text = sql.SQL(query.decode()) if isinstance(query, bytes) else query
         return "\n".join(row[0] for row in await self.do(sql.SQL("explain (costs off) ") + text, params))
+
+
+@asynccontextmanager
+async def direct(url: str) -> AsyncIterator[Database]:
+    """Open a direct way into a database."""
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+        # Pages with rows that are not yet flushed are not marked as visible to all, and then no plan trusts an index.
+        await connection.execute("set synchronous_commit = on")
+        yield Database(connection)

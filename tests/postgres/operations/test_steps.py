@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -18,10 +20,11 @@ from queue_core.stores.postgres.operations import PostgresOperations, step
 from queue_core.stores.postgres.queries import Plan, load
 from queue_core.stores.postgres.read import PostgresInspector
 from queue_core.stores.postgres.store import PostgresStore
-from tests.postgres.operations.filling import COMPLETED, DEAD, READY, Database
+from tests.postgres.operations.filling import COMPLETED, DEAD, READY, Database, direct
 from tests.postgres.rules.scenes import Player
 from tests.postgres.traps.hands import Hand
 from tests.postgres.traps.test_traps_plans import LOOKED_AT
+from tests.servers import SessionServers, fresh_database
 
 T = TypeVar("T")
 ELSEWHERE = Way(queue="q2")
@@ -219,17 +222,43 @@ SEEN = 10 * MEMBERS
 JOBS = {"retry": "jobs_dead", "delete": "jobs_dead", "move": "jobs", "cancel": "jobs"}
 
 
+@pytest.fixture(scope="module")
+def filled_template(servers: SessionServers, migrated_template: str) -> Iterator[str]:
+    """The name of a database with many jobs, of which the planner knows nothing: copied sooner than filled."""
+    with fresh_database(servers.postgres_url, migrated_template) as url:
+        asyncio.run(fill(url))
+        yield urlsplit(url).path.removeprefix("/")
+
+
+async def fill(url: str) -> None:
+    async with direct(url) as database:
+        await database.queues()
+        for table in ("jobs", "jobs_dead", "operation_members"):
+            await database.do(f"alter table {table} set (autovacuum_enabled = off)")
+            await database.do(f"analyze {table}")
+        await database.fill(DEAD, 200_000, trashed=False)
+        await database.fill(READY, 20_000)
+        await database.fill(COMPLETED, 20_000)
+
+
+@pytest.fixture
+def filled_url(servers: SessionServers, filled_template: str) -> Iterator[str]:
+    with fresh_database(servers.postgres_url, filled_template) as url:
+        yield url
+
+
 @pytest.mark.parametrize("verb", list(JOBS))
 @pytest.mark.parametrize("known", [True, False], ids=["statistics", "none"])
-async def test_a_step_looks_at_its_members_only(
-    postgres_url: str, operations: PostgresOperations, database: Database, verb: str, known: bool
+async def test_a_step_looks_at_its_members_only(filled_url: str, verb: str, known: bool) -> None:
+    operations = PostgresOperations(PostgresSettings(url=filled_url))
+    async with direct(filled_url) as database, AsyncExitStack() as stack:
+        stack.push_async_callback(operations.close)
+        await looks_at_its_members_only(filled_url, operations, database, verb, known)
+
+
+async def looks_at_its_members_only(
+    url: str, operations: PostgresOperations, database: Database, verb: str, known: bool
 ) -> None:
-    for table in ("jobs", "jobs_dead", "operation_members"):
-        await database.do(f"alter table {table} set (autovacuum_enabled = off)")
-        await database.do(f"analyze {table}")
-    await database.fill(DEAD, 200_000, trashed=False)
-    await database.fill(READY, 20_000)
-    await database.fill(COMPLETED, 20_000)
     ids = [row[0] for row in await database.do(f"select id::text from {JOBS[verb]} order by random() limit {MEMBERS}")]
     number = (await operations.create(NewOperation(verb, "x", Author("a", "b"), way=Way(queue="q5")))).number
     await database.do("insert into queues (name) values ('q5')")
@@ -241,9 +270,7 @@ async def test_a_step_looks_at_its_members_only(
     await operations.move(number, "running")
     if known:
         await database.analyse()
-    options = connection_options(PostgresSettings(url=postgres_url)) | {
-        "options": "-c plan_cache_mode=force_generic_plan"
-    }
+    options = connection_options(PostgresSettings(url=url)) | {"options": "-c plan_cache_mode=force_generic_plan"}
     with psycopg.connect(**options) as connection:
         before = looked_at(connection)
         done = drive(connection, step(number, MEMBERS, {}))
