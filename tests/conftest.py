@@ -15,6 +15,7 @@ import pytest
 import redis.utils
 
 from jobconsole.embedded.servers import EmbeddedServers
+from tests.emptying import emptied, shared_by_tests
 from tests.parts import mark_parts
 from tests.servers import (
     SessionServers,
@@ -121,6 +122,34 @@ def postgres_url(servers: SessionServers, migrated_template: str) -> Iterator[st
 def empty_postgres_url(servers: SessionServers) -> Iterator[str]:
     """A database of this test alone, with nothing in it."""
     with fresh_database(servers.postgres_url) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def shared_database(servers: SessionServers, migrated_template: str) -> Iterator[str]:
+    """One migrated database for many tests: see tests/emptying.py."""
+    with shared_by_tests(servers, migrated_template) as url:
+        yield url
+
+
+@pytest.fixture
+def empty_store_url(shared_database: str) -> Iterator[str]:
+    """The migrated database with nothing in it."""
+    with emptied(shared_database) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def workers_database(servers: SessionServers, migrated_template: str) -> Iterator[str]:
+    """Another one for the tests with workers: one that a failing test leaves running disturbs no other tests."""
+    with shared_by_tests(servers, migrated_template) as url:
+        yield url
+
+
+@pytest.fixture
+def empty_workers_url(workers_database: str) -> Iterator[str]:
+    """The migrated database of tests with workers, with nothing in it."""
+    with emptied(workers_database) as url:
         yield url
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,42 +13,15 @@ from queue_core.model.rules import QueueRules
 from queue_core.model.settings import JobsSettings
 from queue_core.queue import JobQueue
 from tests.conformance.making import QUEUE
-from tests.conformance.modes import MODES, OPENERS, Opener, emptied, settings_of
+from tests.conformance.modes import MODES, OPENERS, Opener, settings_of
 from tests.conformance.world import World
-from tests.servers import SessionServers, fresh_database
-
-
-@pytest.fixture(scope="session")
-def shared_database(servers: SessionServers, migrated_template: str) -> Iterator[str]:
-    """One migrated database for all tests here: emptying it takes a tenth of the time of making another."""
-    with fresh_database(servers.postgres_url, migrated_template) as url:
-        yield url
-
-
-@pytest.fixture
-def empty_store_url(shared_database: str) -> Iterator[str]:
-    """The migrated database with nothing in it."""
-    with emptied(shared_database) as url:
-        yield url
-
-
-@pytest.fixture(scope="session")
-def workers_database(servers: SessionServers, migrated_template: str) -> Iterator[str]:
-    """Another one for the tests with workers: one that a failing test leaves running disturbs no other tests."""
-    with fresh_database(servers.postgres_url, migrated_template) as url:
-        yield url
-
-
-@pytest.fixture
-def empty_workers_url(workers_database: str) -> Iterator[str]:
-    """The migrated database of tests with workers, with nothing in it."""
-    with emptied(workers_database) as url:
-        yield url
+from tests.emptying import new_file
 
 
 @pytest.fixture
 def sqlite_path(tmp_path: Path) -> str:
-    """The path of a file that is not there yet."""
+    """The path of a file with nothing but the schema."""
+    new_file(tmp_path / "jobs.db")
     return str(tmp_path / "jobs.db")
 
 

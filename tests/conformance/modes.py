@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,6 +18,7 @@ from queue_core.stores.memory.read import MemoryInspector
 from queue_core.stores.memory.schedules import MemorySchedules
 from queue_core.stores.memory.store import MemoryStore
 from queue_core.testing import FakeClock
+from tests import emptying
 from tests.conformance.world import World
 
 QUERIES = Path(__file__).parent / "queries"
@@ -153,28 +153,17 @@ async def _advance(url: str, seconds: float) -> None:
         await connection.execute((QUERIES / "advance.sql").read_bytes(), {"seconds": seconds})
 
 
-@contextmanager
-def emptied(url: str) -> Iterator[str]:
-    """Give an address of a store, and leave the store empty."""
-    try:
-        yield url
-    finally:
-        empty(url)
-
-
 def empty(url: str) -> None:
     """Leave nothing in the database's store, under the prefix of a Redis, or of the file."""
     if "://" not in url:
-        for file in Path(url).parent.glob(f"{Path(url).name}*"):
-            file.unlink()
+        emptying.new_file(Path(url))
         return
     if " " in url:
         url, _, prefix = url.partition(" ")
         with Redis.from_url(url) as client:
             client.unlink(*_keys(client, prefix)[1:])
         return
-    with psycopg.connect(url) as connection:
-        connection.execute((QUERIES / "empty.sql").read_bytes())
+    emptying.empty(url)
 
 
 OPENERS: dict[str, tuple[str | None, Callable[[str | None], Opener]]] = {

@@ -1,4 +1,4 @@
--- Make the store as empty as a new one; the lease epoch and the sequences go on.
+-- Make the store as empty as a new one; the lease epoch and the numbers of jobs and queues go on.
 DELETE FROM jobs;
 DELETE FROM leases;
 DELETE FROM jobs_dead;
@@ -25,3 +25,4 @@ DELETE FROM queue_returns;
 DELETE FROM queue_starts;
 DELETE FROM queue_arrivals;
 DELETE FROM queues;
+SELECT setval(pg_get_serial_sequence('operations', 'number'), 1, false);
