@@ -120,7 +120,7 @@ def _sqlite(settings: JobsSettings) -> Backend:
     watcher = Watcher(file)
     return Backend(
         SqliteStore(file, settings.retention, settings.queues),
-        SqliteInspector(file, settings.queues),
+        SqliteInspector(file),
         SqliteDispatcher(file, watcher),
         SqliteEventBus(file, watcher),
         SqliteSchedules(file, settings.queues),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Un
 
 from queue_core.backends import Housed, open_backend
 from queue_core.client.context import JobContext
-from queue_core.client.effects import Control
+from queue_core.client.effects import Effects
 from queue_core.client.enqueue import Enqueueing
 from queue_core.client.health import Health, Stats, health, stats
 from queue_core.client.middleware import Hooks, Middleware
@@ -69,14 +69,13 @@ class Verbs(ABC):
     settings: JobsSettings
     tasks: TaskRegistry
     hooks: Hooks
-    control: Control
     operations: Operations
     _manual: ManualClaims | None
 
     @property
     @abstractmethod
     def inspector(self) -> Inspector:
-        """The store's operations path."""
+        """What people and exporters ask of the store; it changes nothing."""
 
     @abstractmethod
     async def backend(self) -> Backend:
@@ -132,7 +131,7 @@ class Verbs(ABC):
         Raises:
             JobNotFound: no job has this id.
         """
-        if (await self.control.cancel([check_id(job_id)])).ids:
+        if (await self.operations.change("cancel", [check_id(job_id)])).ids:
             return True
         job = await self.get(job_id)
         return job.cancel_requested
@@ -194,7 +193,7 @@ def _seconds(value: Duration, what: str) -> float:
 
 
 class JobQueue(Housed, Verbs):
-    """Put jobs in, register tasks, wait for results; `inspector` and `control` are for operations.
+    """Put jobs in, register tasks, wait for results; `inspector` (reads) and `operations` (changes) are for operators.
 
     Addresses are given here, or everything comes from the configuration with `from_settings`:
 
@@ -228,8 +227,7 @@ class JobQueue(Housed, Verbs):
         self._enqueueing = Enqueueing(backend, self.settings)
         self._results = Results(backend)
         self._manual = None
-        self.control = Control(backend.inspector, backend.dispatcher, backend.bus)
-        self.operations = Operations(backend.operations, self.control)
+        self.operations = Operations(backend.operations, Effects(backend.dispatcher, backend.bus))
 
     @classmethod
     def from_settings(cls, settings: JobsSettings | None = None) -> Self:
@@ -251,7 +249,7 @@ class JobQueue(Housed, Verbs):
 
     @property
     def inspector(self) -> Inspector:
-        """The store's operations path."""
+        """What people and exporters ask of the store; it changes nothing."""
         return self._backend.inspector
 
     @property

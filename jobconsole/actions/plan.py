@@ -16,7 +16,7 @@ from queue_core.model.filters import Filter, Term
 from queue_core.model.operation import (
     AS_IT_WAS,
     AT_ONCE,
-    CHANGES_FROM,
+    VERBS,
     Author,
     MemberVerb,
     NewOperation,
@@ -85,10 +85,10 @@ Verb = MemberVerb
 Choice = Verb | Literal["export"]
 """What jobs can be chosen for."""
 
-REVERSIBLE = frozenset({"delete", "move"})
+REVERSIBLE = frozenset(verb for verb, facts in VERBS.items() if facts.undo)
 """The verbs that can be taken back when they have ended; the others can only be cancelled while they run."""
 MOVABLE = WAITING | {Status.DEAD}
-ACTS_ON: dict[str, frozenset[Status]] = {**CHANGES_FROM, "move": MOVABLE}
+ACTS_ON: dict[str, frozenset[Status]] = {verb: facts.states for verb, facts in VERBS.items()}
 """The states that each verb acts on, for the lists that say why a key is off."""
 
 FREEZE_LIMIT = 1_000_000

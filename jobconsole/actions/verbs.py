@@ -88,11 +88,11 @@ class AtOnce:
 
     async def pause(self, queue: str, pause: bool, why: str = "") -> Switched:
         """Pause a queue, or let it go on."""
-        control = self._connection.control
+        operations = self._connection.operations
         state = "paused" if pause else "running again"
 
         async def act() -> str:
-            changed = await (control.pause(queue) if pause else control.resume(queue))
+            changed = await (operations.pause_queue(queue) if pause else operations.resume_queue(queue))
             return "" if changed else f"it was {state} already"
 
         return await self._switched("pause" if pause else "resume", "queue", queue, state, act, why)
@@ -132,7 +132,7 @@ class AtOnce:
         """Give a worker an order, which its next heartbeat brings."""
 
         async def act() -> str:
-            return "" if await self._connection.control.command(worker, order) else "it was gone"
+            return "" if await self._connection.operations.command(worker, order) else "it was gone"
 
         gone = await self._noted(order, f"worker {label}", act)
         return f"{label} is gone" if gone else f"{label} {ORDERED[order]} from its next heartbeat on"

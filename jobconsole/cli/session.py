@@ -91,16 +91,13 @@ def connected(options: argparse.Namespace, output: Output, command: Command, cha
     if changes and settings.read_only:
         raise ReadOnly(changes)
 
-    from jobconsole.core.connection import read_only_control, read_only_operations, read_only_schedules
-
     async def run() -> int:
         jobs = queue_of(settings)
         try:
             await jobs.open()
             if settings.read_only:
                 # Verbs that change were refused above; should one have been forgotten, it changes nothing.
-                control, operations = read_only_control(jobs), read_only_operations(jobs)
-                jobs.control, jobs.operations, jobs.schedules = control, operations, read_only_schedules(jobs)
+                jobs.operations, jobs.schedules = jobs.operations.read_only(), jobs.schedules.read_only()
             return await command(jobs, options, output)
         finally:
             await jobs.close()

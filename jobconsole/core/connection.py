@@ -7,13 +7,11 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 from jobconsole.core.alerts import Thresholds
-from queue_core.client.effects import Control
-from queue_core.errors import QueueCoreError, ReadOnly, StoreUnavailable
+from queue_core.errors import QueueCoreError, StoreUnavailable
 from queue_core.ports.delivery import DispatchUnavailable
-from queue_core.ports.inspector import Inspector
 
 if TYPE_CHECKING:
     from queue_core import JobQueue
@@ -56,82 +54,6 @@ class Surroundings:
         if self.colour:
             return _TONES.get(self.colour, CALM)
         return LOUD if self.word.lower().startswith("prod") else CALM
-
-
-CHANGES = ("retry", "delete", "restore", "purge", "cancel", "pause", "resume", "command")
-"""The methods of an inspector that change something; a test holds this list against the protocol."""
-
-
-SCHEDULE_CHANGES = ("announce", "pause", "resume", "trigger", "remove")
-"""The methods of `Schedules` that change the store; the same test holds this list."""
-
-
-OPERATION_CHANGES = ("submit", "carry_out", "executor", "noted", "pause", "resume", "cancel", "undo")
-"""The methods of `Operations` that change the store; the same test holds this list."""
-
-
-class ReadOnlyInspector:
-    """Everything that looks is the inspector's own; everything that changes raises `ReadOnly`."""
-
-    def __init__(self, inspector: Inspector) -> None:
-        self._inspector = inspector
-
-    def __getattr__(self, name: str) -> Any:
-        if name in CHANGES:
-            return _refusing(name)
-        return getattr(self._inspector, name)
-
-
-class ReadOnlySchedules:
-    """The same for schedules."""
-
-    def __init__(self, schedules: Schedules) -> None:
-        self._schedules = schedules
-
-    def __getattr__(self, name: str) -> Any:
-        if name in SCHEDULE_CHANGES:
-            return _refusing(f"schedule {name}")
-        return getattr(self._schedules, name)
-
-
-class ReadOnlyOperations:
-    """The same for operations."""
-
-    def __init__(self, operations: Operations) -> None:
-        self._operations = operations
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "executor":
-            # No coroutine: what is asked for it would be one that nobody awaits.
-            raise ReadOnly("op executor")
-        if name == "executor":
-            # It is no coroutine, and nobody would wait for a refusal.
-            raise ReadOnly("op run")
-        if name in OPERATION_CHANGES:
-            return _refusing(f"op {name}")
-        return getattr(self._operations, name)
-
-
-def _refusing(verb: str) -> Any:
-    async def refuse(*args: object, **kwargs: object) -> NoReturn:
-        raise ReadOnly(verb)
-
-    return refuse
-
-
-def read_only_control(jobs: JobQueue) -> Control:
-    """Return the changing half of a queue's operations path, which changes nothing."""
-    return Control(cast(Inspector, ReadOnlyInspector(jobs.inspector)), jobs.dispatcher, jobs.bus)
-
-
-def read_only_schedules(jobs: JobQueue) -> Schedules:
-    """Return a queue's schedules, which nobody changes."""
-    return cast("Schedules", ReadOnlySchedules(jobs.schedules))
-
-
-def read_only_operations(jobs: JobQueue) -> Operations:
-    """Return a queue's operations, of which nobody asks for new ones."""
-    return cast("Operations", ReadOnlyOperations(jobs.operations))
 
 
 CHECK_SECONDS = 2.0
@@ -228,31 +150,22 @@ class Connection:
         return self._jobs
 
     @property
-    def control(self) -> Control:
-        """What changes jobs; where this connection is read-only, it raises `ReadOnly` and changes nothing.
-
-        Raises:
-            RuntimeError: it is not open yet.
-        """
-        return read_only_control(self.jobs) if self.read_only else self.jobs.control
-
-    @property
     def schedules(self) -> Schedules:
         """The schedules; where this connection is read-only, what changes one raises `ReadOnly`.
 
         Raises:
             RuntimeError: it is not open yet.
         """
-        return read_only_schedules(self.jobs) if self.read_only else self.jobs.schedules
+        return self.jobs.schedules.read_only() if self.read_only else self.jobs.schedules
 
     @property
     def operations(self) -> Operations:
-        """What was asked of the store; where this connection is read-only, new requests raise `ReadOnly`.
+        """What changes jobs, queues and workers; where this connection is read-only, every change raises `ReadOnly`.
 
         Raises:
             RuntimeError: it is not open yet.
         """
-        return read_only_operations(self.jobs) if self.read_only else self.jobs.operations
+        return self.jobs.operations.read_only() if self.read_only else self.jobs.operations
 
     async def check(self) -> None:
         """Open what is not open, ping what is; never raises, `servers` says what came of it."""

@@ -8,14 +8,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from queue_core.errors import InvalidArgument
 from queue_core.model.events import Event, EventName
 from queue_core.model.job import Failure, Inserted, NewJob, Outcome, Ready, Settled, summary
-from queue_core.model.operation import Changed
+from queue_core.model.operation import VERBS, Changed, MemberVerb
 from queue_core.model.states import Status
-from queue_core.model.validation import check_ids, check_timeout
 from queue_core.ports.delivery import Dispatcher, DispatchUnavailable, EventBus
-from queue_core.ports.inspector import Inspector
 
 if TYPE_CHECKING:
     from queue_core.ports.backend import Backend
@@ -24,97 +21,34 @@ if TYPE_CHECKING:
 logger = logging.getLogger("queue_core")
 
 
-_EVENTS = {
-    "retry": EventName.RETRIED,
-    "delete": EventName.DELETED,
-    "restore": EventName.RESTORED,
-    "purge": EventName.DELETED,
-    "cancel": EventName.CANCELLED,
-    "move": EventName.MOVED,
-}
+async def offer(dispatcher: Dispatcher | None, ready: Sequence[Ready]) -> None:
+    """Make jobs known to the workers that wait; without a dispatcher, or while it is away, the audit finds them."""
+    if dispatcher is None or not ready:
+        return
+    try:
+        await dispatcher.offer(ready)
+    except DispatchUnavailable:
+        return  # the rows are committed; the audit offers them when the dispatcher is back
 
 
-class Control:
-    """The changing half of the operations path, complete with its effects outside the store."""
+class Effects:
+    """What follows an operator's change outside the store, after its commit."""
 
-    def __init__(self, inspector: Inspector, dispatcher: Dispatcher | None, bus: EventBus) -> None:
-        self._inspector = inspector
+    def __init__(self, dispatcher: Dispatcher | None, bus: EventBus) -> None:
         self._dispatcher = dispatcher
         self._bus = bus
 
-    async def retry(self, ids: Sequence[str], spread: float = 0.0) -> Changed:
-        """Put dead and completed jobs back to queued; see `Inspector.retry`."""
-        changed = await self._inspector.retry(check_ids(ids), check_timeout(spread) or 0.0)
-        await self.tell("retry", changed)
-        return changed
+    async def publish(self, verb: MemberVerb, changed: Changed) -> None:
+        """Offer what is ready by a change, and publish an event for each job that it changed."""
+        await offer(self._dispatcher, changed.ready)
+        if changed.ids:
+            # The queue of a job that is not ready is not known here: its event goes out under none.
+            queues, name = {ready.id: ready.queue for ready in changed.ready}, VERBS[verb].event
+            await self._bus.publish([Event(name, queues.get(job_id, ""), job_id) for job_id in changed.ids])
 
-    async def delete(self, ids: Sequence[str]) -> Changed:
-        """Move dead jobs to the trash."""
-        changed = await self._inspector.delete(check_ids(ids))
-        await self.tell("delete", changed)
-        return changed
-
-    async def restore(self, ids: Sequence[str]) -> Changed:
-        """Move jobs from the trash back into the DLQ."""
-        changed = await self._inspector.restore(check_ids(ids))
-        await self.tell("restore", changed)
-        return changed
-
-    async def purge(self, ids: Sequence[str]) -> Changed:
-        """Remove jobs in the trash for good."""
-        changed = await self._inspector.purge(check_ids(ids))
-        await self.tell("purge", changed)
-        return changed
-
-    async def cancel(self, ids: Sequence[str]) -> Changed:
-        """Cancel waiting jobs; ask the workers of running ones to stop them."""
-        changed = await self._inspector.cancel(check_ids(ids))
-        await self.tell("cancel", changed)
-        return changed
-
-    async def pause(self, queue: str) -> bool:
-        """Let no worker claim from this queue."""
-        done = await self._inspector.pause(_text(queue))
-        await self._bus.publish([Event(EventName.QUEUE, queue, queue, extra={"state": "paused"})])
-        return done
-
-    async def resume(self, queue: str) -> bool:
-        """Let workers claim from this queue again."""
-        done = await self._inspector.resume(_text(queue))
-        await self._bus.publish([Event(EventName.QUEUE, queue, queue, extra={"state": "resumed"})])
-        return done
-
-    async def command(self, worker: str, command: Literal["quiet", "resume", "stop"]) -> bool:
-        """Give a worker an order that its next heartbeat brings."""
-        if not isinstance(worker, str) or command not in ("quiet", "resume", "stop"):
-            raise InvalidArgument(f"an order to a worker is quiet, resume or stop, not {command!r} to {worker!r}")
-        return await self._inspector.command(worker, command)
-
-    async def tell(self, verb: str, changed: Changed) -> None:
-        """Let the dispatcher and the subscribers hear of a change that the store has committed."""
-        await self._offer(changed.ready)
-        name = _EVENTS.get(verb)
-        if name is not None and changed.ids:
-            await self._tell(name, changed)
-
-    async def _offer(self, ready: Sequence[Ready]) -> None:
-        if self._dispatcher is None or not ready:
-            return
-        try:
-            await self._dispatcher.offer(ready)
-        except DispatchUnavailable:
-            return  # the rows are committed; the audit offers them when the dispatcher is back
-
-    async def _tell(self, name: EventName, changed: Changed) -> None:
-        """One event a job; their queue is not known here when it is not ready, so they go out under none."""
-        queues = {ready.id: ready.queue for ready in changed.ready}
-        await self._bus.publish([Event(name, queues.get(job_id, ""), job_id) for job_id in changed.ids])
-
-
-def _text(queue: object) -> str:
-    if not isinstance(queue, str):
-        raise InvalidArgument(f"a queue's name is a text, not {queue!r}")
-    return queue
+    async def publish_queue(self, queue: str, state: Literal["paused", "resumed"]) -> None:
+        """Publish what became of a queue."""
+        await self._bus.publish([Event(EventName.QUEUE, queue, queue, extra={"state": state})])
 
 
 def events_of(outcome: Outcome, answer: Settled) -> list[Event]:
@@ -138,22 +72,14 @@ def _said(failure: Failure) -> dict[str, str]:
     return {"error": summary(failure), "signature": failure.signature, "title": failure.title, "kind": failure.kind}
 
 
-async def dispatch(dispatcher: Dispatcher | None, ends: Iterable[tuple[Outcome, Settled]]) -> None:
-    """Offer jobs that are ready again or whose ordering key is free now.
-
-    What does not get there the leader finds.
-    """
+def ready_after(ends: Iterable[tuple[Outcome, Settled]]) -> list[Ready]:
+    """Return the jobs that are ready again after these attempts, and those whose ordering key is free now."""
     ready: list[Ready] = []
     for outcome, answer in ends:
         if answer.due is None and answer.rank is not None:
             ready.append(Ready(outcome.id, outcome.queue, answer.rank))
         ready += answer.opened
-    if dispatcher is None or not ready:
-        return
-    try:
-        await dispatcher.offer(ready)
-    except DispatchUnavailable:
-        return  # the audit offers what is ready
+    return ready
 
 
 LIST = 50
@@ -240,15 +166,8 @@ class Telling:
 
     async def _offer(self, inserted: Sequence[Inserted]) -> None:
         dispatcher = self._backend().dispatcher
-        if dispatcher is None:
-            return
-        ready = [Ready(one.id, one.queue, one.rank) for one in inserted if one.rank is not None]
-        if not ready:
-            return
-        try:
-            await dispatcher.offer(ready)
-        except DispatchUnavailable:
-            return  # the rows are committed; the audit offers them
+        if dispatcher is not None:
+            await offer(dispatcher, [Ready(one.id, one.queue, one.rank) for one in inserted if one.rank is not None])
 
     async def drain(self) -> None:
         """Wait until everything is told, or a server seems not to come back."""

@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable
 from typing import Literal
 
-from queue_core.client.effects import Control
+from queue_core.client.effects import Effects
 from queue_core.errors import OperationNotFound, StoreRefused, StoreUnavailable
 from queue_core.model.operation import Operation, Outcomes
 from queue_core.ports.operations import OperationStore
 
-logger = logging.getLogger("queue_core.model.operation")
+logger = logging.getLogger("queue_core.operations")
 
 
 CHUNK = 500
@@ -56,9 +56,9 @@ def judge(operation: Operation, outcomes: Outcomes) -> Verdict:
 class Executor:
     """Any number of them may work on one store: each step is taken once."""
 
-    def __init__(self, store: OperationStore, control: Control) -> None:
+    def __init__(self, store: OperationStore, effects: Effects) -> None:
         self._store = store
-        self._control = control
+        self._effects = effects
         # operation -> time.monotonic of the next look at what became of its jobs
         self._look_at: dict[int, float] = {}
         # operation -> members to be taken one by one, since a step of many has failed
@@ -153,7 +153,7 @@ class Executor:
             else:
                 await self._store.err(number, f"{type(error).__name__}: {error}"[:500])
             return 0.0
-        await self._control.tell(operation.asked.verb, step.changed)
+        await self._effects.publish(operation.asked.verb, step.changed)  # type: ignore[arg-type]
         if step.operation.ended:
             self._look_at.pop(number, None)
             self._single.pop(number, None)

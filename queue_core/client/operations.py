@@ -1,7 +1,7 @@
-"""What operators ask for, and what carries it out: `JobQueue.operations`.
+"""What operators change and ask for: `JobQueue.operations`.
 
 An operation is written with its members, and from then on it belongs to the store: the leader of the workers carries it
-out, and so may every console. What a step did is told to the dispatcher and to subscribers after its commit.
+out, and so may every console. What a change or a step did is offered and published after its commit.
 """
 
 from __future__ import annotations
@@ -13,13 +13,26 @@ import logging
 import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from copy import copy
 from dataclasses import replace
-from typing import TypeVar, get_args
+from typing import Self, TypeVar, get_args
 
-from queue_core.client.effects import Control
+from queue_core.client.effects import Effects
 from queue_core.client.executor import Executor
-from queue_core.errors import InvalidArgument, OutcomeUnknown, QueueCoreError, StoreRefused, StoreUnavailable
-from queue_core.model.operation import Author, MemberVerb, NewOperation, Operation, Outcomes, Pace, Way
+from queue_core.errors import InvalidArgument, OutcomeUnknown, QueueCoreError, ReadOnly, StoreRefused, StoreUnavailable
+from queue_core.model.operation import (
+    AS_IT_WAS,
+    VERBS,
+    Author,
+    Changed,
+    MemberVerb,
+    NewOperation,
+    Operation,
+    Outcomes,
+    Pace,
+    Way,
+    WorkerOrder,
+)
 from queue_core.model.rules import parse_priority
 from queue_core.model.text import storable
 from queue_core.model.validation import check_delay, check_id, check_ids, check_name
@@ -27,7 +40,7 @@ from queue_core.ports.operations import OperationStore
 
 T = TypeVar("T")
 
-logger = logging.getLogger("queue_core.model.operation")
+logger = logging.getLogger("queue_core.operations")
 
 
 ADDED = 1000
@@ -50,12 +63,77 @@ def this_author() -> Author:
     return Author(user, socket.gethostname())
 
 
-class Operations:
-    """Ask for operations, watch them, take them back. Every method raises `StoreUnavailable` when the store is away."""
+class Guarded:
+    """What operators change through; of a read-only one every change raises `ReadOnly`."""
 
-    def __init__(self, store: OperationStore, control: Control) -> None:
+    _read_only = False
+
+    def read_only(self) -> Self:
+        """Return the same, through which nothing can be changed."""
+        guarded = copy(self)
+        guarded._read_only = True
+        return guarded
+
+    def _check(self, verb: str) -> None:
+        if self._read_only:
+            raise ReadOnly(verb)
+
+
+class Operations(Guarded):
+    """Change jobs, queues and workers at once; or ask for operations, watch them, take them back.
+
+    Every method raises `StoreUnavailable` when the store is away.
+    """
+
+    def __init__(self, store: OperationStore, effects: Effects) -> None:
         self._store = store
-        self._control = control
+        self._effects = effects
+
+    # -- at once, without a record
+
+    async def change(self, verb: MemberVerb, ids: Sequence[str], options: Way = AS_IT_WAS) -> Changed:
+        """Change these jobs: retry, delete, restore, purge, cancel or move those that are in a state for it.
+
+        Nothing is kept of who did it and why; `submit` does the same step by step, and keeps that.
+
+        Raises:
+            InvalidArgument: it is no verb that changes jobs, no list of ids, or an option cannot be.
+        """
+        self._check(str(verb))
+        changed = await self._store.change(verb, check_ids(ids), _checked_way(verb, options))
+        await self._effects.publish(verb, changed)
+        return changed
+
+    async def pause_queue(self, queue: str) -> bool:
+        """Let no worker claim from this queue; False when it was paused already.
+
+        Raises:
+            QueueNotFound: no queue has this name.
+        """
+        self._check("pause")
+        done = await self._store.pause(_queue(queue))
+        await self._effects.publish_queue(queue, "paused")
+        return done
+
+    async def resume_queue(self, queue: str) -> bool:
+        """Let workers claim from this queue again; False when it was not paused.
+
+        Raises:
+            QueueNotFound: no queue has this name.
+        """
+        self._check("resume")
+        done = await self._store.resume(_queue(queue))
+        await self._effects.publish_queue(queue, "resumed")
+        return done
+
+    async def command(self, worker: str, order: WorkerOrder) -> bool:
+        """Give a worker an order that its next heartbeat brings; False when there is no such worker."""
+        self._check("command")
+        if not isinstance(worker, str) or order not in get_args(WorkerOrder):
+            raise InvalidArgument(f"an order to a worker is quiet, resume or stop, not {order!r} to {worker!r}")
+        return await self._store.command(worker, order)
+
+    # -- step by step, and kept
 
     async def submit(
         self,
@@ -70,6 +148,7 @@ class Operations:
         Raises:
             InvalidArgument: it is no verb that changes jobs, or a value in it cannot be; nothing was written.
         """
+        self._check("op submit")
         ids = check_ids(ids)
         operation = await self._store.create(_checked(asked))
         try:
@@ -124,6 +203,7 @@ class Operations:
         Raises:
             OperationNotFound: there is no such operation.
         """
+        self._check("op carry_out")
         executor = self.executor()
         while True:
             wait = await executor.advance(operation := await self._store.get(number))
@@ -134,7 +214,8 @@ class Operations:
 
     def executor(self) -> Executor:
         """Return what carries out all operations of the store; any number of them may work."""
-        return Executor(self._store, self._control)
+        self._check("op executor")
+        return Executor(self._store, self._effects)
 
     async def noted(
         self,
@@ -151,6 +232,7 @@ class Operations:
         Raises:
             InvalidArgument: a value in it cannot be; nothing was done.
         """
+        self._check("op noted")
         number = (await self._store.create(_shortened(asked))).number
         begun(number)
         try:
@@ -174,6 +256,7 @@ class Operations:
         Raises:
             OperationNotFound: there is no such operation.
         """
+        self._check("op pause")
         return await self._store.move(number, "paused")
 
     async def resume(self, number: int) -> bool:
@@ -182,6 +265,7 @@ class Operations:
         Raises:
             OperationNotFound: there is no such operation.
         """
+        self._check("op resume")
         # One that is preparing is started by who writes its members, and by nobody else.
         waits = (await self._store.get(number)).state in {"paused", "stopped"}
         return waits and await self._store.move(number, "running")
@@ -192,6 +276,7 @@ class Operations:
         Raises:
             OperationNotFound: there is no such operation.
         """
+        self._check("op cancel")
         return await self._store.move(number, "cancelled")
 
     async def undo(self, number: int, author: Author) -> list[Operation]:
@@ -200,15 +285,15 @@ class Operations:
         Raises:
             OperationNotFound: there is no such operation.
         """
-        operation = await self._store.get(number)
-        asked = operation.asked
+        self._check("op undo")
+        asked = (await self._store.get(number)).asked
+        facts = VERBS.get(asked.verb)
+        if facts is None or facts.undo is None or asked.way.priority is not None:
+            return []
         by_queue: dict[str | None, list[str]] = {}
-        if asked.verb == "delete" or (asked.verb == "move" and asked.way.priority is None):
-            moved = asked.verb == "move"
-            async for member in self._changed(number):
-                by_queue.setdefault(member[1] if moved else None, []).append(member[0])
-        verb = "move" if asked.verb == "move" else "restore"
-        back = NewOperation(verb, asked.label, author, f"takes #{number} back", signatures=asked.signatures)
+        async for job_id, queue in self._changed(number):
+            by_queue.setdefault(queue if facts.undo == "move" else None, []).append(job_id)
+        back = NewOperation(facts.undo, asked.label, author, f"takes #{number} back", signatures=asked.signatures)
         return [await self.submit(replace(back, way=Way(queue=queue)), ids) for queue, ids in by_queue.items()]
 
     async def get(self, number: int) -> Operation:
@@ -256,24 +341,37 @@ class Operations:
 
 def _checked(asked: NewOperation) -> NewOperation:
     """Return an operation that a store may keep."""
-    if asked.verb not in get_args(MemberVerb):
-        raise InvalidArgument(f"'{asked.verb}' is no verb that changes jobs")
-    way, pace = asked.way, asked.pace
-    if asked.verb == "move" and way.queue is None and way.priority is None:
-        raise InvalidArgument("a move names another queue or another priority")
-    check_delay(way.delay)
-    check_delay(way.spread, "spread")
+    way, pace = _checked_way(asked.verb, asked.way), asked.pace
     if isinstance(pace.canary, bool) or not isinstance(pace.canary, int) or pace.canary < 0:
         raise InvalidArgument(f"a canary is a whole number of jobs, not {pace.canary!r}")
     if pace.rate is not None and not 0 < pace.rate < float("inf"):
         raise InvalidArgument(f"a rate is more than 0 jobs a second, not {pace.rate!r}")
     if pace.stop_percent is not None and not 0 <= pace.stop_percent <= 100:
         raise InvalidArgument(f"a threshold is 0 to 100 percent, not {pace.stop_percent!r}")
+    careful = pace if asked.verb == "retry" else Pace(rate=pace.rate)
+    return _shortened(replace(asked, way=way, pace=careful))
+
+
+def _checked_way(verb: object, way: Way) -> Way:
+    """Return options that a store may keep, for a verb that it has."""
+    if not isinstance(verb, str) or verb not in VERBS:
+        raise InvalidArgument(f"'{verb}' is no verb that changes jobs")
+    if verb == "move" and way.queue is None and way.priority is None:
+        raise InvalidArgument("a move names another queue or another priority")
+    delay, spread = check_delay(way.delay), check_delay(way.spread, "spread")
     queue = None if way.queue is None else check_name(way.queue, "the queue's name")
     priority = None if way.priority is None else int(parse_priority(way.priority))
-    retried = asked.verb == "retry"
-    careful = pace if retried else Pace(rate=pace.rate)
-    return _shortened(replace(asked, way=way._replace(queue=queue, priority=priority), pace=careful))
+    checked = Way(delay, spread, queue, priority)
+    for option, value in checked._asdict().items():
+        if option not in VERBS[verb].options and value != getattr(AS_IT_WAS, option):
+            raise InvalidArgument(f"a {verb} takes no {option}")
+    return checked
+
+
+def _queue(name: object) -> str:
+    if not isinstance(name, str):
+        raise InvalidArgument(f"a queue's name is a text, not {name!r}")
+    return name
 
 
 def _shortened(asked: NewOperation) -> NewOperation:

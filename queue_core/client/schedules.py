@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, Unpack
 
+from queue_core.client.operations import Guarded
 from queue_core.client.results import JobHandle
 from queue_core.client.tasks import EnqueueArguments, EnqueueOptions, TaskRegistry
 from queue_core.errors import ConfigurationError, ScheduleNotFound
@@ -49,7 +50,7 @@ class Owner(Protocol):
         ...
 
 
-class Schedules:
+class Schedules(Guarded):
     """The schedules of a queue object: `add` registers one here, workers `announce` them, the rest is for operators.
 
     The operators' verbs act on every schedule of the store, whoever announced it.
@@ -99,6 +100,7 @@ class Schedules:
             InvalidJob: a payload does not fit a task that was registered after the schedule.
             StoreUnavailable: the store did not answer in time.
         """
+        self._check("schedule announce")
         if not self._registered:
             return
         store = self._owner.schedule_store
@@ -155,6 +157,7 @@ class Schedules:
         Raises:
             ScheduleNotFound: no schedule has this name.
         """
+        self._check("schedule pause")
         await self.get(name)
         return await self._owner.schedule_store.pause(name)
 
@@ -165,6 +168,7 @@ class Schedules:
             ScheduleNotFound: no schedule has this name.
             ConfigurationError: this machine does not know its time zone.
         """
+        self._check("schedule resume")
         planning = await self.list()
         schedule = _named(name, planning).schedule
         return await self._owner.schedule_store.resume(name, next_tick(schedule.cron, schedule.tz, planning.now))
@@ -177,6 +181,7 @@ class Schedules:
             InvalidJob: its payload does not fit the task that is registered here.
             QueueFull, StoreUnavailable: nothing was written.
         """
+        self._check("schedule trigger")
         one = (await self.get(name)).schedule
         return await self._owner.enqueue(
             one.type, json.loads(one.payload), queue=one.queue, priority=one.priority, max_retries=one.max_retries
@@ -188,6 +193,7 @@ class Schedules:
         Raises:
             ScheduleNotFound: no schedule has this name.
         """
+        self._check("schedule remove")
         await self.get(name)
         await self._owner.schedule_store.remove(name)
 

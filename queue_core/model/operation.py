@@ -1,4 +1,4 @@
-"""Operations: what operators do, kept in the store with who did it, why, and what came of it. Records and protocol.
+"""Operations: what operators do, kept in the store with who did it, why, and what came of it. Verbs and records.
 
 A change of many jobs is frozen first: its members are the jobs that it was asked for, with the lease tokens that they
 had. Whoever executes operations then takes one step after another: a step changes the next members and counts them, all
@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple
 
+from queue_core.model.events import EventName
 from queue_core.model.job import Ready
-from queue_core.model.states import Status
+from queue_core.model.states import UNFINISHED, WAITING, Status
 
 
 class Changed(NamedTuple):
@@ -25,18 +26,44 @@ class Changed(NamedTuple):
     ready: tuple[Ready, ...] = ()
 
 
-CHANGES_FROM: dict[str, frozenset[Status]] = {
-    "retry": frozenset({Status.DEAD, Status.COMPLETED}),
-    "delete": frozenset({Status.DEAD}),
-    "restore": frozenset({Status.DEAD}),
-    "purge": frozenset({Status.DEAD}),
-    "cancel": frozenset({Status.SCHEDULED, Status.QUEUED, Status.RETRYING, Status.RUNNING}),
-}
-"""The states that each verb acts on; other jobs are skipped and reported as such."""
-
-
 MemberVerb = Literal["retry", "delete", "restore", "purge", "cancel", "move"]
-"""The verbs that change jobs, step by step. All others are done at once and only noted."""
+"""The verbs that change jobs, at once or step by step. All others are done at once and only noted."""
+
+WorkerOrder = Literal["quiet", "resume", "stop"]
+"""Claim no more jobs; claim them again; end, once the running ones have."""
+
+
+class VerbFacts(NamedTuple):
+    """What a verb does to jobs, in every store."""
+
+    # it acts on jobs in these states; others are skipped and reported as such
+    states: frozenset[Status]
+    # it acts on jobs in the trash: True; on others: False; on both: None
+    trash: bool | None
+    # published for each job that it has changed
+    event: EventName
+    # what takes it back; None: nothing does
+    undo: MemberVerb | None = None
+    # the fields of `Way` that it takes
+    options: frozenset[str] = frozenset()
+
+
+_DEAD = frozenset({Status.DEAD})
+
+VERBS: dict[str, VerbFacts] = {
+    "retry": VerbFacts(
+        _DEAD | {Status.COMPLETED},
+        None,
+        EventName.RETRIED,
+        options=frozenset({"delay", "spread", "queue", "priority"}),
+    ),
+    "delete": VerbFacts(_DEAD, False, EventName.DELETED, undo="restore"),
+    "restore": VerbFacts(_DEAD, True, EventName.RESTORED),
+    "purge": VerbFacts(_DEAD, True, EventName.DELETED),
+    "cancel": VerbFacts(UNFINISHED, False, EventName.CANCELLED),
+    "move": VerbFacts(WAITING | _DEAD, False, EventName.MOVED, undo="move", options=frozenset({"queue", "priority"})),
+}
+"""The facts of each `MemberVerb`. Its words (title, button, question) are the console's."""
 
 OperationState = Literal["preparing", "running", "paused", "stopped", "done", "cancelled", "failed"]
 """preparing: its members are being written, or it is done at once. stopped: by its threshold. failed: see its note."""

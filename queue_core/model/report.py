@@ -42,10 +42,8 @@ class Announced:
         return dict(found)
 
 
-# The operations path's protocol: everything a person, a console or an exporter asks of a store.
-#
-# Reads are bounded: lists come in keyset pages, nothing counts without an index. Changes take ids, name the state they
-# expect in their own write, and answer with the ids they really changed. None of it is used by the hot path.
+# What people, a console and an exporter read of a store. Reads are bounded: lists come in keyset pages, nothing counts
+# without an index. None of it is used by the hot path.
 
 Order = Literal["newest", "oldest"]
 

@@ -1,13 +1,11 @@
-"""What people and exporters ask of a store, and what operators change."""
+"""What people and exporters ask of a store."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from queue_core.model.filters import Filter
 from queue_core.model.job import LINES, Attempt, Job
-from queue_core.model.operation import Changed
 from queue_core.model.report import (
     Conservation,
     LogPage,
@@ -22,7 +20,7 @@ from queue_core.model.report import (
 
 
 class Inspector(Protocol):
-    """Look at everything; change what operators may change.
+    """Look at everything, and change nothing; what operators change is in queue_core.ports.operations.
 
     Every method raises `StoreUnavailable`, within a bounded time, when the store cannot be reached.
     """
@@ -97,49 +95,6 @@ class Inspector(Protocol):
 
     async def conservation(self) -> Conservation:
         """Return where all jobs are, from one consistent read."""
-        ...
-
-    async def retry(self, ids: Sequence[str], spread: float = 0.0) -> Changed:
-        """Move dead (trash included) and completed jobs to queued with retry count 0; the crash count stays.
-
-        They queue up behind what waits with their priority, so that a bulk retry does not push in front of live work.
-        `spread` seconds: each is scheduled for a random moment within them.
-        """
-        ...
-
-    async def delete(self, ids: Sequence[str]) -> Changed:
-        """Move dead jobs to the trash."""
-        ...
-
-    async def restore(self, ids: Sequence[str]) -> Changed:
-        """Move jobs from the trash back into the DLQ."""
-        ...
-
-    async def purge(self, ids: Sequence[str]) -> Changed:
-        """Remove jobs in the trash for good; the totals go on counting them."""
-        ...
-
-    async def cancel(self, ids: Sequence[str]) -> Changed:
-        """Move waiting jobs to cancelled; ask the workers of running ones to stop them.
-
-        A running job may still complete or die before its worker hears of it, but it does not run again.
-        """
-        ...
-
-    async def pause(self, queue: str) -> bool:
-        """Let no worker claim from this queue; False when it was paused already.
-
-        Raises:
-            QueueNotFound: no queue has this name.
-        """
-        ...
-
-    async def resume(self, queue: str) -> bool:
-        """Let workers claim from this queue again; False when it was not paused."""
-        ...
-
-    async def command(self, worker: str, command: Literal["quiet", "resume", "stop"]) -> bool:
-        """Give a worker an order that its next heartbeat brings; False when there is no such worker."""
         ...
 
     async def ping(self) -> float:

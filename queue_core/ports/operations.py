@@ -1,18 +1,65 @@
-"""The store of operations: frozen members, steps, the record."""
+"""What operators change in a store: jobs, queues, workers, and operations with their members, steps and record."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
 
-from queue_core.model.operation import MemberJob, NewOperation, Operation, OperationState, Outcomes, Step
+from queue_core.model.operation import (
+    AS_IT_WAS,
+    Changed,
+    MemberJob,
+    MemberVerb,
+    NewOperation,
+    Operation,
+    OperationState,
+    Outcomes,
+    Step,
+    Way,
+    WorkerOrder,
+)
 
 
 class OperationStore(Protocol):
-    """Where operations are kept. Every method raises `StoreUnavailable`, within a bounded time, when it is away.
+    """Where operators change things. Every method raises `StoreUnavailable`, within a bounded time, when it is away.
 
     Those that take a number raise `OperationNotFound` when there is no such operation.
     """
+
+    async def change(self, verb: MemberVerb, ids: Sequence[str], options: Way = AS_IT_WAS) -> Changed:
+        """Change those of these jobs that are in a state that the verb acts on; see `VERBS`. A step does the same.
+
+        retry: to queued with retry count 0, or to scheduled when they are put off; the crash count stays. They queue
+        up behind what waits with their priority, so that a bulk retry does not push in front of live work.
+        delete: to the trash. restore: from the trash back into the DLQ. purge: remove them from the trash for good;
+        the totals go on counting them.
+        cancel: waiting jobs to cancelled; the workers of running ones are asked to stop them. A running job may still
+        complete or die before its worker hears of it, but it does not run again.
+        move: to another queue or priority, in the state that they are in.
+
+        `options`: how retried or moved jobs go on.
+        """
+        ...
+
+    async def pause(self, queue: str) -> bool:
+        """Let no worker claim from this queue; False when it was paused already.
+
+        Raises:
+            QueueNotFound: no queue has this name.
+        """
+        ...
+
+    async def resume(self, queue: str) -> bool:
+        """Let workers claim from this queue again; False when it was not paused.
+
+        Raises:
+            QueueNotFound: no queue has this name.
+        """
+        ...
+
+    async def command(self, worker: str, order: WorkerOrder) -> bool:
+        """Give a worker an order that its next heartbeat brings; False when there is no such worker."""
+        ...
 
     async def create(self, asked: NewOperation) -> Operation:
         """Write a new operation, preparing and without members."""
@@ -31,7 +78,7 @@ class OperationStore(Protocol):
 
         All or nothing, and once: of several executors each takes other members, or none. A member is as it was
         frozen when its job has the token of that time, for a claim gives another one and so does
-        each retry, move, delete and restore; the verb's own states are checked as by the inspector. Nothing
+        each retry, move, delete and restore; the verb's own states are checked as by `change`. Nothing
         happens before the time that the rate of the last step leaves, behind the barrier, or in another state. After
         the last member it is done.
         """

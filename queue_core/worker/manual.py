@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
 
 from queue_core.client.context import ClaimFacts
-from queue_core.client.effects import dispatch, events_of
+from queue_core.client.effects import events_of, offer, ready_after
 from queue_core.client.executor import Executor
 from queue_core.client.middleware import Hooks
 from queue_core.client.tasks import Duration, TaskRegistry
@@ -331,7 +331,7 @@ class ManualClaims:
             raise StaleLease(outcome.id, outcome.token)
         for event in events_of(outcome, answer):
             self._announcer.tell(event)
-        await dispatch(self._backend.dispatcher, [(outcome, answer)])
+        await offer(self._backend.dispatcher, ready_after([(outcome, answer)]))
         return answer
 
     async def refresh(self, queue: str, beat: Beat, lease: float) -> bool:

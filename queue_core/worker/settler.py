@@ -10,7 +10,7 @@ import logging
 from collections import deque
 from collections.abc import Iterable
 
-from queue_core.client.effects import dispatch, events_of
+from queue_core.client.effects import events_of, offer, ready_after
 from queue_core.client.middleware import AfterSettle, Hooks
 from queue_core.errors import InvalidJob, StaleLease, StoreUnavailable
 from queue_core.model.job import Outcome, Settled
@@ -91,7 +91,7 @@ class Settler:
             self._wake.clear()
             if self._written:
                 written, self._written = self._written, []
-                await dispatch(self._dispatcher, written)
+                await offer(self._dispatcher, ready_after(written))
             while self._outcomes:
                 batch = self._next()
                 self._sending = len(batch)
@@ -169,7 +169,7 @@ class Settler:
                 self._ended(perhaps, await self._written_before(perhaps))
                 continue
             self._ended(outcome, answer)
-        await dispatch(self._dispatcher, zip(batch, answers, strict=True))
+        await offer(self._dispatcher, ready_after(zip(batch, answers, strict=True)))
 
     async def _written_before(self, perhaps: Outcome) -> Settled:
         """Ask whether an outcome has been written; its lease is over, so that this writes nothing."""

@@ -95,9 +95,9 @@ async def test_purged_jobs_are_not_lost(scene: Scene) -> None:
     await scene.enqueue("demo-1", 2)
     claim = await scene.claim()
     await scene.bury(claim)
-    await scene.jobs.control.delete([claim.id])
+    await scene.jobs.operations.change("delete", [claim.id])
     assert await scene.findings() == Findings(enqueued=2)
-    await scene.jobs.control.purge([claim.id])
+    await scene.jobs.operations.change("purge", [claim.id])
     assert await scene.findings() == Findings(enqueued=2)
     assert (await scene.jobs.inspector.conservation()).dead == 1
 

@@ -99,7 +99,7 @@ def sqlite(path: str | None) -> Opener:
         store = SqliteStore(file, rules=rules)
         await store.open()
         schedules, operations = SqliteSchedules(file, rules), SqliteOperations(file, rules)
-        return World(store, SqliteInspector(file, rules=rules), advance, schedules, operations)
+        return World(store, SqliteInspector(file), advance, schedules, operations)
 
     return opened
 

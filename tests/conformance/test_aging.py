@@ -83,7 +83,7 @@ async def test_an_operator_s_retry_arrives_anew(ruled: Ruled) -> None:
     world = await ruled(aging=STEP)
     dead = await world.ended("dead")
     other = await world.insert()
-    await world.inspector.retry([dead.id])
+    await world.change("retry", [dead.id])
     assert await world.claim_ids() == [other, dead.id]
 
 

@@ -55,7 +55,7 @@ async def test_never_begun_is_never_lost(world: World) -> None:
 
 async def test_one_that_somebody_cancelled_meanwhile_is_cancelled(world: World) -> None:
     _, second = await claim_two(world, begin=1)
-    await world.inspector.cancel([second])
+    await world.change("cancel", [second])
     await world.advance(LEASE + 1)
     lost = {job.id: job for job in await world.store.reclaim(10)}
     assert (lost[second].cancelled, lost[second].rank, lost[second].losses) == (True, None, 0)

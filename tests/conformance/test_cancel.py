@@ -10,7 +10,7 @@ from tests.conformance.world import FINISHED, WAITING, World
 @pytest.mark.parametrize("state", WAITING)
 async def test_a_waiting_job_is_cancelled(world: World, state: str) -> None:
     job_id = await world.job_in(state)
-    changed = await world.inspector.cancel([job_id])
+    changed = await world.change("cancel", [job_id])
     assert (changed.ids, changed.ready) == ((job_id,), ())
     job = await world.job(job_id)
     assert (job.status, job.worker, job.started_at, job.lease_expires_at) == ("cancelled", None, None, None)
@@ -24,13 +24,13 @@ async def test_a_waiting_job_is_cancelled(world: World, state: str) -> None:
 async def test_a_finished_job_stays(world: World, state: str) -> None:
     job_id = await world.job_in(state)
     before = await world.job(job_id)
-    assert (await world.inspector.cancel([job_id])).ids == ()
+    assert (await world.change("cancel", [job_id])).ids == ()
     assert await world.job(job_id) == before
 
 
 async def test_a_running_job_goes_on_until_its_worker_hears_of_it(world: World) -> None:
     claim, other = await world.running(), await world.running()
-    assert (await world.inspector.cancel([claim.id])).ids == (claim.id,)
+    assert (await world.change("cancel", [claim.id])).ids == (claim.id,)
     job = await world.job(claim.id)
     assert (job.status, job.cancel_requested) == ("running", True)
     reply = await world.beat(held(claim), held(other))
@@ -44,7 +44,7 @@ async def test_a_running_job_goes_on_until_its_worker_hears_of_it(world: World) 
 async def test_its_worker_hears_of_it_with_any_beat_and_nobody_else_does(world: World) -> None:
     """Most beats carry only what has news; the wish must not wait for the next one that carries all."""
     claim, other = await world.running(), await world.running()
-    await world.inspector.cancel([claim.id])
+    await world.change("cancel", [claim.id])
     assert (await world.beat()).cancel == (claim.id,)
     assert (await world.beat(held(other))).cancel == (claim.id,)
     assert (await world.beat(worker="worker-2")).cancel == ()
@@ -52,14 +52,14 @@ async def test_its_worker_hears_of_it_with_any_beat_and_nobody_else_does(world: 
 
 async def test_asking_twice_changes_nothing(world: World) -> None:
     claim = await world.running()
-    await world.inspector.cancel([claim.id])
-    assert (await world.inspector.cancel([claim.id])).ids == ()
+    await world.change("cancel", [claim.id])
+    assert (await world.change("cancel", [claim.id])).ids == ()
 
 
 @pytest.mark.parametrize("kind", ["completed", "dead"])
 async def test_a_job_that_ends_first_has_ended(world: World, kind: str) -> None:
     claim = await world.running()
-    await world.inspector.cancel([claim.id])
+    await world.change("cancel", [claim.id])
     assert (await world.settle(claim, kind)).accepted
     assert await world.status(claim.id) == kind
 
@@ -68,7 +68,7 @@ async def test_a_job_that_ends_first_has_ended(world: World, kind: str) -> None:
 async def test_a_job_to_be_cancelled_does_not_run_again(world: World, kind: str) -> None:
     """Its worker may not have heard of the wish when the attempt ended."""
     claim = await world.running()
-    await world.inspector.cancel([claim.id])
+    await world.change("cancel", [claim.id])
     settled = await world.settle(claim, kind)
     assert (settled.accepted, settled.cancelled, settled.rank, settled.due) == (True, True, None, None)
     assert await world.status(claim.id) == "cancelled"
@@ -80,7 +80,7 @@ async def test_a_job_to_be_cancelled_does_not_run_again(world: World, kind: str)
 
 async def test_nor_after_the_loss_of_its_worker(world: World) -> None:
     claim = await world.running()
-    await world.inspector.cancel([claim.id])
+    await world.change("cancel", [claim.id])
     await world.advance(LEASE + 1)
     (reclaimed,) = await world.store.reclaim(10)
     assert (reclaimed.id, reclaimed.cancelled, reclaimed.rank) == (claim.id, True, None)
@@ -92,9 +92,9 @@ async def test_nor_after_the_loss_of_its_worker(world: World) -> None:
 async def test_a_wish_ends_with_the_job(world: World) -> None:
     """A job that died before its worker heard of the wish, and is retried by an operator, runs."""
     claim = await world.running()
-    await world.inspector.cancel([claim.id])
+    await world.change("cancel", [claim.id])
     await world.settle(claim, "dead")
-    await world.inspector.retry([claim.id])
+    await world.change("retry", [claim.id])
     again = await world.claim_job(claim.id)
     assert (await world.beat(held(again))).cancel == ()
     assert not (await world.job(claim.id)).cancel_requested
@@ -104,17 +104,17 @@ async def test_many_of_all_kinds(world: World) -> None:
     waiting = [await world.job_in(state) for state in WAITING]
     running = [(await world.running()).id for _ in range(2)]
     finished = [await world.job_in(state) for state in FINISHED]
-    changed = await world.inspector.cancel([*finished, new_id(), *running, *waiting, *waiting])
+    changed = await world.change("cancel", [*finished, new_id(), *running, *waiting, *waiting])
     assert sorted(changed.ids) == sorted(waiting + running)
 
 
 @pytest.mark.parametrize("ids", [[], [UNKNOWN], ["rubbish"]])
 async def test_nothing_to_cancel(world: World, ids: list[str]) -> None:
-    assert (await world.inspector.cancel(ids)).ids == ()
+    assert (await world.change("cancel", ids)).ids == ()
 
 
 async def test_a_cancelled_job_is_not_retried(world: World) -> None:
     job_id = await world.insert()
-    await world.inspector.cancel([job_id])
-    assert (await world.inspector.retry([job_id])).ids == ()
+    await world.change("cancel", [job_id])
+    assert (await world.change("retry", [job_id])).ids == ()
     assert await world.status(job_id) == "cancelled"

@@ -79,9 +79,9 @@ async def test_whatever_the_type(world: World) -> None:
 
 async def test_whatever_the_type_of_a_paused_queue(world: World) -> None:
     job_id = await world.insert(type="*")
-    await world.inspector.pause(QUEUE)
+    await world.operations.pause(QUEUE)
     assert await world.claim(types=None) == await world.claim(types=None, ids=[job_id]) == []
-    await world.inspector.resume(QUEUE)
+    await world.operations.resume(QUEUE)
     assert await world.claim_ids(0, types=None) == []
     assert await world.claim_ids(types=None) == [job_id]
 
@@ -102,10 +102,10 @@ async def test_other_queues_are_left_alone(world: World) -> None:
 
 async def test_a_paused_queue_gives_nothing(world: World) -> None:
     ids = await world.insert_many(2)
-    await world.inspector.pause(QUEUE)
+    await world.operations.pause(QUEUE)
     assert await world.claim() == []
     assert await world.claim(ids=ids) == []
-    await world.inspector.resume(QUEUE)
+    await world.operations.resume(QUEUE)
     assert await world.claim_ids() == ids
 
 

@@ -118,7 +118,7 @@ async def test_two_operators(worlds: list[World]) -> None:
     """Each job is changed once, whoever was first."""
     ids = await worlds[0].insert_many(50)
     await worlds[0].store.settle([outcome(claim, "dead") for claim in await worlds[0].claim(50)])
-    found = await asyncio.gather(*(world.inspector.retry(ids) for world in worlds))
+    found = await asyncio.gather(*(world.change("retry", ids) for world in worlds))
     assert sorted(job_id for changed in found for job_id in changed.ids) == sorted(ids)
     assert len(await worlds[0].claim(100)) == 50
 
@@ -127,10 +127,10 @@ async def test_cancelling_and_claiming_at_once(worlds: list[World]) -> None:
     """A job is cancelled while it waits, or asked to stop while it runs."""
     ids = await worlds[0].insert_many(100)
     changed, *groups = await asyncio.gather(
-        worlds[0].inspector.cancel(ids), *(claim_until_empty(world, 10) for world in worlds[1:])
+        worlds[0].change("cancel", ids), *(claim_until_empty(world, 10) for world in worlds[1:])
     )
     left = [job_id for job_id in ids if job_id not in changed.ids]
-    again = await worlds[0].inspector.cancel(left)
+    again = await worlds[0].change("cancel", left)
     assert sorted([*changed.ids, *again.ids]) == sorted(ids)
     claims = [claim for group in groups for claim in group]
     for claim in claims:

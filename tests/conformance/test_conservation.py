@@ -266,7 +266,7 @@ class Operations(RuleBasedStateMachine):
     ) -> None:
         """Of those that the verb acts on, and one of all."""
         ids = [*chosen(among, numbers), *chosen(list(self._model.jobs), numbers[:1])]
-        changed: Any = self._run(getattr(self._world.inspector, verb)(ids))
+        changed: Any = self._run(self._world.change(verb, ids))
         assert set(changed.ids) == expected(ids)
 
     @precondition(lambda self: self._in({"scheduled", "queued", "retrying", "dead"}))
@@ -308,7 +308,8 @@ class Operations(RuleBasedStateMachine):
     @precondition(lambda self: {job.queue for job in self._model.jobs.values()} >= {"a", "b"})
     @rule(queue=QUEUES, paused=st.booleans())
     def switch(self, queue: str, paused: bool) -> None:
-        verb = self._world.inspector.pause if paused else self._world.inspector.resume
+        operations = self._world.operations
+        verb = operations.pause if paused else operations.resume
         assert self._run(verb(queue)) == ((queue in self._model.paused) is not paused)
         (self._model.paused.add if paused else self._model.paused.discard)(queue)
 

@@ -15,7 +15,7 @@ VERBS = ("delete", "restore", "purge")
 
 
 async def change(world: World, verb: str, ids: list[str]) -> tuple[str, ...]:
-    changed = await getattr(world.inspector, verb)(ids)
+    changed = await world.change(verb, ids)
     assert changed.ready == ()
     return tuple(changed.ids)
 

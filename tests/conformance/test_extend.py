@@ -53,7 +53,7 @@ async def test_leases_that_are_over_are_named(world: World) -> None:
 async def test_an_earlier_attempt_is_over_also_when_the_next_one_is_to_be_cancelled(world: World) -> None:
     earlier = await world.ended("released")
     later = await world.claim_job(earlier.id)
-    await world.inspector.cancel([earlier.id])
+    await world.change("cancel", [earlier.id])
     reply = await world.beat(held(earlier))
     assert (reply.lost, reply.cancel) == ((earlier.id,), (later.id,))
 

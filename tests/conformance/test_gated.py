@@ -114,7 +114,7 @@ async def test_rate_and_concurrency_hold_both(ruled: Ruled) -> None:
 async def test_a_paused_queue_gives_nothing(ruled: Ruled) -> None:
     world = await ruled(rate="3/s", concurrency=2)
     await world.insert_many(10)
-    await world.inspector.pause("work")
+    await world.operations.pause("work")
     assert await world.claim() == []
-    await world.inspector.resume("work")
+    await world.operations.resume("work")
     assert len(await world.claim()) == 2

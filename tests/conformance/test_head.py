@@ -90,9 +90,9 @@ async def test_only_ready_jobs(world: World) -> None:
 async def test_not_of_a_paused_queue(world: World) -> None:
     await world.beat()
     job_id = await world.insert()
-    await world.inspector.pause(QUEUE)
+    await world.operations.pause(QUEUE)
     assert await head(world) == []
-    await world.inspector.resume(QUEUE)
+    await world.operations.resume(QUEUE)
     assert await head(world) == [job_id]
 
 
@@ -117,7 +117,7 @@ async def test_heads_of_many_queues(world: World) -> None:
         for type_ in (TYPE, "more"):
             await world.insert(queue=queue, type=type_)
             await world.insert(queue=queue, type=type_, priority=9)
-    await world.inspector.pause("paused")
+    await world.operations.pause("paused")
     for limit in (1, 100):
         found = await world.store.heads([*queues, "paused", "nowhere"], limit)
         for queue in queues:
@@ -130,7 +130,7 @@ async def test_queues_that_may_have_ready_jobs(world: World) -> None:
     assert await world.store.ready_queues() == []
     await world.insert()
     await world.insert(queue="paused")
-    await world.inspector.pause("paused")
+    await world.operations.pause("paused")
     assert await world.store.ready_queues() == [QUEUE]
 
 
@@ -147,7 +147,7 @@ async def test_which_of_these_are_claimable(world: World) -> None:
     assert found == await world.store.head(QUEUE, 10)
     assert await world.store.claimable(QUEUE, []) == []
     assert await world.store.claimable("nowhere", asked) == []
-    await world.inspector.pause(QUEUE)
+    await world.operations.pause(QUEUE)
     assert await world.store.claimable(QUEUE, asked) == []
 
 

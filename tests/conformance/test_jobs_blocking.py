@@ -61,6 +61,6 @@ def test_results() -> None:
 
     with jobs.blocking() as queue:
         handle = queue.enqueue("add", {"a": 1, "b": 2})
-        queue._run(jobs.control.cancel([handle.id]))
+        queue._run(jobs.operations.change("cancel", [handle.id]))
         with pytest.raises(JobCancelled):
             handle.result(timeout=5)

@@ -25,7 +25,7 @@ async def test_a_running_job_is_cancelled(jobs: JobQueue) -> None:
     async with working(jobs):
         handle = await endless.enqueue()
         await until_status(jobs, handle.id, "running")
-        assert (await jobs.control.cancel([handle.id])).ids == (handle.id,)
+        assert (await jobs.operations.change("cancel", [handle.id])).ids == (handle.id,)
         with pytest.raises(JobCancelled):
             await handle.result(PATIENCE)
     assert stopped.is_set()
@@ -45,7 +45,7 @@ async def test_a_waiting_job_is_cancelled_and_never_runs(jobs: JobQueue) -> None
         return "done"
 
     handles = [await task.enqueue(), await task.options(delay=0.2).enqueue()]
-    await jobs.control.cancel([handle.id for handle in handles])
+    await jobs.operations.change("cancel", [handle.id for handle in handles])
     async with working(jobs):
         assert await (await other.options(delay=0.4).enqueue()).result(PATIENCE) == "done"
     assert not ran
@@ -63,13 +63,13 @@ async def test_a_paused_queue_waits(jobs: JobQueue) -> None:
 
     await jobs.store.insert([])
     first = await resize.enqueue()
-    await jobs.control.pause("images")
+    await jobs.operations.pause_queue("images")
     async with working(jobs):
         second = await resize.enqueue()
         for _ in range(3):
             assert await (await send.enqueue()).result(PATIENCE) == "sent"
         assert {await first.status(), await second.status()} == {"queued"}
-        await jobs.control.resume("images")
+        await jobs.operations.resume_queue("images")
         assert await first.result(PATIENCE) == "done"
         assert await second.result(PATIENCE) == "done"
 
@@ -81,7 +81,7 @@ async def test_a_quiet_worker_claims_nothing_until_told(jobs: JobQueue) -> None:
 
     async with working(jobs) as worker:
         await (await task.enqueue()).result(PATIENCE)
-        await until(lambda: jobs.control.command(worker.id, "quiet"))
+        await until(lambda: jobs.operations.command(worker.id, "quiet"))
 
         async def quiet() -> bool:
             return any(one.quiet for one in (await jobs.inspector.overview()).workers)
@@ -90,7 +90,7 @@ async def test_a_quiet_worker_claims_nothing_until_told(jobs: JobQueue) -> None:
         handle = await task.enqueue()
         await asyncio.sleep(0.3)
         assert await handle.status() == "queued"
-        await jobs.control.command(worker.id, "resume")
+        await jobs.operations.command(worker.id, "resume")
         assert await handle.result(PATIENCE) == "done"
 
 
@@ -100,7 +100,7 @@ async def test_a_worker_is_stopped_by_order(jobs: JobQueue) -> None:
 
     worker = Worker(jobs, lease="10s", heartbeat="0.2s")
     running = asyncio.create_task(worker.run())
-    await until(lambda: jobs.control.command(worker.id, "stop"))
+    await until(lambda: jobs.operations.command(worker.id, "stop"))
     async with asyncio.timeout(PATIENCE):
         await running
     assert (await jobs.inspector.overview()).workers == ()

@@ -218,7 +218,7 @@ async def test_cancelling_reaches_the_handler_through_the_hooks(jobs: JobQueue) 
     async with working(jobs):
         handle = await long.enqueue()
         await started.wait()
-        await jobs.control.cancel([handle.id])
+        await jobs.operations.change("cancel", [handle.id])
         await until_status(jobs, handle.id, "cancelled")
     assert ("ran", "long") in recorder.seen
     assert ("cancelled", "long", None) in recorder.seen

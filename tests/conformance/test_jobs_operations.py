@@ -188,7 +188,7 @@ async def test_one_that_is_being_written_is_not_resumed(jobs: JobQueue) -> None:
 
 async def test_a_delete_is_taken_back_exactly(jobs: JobQueue) -> None:
     ids = await dead_jobs(jobs, 4)
-    await jobs.control.delete(ids[:1])
+    await jobs.operations.change("delete", ids[:1])
     number = (await jobs.operations.submit(asked("delete"), ids)).number
     assert (await jobs.operations.carry_out(number)).processed == 3
     assert await jobs.operations.changed_ids(number) == ids[1:]

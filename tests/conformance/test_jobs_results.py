@@ -158,7 +158,7 @@ async def test_of_a_job_that_was_cancelled(jobs: JobQueue) -> None:
     handle = await jobs.enqueue("nobody.runs.this")
     waiting = asyncio.create_task(handle.result(PATIENCE))
     await asyncio.sleep(0)
-    await jobs.control.cancel([handle.id])
+    await jobs.operations.change("cancel", [handle.id])
     with pytest.raises(JobCancelled):
         await waiting
     with pytest.raises(JobCancelled):

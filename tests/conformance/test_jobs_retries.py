@@ -234,7 +234,7 @@ async def test_out_of_the_dlq_after_the_repair(jobs: JobQueue) -> None:
         with pytest.raises(JobFailed):
             await handle.result(PATIENCE)
         broken = False
-        assert (await jobs.control.retry([handle.id])).ids == (handle.id,)
+        assert (await jobs.operations.change("retry", [handle.id])).ids == (handle.id,)
         assert await handle.result(PATIENCE) == 1
 
 

@@ -75,7 +75,7 @@ async def test_there_is_room_again_as_soon_as_jobs_are_claimed(ruled: Ruled) -> 
 async def test_there_is_room_again_when_jobs_are_cancelled(ruled: Ruled) -> None:
     world = await ruled(limit=2)
     first, _ = await world.insert_many(2)
-    await world.inspector.cancel([first])
+    await world.change("cancel", [first])
     await world.insert()
     with pytest.raises(QueueFull):
         await world.insert()
@@ -101,7 +101,7 @@ async def test_an_operator_s_retry_may_exceed_it_and_counts(ruled: Ruled) -> Non
     world = await ruled(limit=1)
     dead = await world.ended("dead")
     await world.insert()
-    assert (await world.inspector.retry([dead.id])).ids == (dead.id,)
+    assert (await world.change("retry", [dead.id])).ids == (dead.id,)
     await world.claim(1)
     with pytest.raises(QueueFull):
         await world.insert()

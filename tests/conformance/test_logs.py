@@ -218,10 +218,10 @@ async def test_lines_stay_with_a_job_that_operators_move(world: World) -> None:
     claim = await world.running()
     await world.store.log(lines(claim, 1, 2))
     await world.settle(claim, "dead")
-    await world.inspector.delete([claim.id])
+    await world.change("delete", [claim.id])
     assert len(await texts(world, claim.id)) == 2
-    await world.inspector.restore([claim.id])
-    await world.inspector.retry([claim.id])
+    await world.change("restore", [claim.id])
+    await world.change("retry", [claim.id])
     again = await world.claim_job(claim.id)
     await world.store.log([line(again, 1, "again")])
     await world.settle(again, "completed")
@@ -232,8 +232,8 @@ async def test_purged_with_the_job(world: World) -> None:
     claim, kept = await world.running(), await world.running()
     await world.store.log([*lines(claim, 1, 3), *lines(kept, 1, 1)])
     await world.settle(claim, "dead")
-    await world.inspector.delete([claim.id])
-    await world.inspector.purge([claim.id])
+    await world.change("delete", [claim.id])
+    await world.change("purge", [claim.id])
     with pytest.raises(JobNotFound):
         await world.inspector.logs(claim.id)
     await world.insert(id=claim.id)
@@ -248,7 +248,7 @@ async def test_gone_with_the_job_after_its_retention(world: World, state: str) -
     await world.settle(dead, "dead")
     await world.settle(claim, "dead" if state == "trashed" else state)
     if state == "trashed":
-        await world.inspector.delete([claim.id])
+        await world.change("delete", [claim.id])
     await world.advance(40 * DAY)
     await world.upkeep()
     with pytest.raises(JobNotFound):

@@ -155,7 +155,7 @@ async def test_executors_share_the_steps(world: World, opener: Opener) -> None:
 async def test_a_job_that_ran_again_meanwhile_is_left_alone(world: World) -> None:
     changed, same = await dead(world, 2)
     operation = await started(world, [changed, same])
-    await world.inspector.retry([changed])
+    await world.change("retry", [changed])
     await world.settle(await world.claim_job(changed), "dead")
     step = await world.operations.step(operation.number, 10)
     assert step.changed.ids == (same,)
@@ -334,14 +334,14 @@ async def test_outcomes_of_retried_jobs(world: World) -> None:
     await world.settle(await world.claim_job(ids[0]), "completed")
     await world.settle(await world.claim_job(ids[1]), "dead")
     await world.settle(await world.claim_job(ids[2]), "dead")
-    await world.inspector.delete([ids[2]])
-    await world.inspector.cancel([ids[3]])
+    await world.change("delete", [ids[2]])
+    await world.change("cancel", [ids[3]])
     await world.claim_job(ids[4])
     found = await world.operations.outcomes(number, 10)
     assert (found, found.ended) == (Outcomes(6, 1, 2, 2), 4)
     assert await world.operations.outcomes(number, 2) == Outcomes(2, 0, 0, 2)
     assert await world.operations.outcomes(number, 0) == Outcomes(0, 0, 0, 0)
-    await world.inspector.purge([ids[2]])
+    await world.change("purge", [ids[2]])
     assert await world.operations.outcomes(number, 10) == Outcomes(6, 1, 1, 2)
 
 
@@ -374,7 +374,7 @@ async def test_the_operations_of_a_job(world: World) -> None:
 
 async def test_changed_members_come_in_pages(world: World) -> None:
     ids = await dead(world, 4)
-    await world.inspector.delete(ids[1:2])
+    await world.change("delete", ids[1:2])
     number = (await started(world, ids, "delete")).number
     await world.operations.step(number, 10)
     first = await world.operations.changed(number, 0, 2)

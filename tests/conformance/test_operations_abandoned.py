@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from queue_core.client.effects import Control
+from queue_core.client.effects import Effects
 from queue_core.client.executor import Executor
 from queue_core.delivery.local import LocalEventBus
 from queue_core.model.operation import ABANDONED, NEVER_STARTED
@@ -35,4 +35,4 @@ async def test_any_executor_cancels_them(world: World) -> None:
 
 async def execute(world: World) -> None:
     """Let a new executor look for what is to be done."""
-    await Executor(world.operations, Control(world.inspector, None, LocalEventBus())).run_once()
+    await Executor(world.operations, Effects(None, LocalEventBus())).run_once()

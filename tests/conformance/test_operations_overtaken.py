@@ -47,7 +47,7 @@ async def begun(world: World, verb: MemberVerb, job_id: str, way: Way) -> int:
 async def changed(world: World, verb: str, ids: list[str]) -> None:
     """Change jobs as somebody else does: at once, or, where jobs are moved, by an operation."""
     if verb not in {"move", "back"}:
-        assert set((await getattr(world.inspector, verb)(ids)).ids) == set(ids)
+        assert set((await world.change(verb, ids)).ids) == set(ids)
         return
     asked = NewOperation("move", "jobs", AUTHOR, way=Way(queue="other" if verb == "move" else QUEUE))
     number = (await world.operations.create(asked)).number

@@ -44,7 +44,7 @@ async def test_a_reclaimed_job_is_first_again(world: World) -> None:
 async def test_what_an_operator_retries_queues_up_behind_live_work(world: World, kind: str) -> None:
     claim, others = await first_of_three(world)
     await world.settle(claim, kind)
-    (ready,) = (await world.inspector.retry([claim.id])).ready
+    (ready,) = (await world.change("retry", [claim.id])).ready
     assert ready.rank > claim.rank
     later = await world.insert()
     assert await world.claim_ids() == [*others, claim.id, later]
@@ -54,7 +54,7 @@ async def test_an_operators_retry_of_many_keeps_the_order_of_the_ids(world: Worl
     ids = await world.insert_many(5)
     await world.store.settle([outcome(claim, "dead") for claim in await world.claim(5)])
     urgent = (await world.ended("dead", priority=20)).id
-    await world.inspector.retry([ids[3], ids[1], urgent, ids[4]])
+    await world.change("retry", [ids[3], ids[1], urgent, ids[4]])
     assert await world.claim_ids() == [urgent, ids[3], ids[1], ids[4]]
 
 

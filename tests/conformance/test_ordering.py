@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from queue_core.model.job import Claim, Ready
+from queue_core.model.operation import Way
 from tests.conformance.conftest import Ruled
 from tests.conformance.making import LEASE, new_job, outcome
 from tests.conformance.world import World
@@ -174,14 +175,14 @@ async def test_cancelling_who_has_its_turn_lets_the_next_through(world: World, s
     first, second = await keyed(world, 2)
     if state == "retrying":
         await world.settle(await only(world), "retrying")
-    changed = await world.inspector.cancel([first])
+    changed = await world.change("cancel", [first])
     assert (changed.ids, ids(changed.ready)) == ((first,), [second])
     assert (await only(world)).id == second
 
 
 async def test_cancelling_who_waits_lets_nobody_through(world: World) -> None:
     first, second, third = await keyed(world, 3)
-    changed = await world.inspector.cancel([second])
+    changed = await world.change("cancel", [second])
     assert (changed.ids, changed.ready) == ((second,), ())
     claim = await only(world)
     assert claim.id == first
@@ -190,7 +191,7 @@ async def test_cancelling_who_waits_lets_nobody_through(world: World) -> None:
 
 async def test_cancelling_all_leaves_the_key_free(world: World) -> None:
     jobs = await keyed(world, 3)
-    await world.inspector.cancel(jobs)
+    await world.change("cancel", jobs)
     (after,) = await keyed(world, 1)
     assert (await only(world)).id == after
 
@@ -198,7 +199,7 @@ async def test_cancelling_all_leaves_the_key_free(world: World) -> None:
 async def test_cancelled_while_it_ran_and_failed_lets_the_next_through(world: World) -> None:
     first, second = await keyed(world, 2)
     claim = await only(world)
-    await world.inspector.cancel([first])
+    await world.change("cancel", [first])
     settled = await world.settle(claim, "retrying")
     assert (settled.cancelled, ids(settled.opened)) == (True, [second])
 
@@ -206,7 +207,7 @@ async def test_cancelled_while_it_ran_and_failed_lets_the_next_through(world: Wo
 async def test_an_operator_s_retry_queues_up_behind(world: World) -> None:
     first, second = await keyed(world, 2)
     await world.settle(await only(world), "dead")
-    changed = await world.inspector.retry([first])
+    changed = await world.change("retry", [first])
     assert (changed.ids, changed.ready) == ((first,), ())
     claim = await only(world)
     assert claim.id == second
@@ -216,7 +217,7 @@ async def test_an_operator_s_retry_queues_up_behind(world: World) -> None:
 async def test_an_operator_s_retry_of_a_free_key_is_ready(world: World) -> None:
     (first,) = await keyed(world, 1)
     await world.settle(await only(world), "completed")
-    assert ids((await world.inspector.retry([first])).ready) == [first]
+    assert ids((await world.change("retry", [first])).ready) == [first]
     assert (await only(world)).id == first
 
 
@@ -254,7 +255,7 @@ async def test_a_dead_job_blocks_its_key_where_the_rules_say_so(ruled: Ruled) ->
     first, second = await keyed(world, 2)
     assert (await world.settle(await only(world), "dead")).opened == ()
     assert await world.claim_ids() == []
-    assert ids((await world.inspector.retry([first])).ready) == [first]
+    assert ids((await world.change("retry", [first])).ready) == [first]
     claim = await only(world)
     assert claim.id == first
     assert ids((await world.settle(claim, "completed")).opened) == [second]
@@ -264,12 +265,12 @@ async def test_a_blocking_dead_job_lets_go_in_the_trash(ruled: Ruled) -> None:
     world = await ruled(dead_blocks_key=True)
     first, second = await keyed(world, 2)
     await world.settle(await only(world), "dead")
-    assert ids((await world.inspector.delete([first])).ready) == [second]
+    assert ids((await world.change("delete", [first])).ready) == [second]
     claim = await only(world)
     assert claim.id == second
     # Back from the trash it is one of many: its turn is over.
-    await world.inspector.restore([first])
-    assert (await world.inspector.retry([first])).ready == ()
+    await world.change("restore", [first])
+    assert (await world.change("retry", [first])).ready == ()
     assert ids((await world.settle(claim, "completed")).opened) == [first]
 
 
@@ -277,7 +278,7 @@ async def test_a_blocking_dead_job_that_is_retried_later_keeps_blocking(ruled: R
     world = await ruled(dead_blocks_key=True)
     first, second = await keyed(world, 2)
     await world.settle(await only(world), "dead")
-    await world.inspector.retry([first], spread=LEASE)
+    await world.change("retry", [first], Way(spread=LEASE))
     assert await world.claim_ids() == []
     await world.advance(LEASE + 5)
     assert [ready.id for ready in await world.store.promote(10)] == [first]
@@ -294,7 +295,7 @@ async def test_a_lost_job_blocks_its_key_where_the_rules_say_so(ruled: Ruled) ->
         (lost,) = await world.store.reclaim(10, 3)
     assert (lost.id, lost.opened) == (first, ())
     assert await world.claim_ids() == []
-    assert ids((await world.inspector.delete([first])).ready) == [second]
+    assert ids((await world.change("delete", [first])).ready) == [second]
 
 
 async def test_whatever_happens_at_once_no_key_gets_stuck_nor_runs_twice(world: World) -> None:

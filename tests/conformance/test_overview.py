@@ -41,7 +41,7 @@ async def test_depth_by_priority(world: World) -> None:
 async def test_queues_apart_and_in_order(world: World) -> None:
     await world.insert(queue="mail")
     await world.insert(queue="images", delay=60)
-    await world.inspector.pause("images")
+    await world.operations.pause("images")
     found = await queues(world)
     assert list(found) == ["images", "mail"]
     assert (found["images"].paused, found["images"].scheduled, found["images"].queued) == (True, 1, 0)

@@ -65,7 +65,7 @@ async def test_no_page_after_the_last(world: World) -> None:
 
 async def test_a_change_brings_a_job_to_the_top(world: World, changed: list[str]) -> None:
     await world.advance(2)
-    await world.inspector.retry([changed[1]])
+    await world.change("retry", [changed[1]])
     assert (await pages(world, 3))[0] == changed[1]
 
 
@@ -73,8 +73,8 @@ async def test_what_changes_between_two_pages(world: World, changed: list[str]) 
     """What was not changed is neither skipped nor shown twice."""
     first = await world.inspector.jobs(Filter(), 3)
     newer = await world.insert()
-    await world.inspector.retry([changed[1]])
-    await world.inspector.delete([changed[5]])
+    await world.change("retry", [changed[1]])
+    await world.change("delete", [changed[5]])
     shown = [job.id for job in first.jobs]
     cursor = first.cursor
     while cursor is not None:
@@ -90,7 +90,7 @@ async def test_pages_of_the_trash(world: World) -> None:
     claims = [await world.ended("dead") for _ in range(5)]
     for claim in reversed(claims):
         await world.advance(2)
-        await world.inspector.delete([claim.id])
+        await world.change("delete", [claim.id])
     assert await pages(world, 2, where=Filter(trash=True)) == [claim.id for claim in claims]
 
 

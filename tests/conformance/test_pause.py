@@ -9,19 +9,19 @@ from tests.conformance.world import World
 
 async def test_it_says_whether_it_changed_anything(world: World) -> None:
     await world.insert()
-    assert not await world.inspector.resume(QUEUE)
-    assert await world.inspector.pause(QUEUE)
-    assert not await world.inspector.pause(QUEUE)
+    assert not await world.operations.resume(QUEUE)
+    assert await world.operations.pause(QUEUE)
+    assert not await world.operations.pause(QUEUE)
     assert await world.store.queues() == {QUEUE: True}
-    assert await world.inspector.resume(QUEUE)
-    assert not await world.inspector.resume(QUEUE)
+    assert await world.operations.resume(QUEUE)
+    assert not await world.operations.resume(QUEUE)
     assert await world.store.queues() == {QUEUE: False}
 
 
 async def test_of_one_queue_alone(world: World) -> None:
     await world.insert(queue="other")
     job_id = await world.insert()
-    await world.inspector.pause("other")
+    await world.operations.pause("other")
     assert await world.store.queues() == {QUEUE: False, "other": True}
     assert await world.claim_ids() == [job_id]
     assert await world.claim_ids(queue="other") == []
@@ -30,21 +30,21 @@ async def test_of_one_queue_alone(world: World) -> None:
 @pytest.mark.parametrize("verb", ["pause", "resume"])
 async def test_a_queue_that_is_not_there(world: World, verb: str) -> None:
     with pytest.raises(QueueNotFound) as caught:
-        await getattr(world.inspector, verb)("nowhere")
+        await getattr(world.operations, verb)("nowhere")
     assert caught.value.queue == "nowhere"
     assert await world.store.queues() == {}
 
 
 async def test_what_runs_goes_on(world: World) -> None:
     claim = await world.running()
-    await world.inspector.pause(QUEUE)
+    await world.operations.pause(QUEUE)
     assert (await world.beat(held(claim))).lost == ()
     assert (await world.settle(claim, "completed")).accepted
 
 
 async def test_jobs_still_arrive(world: World) -> None:
     await world.insert()
-    await world.inspector.pause(QUEUE)
+    await world.operations.pause(QUEUE)
     await world.insert()
     (info,) = (await world.inspector.overview()).queues
     assert (info.paused, info.queued) == (True, 2)
@@ -52,6 +52,6 @@ async def test_jobs_still_arrive(world: World) -> None:
 
 async def test_a_released_job_waits(world: World) -> None:
     claim = await world.running()
-    await world.inspector.pause(QUEUE)
+    await world.operations.pause(QUEUE)
     assert (await world.settle(claim, "released")).accepted
     assert await world.claim() == []

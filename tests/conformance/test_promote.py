@@ -60,7 +60,7 @@ async def test_those_first_that_are_due_the_longest(world: World) -> None:
 
 async def test_of_all_queues_also_paused_ones(world: World) -> None:
     ids = {await world.insert(queue=f"q{number}", delay=5) for number in range(3)}
-    await world.inspector.pause("q1")
+    await world.operations.pause("q1")
     await world.advance(6)
     assert set(await promoted(world)) == ids
 

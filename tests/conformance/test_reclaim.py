@@ -86,7 +86,7 @@ async def test_lost_jobs_are_one_group_whoever_was_lost(world: World) -> None:
 
 async def test_losses_are_counted_anew_after_a_retry_by_an_operator(world: World) -> None:
     job_id = await world.lost(3)
-    await world.inspector.retry([job_id])
+    await world.change("retry", [job_id])
     claim = await world.claim_job(job_id)
     assert (claim.losses, claim.crashes) == (0, 0)
     await world.advance(LEASE + 1)
@@ -97,7 +97,7 @@ async def test_losses_are_counted_anew_after_a_retry_by_an_operator(world: World
 
 async def test_lost_jobs_that_are_retried_can_complete(world: World) -> None:
     job_id = await world.lost(3)
-    await world.inspector.retry([job_id])
+    await world.change("retry", [job_id])
     assert (await world.settle(await world.claim_job(job_id), "completed")).accepted
     job = await world.job(job_id)
     assert (job.status, job.losses) == ("completed", 0)
@@ -116,7 +116,7 @@ async def test_a_worker_that_saw_it_buries_as_poison(world: World) -> None:
     await world.settle(claim, "dead", failure=failure(kind="poison"))
     job = await world.job(job_id)
     assert (job.status, job.crashes, job.losses, job.failure_kind) == ("dead", 1, 2, "poison")
-    await world.inspector.retry([job_id])
+    await world.change("retry", [job_id])
     claim = await world.claim_job(job_id)
     assert (claim.crashes, claim.losses) == (1, 0)
 
@@ -137,7 +137,7 @@ async def test_a_worker_may_count_a_loss_itself(world: World) -> None:
 
 async def test_a_loss_that_its_worker_counts_is_cancelled_where_somebody_asked_for_it(world: World) -> None:
     claim = await world.running()
-    await world.inspector.cancel([claim.id])
+    await world.change("cancel", [claim.id])
     assert (await world.settle(claim, "released", failure=failure(kind="lost"))).cancelled
     job = await world.job(claim.id)
     assert (job.status, job.losses, job.crashes) == ("cancelled", 1, 0)
@@ -145,7 +145,7 @@ async def test_a_loss_that_its_worker_counts_is_cancelled_where_somebody_asked_f
 
 async def test_a_paused_queue_gets_its_jobs_back(world: World) -> None:
     claim = await world.running()
-    await world.inspector.pause(claim.queue)
+    await world.operations.pause(claim.queue)
     await world.advance(LEASE + 1)
     assert [reclaimed.id for reclaimed in await world.store.reclaim(10)] == [claim.id]
     assert await world.status(claim.id) == "queued"

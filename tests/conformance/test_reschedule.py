@@ -80,7 +80,7 @@ async def test_among_others_in_one_batch(world: World) -> None:
 
 async def test_a_wish_to_cancel_comes_first(world: World) -> None:
     claim = await world.running()
-    await world.inspector.cancel([claim.id])
+    await world.change("cancel", [claim.id])
     settled = await world.settle(claim, "released", anew=True, delay=9.0)
     assert (settled.accepted, settled.cancelled) == (True, True)
     assert await world.status(claim.id) == "cancelled"

@@ -47,7 +47,7 @@ async def test_the_trash_is_emptied(world: World) -> None:
 async def test_the_trash_keeps_what_came_late(world: World) -> None:
     claim = await world.ended("dead")
     await world.advance(29 * DAY)
-    await world.inspector.delete([claim.id])
+    await world.change("delete", [claim.id])
     await world.advance(2 * DAY)
     await world.store.upkeep()
     assert await world.status(claim.id) == "dead"

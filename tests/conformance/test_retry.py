@@ -3,6 +3,7 @@
 import pytest
 
 from queue_core.model.job import new_id
+from queue_core.model.operation import Way
 from tests.conformance.making import TYPE, UNKNOWN, failure, held, outcome
 from tests.conformance.world import World
 
@@ -15,7 +16,7 @@ async def test_it_is_ready_again(world: World, state: str) -> None:
     job_id = await world.job_in(state, payload='{"a": 1}', priority=9, tags=("x",), max_retries=2)
     before = await world.job(job_id)
     await world.advance(100)
-    changed = await world.inspector.retry([job_id])
+    changed = await world.change("retry", [job_id])
     assert changed.ids == (job_id,)
     (ready,) = changed.ready
     assert (ready.id, ready.queue) == (job_id, before.queue)
@@ -35,7 +36,7 @@ async def test_it_is_ready_again(world: World, state: str) -> None:
 async def test_other_states_are_skipped(world: World, state: str) -> None:
     job_id = await world.job_in(state)
     before = await world.job(job_id)
-    changed = await world.inspector.retry([job_id])
+    changed = await world.change("retry", [job_id])
     assert (changed.ids, changed.ready) == ((), ())
     assert await world.job(job_id) == before
 
@@ -47,14 +48,14 @@ async def test_retries_and_losses_are_counted_apart(world: World) -> None:
     await world.settle(await world.claim_job(job_id), "dead")
     job = await world.job(job_id)
     assert (job.retry_count, job.losses) == (1, 1)
-    await world.inspector.retry([job_id])
+    await world.change("retry", [job_id])
     claim = await world.claim_job(job_id)
     assert (claim.retry_count, claim.losses) == (0, 0)
 
 
 async def test_the_failed_attempts_stay(world: World) -> None:
     claim = await world.ended("dead", {"failure": failure("the first time")})
-    await world.inspector.retry([claim.id])
+    await world.change("retry", [claim.id])
     job = await world.job(claim.id)
     assert job.error == "OSError: the first time"
     assert [attempt.token for attempt in await world.inspector.attempts(claim.id)] == [claim.token]
@@ -65,7 +66,7 @@ async def test_the_failed_attempts_stay(world: World) -> None:
 
 async def test_it_can_complete_and_is_gone_from_the_dlq(world: World) -> None:
     claim = await world.ended("dead")
-    await world.inspector.retry([claim.id])
+    await world.change("retry", [claim.id])
     await world.settle(await world.claim_job(claim.id), "completed", result="1")
     (final,) = await world.store.finals([claim.id])
     assert (final.status, final.result) == ("completed", "1")
@@ -77,7 +78,7 @@ async def test_its_progress_begins_again(world: World) -> None:
     claim = await world.running()
     await world.beat(held(claim, 60, "more than half"))
     await world.settle(claim, "dead")
-    await world.inspector.retry([claim.id])
+    await world.change("retry", [claim.id])
     job = await world.job(claim.id)
     assert (job.progress, job.progress_message) == (0, "")
 
@@ -85,7 +86,7 @@ async def test_its_progress_begins_again(world: World) -> None:
 async def test_spread_over_some_time(world: World) -> None:
     ids = [(await world.ended("dead")).id for _ in range(20)]
     before = await world.now()
-    changed = await world.inspector.retry(ids, spread=600.0)
+    changed = await world.change("retry", ids, Way(spread=600.0))
     assert sorted(changed.ids) == sorted(ids)
     assert changed.ready == ()
     jobs = [await world.job(job_id) for job_id in ids]
@@ -101,15 +102,15 @@ async def test_spread_over_some_time(world: World) -> None:
 async def test_many_of_all_kinds(world: World) -> None:
     repeatable = [await world.job_in(state) for state in REPEATABLE]
     others = [await world.job_in(state) for state in OTHERS]
-    changed = await world.inspector.retry([*others, new_id(), *repeatable, *repeatable])
+    changed = await world.change("retry", [*others, new_id(), *repeatable, *repeatable])
     assert sorted(changed.ids) == sorted(repeatable)
     assert sorted(ready.id for ready in changed.ready) == sorted(repeatable)
 
 
 async def test_twice_is_once(world: World) -> None:
     claim = await world.ended("dead")
-    assert (await world.inspector.retry([claim.id])).ids == (claim.id,)
-    assert (await world.inspector.retry([claim.id])).ids == ()
+    assert (await world.change("retry", [claim.id])).ids == (claim.id,)
+    assert (await world.change("retry", [claim.id])).ids == ()
     assert await world.claim_ids() == [claim.id]
 
 
@@ -117,20 +118,20 @@ async def test_a_thousand_at_once(world: World) -> None:
     ids = await world.insert_many(1000)
     claims = await world.claim(1000)
     await world.store.settle([outcome(claim, "dead") for claim in claims])
-    changed = await world.inspector.retry(ids)
+    changed = await world.change("retry", ids)
     assert sorted(changed.ids) == sorted(ids)
     assert await world.claim_ids(1000) == ids
 
 
 @pytest.mark.parametrize("ids", [[], [UNKNOWN], ["rubbish"]])
 async def test_nothing_to_retry(world: World, ids: list[str]) -> None:
-    changed = await world.inspector.retry(ids)
+    changed = await world.change("retry", ids)
     assert (changed.ids, changed.ready) == ((), ())
 
 
 async def test_queues_and_types_keep_apart(world: World) -> None:
     claims = [await world.ended("dead", queue=f"q{number}") for number in range(3)]
-    changed = await world.inspector.retry([claim.id for claim in claims])
+    changed = await world.change("retry", [claim.id for claim in claims])
     assert {(ready.id, ready.queue) for ready in changed.ready} == {(claim.id, claim.queue) for claim in claims}
     for claim in claims:
         assert await world.claim_ids(queue=claim.queue, types=(TYPE,)) == [claim.id]

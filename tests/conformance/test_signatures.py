@@ -85,7 +85,7 @@ async def test_deaths_before_the_window_do_not_count_as_growth(world: World) -> 
 
 async def test_a_retried_job_that_dies_again_grows_its_group(world: World) -> None:
     job_id = await dead(world, SMTP)
-    await world.inspector.retry([job_id])
+    await world.change("retry", [job_id])
     assert await groups(world) == []
     await world.settle(await world.claim_job(job_id), "dead", failure=SMTP)
     (group,) = await groups(world)
@@ -94,7 +94,7 @@ async def test_a_retried_job_that_dies_again_grows_its_group(world: World) -> No
 
 async def test_a_job_belongs_to_its_last_failure(world: World) -> None:
     job_id = await dead(world, SMTP)
-    await world.inspector.retry([job_id])
+    await world.change("retry", [job_id])
     await world.settle(await world.claim_job(job_id), "dead", failure=DISK)
     assert [group.signature for group in await groups(world)] == [DISK.signature]
 
@@ -140,7 +140,7 @@ async def test_growth_and_trend_are_those_of_the_jobs_that_match(
 ) -> None:
     """A retried job is not dead any more: only the whole group still counts its death."""
     await dead(world, SMTP, queue="mail", type="send", tags=("x",), payload='{"n": 7}')
-    await world.inspector.retry([await dead(world, SMTP, queue="mail", type="send")])
+    await world.change("retry", [await dead(world, SMTP, queue="mail", type="send")])
     await dead(world, SMTP, queue="mail", type="copied", tags=("x",))
     await world.advance(1800)
     await dead(world, SMTP, queue="mail", type="copy")
@@ -161,7 +161,7 @@ async def test_of_jobs_that_match_only_the_deaths_within_the_window_count(world:
 async def test_the_trash_has_groups_of_its_own(world: World) -> None:
     job_id = await dead(world, SMTP)
     await dead(world, DISK)
-    await world.inspector.delete([job_id])
+    await world.change("delete", [job_id])
     assert [group.signature[0] for group in await groups(world)] == ["b"]
     assert [group.signature[0] for group in await groups(world, "trash:yes")] == ["a"]
 

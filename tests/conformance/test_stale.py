@@ -43,7 +43,7 @@ async def released_by_another(world: World, job_id: str) -> None:
 
 async def cancelled_after_the_loss(world: World, job_id: str) -> None:
     await reclaimed(world, job_id)
-    await world.inspector.cancel([job_id])
+    await world.change("cancel", [job_id])
 
 
 async def buried_as_lost(world: World, job_id: str) -> None:

@@ -67,10 +67,10 @@ async def test_losses_and_their_bound(world: World) -> None:
 
 async def test_what_operators_do(world: World) -> None:
     for state in ("queued", "scheduled"):
-        await world.inspector.cancel([await world.job_in(state)])
+        await world.change("cancel", [await world.job_in(state)])
     dead, completed, trashed = await world.ended("dead"), await world.ended("completed"), await world.trashed()
-    await world.inspector.retry([dead.id, completed.id])
-    await world.inspector.purge([trashed.id])
+    await world.change("retry", [dead.id, completed.id])
+    await world.change("purge", [trashed.id])
     assert await counts(world) == {
         "enqueued": 5,
         "cancelled": 2,
@@ -83,7 +83,7 @@ async def test_what_operators_do(world: World) -> None:
 
 async def test_asking_a_running_job_to_stop_is_not_yet_an_outcome(world: World) -> None:
     claim = await world.running()
-    await world.inspector.cancel([claim.id])
+    await world.change("cancel", [claim.id])
     assert await counts(world) == {"enqueued": 1}
     await world.settle(claim, "cancelled")
     assert await counts(world) == {"enqueued": 1, "cancelled": 1}
@@ -92,7 +92,7 @@ async def test_asking_a_running_job_to_stop_is_not_yet_an_outcome(world: World) 
 @pytest.mark.parametrize("kind", ["retrying", "released"])
 async def test_an_attempt_that_ends_as_a_cancellation_counts_as_one(world: World, kind: str) -> None:
     claim = await world.running()
-    await world.inspector.cancel([claim.id])
+    await world.change("cancel", [claim.id])
     await world.settle(claim, kind)
     assert await counts(world) == {"enqueued": 1, "cancelled": 1}
 

@@ -40,8 +40,8 @@ async def seen(world: World, trash: bool = False) -> dict[str, tuple[str, float]
 async def test_they_go_with_the_last_dead_job(world: World, opener: Opener) -> None:
     gone, trashed = await died(world, GONE), await died(world, TRASHED)
     await died(world, DEAD)
-    await world.inspector.delete([gone, trashed])
-    await world.inspector.purge([gone])
+    await world.change("delete", [gone, trashed])
+    await world.change("purge", [gone])
     await world.advance(3 * DAY)
     await died(world, FRESH)
     for _ in range(3):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from queue_core.model.operation import MemberVerb
 from tests.conformance.making import LEASE
 from tests.conformance.world import World
 
@@ -24,7 +25,7 @@ async def test_the_token_only_rises(world: World, kind: str) -> None:
         await world.advance(LEASE + 1)
         await world.store.reclaim(10)
     assert (await world.job(first.id)).token == first.token
-    await world.inspector.retry([first.id])
+    await world.change("retry", [first.id])
     await world.advance(LEASE + 1)
     await world.store.promote(10)
     waiting = await world.job(first.id)
@@ -42,7 +43,7 @@ async def test_it_rises_through_a_long_life(world: World) -> None:
         claim = await world.claim_job(job_id)
         tokens.append(claim.token)
         await world.settle(claim, kind)
-        await world.inspector.retry([job_id])
+        await world.change("retry", [job_id])
         await world.advance(LEASE + 1)
         await world.store.promote(10)
     assert tokens == sorted(set(tokens))
@@ -51,8 +52,9 @@ async def test_it_rises_through_a_long_life(world: World) -> None:
 async def test_it_rises_into_the_trash_and_out_of_it(world: World) -> None:
     claim = await world.trashed()
     tokens = [claim.token, (await world.job(claim.id)).token]
-    for change in (world.inspector.restore, world.inspector.delete, world.inspector.restore, world.inspector.retry):
-        await change([claim.id])
+    verbs: tuple[MemberVerb, ...] = ("restore", "delete", "restore", "retry")
+    for verb in verbs:
+        await world.change(verb, [claim.id])
         tokens.append((await world.job(claim.id)).token)
     tokens.append((await world.claim_job(claim.id)).token)
     assert tokens == sorted(set(tokens))
@@ -64,7 +66,7 @@ async def test_an_outcome_that_is_handed_in_again_is_known_behind_an_operators_c
 ) -> None:
     """The answer to a settle that was lost on the way is asked for again, however late."""
     claim = await world.ended(kind)
-    assert (await getattr(world.inspector, change)([claim.id])).ids == (claim.id,)
+    assert (await world.change(change, [claim.id])).ids == (claim.id,)
     before = await world.job(claim.id)
     again = await world.settle(claim, kind)
     assert again.accepted or (kind, change) == ("completed", "retry")

@@ -42,7 +42,7 @@ async def test_it_is_free_once_the_job_has_finished(world: World, state: str) ->
 
 async def test_a_cancelled_waiting_job_lets_go(world: World) -> None:
     first = await put(world)
-    await world.inspector.cancel([first.id])
+    await world.change("cancel", [first.id])
     assert (await put(world)).created
 
 
@@ -70,7 +70,7 @@ async def test_after_the_time_it_is_free_whatever_became_of_the_job(world: World
 
 async def test_for_a_time_it_outlasts_upkeep_and_purge(world: World) -> None:
     first = (await world.trashed(unique_key=KEY, unique_seconds=600.0)).id
-    await world.inspector.purge([first])
+    await world.change("purge", [first])
     await world.store.upkeep()
     assert (await put(world)).id == first
 
@@ -91,14 +91,14 @@ async def test_keys_belong_to_their_queue(world: World) -> None:
 @pytest.mark.parametrize("state", ["dead", "completed"])
 async def test_a_retry_takes_a_free_key_again(world: World, state: str) -> None:
     first = await world.job_in(state, unique_key=KEY)
-    await world.inspector.retry([first])
+    await world.change("retry", [first])
     assert (await put(world)).id == first
 
 
 async def test_a_retry_goes_on_without_a_key_that_another_holds(world: World) -> None:
     first = await world.job_in("dead", unique_key=KEY)
     second = await put(world)
-    await world.inspector.retry([first])
+    await world.change("retry", [first])
     assert set(await world.claim_ids()) == {first, second.id}
     await world.settle((await world.running(unique_key="task:c")), "completed")
     assert (await put(world)).id == second.id

@@ -87,7 +87,7 @@ async def test_retiring_leaves_its_jobs_to_the_lease(world: World) -> None:
 async def test_an_order_comes_with_the_next_beat_and_only_once(world: World, command: str) -> None:
     await world.beat(worker="one")
     await world.beat(worker="two")
-    assert await world.inspector.command("one", command)  # type: ignore[arg-type]
+    assert await world.operations.command("one", command)  # type: ignore[arg-type]
     assert (await world.beat(worker="two")).command == ""
     assert (await world.beat(worker="one")).command == command
     assert (await world.beat(worker="one")).command == ""
@@ -95,13 +95,13 @@ async def test_an_order_comes_with_the_next_beat_and_only_once(world: World, com
 
 async def test_the_last_order_counts(world: World) -> None:
     await world.beat()
-    await world.inspector.command("worker-1", "quiet")
-    await world.inspector.command("worker-1", "stop")
+    await world.operations.command("worker-1", "quiet")
+    await world.operations.command("worker-1", "stop")
     assert (await world.beat()).command == "stop"
 
 
 async def test_orders_to_nobody(world: World) -> None:
-    assert not await world.inspector.command("nobody", "stop")
+    assert not await world.operations.command("nobody", "stop")
 
 
 async def test_many_workers(world: World) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from queue_core.model.job import Claim, Job, Outcome, Settled
+from queue_core.model.operation import AS_IT_WAS, Changed, MemberVerb, Way
 from queue_core.ports.inspector import Inspector
 from queue_core.ports.operations import OperationStore
 from queue_core.ports.schedules import ScheduleStore
@@ -101,6 +102,9 @@ class World:
         heart = self._heart = self._heart or self.store.heart()
         return await asyncio.to_thread(heart.beat, worker_beat(*leases, **given))
 
+    async def change(self, verb: MemberVerb, ids: Sequence[str], options: Way = AS_IT_WAS) -> Changed:
+        return await self.operations.change(verb, ids, options)
+
     # -- the states
 
     async def running(self, worker: str = WORKER, lease: float = LEASE, **given: Any) -> Claim:
@@ -125,7 +129,7 @@ class World:
 
     async def trashed(self, **given: Any) -> Claim:
         claim = await self.ended("dead", **given)
-        assert (await self.inspector.delete([claim.id])).ids == (claim.id,)
+        assert (await self.change("delete", [claim.id])).ids == (claim.id,)
         return claim
 
     async def job_in(self, state: str, **given: Any) -> str:

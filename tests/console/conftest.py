@@ -24,4 +24,4 @@ async def jobs() -> AsyncIterator[JobQueue]:
 @pytest.fixture
 def world(jobs: JobQueue) -> World:
     """Brings jobs of `jobs` into any state."""
-    return World(jobs.store, jobs.inspector, _nothing)
+    return World(jobs.store, jobs.inspector, _nothing, operations=jobs._backend.operations)

@@ -105,13 +105,14 @@ class Shop:
 
     async def _operate(self) -> list[Event]:
         """What operators do: also to jobs that are no longer in the state for it."""
-        inspector, chance = self.jobs.inspector, self.chance
+        chance = self.chance
         verb, name = chance.choice(
             (("retry", EventName.RETRIED), ("delete", EventName.DELETED), ("restore", EventName.RESTORED),
              ("purge", EventName.DELETED))
         )  # fmt: skip
         found = list(self._ended)
-        changed = await getattr(inspector, verb)(chance.sample(found, min(len(found), 15)))
+        operations = (await self.jobs.backend()).operations
+        changed = await operations.change(verb, chance.sample(found, min(len(found), 15)))
         return [Event(name, "", job_id) for job_id in changed.ids]
 
     def _some(self, most: int) -> list[Claim]:

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+from typing import Any
 
 import pytest
 
 from jobconsole.core.alerts import Thresholds, Watcher
-from jobconsole.core.connection import (
-    CHANGES,
-    SCHEDULE_CHANGES,
-    Connection,
-    ReadOnlyInspector,
-    Surroundings,
-    read_only_control,
-)
+from jobconsole.core.connection import Connection, Surroundings
 from jobconsole.core.snapshot import EVERY_SECONDS, SAMPLES, Record, Snapshot, Wanted, read_snapshot
 from queue_core import JobQueue
+from queue_core.client.operations import Operations
 from queue_core.client.schedules import Schedules
 from queue_core.errors import ReadOnly
 from queue_core.model.events import Event, EventBatch
 from queue_core.model.filters import Filter
-from queue_core.model.operation import CHANGES_FROM
+from queue_core.model.operation import VERBS, Author, NewOperation
 from queue_core.model.schedule import Announcement, Schedule
-from queue_core.model.states import Status
 from queue_core.ports.inspector import Inspector
 from tests.conformance.world import World
 
@@ -35,32 +29,60 @@ LOOKING = {
 }  # fmt: skip
 
 
+LOOKS_AT_OPERATIONS = {"changed_ids", "find", "get", "of_job", "outcomes"}
+LOOKS_AT_SCHEDULES = {"add", "get", "list", "ticks"}
+ASKED = NewOperation("delete", "x", Author("ana", "bastion-1"))
+CHANGES: dict[str, tuple[Any, ...]] = {
+    "change": ("retry", ["x"]),
+    "pause_queue": ("mail",),
+    "resume_queue": ("mail",),
+    "command": ("worker-1", "quiet"),
+    "submit": (ASKED, ["x"]),
+    "carry_out": (1,),
+    "executor": (),
+    "noted": (ASKED, None),
+    "pause": (1,),
+    "resume": (1,),
+    "cancel": (1,),
+    "undo": (1, ASKED.author),
+}
+SCHEDULE_CHANGES = ("announce", "pause", "resume", "trigger", "remove")
+
+
+def methods(face: type) -> set[str]:
+    found = {name for name, _ in inspect.getmembers(face, inspect.isfunction) if not name.startswith("_")}
+    return found - {"read_only"}
+
+
+async def called(face: object, name: str, *given: Any) -> None:
+    await getattr(face, name)(*given)
+
+
 class TestReadOnly:
-    def test_every_method_of_the_protocol_is_known_to_look_or_to_change(self) -> None:
-        methods = {name for name, _ in inspect.getmembers(Inspector, inspect.isfunction) if not name.startswith("_")}
-        assert methods == LOOKING | set(CHANGES)
-        assert set(CHANGES_FROM) <= set(CHANGES)
+    def test_every_method_is_known_to_look_or_to_change(self) -> None:
+        assert methods(Inspector) == LOOKING
+        assert methods(Operations) == LOOKS_AT_OPERATIONS | set(CHANGES)
+        assert methods(Schedules) == LOOKS_AT_SCHEDULES | set(SCHEDULE_CHANGES)
 
     async def test_nothing_gets_through(self, jobs: JobQueue, world: World) -> None:
         claim = await world.ended("dead", {})
-        guarded = ReadOnlyInspector(jobs.inspector)
-        assert (await guarded.get(claim.id)).status is Status.DEAD
-        for verb in CHANGES:
+        guarded = jobs.operations.read_only()
+        for name, given in CHANGES.items():
+            with pytest.raises(ReadOnly, match="was refused: this connection is read-only"):
+                await called(guarded, name, *given)
+        for verb in VERBS:
             with pytest.raises(ReadOnly, match=f"'{verb}' was refused"):
-                await getattr(guarded, verb)([claim.id])
-        with pytest.raises(ReadOnly):
-            await read_only_control(jobs).delete([claim.id])
+                await guarded.change(verb, [claim.id])  # type: ignore[arg-type]
         assert (await jobs.inspector.get(claim.id)).trashed_at is None
+        assert await guarded.find() == []
 
     async def test_no_schedule_is_changed_either(self, jobs: JobQueue) -> None:
-        methods = {name for name, _ in inspect.getmembers(Schedules, inspect.isfunction) if not name.startswith("_")}
-        assert methods == {"add", "get", "list", "ticks"} | set(SCHEDULE_CHANGES)
         connection = Connection(jobs, read_only=True)
         await connection.check()
         await jobs.schedule_store.announce([Announcement(NIGHTLY, 4_000_000_000.0)])
         for verb in SCHEDULE_CHANGES:
             with pytest.raises(ReadOnly, match=f"'schedule {verb}' was refused"):
-                await getattr(connection.schedules, verb)("nightly")
+                await getattr(connection.schedules, verb)(*([] if verb == "announce" else ["nightly"]))
         (planned,) = (await connection.schedules.list()).schedules
         assert (planned.schedule, planned.paused, await jobs.inspector.ids(Filter(), 10)) == (NIGHTLY, False, [])
 
@@ -71,9 +93,9 @@ class TestReadOnly:
             await connection.check()
             if read_only:
                 with pytest.raises(ReadOnly):
-                    await connection.control.retry([claim.id])
+                    await connection.operations.change("retry", [claim.id])
             else:
-                assert (await connection.control.retry([claim.id])).ids == (claim.id,)
+                assert (await connection.operations.change("retry", [claim.id])).ids == (claim.id,)
 
 
 class TestThresholds:

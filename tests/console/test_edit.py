@@ -47,7 +47,7 @@ def sentences(draft: Draft, job: Job, known: Known | None = None, limit: int = M
 
 async def _made() -> Job:
     async with JobQueue(memory=True) as jobs:
-        return await dead(jobs, World(jobs.store, jobs.inspector, asyncio.sleep))
+        return await dead(jobs, World(jobs.store, jobs.inspector, asyncio.sleep, operations=jobs._backend.operations))
 
 
 _JOB = asyncio.run(_made())
@@ -253,7 +253,7 @@ class TestSubmitting:
     async def test_a_full_queue_refuses_and_the_audit_says_so(self) -> None:
         settings = JobsSettings.model_validate({"queue_backend": "memory", "queues": {"work": {"limit": 1}}})
         async with JobQueue(settings=settings) as jobs:
-            world = World(jobs.store, jobs.inspector, asyncio.sleep)
+            world = World(jobs.store, jobs.inspector, asyncio.sleep, operations=jobs._backend.operations)
             job = await dead(jobs, world)
             await jobs.enqueue("task", queue="work")
             with pytest.raises(QueueFull):

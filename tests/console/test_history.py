@@ -34,7 +34,7 @@ def test_a_number_that_does_not_rise_begins_a_life() -> None:
 
 async def test_the_timeline_of_a_job_that_was_retried_by_hand(jobs: JobQueue, world: World) -> None:
     claim = await world.ended("dead", {}, max_retries=0)
-    await jobs.control.retry([claim.id])
+    await jobs.operations.change("retry", [claim.id])
     job, attempts = await jobs.inspector.get(claim.id), await jobs.inspector.attempts(claim.id)
     told = [(one.kind, one.text) for one in timeline(job, attempts)]
     assert told == [
@@ -47,7 +47,7 @@ async def test_the_timeline_of_a_job_that_was_retried_by_hand(jobs: JobQueue, wo
 
 async def test_the_timeline_of_a_job_in_the_trash(jobs: JobQueue, world: World) -> None:
     claim = await world.ended("dead", {}, max_retries=0)
-    await jobs.control.delete([claim.id])
+    await jobs.operations.change("delete", [claim.id])
     told = [one.text for one in timeline(await jobs.inspector.get(claim.id), await jobs.inspector.attempts(claim.id))]
     assert told == ["enqueued", "attempt 1 failed", "dead: in the DLQ", "deleted, to the trash"]
 
@@ -81,8 +81,8 @@ async def test_what_became_of_earlier_retries_is_told(jobs: JobQueue, world: Wor
     assert await retries_before(jobs.operations, SIGNATURE, done.created_at) == (
         f"{at}retried 3 -> 2 dead again, 1 on their way"
     )
-    await jobs.control.delete(dead[:1])
-    await jobs.control.purge(dead[:1])
+    await jobs.operations.change("delete", dead[:1])
+    await jobs.operations.change("purge", dead[:1])
     assert "1 dead again, 1 on their way, 1 gone" in await retries_before(jobs.operations, SIGNATURE, done.created_at)
     assert await retries_before(jobs.operations, "bbbb", done.created_at) == ""
 
@@ -124,7 +124,7 @@ async def test_a_retry_that_no_operation_tells_of_is_still_found_out(jobs: JobQu
     claim = await world.ended("dead", {}, max_retries=0)
     await retry(jobs, [claim.id])
     await world.settle(await world.claim_job(claim.id), "dead", failure=failure())
-    await jobs.control.retry([claim.id])
+    await jobs.operations.change("retry", [claim.id])
     job, attempts = await jobs.inspector.get(claim.id), await jobs.inspector.attempts(claim.id)
     told = [one.text for one in timeline(job, attempts, await jobs.operations.of_job(claim.id))]
     assert told == [

@@ -64,7 +64,7 @@ async def test_rows_that_are_gone_leave_the_page_that_is_read_again(jobs: JobQue
     dead = await bury(world, 25)
     window = Window(DEAD)
     await read_all(window, jobs)
-    await jobs.control.delete([dead[2], dead[14]])
+    await jobs.operations.change("delete", [dead[2], dead[14]])
     await window.refresh(jobs.inspector, shown=range(12, 17))
     assert ids(window) == [one for one in dead if one not in {dead[2], dead[14]}]
 
@@ -96,7 +96,7 @@ async def test_an_emptied_list_is_empty(jobs: JobQueue, world: World) -> None:
     dead = await bury(world, 12)
     window = Window(DEAD)
     await read_all(window, jobs)
-    await jobs.control.delete(dead)
+    await jobs.operations.change("delete", dead)
     await window.refresh(jobs.inspector)
     assert (ids(window), window.complete) == ([], True)
 
@@ -105,7 +105,7 @@ async def test_a_job_that_moved_up_stands_there_once(jobs: JobQueue, world: Worl
     dead = await bury(world, 25)
     window = Window(Filter())
     await read_all(window, jobs)
-    await jobs.control.retry([dead[20]])
+    await jobs.operations.change("retry", [dead[20]])
     await window.refresh(jobs.inspector)
     assert ids(window)[0] == dead[20]
     assert len(ids(window)) == len(set(ids(window)))
@@ -143,7 +143,7 @@ async def test_rows_that_a_flood_has_cut_off_are_told_as_they_are(jobs: JobQueue
     await bury(world, PAGE + 5)
     await world.settle(claims[0], "completed")
     await world.settle(claims[1], "dead")
-    await jobs.control.delete([claims[1].id])
+    await jobs.operations.change("delete", [claims[1].id])
     await bury(world, PAGE + 5)
     await window.refresh(jobs.inspector, range(4), hold=True)
     assert window.behind
@@ -156,6 +156,6 @@ async def test_rows_on_both_sides_of_a_page_are_read_again(jobs: JobQueue, world
     window = Window(DEAD)
     await read_all(window, jobs)
     gone = [dead[PAGE - 1], dead[PAGE + 1], dead[2 * PAGE - 1], dead[2 * PAGE]]
-    await jobs.control.delete(gone)
+    await jobs.operations.change("delete", gone)
     await window.refresh(jobs.inspector, range(PAGE - 2, 2 * PAGE + 2))
     assert ids(window) == [one for one in dead if one not in gone]

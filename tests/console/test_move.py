@@ -42,7 +42,7 @@ async def test_what_is_known_of_a_target(jobs: JobQueue, world: World) -> None:
     await world.beat(types=("send",), queues=("work",))
     await world.insert(queue="work")
     await world.insert(queue="idle")
-    await jobs.control.pause("idle")
+    await jobs.operations.pause_queue("idle")
     snapshot = await read_snapshot(jobs.inspector, Wanted())
     assert warnings("work", ("send",), snapshot) == []
     assert warnings("work", ("send", "other"), snapshot) == ["no live worker of 'work' runs other"]

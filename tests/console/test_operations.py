@@ -87,7 +87,7 @@ async def test_more_than_one_operation_takes_is_said(
 async def test_a_retry_puts_jobs_back_and_counts_what_changed_meanwhile(jobs: JobQueue, world: World) -> None:
     dead = await bury(world, 5)
     frozen = await plan(jobs.inspector, "retry", Target("five", ids=tuple(dead)))
-    await jobs.control.retry(dead[:2])
+    await jobs.operations.change("retry", dead[:2])
     report = await apply(jobs.operations, frozen, ANA)
     assert (report.processed, report.skipped, report.errored, report.finished) == (3, 2, 0, True)
     assert sorted(report.changed) == sorted(dead[2:])
@@ -120,7 +120,7 @@ async def test_writing_and_steps_report_their_progress(
 
 async def test_undo_restores_exactly_what_was_deleted(jobs: JobQueue, world: World) -> None:
     dead = await bury(world, 4)
-    await jobs.control.delete(dead[:1])
+    await jobs.operations.change("delete", dead[:1])
     report = await apply(jobs.operations, await plan(jobs.inspector, "delete", Target("four", ids=tuple(dead))), ANA)
     assert report.operation is not None
     (back,) = await jobs.operations.undo(report.operation.number, ANA)
@@ -146,12 +146,13 @@ async def test_what_cannot_be_is_refused_and_nothing_is_written(jobs: JobQueue, 
 
 async def test_a_store_that_goes_away_ends_with_what_is_known(jobs: JobQueue, world: World) -> None:
     frozen = await plan(jobs.inspector, "delete", Target("three", ids=tuple(await bury(world, 3))))
-    gone = Operations(Leaving(MemoryOperations(jobs.store), "add"), jobs.control)  # type: ignore[arg-type]
+    effects = jobs.operations._effects
+    gone = Operations(Leaving(MemoryOperations(jobs.store), "add"), effects)  # type: ignore[arg-type]
     report = await apply(gone, frozen, ANA)
     assert (report.processed, report.errored, report.finished) == (0, 3, True)
     assert "connection was closed" in sentence(report)
     assert sentence(report).startswith("nothing was deleted: ")
-    watched = await apply(Operations(Leaving(MemoryOperations(jobs.store), "step"), jobs.control), frozen, ANA)  # type: ignore[arg-type]
+    watched = await apply(Operations(Leaving(MemoryOperations(jobs.store), "step"), effects), frozen, ANA)  # type: ignore[arg-type]
     assert watched.operation is not None
     assert (watched.operation.state, "connection was closed" in watched.problem) == ("running", True)
 

@@ -29,11 +29,11 @@ async def play(world: World) -> None:
     await world.ended("cancelled", {"run_us": SECOND}, queue="mail", type="render")
     released = await world.ended("released", {"run_us": 100}, queue="mail", type="render")
     # Waiting jobs that are cancelled never ran: they are no attempts.
-    await world.inspector.cancel([released.id])
+    await world.change("cancel", [released.id])
     await world.trashed(queue="mail", type="send")
     await world.lost(3, type="task", priority=100)
     await world.beat()
-    await world.inspector.pause("mail")
+    await world.operations.pause("mail")
 
 
 async def read(world: World, limit: float = 10.0) -> Reading:

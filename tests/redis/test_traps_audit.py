@@ -118,10 +118,11 @@ async def test_trap_4_what_nobody_can_run_now_is_left_alone(
     assert len(await jobs.store.claim(ClaimRequest("default", "worker-1", ("known",), 1, 60.0, [running]))) == 1
     assert await audit.run_once() == 0
     ids = await never_offered(jobs, 2)
-    await jobs.inspector.pause("default")
+    operations = (await jobs.backend()).operations
+    await operations.pause("default")
     assert await audit.run_once() == 0
     assert await pending(client, redis_prefix) == []
-    await jobs.inspector.resume("default")
+    await operations.resume("default")
     announce(jobs.store, "known", "unknown", worker="worker-2")
     assert await audit.run_once() == 5
     assert set(ids) < set(await pending(client, redis_prefix))

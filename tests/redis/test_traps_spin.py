@@ -98,12 +98,12 @@ async def test_trap_9_can_fail(jobs: JobQueue, counted: CountingStore, monkeypat
 
 async def test_trap_9_a_paused_queue_is_left_alone_and_comes_back(jobs: JobQueue, counted: CountingStore) -> None:
     await jobs.enqueue("known", delay="1h")
-    await jobs.control.pause("default")
+    await jobs.operations.pause_queue("default")
     handles = await jobs.enqueue_many("known", [{}] * 20)
     async with working(jobs):
         assert await claims_in_three_audits(jobs, counted) <= 3
         assert await queued(jobs) == 20
-        await jobs.control.resume("default")
+        await jobs.operations.resume_queue("default")
         for handle in handles:
             assert await handle.result(PATIENCE) == "done"
 

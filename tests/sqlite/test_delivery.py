@@ -68,7 +68,7 @@ async def test_whatever_makes_a_job_ready_tells_the_others(mine: JobQueue, other
     if how == "retry":
         await other.store.settle([outcome(claims[0], "dead")])
     if how == "resume":
-        await other.inspector.pause(QUEUE)
+        await (await other.backend()).operations.pause(QUEUE)
     await asyncio.sleep(0.05)
     await quiet(mine)
     waiting = asyncio.create_task(taken(mine, PATIENCE))
@@ -83,9 +83,9 @@ async def test_whatever_makes_a_job_ready_tells_the_others(mine: JobQueue, other
     elif how == "reclaim":
         await other.store.reclaim(10)
     elif how == "retry":
-        await other.inspector.retry([job.id])
+        await (await other.backend()).operations.change("retry", [job.id])
     else:
-        await other.inspector.resume(QUEUE)
+        await (await other.backend()).operations.resume(QUEUE)
     assert await waiting == QUEUE
     assert time.monotonic() - start < EVERYWHERE / 2
 

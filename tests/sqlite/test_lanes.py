@@ -10,6 +10,7 @@ import pytest
 
 from queue_core.errors import InvalidJob, StoreUnavailable
 from queue_core.ports.store import ClaimRequest
+from queue_core.stores.sqlite.operations import SqliteOperations
 from queue_core.stores.sqlite.read import SqliteInspector
 from queue_core.stores.sqlite.session import SqliteFile, Transaction
 from queue_core.stores.sqlite.store import SqliteStore
@@ -40,7 +41,7 @@ async def seen(file: SqliteFile, calls: list[object]) -> list[int]:
 async def test_which_calls_promise(new_file: NewFile, monkeypatch: pytest.MonkeyPatch) -> None:
     """Enqueue, settle and what operators change are durable; what is done again by itself is not."""
     file = new_file()
-    store, inspector = SqliteStore(file), SqliteInspector(file)
+    store, operations = SqliteStore(file), SqliteOperations(file)
     used: list[str] = []
     for name in ("write", "write_soft"):
         original = getattr(file, name)
@@ -53,8 +54,8 @@ async def test_which_calls_promise(new_file: NewFile, monkeypatch: pytest.Monkey
     await store.insert([new_job()])
     (claim,) = await store.claim(REQUEST)
     await store.settle([outcome(claim, "dead")])
-    await inspector.retry([claim.id])
-    await inspector.pause(QUEUE)
+    await operations.change("retry", [claim.id])
+    await operations.pause(QUEUE)
     # the first claim of a process reserves tokens
     assert used == ["write", "write", "write_soft", "write", "write", "write"]
     used.clear()

@@ -15,10 +15,12 @@ import pytest
 from queue_core.errors import QueueFull
 from queue_core.model.filters import Filter
 from queue_core.model.job import Claim
+from queue_core.model.operation import MemberVerb
 from queue_core.model.rules import BandLimits, QueueRules, Rules
 from queue_core.model.settings import RetentionSettings, SqliteSettings
 from queue_core.stores.sqlite import migrate as schema
 from queue_core.stores.sqlite.migrate import migrate
+from queue_core.stores.sqlite.operations import SqliteOperations
 from queue_core.stores.sqlite.read import SqliteInspector
 from queue_core.stores.sqlite.session import SqliteFile
 from queue_core.stores.sqlite.store import SqliteStore
@@ -46,7 +48,8 @@ class Doing:
 
     def __init__(self, file: SqliteFile, clock: FakeClock, rules: Rules, source: random.Random) -> None:
         self.store = SqliteStore(file, rules=rules)
-        self.inspector = SqliteInspector(file, rules)
+        self.inspector = SqliteInspector(file)
+        self.operations = SqliteOperations(file, rules)
         self.clock = clock
         self.source = source
         self.claims: list[Claim] = []
@@ -85,8 +88,8 @@ class Doing:
     async def change(self) -> None:
         page = (await self.inspector.jobs(Filter(), 1000)).jobs
         some = [job.id for job in self.source.sample(page, min(4, len(page)))]
-        verb = self.source.choice(["retry", "cancel", "delete", "restore", "purge"])
-        await getattr(self.inspector, verb)(some)
+        verbs: list[MemberVerb] = ["retry", "cancel", "delete", "restore", "purge"]
+        await self.operations.change(self.source.choice(verbs), some)
 
 
 @pytest.mark.parametrize("seed", range(5))

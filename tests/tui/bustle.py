@@ -9,6 +9,7 @@ from random import Random
 
 from queue_core import JobQueue
 from queue_core.model.filters import Filter, Term
+from queue_core.model.operation import MemberVerb
 from tests.conformance.making import failure, held
 from tests.conformance.world import World
 from tests.tui.plans import NIGHTLY, announce, tick
@@ -69,14 +70,14 @@ class Bustle:
 
     async def _operate(self) -> None:
         """Somebody else acts on the same jobs."""
-        chance, control = self._chance, self._jobs.control
+        chance, operations = self._chance, self._jobs.operations
         dead = await self._jobs.inspector.ids(Filter((Term("status", "=", "dead"),)), 20)
         some = chance.sample(dead, min(len(dead), chance.randint(0, 5)))
-        verb = chance.choice((control.retry, control.delete, control.purge))
-        await verb(some)
+        verbs: tuple[MemberVerb, ...] = ("retry", "delete", "purge")
+        await operations.change(chance.choice(verbs), some)
         queue = chance.choice(QUEUES)
         if queue in {one.name for one in (await self._jobs.inspector.overview()).queues}:
-            await (control.pause(queue) if chance.random() < 0.2 else control.resume(queue))
+            await (operations.pause_queue(queue) if chance.random() < 0.2 else operations.resume_queue(queue))
 
     async def _beat(self) -> None:
         await self._world.beat(worker=f"worker-{self._chance.randrange(4)}", quiet=self._chance.random() < 0.2)

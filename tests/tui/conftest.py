@@ -46,7 +46,7 @@ async def jobs(postgres_url: str, redis_url: str, redis_prefix: str) -> AsyncIte
 @pytest.fixture
 async def world(jobs: JobQueue) -> AsyncIterator[World]:
     """Brings jobs of the queue into any state."""
-    world = World(jobs.store, jobs.inspector, _nothing)
+    world = World(jobs.store, jobs.inspector, _nothing, operations=jobs._backend.operations)
     yield world
     await world.close()
 

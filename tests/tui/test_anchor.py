@@ -80,7 +80,7 @@ async def test_enter_on_a_job_that_is_gone_opens_nothing_wider(
     async with sit(size) as seat:
         await at_jobs_of(seat, "OSError")
         await seat.until(lambda: len(seat.table("jobs").selection.rows) == 3)
-        await jobs.control.delete(buried["resize_image"][:1])
+        await jobs.operations.change("delete", buried["resize_image"][:1])
         await seat.until(lambda: seat.table("jobs").selection.adrift)
         for key in ("enter", "f"):
             await seat.press(key)
@@ -184,7 +184,7 @@ async def test_a_group_that_goes_by_itself_still_leaves_the_cursor_on_nothing(
     async with sit(NARROW) as seat:
         await seat.ready()
         await seat.until("TimeoutError")
-        await jobs.control.retry(buried["send_email"])
+        await jobs.operations.change("retry", buried["send_email"])
         await seat.until("2 signatures ·")
         await seat.press("enter")
         await seat.until("that row is gone")

@@ -34,7 +34,7 @@ async def servers(own_servers: EmbeddedServers) -> EmbeddedServers:
     await asyncio.to_thread(migrate, own_servers.postgres_url)
     async with queue(own_servers) as jobs:
         await jobs.store.lead("upkeep", "leader", 60.0)
-        world = World(jobs.store, jobs.inspector, _nothing)
+        world = World(jobs.store, jobs.inspector, _nothing, operations=jobs._backend.operations)
         await night(world)
         await world.close()
     return own_servers
@@ -117,7 +117,7 @@ async def test_redis_goes_and_the_picture_goes_on(servers: EmbeddedServers) -> N
         await asyncio.to_thread(servers.redis.kill)
         await seat.until("REDIS LOST since")
         assert "postgres is read each second instead" in seat.text()
-        world = World(jobs.store, jobs.inspector, _nothing)
+        world = World(jobs.store, jobs.inspector, _nothing, operations=jobs._backend.operations)
         await dead(world, 2, smtp(), type="send_email", queue="mail")
         await seat.until("3 signatures · 12 jobs")
         await seat.press("R", "enter")

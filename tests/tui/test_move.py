@@ -98,7 +98,7 @@ async def test_everything_that_matches_leaves_out_what_cannot_be_moved(
 
 
 async def test_a_paused_queue_is_told(sit: Sit, jobs: JobQueue, buried: Buried) -> None:
-    await jobs.control.pause("crm")
+    await jobs.operations.pause_queue("crm")
     async with sit() as seat:
         await seat.ready()
         await seat.until("TimeoutError")

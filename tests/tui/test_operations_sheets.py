@@ -211,7 +211,7 @@ class TestTrash:
 
     async def at_trash(self, seat: Seat, jobs: JobQueue, buried: Buried) -> None:
         """Go to three deleted jobs."""
-        await jobs.control.delete(buried["resize_image"])
+        await jobs.operations.change("delete", buried["resize_image"])
         await seat.ready()
         await seat.press("3", "left_square_bracket")
         await seat.until("[trash")
@@ -255,7 +255,7 @@ class TestTrash:
             assert (await jobs.inspector.get(buried["resize_image"][0])).status is Status.QUEUED
 
     async def test_a_filter_finds_them_too(self, sit: Sit, jobs: JobQueue, buried: Buried) -> None:
-        await jobs.control.delete(buried["resize_image"])
+        await jobs.operations.change("delete", buried["resize_image"])
         async with sit() as seat:
             await seat.ready()
             await seat.press("3", "B")

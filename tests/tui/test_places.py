@@ -199,7 +199,7 @@ async def test_a_range_is_marked(sit: Sit, jobs: JobQueue, buried: Buried) -> No
 
 async def test_two_attempts_are_compared(jobs: JobQueue, world: World) -> None:
     (one,) = await dead(world, 1, disk(), type="resize_image", queue="images", max_retries=0)
-    await jobs.control.retry([one])
+    await jobs.operations.change("retry", [one])
     (claim,) = await world.claim(1, queue="images", types=("resize_image",))
     await world.settle(claim, "dead", failure=smtp())
     async with seated(ConsoleApp(jobs), WIDE) as seat:

@@ -103,8 +103,8 @@ async def test_what_changed_meanwhile_is_skipped_and_said(sit: Sit, jobs: JobQue
         await seat.until("TimeoutError")
         await seat.press("R")
         await seat.until("Retry 5 jobs")
-        await jobs.control.delete(buried["send_email"][:1])
-        await jobs.control.purge(buried["send_email"][:1])
+        await jobs.operations.change("delete", buried["send_email"][:1])
+        await jobs.operations.change("purge", buried["send_email"][:1])
         await seat.press("enter")
         await seat.until("retried 4 jobs, skipped 1 that had changed meanwhile")
         assert await statuses(jobs, buried["send_email"][1:]) == {Status.QUEUED}
@@ -218,7 +218,7 @@ async def test_a_row_that_vanishes_under_the_cursor_leaves_it_on_nothing(
     async with sit() as seat:
         await at_jobs_of(seat, "OSError")
         await seat.until(lambda: len(seat.table("jobs").selection.rows) == 3)
-        await jobs.control.delete(buried["resize_image"][:1])
+        await jobs.operations.change("delete", buried["resize_image"][:1])
         await seat.until(lambda: seat.table("jobs").selection.adrift)
         await seat.press("R")
         await seat.until("that row is gone")

@@ -10,7 +10,6 @@ import pytest
 
 from queue_core import JobQueue
 from queue_core.client import operations
-from queue_core.client.effects import Control
 from queue_core.client.operations import Operations
 from queue_core.model.filters import parse
 from queue_core.model.operation import Operation
@@ -125,7 +124,7 @@ async def test_undo_means_the_pause_that_is_not_answered_yet(
     sit: Sit, jobs: JobQueue, buried: Buried, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = Gate()
-    gate.before(monkeypatch, Control, "pause", lambda control, queue: True)
+    gate.before(monkeypatch, Operations, "pause_queue", lambda operations, queue: True)
     async with sit() as seat:
         await seat.ready()
         await seat.until("TimeoutError")

@@ -34,7 +34,7 @@ async def paused(jobs: JobQueue, name: str) -> bool:
 
 async def others(operations: Operations, verb: str, jobs: JobQueue, name: str, user: str = "bob") -> None:
     """Switch a queue as somebody else does, with a note."""
-    act = jobs.control.pause if verb == "pause" else jobs.control.resume
+    act = jobs.operations.pause_queue if verb == "pause" else jobs.operations.resume_queue
 
     async def said() -> str:
         return "" if await act(name) else f"it was {verb}d already"

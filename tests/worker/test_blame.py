@@ -72,7 +72,7 @@ async def test_one_death_alone_that_its_worker_saw_is_poison(jobs: JobQueue, tmp
     async with working(jobs, target=TARGET):
         job = await until_dead(jobs, job_id)
     assert (job.failure_kind, job.losses, job.crashes, job.retry_count) == ("poison", 2, 1, 0)
-    await jobs.control.retry([job_id])
+    await jobs.operations.change("retry", [job_id])
     (tmp_path / "alone").unlink()
     async with working(jobs, target=TARGET):
         await until_alone(tmp_path)  # at once, for the crash count stays

@@ -91,7 +91,7 @@ async def test_a_process_that_dies_costs_its_job_only(
         assert how in str(job.error)
         assert str(await neighbour.status()) == "running"
         assert (await result(jobs, "pid"))[1] == os.getpid()
-        await jobs.control.cancel([neighbour.id])
+        await jobs.operations.change("cancel", [neighbour.id])
         await until_status(jobs, neighbour.id, "cancelled")
 
 
@@ -117,7 +117,7 @@ async def test_cancelling_kills(jobs: JobQueue, tmp_path: Path) -> None:
     async with working(jobs, target=TARGET):
         handle = await jobs.enqueue("wait", {"path": str(path)})
         await until(lambda: _written(path))
-        await jobs.control.cancel([handle.id])
+        await jobs.operations.change("cancel", [handle.id])
         await until_status(jobs, handle.id, "cancelled")
     assert gone(path)
 
@@ -198,4 +198,4 @@ async def test_the_rest_goes_on_beside_a_busy_child(jobs: JobQueue, tmp_path: Pa
         await until(lambda: _written(tmp_path / "pid"))
         async with asyncio.timeout(PATIENCE):
             await (await quick.enqueue()).result()
-        await jobs.control.cancel([handle.id])
+        await jobs.operations.change("cancel", [handle.id])

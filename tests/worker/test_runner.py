@@ -117,7 +117,7 @@ async def test_a_handler_whose_cleaning_up_fails_ended_for_the_reason_it_was_sto
     async with working(jobs, stops=how == "release", grace=0) as worker:
         await asyncio.wait_for(started.wait(), PATIENCE)
         if how == "cancel":
-            await jobs.control.cancel([handle.id])
+            await jobs.operations.change("cancel", [handle.id])
         if how == "release":
             worker.stop()
         else:

@@ -93,7 +93,7 @@ async def test_jobs_that_enqueue_jobs_hooks_and_pauses() -> None:
         await first.enqueue()
         assert await t.run_due() == 2
         assert told == ["first completed", "second completed"]
-        await jobs.control.pause("late")
+        await jobs.operations.pause_queue("late")
         handle = await second.enqueue()
         assert await t.run_due() == 0
         with pytest.raises(ResultTimeout):

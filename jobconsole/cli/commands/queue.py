@@ -54,7 +54,7 @@ def run_pause(options: argparse.Namespace, output: Output) -> int:
     """Pause queues."""
 
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
-        return await _each(jobs, options, output, jobs.control.pause, "paused")
+        return await _each(jobs, options, output, jobs.operations.pause_queue, "paused")
 
     return connected(options, output, run, "" if options.dry_run else "queue pause")
 
@@ -63,7 +63,7 @@ def run_resume(options: argparse.Namespace, output: Output) -> int:
     """Resume queues."""
 
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
-        return await _each(jobs, options, output, jobs.control.resume, "resumed")
+        return await _each(jobs, options, output, jobs.operations.resume_queue, "resumed")
 
     return connected(options, output, run, "" if options.dry_run else "queue resume")
 

@@ -159,7 +159,7 @@ def _order(options: argparse.Namespace, output: Output, order: Order) -> int:
             confirm(f"stop {plural(len(ids), 'worker')}")
         ordered, error = await in_turn(
             ids,
-            lambda one: noted(jobs, options, order, f"worker {one}", partial(jobs.control.command, one, order)),
+            lambda one: noted(jobs, options, order, f"worker {one}", partial(jobs.operations.command, one, order)),
         )
         if output.as_json:
             output.json({"order": order, "workers": list(ordered)})

@@ -23,7 +23,7 @@ from jobconsole.tui.widgets.scroll import ScrollPane
 from jobconsole.tui.widgets.table import Table
 from queue_core.errors import QueueCoreError
 from queue_core.model.filters import Filter
-from queue_core.model.operation import CHANGES_FROM
+from queue_core.model.operation import VERBS
 
 EMPTY = "nothing was done yet; every change is kept here: who, when, why, and its outcome"
 CHOOSE = "choose a job, not an operation: Enter shows those that it has changed"
@@ -208,12 +208,12 @@ class MemberTable(Table[JobLine]):
 
     def refuses(self, action: str) -> str:
         """Why an action makes no sense on this row."""
-        if action not in CHANGES_FROM and action not in {"export", "open", "full"}:
+        if action not in VERBS and action not in {"export", "open", "full"}:
             return ""
         row = self.selection.row
         if row is None:
             return self.nothing()
-        return f"this job is {row.status}" if row.status not in CHANGES_FROM.get(action, {row.status}) else ""
+        return f"this job is {row.status}" if action in VERBS and row.status not in VERBS[action].states else ""
 
     def link(self) -> Link | None:
         """The place of the job under the cursor; of the operation, where there is none."""

@@ -21,7 +21,7 @@ from jobconsole.tui.widgets.scroll import ScrollPane
 from jobconsole.tui.widgets.table import Table
 from queue_core.errors import QueueCoreError
 from queue_core.model.filters import Filter
-from queue_core.model.operation import CHANGES_FROM
+from queue_core.model.operation import VERBS
 from queue_core.model.states import FINAL
 
 EMPTY = "no schedules: workers write those that jobs.schedule(name, cron, type) declares when they start"
@@ -216,7 +216,7 @@ class TickTable(Table[TickLine]):
 
     def refuses(self, action: str) -> str:
         """Why an action makes no sense on this row."""
-        if action not in CHANGES_FROM and action not in {"export", "open", "full"}:
+        if action not in VERBS and action not in {"export", "open", "full"}:
             return ""
         row = self.selection.row
         if row is None:
@@ -224,7 +224,7 @@ class TickTable(Table[TickLine]):
         if row.job is None:
             gone = "the job of this tick is not kept any more"
             return "this tick brought no job" if row.tick.job_id is None else gone
-        if action in CHANGES_FROM and row.job.status not in CHANGES_FROM[action]:
+        if action in VERBS and row.job.status not in VERBS[action].states:
             return f"this job is {row.job.status}"
         return ""
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from random import uniform
 
-from queue_core.model.operation import AS_IT_WAS, Changed, Way
+from queue_core.model.operation import AS_IT_WAS, Changed, MemberVerb, Way
 from queue_core.model.states import WAITING, Status
 from queue_core.stores.memory.records import JobRow
 from queue_core.stores.memory.state import MemoryState
 
 
-def retry(state: MemoryState, row: JobRow, way: Way = AS_IT_WAS) -> bool:
+def retry(state: MemoryState, row: JobRow, way: Way) -> bool:
     """Move a dead or completed job to queued, or to scheduled when it is put off; the crash count stays.
 
     It queues up anew, so that a bulk retry does not push in front of live work.
@@ -33,7 +33,7 @@ def retry(state: MemoryState, row: JobRow, way: Way = AS_IT_WAS) -> bool:
     return True
 
 
-def move(state: MemoryState, row: JobRow, way: Way = AS_IT_WAS) -> bool:
+def move(state: MemoryState, row: JobRow, way: Way) -> bool:
     """Give a waiting or dead job to another queue or priority; its state and its times stay."""
     movable = row.status in WAITING or (row.status is Status.DEAD and row.trashed_at is None)
     if not movable or not _elsewhere(row, way):
@@ -47,7 +47,7 @@ def _elsewhere(row: JobRow, way: Way) -> bool:
     return way.queue not in (None, row.queue) or way.priority not in (None, row.given.priority)
 
 
-def delete(state: MemoryState, row: JobRow) -> bool:
+def delete(state: MemoryState, row: JobRow, _way: Way) -> bool:
     """Move a dead job to the trash."""
     if row.status is not Status.DEAD or row.trashed_at is not None:
         return False
@@ -57,7 +57,7 @@ def delete(state: MemoryState, row: JobRow) -> bool:
     return True
 
 
-def restore(state: MemoryState, row: JobRow) -> bool:
+def restore(state: MemoryState, row: JobRow, _way: Way) -> bool:
     """Move a job from the trash back into the DLQ, where it stands at the time of its death."""
     if row.trashed_at is None or row.finished_at is None:
         return False
@@ -66,7 +66,7 @@ def restore(state: MemoryState, row: JobRow) -> bool:
     return True
 
 
-def purge(state: MemoryState, row: JobRow) -> bool:
+def purge(state: MemoryState, row: JobRow, _way: Way) -> bool:
     """Remove a job in the trash for good."""
     if row.trashed_at is None:
         return False
@@ -74,7 +74,7 @@ def purge(state: MemoryState, row: JobRow) -> bool:
     return True
 
 
-def cancel(state: MemoryState, row: JobRow) -> bool:
+def cancel(state: MemoryState, row: JobRow, _way: Way) -> bool:
     """Move a waiting job to cancelled, or ask the worker of a running one to stop it."""
     if row.lease is not None:
         asked, row.lease.cancel = row.lease.cancel, True
@@ -86,10 +86,21 @@ def cancel(state: MemoryState, row: JobRow) -> bool:
     return True
 
 
-def change(state: MemoryState, verb: Callable[[MemoryState, JobRow], bool], ids: Sequence[str]) -> Changed:
-    """Change those of these jobs whose states allow it; whoever calls holds the lock."""
+_VERBS: dict[MemberVerb, Callable[[MemoryState, JobRow, Way], bool]] = {
+    "retry": retry,
+    "delete": delete,
+    "restore": restore,
+    "purge": purge,
+    "cancel": cancel,
+    "move": move,
+}
+
+
+def change(state: MemoryState, verb: MemberVerb, ids: Sequence[str], way: Way = AS_IT_WAS) -> Changed:
+    """Change those of these jobs whose states allow it; the caller holds the lock."""
+    act = _VERBS[verb]
     rows = [state.jobs[job_id] for job_id in dict.fromkeys(ids) if job_id in state.jobs]
-    changed = [row for row in rows if verb(state, row)]
+    changed = [row for row in rows if act(state, row, way)]
     ready = tuple(row.ready() for row in changed if row.status is Status.QUEUED and not row.blocked)
     ids = tuple(row.id for row in changed)
     opened = (one for one in state.opened() if state.jobs[one.id].status is Status.QUEUED)

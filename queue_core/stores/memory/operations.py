@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
-from queue_core.errors import OperationNotFound
-from queue_core.model.operation import MOVES, MemberJob, NewOperation, Operation, OperationState, Outcomes, Step
+from queue_core.errors import OperationNotFound, QueueNotFound
+from queue_core.model.operation import (
+    AS_IT_WAS,
+    MOVES,
+    Changed,
+    MemberJob,
+    MemberVerb,
+    NewOperation,
+    Operation,
+    OperationState,
+    Outcomes,
+    Step,
+    Way,
+    WorkerOrder,
+)
 from queue_core.model.states import FINAL, Status
-from queue_core.stores.memory import change
-from queue_core.stores.memory.records import JobRow, MemberRow, OperationRow, moment
-from queue_core.stores.memory.state import MemoryState
+from queue_core.stores.memory.change import change
+from queue_core.stores.memory.records import MemberRow, OperationRow, moment
 from queue_core.stores.memory.store import MemoryStore
 from queue_core.stores.memory.upkeep import abandon_operations
 
@@ -27,8 +38,32 @@ class MemoryOperations:
     async def close(self) -> None:
         """The operations stay until the store itself goes."""
 
+    async def change(self, verb: MemberVerb, ids: Sequence[str], options: Way = AS_IT_WAS) -> Changed:
+        with self._state.lock:
+            return change(self._state, verb, ids, options)
+
+    async def pause(self, queue: str) -> bool:
+        return self._set_paused(queue, True)
+
+    async def resume(self, queue: str) -> bool:
+        return self._set_paused(queue, False)
+
+    def _set_paused(self, queue: str, paused: bool) -> bool:
+        with self._state.lock:
+            found = self._state.queues.get(queue)
+            if found is None:
+                raise QueueNotFound(queue)
+            changed, found.paused = found.paused is not paused, paused
+            return changed
+
+    async def command(self, worker: str, order: WorkerOrder) -> bool:
+        with self._state.lock:
+            found = self._state.workers.get(worker)
+            if found is not None:
+                found.command = order
+            return found is not None
+
     async def create(self, asked: NewOperation) -> Operation:
-        """Write a new operation, preparing and without members."""
         with self._state.lock:
             number, now = max(self._rows, default=0) + 1, moment(self._state.clock.now())
             view = Operation(number, asked, "preparing", "", 0, 0, 0, 0, 0, 0, now, now, None, None)
@@ -36,7 +71,6 @@ class MemoryOperations:
             return view
 
     async def add(self, number: int, ids: Sequence[str]) -> Operation:
-        """Append members to a preparing operation, as their jobs are now."""
         with self._state.lock:
             row = self._row(number)
             if row.view.state != "preparing":
@@ -50,7 +84,6 @@ class MemoryOperations:
             return self._write(row, total=len(row.members))
 
     async def step(self, number: int, most: int) -> Step:
-        """Change the next members that are as they were frozen, and count all of them."""
         with self._state.lock:
             row, now = self._row(number), self._state.clock.now()
             view = row.view
@@ -61,7 +94,7 @@ class MemoryOperations:
                 return Step(view, wait=row.next_at - now)
             members = row.members[view.done : view.done + count]
             same = [member for member in members if self._unchanged(member)]
-            changed = change.change(self._state, _verb(view.asked), [member.id for member in same])
+            changed = change(self._state, view.asked.verb, [member.id for member in same], view.asked.way)  # type: ignore[arg-type]
             for member in same:
                 member.changed = member.id in changed.ids
             rate = view.asked.pace.rate
@@ -72,7 +105,6 @@ class MemoryOperations:
             return Step(self._end(row), changed, max(0.0, row.next_at - now) if rate else 0.0)
 
     async def err(self, number: int, note: str) -> Operation:
-        """Count the next member as errored."""
         with self._state.lock:
             row = self._row(number)
             view = row.view
@@ -81,7 +113,6 @@ class MemoryOperations:
             return self._end(row)
 
     async def move(self, number: int, state: OperationState, note: str = "") -> bool:
-        """Move an operation to another state."""
         with self._state.lock:
             row = self._row(number)
             before = row.view.state
@@ -100,7 +131,6 @@ class MemoryOperations:
             return True
 
     async def release(self, number: int) -> bool:
-        """Let a running operation go on behind its canary."""
         with self._state.lock:
             row = self._row(number)
             if row.view.state != "running" or not row.view.in_canary:
@@ -109,12 +139,10 @@ class MemoryOperations:
             return True
 
     async def abandon(self) -> None:
-        """Cancel operations that are still preparing long after their last change."""
         with self._state.lock:
             abandon_operations(self._state, self._state.clock.now())
 
     async def outcomes(self, number: int, last: int) -> Outcomes:
-        """Return what became of the last members that were changed."""
         with self._state.lock:
             changed = [member for member in self._row(number).members if member.changed][-last:] if last > 0 else []
             states = Counter(self._state.jobs[one.id].status for one in changed if one.id in self._state.jobs)
@@ -122,14 +150,12 @@ class MemoryOperations:
             return Outcomes(len(changed), states[Status.COMPLETED], states[Status.DEAD], unfinished)
 
     async def get(self, number: int) -> Operation:
-        """Return an operation."""
         with self._state.lock:
             return self._row(number).view
 
     async def find(
         self, limit: int, before: int | None = None, unfinished: bool = False, signature: str | None = None
     ) -> list[Operation]:
-        """Return operations, the newest first."""
         with self._state.lock:
             return [
                 row.view
@@ -140,13 +166,11 @@ class MemoryOperations:
             ][: max(limit, 0)]
 
     async def of_job(self, job_id: str, limit: int) -> list[Operation]:
-        """Return the operations that have changed a job, the newest first."""
         with self._state.lock:
             found = [row.view for _, row in sorted(self._rows.items(), reverse=True) if _has_changed(row, job_id)]
             return found[: max(limit, 0)]
 
     async def changed(self, number: int, after: int, limit: int) -> list[MemberJob]:
-        """Return members that were changed, in their order, behind a place."""
         with self._state.lock:
             members = enumerate(self._row(number).members, 1)
             found = [MemberJob(place, one.id, one.queue) for place, one in members if one.changed and place > after]
@@ -181,19 +205,6 @@ class MemoryOperations:
         if row.view.state == "running" and row.view.done == row.view.total:
             self._write(row, state="done", finished_at=moment(self._state.clock.now()))
         return row.view
-
-
-def _verb(asked: NewOperation) -> Callable[[MemoryState, JobRow], bool]:
-    if asked.verb == "retry":
-        return partial(change.retry, way=asked.way)
-    if asked.verb == "move":
-        return partial(change.move, way=asked.way)
-    return {
-        "delete": change.delete,
-        "restore": change.restore,
-        "purge": change.purge,
-        "cancel": change.cancel,
-    }[asked.verb]
 
 
 def _has_changed(row: OperationRow, job_id: str) -> bool:

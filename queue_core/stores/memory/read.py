@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from datetime import datetime
-from functools import partial
 from itertools import islice
-from typing import Any, Literal
+from typing import Any
 
-from queue_core.errors import FilterError, JobNotFound, QueueNotFound
+from queue_core.errors import FilterError, JobNotFound
 from queue_core.model.filters import Filter, Term, matches
 from queue_core.model.job import LINES, Attempt, Job
-from queue_core.model.operation import Changed, Way
 from queue_core.model.report import (
     Conservation,
     LogPage,
@@ -29,7 +27,6 @@ from queue_core.model.report import (
     minutes_tell,
 )
 from queue_core.model.states import UNFINISHED, WAITING, Status
-from queue_core.stores.memory import change
 from queue_core.stores.memory.records import JobRow, WorkerRow, moment
 from queue_core.stores.memory.state import MemoryState
 from queue_core.stores.memory.statistics import sliced
@@ -222,42 +219,6 @@ class MemoryInspector:
         with self._state.lock:
             return conservation(self._state)
 
-    async def retry(self, ids: Sequence[str], spread: float = 0.0) -> Changed:
-        """Move dead and completed jobs to queued with retry count 0."""
-        return self._change(partial(change.retry, way=Way(spread=spread)), ids)
-
-    async def delete(self, ids: Sequence[str]) -> Changed:
-        """Move dead jobs to the trash."""
-        return self._change(change.delete, ids)
-
-    async def restore(self, ids: Sequence[str]) -> Changed:
-        """Move jobs from the trash back into the DLQ."""
-        return self._change(change.restore, ids)
-
-    async def purge(self, ids: Sequence[str]) -> Changed:
-        """Remove jobs in the trash for good."""
-        return self._change(change.purge, ids)
-
-    async def cancel(self, ids: Sequence[str]) -> Changed:
-        """Move waiting jobs to cancelled; ask the workers of running ones to stop them."""
-        return self._change(change.cancel, ids)
-
-    async def pause(self, queue: str) -> bool:
-        """Let no worker claim from this queue."""
-        return self._set_paused(queue, True)
-
-    async def resume(self, queue: str) -> bool:
-        """Let workers claim from this queue again."""
-        return self._set_paused(queue, False)
-
-    async def command(self, worker: str, command: Literal["quiet", "resume", "stop"]) -> bool:
-        """Give a worker an order that its next heartbeat brings."""
-        with self._state.lock:
-            found = self._state.workers.get(worker)
-            if found is not None:
-                found.command = command
-            return found is not None
-
     async def ping(self) -> float:
         """Return 0: there is no way to go."""
         return 0.0
@@ -288,18 +249,6 @@ class MemoryInspector:
             job = row.view()
             if matches(job, where, now):
                 yield job
-
-    def _change(self, verb: Callable[[MemoryState, JobRow], bool], ids: Sequence[str]) -> Changed:
-        with self._state.lock:
-            return change.change(self._state, verb, ids)
-
-    def _set_paused(self, queue: str, paused: bool) -> bool:
-        with self._state.lock:
-            found = self._state.queues.get(queue)
-            if found is None:
-                raise QueueNotFound(queue)
-            changed, found.paused = found.paused is not paused, paused
-            return changed
 
 
 def _cursor(job: Job) -> str:

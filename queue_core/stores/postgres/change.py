@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
-from queue_core.errors import QueueNotFound
 from queue_core.model.job import Ready
-from queue_core.model.operation import Changed, Way
+from queue_core.model.operation import Changed, MemberVerb, Way
 from queue_core.model.rules import Rules, key_in, rules_of
-from queue_core.model.text import storable
 from queue_core.stores.postgres.capacity import limited
 from queue_core.stores.postgres.ordering import (
     Arrivals,
@@ -23,9 +20,7 @@ from queue_core.stores.postgres.ordering import (
     open_gates,
     take_keys,
 )
-from queue_core.stores.postgres.pool import Pool
 from queue_core.stores.postgres.queries import Plan, Rows, plain_array, text_array
-from queue_core.stores.postgres.records import known_ids
 
 
 class NoSuchQueue(Exception):
@@ -136,7 +131,7 @@ def retry(members: Members, way: Way, rules: Rules) -> Plan[Changed]:
     """Move dead and completed jobs to queued, or to scheduled; they take their unique keys where these are free.
 
     Raises:
-        routes.NoSuchQueue: the queue that they are to go to has to be made first.
+        NoSuchQueue: the queue that they are to go to has to be made first.
     """
     looked = yield (
         "change/ruled",
@@ -153,7 +148,7 @@ def move(members: Members, way: Way, rules: Rules) -> Plan[Changed]:
     """Give waiting and dead jobs to another queue or priority, where waiting ones arrive anew.
 
     Raises:
-        routes.NoSuchQueue: the queue that they are to go to has to be made first.
+        NoSuchQueue: the queue that they are to go to has to be made first.
     """
     looked = yield "change/movable", arrays(members) | {"queue": way.queue, "priority": way.priority}
     if not looked:
@@ -204,7 +199,7 @@ def _arrivals(arrivals: Arrivals, rules: Rules) -> dict[str, Any]:
     }
 
 
-def delete(members: Members, rules: Rules) -> Plan[Changed]:
+def delete(members: Members, _way: Way, rules: Rules) -> Plan[Changed]:
     """Move dead jobs to the trash, and let the next jobs of their ordering keys through."""
     keyed = yield "change/gates_of_dead", {"ids": plain_array([one.id for one in members])}
     gates = yield from lock_gates((queue, key) for _, queue, key in keyed)
@@ -212,7 +207,7 @@ def delete(members: Members, rules: Rules) -> Plan[Changed]:
     return in_order(members, _changed(rows, (yield from open_gates(gates, rules))))
 
 
-def cancel(members: Members, rules: Rules) -> Plan[Changed]:
+def cancel(members: Members, _way: Way, rules: Rules) -> Plan[Changed]:
     """Cancel waiting jobs, ask the workers of running ones, and let the next jobs of ordering keys through."""
     keyed = yield "settle/gates_of_unfinished", {"ids": plain_array([one.id for one in members])}
     gates = yield from lock_gates((queue, key) for _, queue, key in keyed)
@@ -230,23 +225,33 @@ def _lock_jobs(members: Members) -> Plan[None]:
         yield "change/lock_jobs", {"ids": plain_array(left)}
 
 
-def restore(members: Members) -> Plan[Changed]:
+def restore(members: Members, _way: Way, _rules: Rules) -> Plan[Changed]:
     """Move jobs from the trash back into the DLQ."""
     return in_order(members, _changed((yield "change/restore", arrays(members))))
 
 
-def purge(members: Members) -> Plan[Changed]:
+def purge(members: Members, _way: Way, _rules: Rules) -> Plan[Changed]:
     """Remove jobs in the trash for good."""
     return in_order(members, _changed((yield "change/purge", arrays(members))))
 
 
-def plan_of(verb: str, members: Members, way: Way, rules: Rules) -> Plan[Changed]:
-    """Return the plan of a verb that changes jobs."""
-    if verb in ("retry", "move"):
-        return (retry if verb == "retry" else move)(members, way, rules)
-    if verb in ("delete", "cancel"):
-        return (delete if verb == "delete" else cancel)(members, rules)
-    return {"restore": restore, "purge": purge}[verb](members)
+_VERBS: dict[MemberVerb, Callable[[Members, Way, Rules], Plan[Changed]]] = {
+    "retry": retry,
+    "delete": delete,
+    "restore": restore,
+    "purge": purge,
+    "cancel": cancel,
+    "move": move,
+}
+
+
+def change(verb: MemberVerb, members: Members, way: Way, rules: Rules) -> Plan[Changed]:
+    """Change those of these jobs that are in a state that the verb acts on, and have the tokens of the members.
+
+    Raises:
+        NoSuchQueue: the queue that they are to go to has to be made first.
+    """
+    return _VERBS[verb](members, way, rules)
 
 
 def arrays(members: Members) -> dict[str, str]:
@@ -267,74 +272,3 @@ def _changed(rows: Rows, opened: Iterable[Opened] = ()) -> Changed:
 
 def _ready(opened: Iterable[Opened]) -> tuple[Ready, ...]:
     return tuple(one.ready for one in opened)
-
-
-MOST = 1000
-"""Jobs that are changed in one transaction: what it locks, and answers, stays small however long the list is."""
-
-
-class Changes:
-    """See queue_core.ports.inspector.Inspector for what each method does."""
-
-    def __init__(self, pool: Pool, rules: Rules) -> None:
-        self._pool = pool
-        self._rules = rules
-
-    async def retry(self, ids: Sequence[str], spread: float = 0.0) -> Changed:
-        """Move dead (trash included) and completed jobs to queued with retry count 0; the crash count stays.
-
-        With `spread`, to scheduled, each due at a random moment within so many seconds.
-        """
-        return await self._carry_out(ids, lambda jobs: retry(jobs, Way(spread=spread), self._rules))
-
-    async def delete(self, ids: Sequence[str]) -> Changed:
-        """Move dead jobs to the trash, where they let go of their ordering keys."""
-        return await self._carry_out(ids, lambda jobs: delete(jobs, self._rules))
-
-    async def restore(self, ids: Sequence[str]) -> Changed:
-        """Move jobs from the trash back into the DLQ."""
-        return await self._carry_out(ids, restore)
-
-    async def purge(self, ids: Sequence[str]) -> Changed:
-        """Remove jobs in the trash for good; the totals go on counting them."""
-        return await self._carry_out(ids, purge)
-
-    async def cancel(self, ids: Sequence[str]) -> Changed:
-        """Move waiting jobs to cancelled; ask the workers of running ones to stop them."""
-        return await self._carry_out(ids, lambda jobs: cancel(jobs, self._rules))
-
-    async def pause(self, queue: str) -> bool:
-        """Let no worker claim from this queue; False when it was paused already.
-
-        Raises:
-            QueueNotFound: no queue has this name.
-        """
-        return await self._switch("change/pause", queue)
-
-    async def resume(self, queue: str) -> bool:
-        """Let workers claim from this queue again; False when it was not paused.
-
-        Raises:
-            QueueNotFound: no queue has this name.
-        """
-        return await self._switch("change/resume", queue)
-
-    async def command(self, worker: str, command: Literal["quiet", "resume", "stop"]) -> bool:
-        """Give a worker an order that its next heartbeat brings; False when there is no such worker."""
-        params = {"worker": storable(worker), "command": command}
-        return bool(await self._pool.change("change/command", params=params))
-
-    async def _carry_out(self, ids: Sequence[str], begin: Callable[[Members], Plan[Changed]]) -> Changed:
-        jobs = members_of(known_ids(ids))
-        changed = Changed(())
-        for start in range(0, len(jobs), MOST):
-            part = jobs[start : start + MOST]
-            done = await self._pool.carry_out(partial(begin, part))
-            changed = Changed(changed.ids + done.ids, changed.ready + done.ready)
-        return changed
-
-    async def _switch(self, step: str, queue: str) -> bool:
-        ((exists, changed),) = await self._pool.change(step, params={"queue": storable(queue)})
-        if not exists:
-            raise QueueNotFound(queue)
-        return bool(changed)

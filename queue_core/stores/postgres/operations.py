@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
-from queue_core.errors import OperationNotFound, SchemaError, StoreRefused
+from queue_core.errors import OperationNotFound, QueueNotFound, SchemaError, StoreRefused
 from queue_core.model.job import new_id
 from queue_core.model.operation import (
     ABANDONED,
+    AS_IT_WAS,
     ENDED,
     MOVES,
     NEVER_STARTED,
@@ -24,15 +26,16 @@ from queue_core.model.operation import (
     Pace,
     Step,
     Way,
+    WorkerOrder,
 )
 from queue_core.model.rules import Rules
 from queue_core.model.settings import PostgresSettings
 from queue_core.model.text import storable
-from queue_core.stores.postgres.change import Member, NoSuchQueue, plan_of
+from queue_core.stores.postgres.change import Member, NoSuchQueue, change, members_of
 from queue_core.stores.postgres.connection import bounds
 from queue_core.stores.postgres.pool import Pool
 from queue_core.stores.postgres.queries import Plan, Rows, carry_out, load, plain_array, text_array
-from queue_core.stores.postgres.records import id_or_none, utc_or_none
+from queue_core.stores.postgres.records import id_or_none, known_ids, utc_or_none
 
 T = TypeVar("T")
 
@@ -105,7 +108,7 @@ def step(number: int, most: int, rules: Rules) -> Plan[Step]:
     members = [Member(job_id, token) for job_id, token in rows if token is not None]
     changed = Changed(())
     if members:
-        changed = yield from plan_of(operation.asked.verb, members, operation.asked.way, rules)
+        changed = yield from change(operation.asked.verb, members, operation.asked.way, rules)  # type: ignore[arg-type]
     wait = yield from _count(operation, count, changed)
     return Step((yield from read(number)), changed, wait)
 
@@ -160,6 +163,8 @@ def _count(operation: Operation, count: int, changed: Changed, note: str | None 
     return float(rows[0][0])
 
 
+MOST = 1000
+"""Jobs that are changed in one transaction: what it locks, and answers, stays small however long the list is."""
 HIGHEST = 2**31 - 1
 """The highest number and place."""
 
@@ -175,12 +180,43 @@ class PostgresOperations:
         """Disconnect; doing it twice is safe."""
         await self._pool.close()
 
+    async def change(self, verb: MemberVerb, ids: Sequence[str], options: Way = AS_IT_WAS) -> Changed:
+        jobs, changed = members_of(known_ids(ids)), Changed(())
+        for start in range(0, len(jobs), MOST):
+            part = jobs[start : start + MOST]
+            done = await self._change(partial(change, verb, part, options, self._rules))
+            changed = Changed(changed.ids + done.ids, changed.ready + done.ready)
+        return changed
+
+    async def _change(self, begin: Callable[[], Plan[T]]) -> T:
+        """Carry out a plan that changes jobs; the queue that they go to is made where there is none."""
+        while True:
+            try:
+                return await self._pool.carry_out(begin)
+            except NoSuchQueue as missing:
+                # In a transaction of its own: who makes a queue holds up all others that name it.
+                await self._pool.rows("insert/queues", {"names": text_array([missing.queue])})
+
+    async def pause(self, queue: str) -> bool:
+        return await self._switch("change/pause", queue)
+
+    async def resume(self, queue: str) -> bool:
+        return await self._switch("change/resume", queue)
+
+    async def _switch(self, query: str, queue: str) -> bool:
+        ((exists, changed),) = await self._pool.change(query, params={"queue": storable(queue)})
+        if not exists:
+            raise QueueNotFound(queue)
+        return bool(changed)
+
+    async def command(self, worker: str, order: WorkerOrder) -> bool:
+        params = {"worker": storable(worker), "command": order}
+        return bool(await self._pool.change("change/command", params=params))
+
     async def create(self, asked: NewOperation) -> Operation:
-        """Write a new operation, preparing and without members."""
         return await self.get(await self._pool.carry_out(lambda: create(asked)))
 
     async def add(self, number: int, ids: Sequence[str]) -> Operation:
-        """Append members to a preparing operation, as their jobs are now."""
         known = {text: id_or_none(text) for text in dict.fromkeys(map(storable, ids))}
         # The same job may be named in several ways.
         members = dict.fromkeys((found or text, found) for text, found in known.items())
@@ -188,44 +224,31 @@ class PostgresOperations:
         return await self._carry_out(number, lambda: add(number, texts, found))
 
     async def step(self, number: int, most: int) -> Step:
-        """Change the next members that are as they were frozen, and count all of them."""
-        while True:
-            try:
-                return await self._carry_out(number, lambda: step(number, most, self._rules))
-            except NoSuchQueue as missing:
-                # In a transaction of its own: who makes a queue holds up all others that name it.
-                await self._pool.rows("insert/queues", {"names": text_array([missing.queue])})
+        return await self._change(partial(step, _known(number), most, self._rules))
 
     async def err(self, number: int, note: str) -> Operation:
-        """Count the next member as errored."""
         return await self._carry_out(number, lambda: err(number, storable(note)))
 
     async def move(self, number: int, state: OperationState, note: str = "") -> bool:
-        """Move an operation to another state."""
         return await self._carry_out(number, lambda: turn(number, state, storable(note)))
 
     async def release(self, number: int) -> bool:
-        """Let a running operation go on behind its canary."""
         return await self._carry_out(number, lambda: release(number))
 
     async def abandon(self) -> None:
-        """Cancel operations that are still preparing long after their last change."""
         await self._pool.rows("upkeep/abandon_operations", {"seconds": ABANDONED, "note": NEVER_STARTED})
 
     async def outcomes(self, number: int, last: int) -> Outcomes:
-        """Return what became of the last members that were changed."""
         await self.get(number)
         (counts,) = await self._pool.rows("operations/outcomes", {"number": number, "last": max(last, 0)})
         return Outcomes(*counts)
 
     async def get(self, number: int) -> Operation:
-        """Return an operation."""
         return await self._carry_out(number, lambda: read(number))
 
     async def find(
         self, limit: int, before: int | None = None, unfinished: bool = False, signature: str | None = None
     ) -> list[Operation]:
-        """Return operations, the newest first."""
         params = {
             "limit": max(limit, 0),
             "before": None if before is None else max(0, min(before, HIGHEST)),
@@ -235,12 +258,10 @@ class PostgresOperations:
         return await self._read("operations/find", params)
 
     async def of_job(self, job_id: str, limit: int) -> list[Operation]:
-        """Return the operations that have changed a job, the newest first."""
         text = storable(job_id)
         return await self._read("operations/of_job", {"job": id_or_none(text) or text, "limit": max(limit, 0)})
 
     async def changed(self, number: int, after: int, limit: int) -> list[MemberJob]:
-        """Return members that were changed, in their order, behind a place."""
         await self.get(number)
         params = {"number": number, "after": max(0, min(after, HIGHEST)), "limit": max(limit, 0)}
         return [MemberJob(*row) for row in await self._pool.rows("operations/changed", params)]
@@ -251,9 +272,19 @@ class PostgresOperations:
         return [operation_of(row) for row in rows]
 
     async def _carry_out(self, number: int, begin: Callable[[], Plan[T]]) -> T:
-        if not 0 < number <= HIGHEST:
-            raise OperationNotFound(number)
+        _known(number)
         return await self._pool.carry_out(begin)
+
+
+def _known(number: int) -> int:
+    """Return a number that an operation may have.
+
+    Raises:
+        OperationNotFound: there is no such operation.
+    """
+    if not 0 < number <= HIGHEST:
+        raise OperationNotFound(number)
+    return number
 
 
 AUTHOR = Author("doctor", "doctor")

@@ -16,7 +16,6 @@ from queue_core.model.job import Attempt, Job
 from queue_core.model.report import Announced, Order, Overview, Page, QueueInfo, WorkerInfo
 from queue_core.model.rules import Rules, rules_of
 from queue_core.model.settings import PostgresSettings
-from queue_core.stores.postgres.change import Changes
 from queue_core.stores.postgres.conditions import conditions, fragments, template
 from queue_core.stores.postgres.connection import Connection
 from queue_core.stores.postgres.listening import Notifications
@@ -300,7 +299,7 @@ class Reads:
         return [attempt_of(row) for row in rows]
 
 
-class PostgresInspector(Overviews, Reads, Logs, Signatures, Totals, Changes, Facts):
+class PostgresInspector(Overviews, Reads, Logs, Signatures, Totals, Facts):
     """See queue_core.ports.inspector.Inspector for what each method does; connects when it is first used."""
 
     def __init__(self, settings: PostgresSettings, rules: Rules | None = None) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from queue_core.errors import QueueNotFound
 from queue_core.model.job import Ready
-from queue_core.model.operation import AS_IT_WAS, Changed, MemberVerb, Way
+from queue_core.model.operation import AS_IT_WAS, VERBS, Changed, MemberVerb, Way, WorkerOrder
 from queue_core.model.rules import Rules, key_in, rules_of
 from queue_core.redis.scripts import Call
 from queue_core.stores.redis.capacity import GATES, told
@@ -38,9 +38,6 @@ _TRANSFER = (
     "depths", *GATES, "unique", "unique_ends", "signatures", "seen",
 )  # fmt: skip
 _RECORDS = ("job", "attempts", "log", "by_type")
-
-_MOVED_FIRST = frozenset({"dead", "completed"})
-"""The states of jobs that are retried elsewhere."""
 
 
 class Seen(NamedTuple):
@@ -145,7 +142,7 @@ class Verbs:
     def _retry(self, queue: str, jobs: Sequence[Seen], way: Way, step: StepResult | None) -> Iterator[Part]:
         target = way.queue or queue
         if target != queue or way.priority is not None:
-            jobs = [job for job in jobs if job.status in _MOVED_FIRST]
+            jobs = [job for job in jobs if job.status in VERBS["retry"].states]
             yield self._transfer("retry", queue, jobs, way, step)
         ids = [job.id for job in jobs]
         keys = dict(zip(_RETRY, self._link.of(target, _RETRY), strict=True))
@@ -219,60 +216,45 @@ def _frozen(step: StepResult | None, jobs: Sequence[Seen]) -> str:
     return f"{step.done} {step.name}" + "".join(f" {job.token},{job.place}" for job in jobs)
 
 
-class Changes:
-    """See queue_core.ports.inspector.Inspector for what each method does."""
+async def change(link: Link, rules: Rules, verb: MemberVerb, ids: Sequence[str], way: Way) -> Changed:
+    """Change those of these jobs that are in a state that the verb acts on."""
+    found = await link.find(ids, SEEN_FIELDS)
+    jobs = [seen(job_id, *found[job_id]) for job_id in dict.fromkeys(ids) if job_id in found]
+    outcome, targets = Outcome(), set()
+    for part in Verbs(link, rules).parts(verb, jobs, way):
+        outcome.take(part, (await link.run_many([part.call]))[0])
+        targets.add(part.target)
+    if noted_as_waiting(verb, way):
+        await Hints(link).waiting(targets)
+    return outcome.result()
 
-    def __init__(self, link: Link, rules: Rules) -> None:
-        self._link = link
-        self._hints = Hints(link)
-        self._verbs = Verbs(link, rules)
 
-    async def retry(self, ids: Sequence[str], spread: float = 0.0) -> Changed:
-        """Move dead and completed jobs to queued, or to scheduled at random moments within `spread` seconds."""
-        return await self._change("retry", ids, Way(spread=spread))
+def noted_as_waiting(verb: str, way: Way) -> bool:
+    """Whether jobs that a verb changes may wait for their time where they are then."""
+    return way.later or verb == "move"
 
-    async def cancel(self, ids: Sequence[str]) -> Changed:
-        """Move waiting jobs to cancelled; ask the workers of running ones to stop them."""
-        return await self._change("cancel", ids)
 
-    async def delete(self, ids: Sequence[str]) -> Changed:
-        """Move dead jobs to the trash."""
-        return await self._change("delete", ids)
+async def switch(link: Link, queue: str, paused: bool) -> bool:
+    """Let no worker claim from a queue, or let them again; return False when this changed nothing.
 
-    async def restore(self, ids: Sequence[str]) -> Changed:
-        """Move jobs from the trash back into the DLQ."""
-        return await self._change("restore", ids)
+    Raises:
+        QueueNotFound: no queue has this name.
+    """
+    commands = link.batch()
+    commands.sismember(link.keys.queues, queue)
+    if not (await link.send(commands))[0]:
+        raise QueueNotFound(queue)
+    commands = link.batch()
+    if paused:
+        commands.setnx(link.keys.of(queue, "paused"), 1)
+    else:
+        commands.delete(link.keys.of(queue, "paused"))
+        # Workers have dropped what was offered to them meanwhile; without its marker all of it is offered again.
+        commands.delete(link.keys.of(queue, "gen"))
+    return bool((await link.send(commands))[0])
 
-    async def purge(self, ids: Sequence[str]) -> Changed:
-        """Remove jobs in the trash for good."""
-        return await self._change("purge", ids)
 
-    async def _change(self, verb: MemberVerb, ids: Sequence[str], way: Way = AS_IT_WAS) -> Changed:
-        found = await self._link.find(ids, SEEN_FIELDS)
-        jobs = [seen(job_id, *found[job_id]) for job_id in dict.fromkeys(ids) if job_id in found]
-        outcome = Outcome()
-        for part in self._verbs.parts(verb, jobs, way):
-            outcome.take(part, (await self._link.run_many([part.call]))[0])
-        if verb == "retry" and way.later:
-            await self._hints.waiting({job.queue for job in jobs})
-        return outcome.result()
-
-    async def pause(self, queue: str, paused: bool) -> bool:
-        """Let no worker claim from this queue, or let them again; False when this changed nothing."""
-        commands = self._link.batch()
-        commands.sismember(self._link.keys.queues, queue)
-        if not (await self._link.send(commands))[0]:
-            raise QueueNotFound(queue)
-        commands = self._link.batch()
-        if paused:
-            commands.setnx(self._link.keys.of(queue, "paused"), 1)
-        else:
-            commands.delete(self._link.keys.of(queue, "paused"))
-            # Workers have dropped what was offered to them meanwhile; without its marker all of it is offered again.
-            commands.delete(self._link.keys.of(queue, "gen"))
-        return bool((await self._link.send(commands))[0])
-
-    async def command(self, worker: str, command: Literal["quiet", "resume", "stop"]) -> bool:
-        """Give a worker an order that its next heartbeat brings."""
-        told = [self._link.keys.news, f"{ORDER} {worker}"]
-        return bool(await self._link.run("order", [self._link.keys.workers], [worker, command, *told]))
+async def command(link: Link, worker: str, order: WorkerOrder) -> bool:
+    """Give a worker an order; return whether there is such a worker."""
+    news = [link.keys.news, f"{ORDER} {worker}"]
+    return bool(await link.run("order", [link.keys.workers], [worker, order, *news]))

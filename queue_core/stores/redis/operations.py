@@ -10,21 +10,26 @@ from typing import Any, NamedTuple
 from queue_core.errors import OperationNotFound, StoreUnavailable
 from queue_core.model.operation import (
     ABANDONED,
+    AS_IT_WAS,
     ENDED,
     MOVES,
     NEVER_STARTED,
+    Changed,
     MemberJob,
+    MemberVerb,
     NewOperation,
     Operation,
     OperationState,
     Outcomes,
     Step,
+    Way,
+    WorkerOrder,
 )
-from queue_core.model.operation import Step as Taken
 from queue_core.model.rules import Rules
 from queue_core.model.settings import RedisSettings
 from queue_core.model.states import FINAL, Status
 from queue_core.redis.scripts import Call
+from queue_core.stores.redis import change
 from queue_core.stores.redis.change import SEEN_FIELDS, Outcome, Part, Seen, StepResult, Verbs, seen
 from queue_core.stores.redis.hints import Hints
 from queue_core.stores.redis.records import (
@@ -193,7 +198,7 @@ class Stepping:
         self._verbs = Verbs(link, rules)
         self._hints = Hints(link)
 
-    async def step(self, number: int, most: int) -> Taken:
+    async def step(self, number: int, most: int) -> Step:
         """Change the next members that are as they were frozen, and count all of them."""
         outcome = Outcome()
         for _ in range(TRIES):
@@ -202,20 +207,23 @@ class Stepping:
             size = most if way.queue is None and way.priority is None else min(most, ELSEWHERE)
             count = min(max(size, 0), view.barrier - view.done)
             if view.state != "running" or count <= 0:
-                return Taken(view, outcome.result())
+                return Step(view, outcome.result())
             if wait > 0:
-                return Taken(view, outcome.result(), wait / 1e6)
+                return Step(view, outcome.result(), wait / 1e6)
             members = await self._members.range(number, view.done, view.done + count - 1)
             step = StepResult(number, view.done, secrets.token_hex(8))
             parts = await self._parts(view, members, step)
-            answer = await self._take(parts, self._count(step, members, len(parts)), outcome)
-            if answer[0] >= 0:
-                if way.later or view.asked.verb == "move":
+            calls = [*(part.call for part in parts), self._count(step, members, len(parts))]
+            *answers, counted = await self._link.run_many(calls, together=True)
+            for part, answer in zip(parts, answers, strict=True):
+                outcome.take(part, answer)
+            if counted[0] >= 0:
+                if change.noted_as_waiting(view.asked.verb, way):
                     await self._hints.waiting({part.target for part in parts})
-                row = mapped(number, answer[1:])
-                wait = whole(row.get("next_at")) - whole(row["updated_at"]) if answer[0] else 0
+                row = mapped(number, counted[1:])
+                wait = whole(row.get("next_at")) - whole(row["updated_at"]) if counted[0] else 0
                 changed = outcome.result([member.id for member in members])
-                return Taken(operation_of(number, row), changed, max(0, wait) / 1e6)
+                return Step(operation_of(number, row), changed, max(0, wait) / 1e6)
         raise StoreUnavailable("redis", "it forgets its scripts all the time")
 
     async def _read(self, number: int) -> _Read:
@@ -245,13 +253,6 @@ class Stepping:
         keys += self._link.keys.changes(member.id for member in members)
         return Call("operation_count", keys, [number, step.done, f"{step.name} {parts}" if parts else ""])
 
-    async def _take(self, parts: Sequence[Part], count: Call, outcome: Outcome) -> list[Any]:
-        """Run a step; return what the count has answered."""
-        *answers, counted = await self._link.run_many([*(part.call for part in parts), count], together=True)
-        for part, answer in zip(parts, answers, strict=True):
-            outcome.take(part, answer)
-        return list(counted)
-
 
 class RedisOperations:
     """See queue_core.ports.operations.OperationStore for what each method does."""
@@ -259,14 +260,26 @@ class RedisOperations:
     def __init__(self, settings: RedisSettings, rules: Rules | None = None) -> None:
         self._link = Link(settings)
         self._members = Members(self._link)
-        self._stepping = Stepping(self._link, rules or {})
+        self._rules = rules or {}
+        self._stepping = Stepping(self._link, self._rules)
 
     async def close(self) -> None:
         """Disconnect; doing it twice is safe."""
         await self._link.close()
 
+    async def change(self, verb: MemberVerb, ids: Sequence[str], options: Way = AS_IT_WAS) -> Changed:
+        return await change.change(self._link, self._rules, verb, ids, options)
+
+    async def pause(self, queue: str) -> bool:
+        return await change.switch(self._link, queue, True)
+
+    async def resume(self, queue: str) -> bool:
+        return await change.switch(self._link, queue, False)
+
+    async def command(self, worker: str, order: WorkerOrder) -> bool:
+        return await change.command(self._link, worker, order)
+
     async def create(self, asked: NewOperation) -> Operation:
-        """Write a new operation, preparing and without members."""
         of = self._link.keys.operations_in
         commands = self._link.batch()
         commands.incr(self._link.keys.numbers)
@@ -277,7 +290,6 @@ class RedisOperations:
         return operation_of(number, mapped(number, row))
 
     async def add(self, number: int, ids: Sequence[str]) -> Operation:
-        """Append members to a preparing operation, as their jobs are now."""
         keys = [self._link.keys.operation(number, name) for name in ("", "members", "ids")]
         keys.append(self._link.keys.operations_in("preparing"))
         view = await self.get(number)
@@ -292,16 +304,13 @@ class RedisOperations:
         return view
 
     async def step(self, number: int, most: int) -> Step:
-        """Change the next members that are as they were frozen, and count all of them."""
         return await self._stepping.step(number, most)
 
     async def err(self, number: int, note: str) -> Operation:
-        """Count the next member as errored."""
         row = await self._link.run("operation_err", state_keys(self._link, number), [number, note_text(note)])
         return operation_of(number, mapped(number, row))
 
     async def move(self, number: int, state: OperationState, note: str = "") -> bool:
-        """Move an operation to another state."""
         if state == "done" and (await self.get(number)).state == "preparing":
             return await self._note(number, note)
         (answer,) = await self._link.run_many([move_call(self._link, number, state, note)])
@@ -322,21 +331,18 @@ class RedisOperations:
         return False
 
     async def release(self, number: int) -> bool:
-        """Let a running operation go on behind its canary."""
         answer = await self._link.run("operation_release", [self._link.keys.operation(number)], [])
         if answer < 0:
             raise OperationNotFound(number)
         return bool(answer)
 
     async def abandon(self) -> None:
-        """Cancel operations that are still preparing long after their last change."""
         commands = self._link.batch()
         commands.time()
         (time,) = await self._link.send(commands)
         await abandon_operations(self._link, microseconds(time))
 
     async def outcomes(self, number: int, last: int) -> Outcomes:
-        """Return what became of the last members that were changed."""
         way = (await self.get(number)).asked.way
         changed = await self._members.last_changed(number, last)
         found = await self._link.find_near({one.id: way.queue or one.queue for one in changed}, ["status"])
@@ -345,7 +351,6 @@ class RedisOperations:
         return Outcomes(len(changed), states[Status.COMPLETED], states[Status.DEAD], unfinished)
 
     async def get(self, number: int) -> Operation:
-        """Return an operation."""
         (found,) = await self._read([number])
         if found is None:
             raise OperationNotFound(number)
@@ -354,7 +359,6 @@ class RedisOperations:
     async def find(
         self, limit: int, before: int | None = None, unfinished: bool = False, signature: str | None = None
     ) -> list[Operation]:
-        """Return operations, the newest first."""
         key = self._link.keys.operations
         if unfinished:
             # There are few of them.
@@ -372,13 +376,11 @@ class RedisOperations:
         return found[: max(limit, 0)]
 
     async def of_job(self, job_id: str, limit: int) -> list[Operation]:
-        """Return the operations that have changed a job, the newest first."""
         (key,) = self._link.keys.changes([job_id])
         numbers = await self._older(key, None, limit) if limit > 0 else []
         return [one for one in await self._read(numbers) if one is not None]
 
     async def changed(self, number: int, after: int, limit: int) -> list[MemberJob]:
-        """Return members that were changed, in their order, behind a place."""
         await self.get(number)
         return await self._members.changed(number, after, limit)
 

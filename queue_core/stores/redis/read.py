@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from queue_core.errors import FilterError, JobNotFound
 from queue_core.model.filters import Filter, matches
 from queue_core.model.job import LINES, Attempt, Job
-from queue_core.model.operation import Changed
 from queue_core.model.report import (
     Conservation,
     LogPage,
@@ -24,7 +23,6 @@ from queue_core.model.report import (
 )
 from queue_core.model.rules import Rules
 from queue_core.model.settings import RedisSettings
-from queue_core.stores.redis.change import Changes
 from queue_core.stores.redis.logs import read_log, read_types
 from queue_core.stores.redis.records import LIGHT, attempts_of, job_of, moment
 from queue_core.stores.redis.search import Entry, Place, Sieve, allowed, counted, homes, streams, walk
@@ -151,7 +149,6 @@ class RedisInspector:
         self._listing = Listing(self._link)
         self._signatures = Signatures(self._link)
         self._overviews = Overviews(self._link, rules or {})
-        self._changes = Changes(self._link, rules or {})
 
     async def overview(self) -> Overview:
         """Return queues, workers and depths as of one moment."""
@@ -230,46 +227,6 @@ class RedisInspector:
     async def conservation(self) -> Conservation:
         """Return where all jobs are, from one consistent read."""
         return await self._overviews.conservation()
-
-    async def retry(self, ids: Sequence[str], spread: float = 0.0) -> Changed:
-        """Move dead and completed jobs to queued with retry count 0."""
-        return await self._changes.retry(ids, spread)
-
-    async def delete(self, ids: Sequence[str]) -> Changed:
-        """Move dead jobs to the trash."""
-        return await self._changes.delete(ids)
-
-    async def restore(self, ids: Sequence[str]) -> Changed:
-        """Move jobs from the trash back into the DLQ."""
-        return await self._changes.restore(ids)
-
-    async def purge(self, ids: Sequence[str]) -> Changed:
-        """Remove jobs in the trash for good."""
-        return await self._changes.purge(ids)
-
-    async def cancel(self, ids: Sequence[str]) -> Changed:
-        """Move waiting jobs to cancelled; ask the workers of running ones to stop them."""
-        return await self._changes.cancel(ids)
-
-    async def pause(self, queue: str) -> bool:
-        """Let no worker claim from this queue; False when it was paused already.
-
-        Raises:
-            QueueNotFound: no queue has this name.
-        """
-        return await self._changes.pause(queue, True)
-
-    async def resume(self, queue: str) -> bool:
-        """Let workers claim from this queue again; False when it was not paused.
-
-        Raises:
-            QueueNotFound: no queue has this name.
-        """
-        return await self._changes.pause(queue, False)
-
-    async def command(self, worker: str, command: Literal["quiet", "resume", "stop"]) -> bool:
-        """Give a worker an order that its next heartbeat brings; False when there is no such worker."""
-        return await self._changes.command(worker, command)
 
     async def ping(self) -> float:
         """Return the seconds that one round trip takes."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from random import uniform
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from queue_core.errors import QueueNotFound
 from queue_core.model.job import Ready
-from queue_core.model.operation import AS_IT_WAS, Changed, MemberVerb, Way
+from queue_core.model.operation import AS_IT_WAS, VERBS, Changed, MemberVerb, Way, WorkerOrder
 from queue_core.model.rules import Rules, key_in
+from queue_core.model.states import Status
 from queue_core.model.text import storable
 from queue_core.stores.sqlite.capacity import Counts
 from queue_core.stores.sqlite.claim import take_tokens
@@ -25,8 +26,7 @@ from queue_core.stores.sqlite.ordering import (
     tell_arrived,
 )
 from queue_core.stores.sqlite.queries import texts
-from queue_core.stores.sqlite.records import known_ids
-from queue_core.stores.sqlite.session import SqliteFile, Transaction
+from queue_core.stores.sqlite.session import Transaction
 from queue_core.stores.sqlite.statistics import Tallying
 from queue_core.stores.sqlite.upkeep import remove
 
@@ -176,10 +176,9 @@ def change(
     transaction: Transaction, rules: Rules, verb: MemberVerb, ids: Sequence[str], way: Way = AS_IT_WAS
 ) -> Changed:
     """Change those of these jobs, each named once, that are in a state that the verb acts on."""
-    places, act = _VERBS[verb]
     jobs = map(Found._make, transaction.rows("change/jobs", (texts(ids),)))
-    found = [job for job in jobs if job.place in places]
-    changed = act(transaction, rules, found, way)
+    found = [job for job in jobs if job.place in _PLACES[verb]]
+    changed = _VERBS[verb](transaction, rules, found, way)
     if verb in _RENEWING:
         renewed = set(changed.ids)
         _renew(transaction, [job for job in found if job.id in renewed])
@@ -238,15 +237,28 @@ def cancel(transaction: Transaction, rules: Rules, jobs: list[Found], _way: Way)
     return _changed(jobs, open_next(transaction, rules, waiting))
 
 
-_VERBS: dict[MemberVerb, tuple[frozenset[str], Callable[[Transaction, Rules, list[Found], Way], Changed]]] = {
-    # each with the places of the jobs that it acts on
-    "retry": (frozenset({"dead", "trashed", "completed"}), retry),
-    "delete": (frozenset({"dead"}), delete),
-    "restore": (frozenset({"trashed"}), restore),
-    "purge": (frozenset({"trashed"}), purge),
-    "cancel": (frozenset({"scheduled", "queued", "retrying", "running"}), cancel),
-    "move": (frozenset({"scheduled", "queued", "retrying", "dead"}), move),
+_VERBS: dict[MemberVerb, Callable[[Transaction, Rules, list[Found], Way], Changed]] = {
+    "retry": retry,
+    "delete": delete,
+    "restore": restore,
+    "purge": purge,
+    "cancel": cancel,
+    "move": move,
 }
+
+
+def _places(verb: str) -> frozenset[str]:
+    """Return the places of the jobs that a verb acts on; those in the trash have one of their own."""
+    facts = VERBS[verb]
+    places = {status.value for status in facts.states}
+    if facts.trash is True:
+        places.discard(Status.DEAD)
+    if facts.trash is not False:
+        places.add("trashed")
+    return frozenset(places)
+
+
+_PLACES = {verb: _places(verb) for verb in VERBS}
 
 
 _RENEWING = frozenset({"retry", "delete", "restore", "move"})
@@ -276,68 +288,19 @@ WHOLE_BACKLOG = 1_000_000
 """Told as arrived when a queue is resumed: others look until nothing is left."""
 
 
-class Changes:
-    """See queue_core.ports.inspector.Inspector for what each method does."""
+def switch(transaction: Transaction, queue: str, query: str) -> bool:
+    """Pause a queue or let it go on; return whether it was not so already.
 
-    _file: SqliteFile
-    _rules: Rules
+    Raises:
+        QueueNotFound: no queue has this name.
+    """
+    found = transaction.rows("insert/queues", (texts([storable(queue)]),))
+    if not found:
+        raise QueueNotFound(queue)
+    params = {"number": found[0][1], "now": transaction.now, "backlog": WHOLE_BACKLOG}
+    return transaction.run(query, params) > 0
 
-    async def retry(self, ids: Sequence[str], spread: float = 0.0) -> Changed:
-        """Move dead (trash included) and completed jobs to queued with retry count 0; the crash count stays.
 
-        With `spread`, to scheduled, each due at a random moment within so many seconds.
-        """
-        return await self._change("retry", ids, Way(spread=spread))
-
-    async def delete(self, ids: Sequence[str]) -> Changed:
-        """Move dead jobs to the trash."""
-        return await self._change("delete", ids)
-
-    async def restore(self, ids: Sequence[str]) -> Changed:
-        """Move jobs from the trash back into the DLQ."""
-        return await self._change("restore", ids)
-
-    async def purge(self, ids: Sequence[str]) -> Changed:
-        """Remove jobs in the trash for good; the totals go on counting them."""
-        return await self._change("purge", ids)
-
-    async def cancel(self, ids: Sequence[str]) -> Changed:
-        """Move waiting jobs to cancelled; ask the workers of running ones to stop them."""
-        return await self._change("cancel", ids)
-
-    async def _change(self, verb: MemberVerb, ids: Sequence[str], way: Way = AS_IT_WAS) -> Changed:
-        known = known_ids(ids)
-        if not known:
-            return Changed(())
-        return await self._file.write(lambda transaction: change(transaction, self._rules, verb, known, way))
-
-    async def pause(self, queue: str) -> bool:
-        """Let no worker claim from this queue; False when it was paused already.
-
-        Raises:
-            QueueNotFound: no queue has this name.
-        """
-        return await self._switch("change/pause", queue)
-
-    async def resume(self, queue: str) -> bool:
-        """Let workers claim from this queue again; False when it was not paused.
-
-        Raises:
-            QueueNotFound: no queue has this name.
-        """
-        return await self._switch("change/resume", queue)
-
-    async def _switch(self, step: str, queue: str) -> bool:
-        def work(transaction: Transaction) -> bool:
-            found = transaction.rows("insert/queues", (texts([storable(queue)]),))
-            if not found:
-                raise QueueNotFound(queue)
-            params = {"number": found[0][1], "now": transaction.now, "backlog": WHOLE_BACKLOG}
-            return transaction.run(step, params) > 0
-
-        return await self._file.write(work)
-
-    async def command(self, worker: str, command: Literal["quiet", "resume", "stop"]) -> bool:
-        """Give a worker an order that its next heartbeat brings; False when there is no such worker."""
-        params = (command, storable(worker))
-        return await self._file.write(lambda transaction: transaction.run("change/command", params) > 0)
+def command(transaction: Transaction, worker: str, order: WorkerOrder) -> bool:
+    """Give a worker an order; return whether there is such a worker."""
+    return transaction.run("change/command", (order, storable(worker))) > 0

@@ -10,9 +10,12 @@ from typing import Any, NamedTuple
 
 from queue_core.errors import OperationNotFound
 from queue_core.model.operation import (
+    AS_IT_WAS,
     MOVES,
     Author,
+    Changed,
     MemberJob,
+    MemberVerb,
     NewOperation,
     Operation,
     OperationState,
@@ -20,13 +23,14 @@ from queue_core.model.operation import (
     Pace,
     Step,
     Way,
+    WorkerOrder,
 )
 from queue_core.model.rules import Rules
 from queue_core.model.text import storable
-from queue_core.stores.sqlite.change import change
+from queue_core.stores.sqlite.change import change, command, switch
 from queue_core.stores.sqlite.claim import keep_time
 from queue_core.stores.sqlite.queries import texts
-from queue_core.stores.sqlite.records import id_or_none, moment, moment_or_none
+from queue_core.stores.sqlite.records import id_or_none, known_ids, moment, moment_or_none
 from queue_core.stores.sqlite.session import RowTuple, SqliteFile, Transaction
 from queue_core.stores.sqlite.upkeep import abandon_operations
 
@@ -221,12 +225,25 @@ class SqliteOperations:
     async def close(self) -> None:
         """The file is closed by the store."""
 
+    async def change(self, verb: MemberVerb, ids: Sequence[str], options: Way = AS_IT_WAS) -> Changed:
+        known = known_ids(ids)
+        if not known:
+            return Changed(())
+        return await self._file.write(partial(change, rules=self._rules, verb=verb, ids=known, way=options))
+
+    async def pause(self, queue: str) -> bool:
+        return await self._file.write(partial(switch, queue=queue, query="change/pause"))
+
+    async def resume(self, queue: str) -> bool:
+        return await self._file.write(partial(switch, queue=queue, query="change/resume"))
+
+    async def command(self, worker: str, order: WorkerOrder) -> bool:
+        return await self._file.write(partial(command, worker=worker, order=order))
+
     async def create(self, asked: NewOperation) -> Operation:
-        """Write a new operation, preparing and without members."""
         return await self._file.write(partial(create, asked=asked))
 
     async def add(self, number: int, ids: Sequence[str]) -> Operation:
-        """Append members to a preparing operation, as their jobs are now."""
         added = await self._file.write(partial(add, number=number, ids=ids[:MEMBERS]))
         for start in range(MEMBERS, len(ids), MEMBERS):
             more = ids[start : start + MEMBERS]
@@ -234,27 +251,21 @@ class SqliteOperations:
         return added
 
     async def step(self, number: int, most: int) -> Step:
-        """Change the next members that are as they were frozen, and count all of them."""
         return await self._file.write(partial(step, number=number, most=most, rules=self._rules))
 
     async def err(self, number: int, note: str) -> Operation:
-        """Count the next member as errored."""
         return await self._file.write(partial(err, number=number, note=storable(note)))
 
     async def move(self, number: int, state: OperationState, note: str = "") -> bool:
-        """Move an operation to another state."""
         return await self._file.write(partial(move, number=number, state=state, note=storable(note)))
 
     async def release(self, number: int) -> bool:
-        """Let a running operation go on behind its canary."""
         return await self._file.write(partial(release, number=number))
 
     async def abandon(self) -> None:
-        """Cancel operations that are still preparing long after their last change."""
         await self._file.write(abandon_operations)
 
     async def outcomes(self, number: int, last: int) -> Outcomes:
-        """Return what became of the last members that were changed."""
         found: dict[str | None, int] = dict(await self._rows(number, "operations/outcomes", _bounded(last)))
         return Outcomes(
             looked=sum(found.values()),
@@ -264,13 +275,11 @@ class SqliteOperations:
         )
 
     async def get(self, number: int) -> Operation:
-        """Return an operation."""
         return await self._file.read(lambda transaction: kept(transaction, number).view)
 
     async def find(
         self, limit: int, before: int | None = None, unfinished: bool = False, signature: str | None = None
     ) -> list[Operation]:
-        """Return operations, the newest first."""
         query = "operations/unfinished" if unfinished else "operations/newest"
         older = HIGHEST if before is None else _bounded(before)
         wanted: dict[str, object] = {"before": older, "limit": _bounded(limit)}
@@ -280,12 +289,10 @@ class SqliteOperations:
         return await self._find(lambda transaction: transaction.rows(query, wanted))
 
     async def of_job(self, job_id: str, limit: int) -> list[Operation]:
-        """Return the operations that have changed a job, the newest first."""
         wanted = (member_id(job_id), _bounded(limit))
         return await self._find(lambda transaction: transaction.rows("operations/of_job", wanted))
 
     async def changed(self, number: int, after: int, limit: int) -> list[MemberJob]:
-        """Return members that were changed, in their order, behind a place."""
         rows = await self._rows(number, "operations/changed", _bounded(after), _bounded(limit))
         return [MemberJob(*row) for row in rows]
 

@@ -16,8 +16,7 @@ from queue_core.errors import JobNotFound
 from queue_core.model.filters import Filter
 from queue_core.model.job import Attempt, Job
 from queue_core.model.report import Announced, Order, Overview, Page, QueueInfo, WorkerInfo
-from queue_core.model.rules import HIGHEST, SEQUENCE_BITS, Rules
-from queue_core.stores.sqlite.change import Changes
+from queue_core.model.rules import HIGHEST, SEQUENCE_BITS
 from queue_core.stores.sqlite.conditions import Conditions, conditions
 from queue_core.stores.sqlite.file import file_system, mounts
 from queue_core.stores.sqlite.logs import Logs
@@ -281,12 +280,11 @@ def _merged(transaction: Transaction, wanted: Conditions, query: str, limit: int
     return rows[:limit]
 
 
-class SqliteInspector(Overviews, Reads, Logs, Signatures, Totals, Changes, Facts):
+class SqliteInspector(Overviews, Reads, Logs, Signatures, Totals, Facts):
     """See queue_core.ports.inspector.Inspector for what each method does; opens the file when it is first used."""
 
-    def __init__(self, file: SqliteFile, rules: Rules | None = None) -> None:
+    def __init__(self, file: SqliteFile) -> None:
         self._file = file
-        self._rules = rules or {}
 
     async def close(self) -> None:
         """Disconnect from what only this needs; doing it twice is safe."""

@@ -28,11 +28,11 @@ async def step(process: Process) -> None:
 
 
 async def cancel(process: Process) -> None:
-    await process.inspector.cancel([process.kept["claim"].id])
+    await process.operations.change("cancel", [process.kept["claim"].id])
 
 
 async def delete(process: Process) -> None:
-    assert (await process.inspector.delete([process.kept["claim"].id])).ids
+    assert (await process.operations.change("delete", [process.kept["claim"].id])).ids
 
 
 async def to_be_moved(process: Process) -> None:
@@ -65,17 +65,17 @@ async def many_dead(process: Process) -> None:
 
 
 async def retry(process: Process) -> None:
-    await process.inspector.retry(process.kept["ids"])
+    await process.operations.change("retry", process.kept["ids"])
 
 
 async def trash(process: Process) -> None:
     """Delete several jobs, and remove them for good."""
-    await process.inspector.delete(process.kept["ids"])
-    await process.inspector.purge(process.kept["ids"])
+    await process.operations.change("delete", process.kept["ids"])
+    await process.operations.change("purge", process.kept["ids"])
 
 
 async def cancel_all(process: Process) -> None:
-    await process.inspector.cancel([job.id for job in process.kept["jobs"]])
+    await process.operations.change("cancel", [job.id for job in process.kept["jobs"]])
 
 
 async def waiting(process: Process) -> None:
@@ -83,8 +83,8 @@ async def waiting(process: Process) -> None:
 
 
 async def pause(process: Process) -> None:
-    await process.inspector.pause(process.queue)
-    await process.inspector.resume(process.queue)
+    await process.operations.pause(process.queue)
+    await process.operations.resume(process.queue)
 
 
 async def look(process: Process) -> None:

@@ -49,7 +49,7 @@ CALLS: dict[str, Callable[[Process], Awaitable[Any]]] = {
     "a console looks": lambda one: one.inspector.overview(),
     "a console lists jobs": lambda one: one.inspector.jobs(Filter(), 10),
     "a job is looked at": lambda one: one.inspector.get(one.kept["claim"].id),
-    "jobs are deleted": lambda one: one.inspector.delete([one.kept["claim"].id]),
+    "jobs are deleted": lambda one: one.operations.change("delete", [one.kept["claim"].id]),
     "operations are listed": lambda one: one.operations.find(10),
     "ticks are looked for": lambda one: one.schedules.planning(),
 }

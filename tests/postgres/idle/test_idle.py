@@ -122,9 +122,9 @@ async def test_an_order_reaches_an_idle_worker_at_once(settings: JobsSettings) -
     async with fleet(settings, 1) as (worker,), JobQueue(settings=settings) as console:
         await asyncio.sleep(SETTLED)
         began = time.monotonic()
-        assert await console.control.command(worker.id, "quiet")
+        assert await console.operations.command(worker.id, "quiet")
         assert await eventually(lambda: worker._fetcher.quiet)
-        assert await console.control.command(worker.id, "resume")
+        assert await console.operations.command(worker.id, "resume")
         assert await eventually(lambda: not worker._fetcher.quiet)
         assert time.monotonic() - began < 5.0
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from queue_core.client.effects import Control
-from queue_core.delivery.local import LocalEventBus
 from queue_core.model.operation import Author, NewOperation, Way
 from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres.operations import PostgresOperations
-from queue_core.stores.postgres.read import PostgresInspector
 from tests.conformance.modes import postgres
 from tests.conformance.world import World
 
@@ -33,20 +30,18 @@ async def world(postgres_url: str) -> World:
 
 async def test_the_leader_hears_of_retries_that_are_put_off(world: World, postgres_url: str) -> None:
     settings = PostgresSettings(url=postgres_url)
-    inspector, operations = PostgresInspector(settings), PostgresOperations(settings)
+    operations = PostgresOperations(settings)
     dead = [(await world.ended("dead")).id for _ in range(3)]
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute("listen queue_core_due")
-        control = Control(inspector, None, LocalEventBus())
-        assert (await control.retry(dead[:1])).ids == (dead[0],)
+        assert (await operations.change("retry", dead[:1])).ids == (dead[0],)
         assert not heard(connection, "first"), "it is ready"
-        assert (await control.retry(dead[1:2], spread=0.5)).ids == (dead[1],)
+        assert (await operations.change("retry", dead[1:2], Way(spread=0.5))).ids == (dead[1],)
         assert heard(connection, "second")
         operation = await operations.create(NewOperation("retry", "", Author("", ""), way=Way(delay=0.5)))
         await operations.add(operation.number, dead[2:])
         await operations.move(operation.number, "running")
         assert (await operations.step(operation.number, 10)).changed.ids == (dead[2],)
         assert heard(connection, "third")
-    for part in (inspector, operations):
-        await part.close()
+    await operations.close()
     await world.close()

@@ -14,6 +14,7 @@ from queue_core.model.operation import Way
 from queue_core.model.settings import PostgresSettings
 from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres.change import members_of, retry
+from queue_core.stores.postgres.operations import PostgresOperations
 from queue_core.stores.postgres.queries import carry_out, load, plain_array
 from queue_core.stores.postgres.read import PostgresInspector
 from queue_core.stores.postgres.scans import WHOLE
@@ -26,7 +27,7 @@ BATCH = 5_000
 
 
 async def test_a_claim_that_is_not_committed_yet_wins_over_a_cancel(
-    postgres_url: str, inspector: PostgresInspector, database: Database
+    postgres_url: str, operations: PostgresOperations, database: Database
 ) -> None:
     """The cancel waits for the claim, and then has to see its lease, not the moment before."""
     await database.queues()
@@ -39,7 +40,7 @@ async def test_a_claim_that_is_not_committed_yet_wins_over_a_cancel(
     async with database.connection.transaction():
         claimed = await database.connection.execute(load("claim/by_ids"), request)
         assert len(await claimed.fetchall()) == 1
-        cancelling = asyncio.create_task(inspector.cancel([job_id]))
+        cancelling = asyncio.create_task(operations.change("cancel", [job_id]))
         await asyncio.wait_for(database.until("select exists (select from pg_locks where not granted)"), 30)
     assert (await cancelling).ids == (job_id,)
     assert await database.do("select cancel from leases") == [(True,)]
@@ -48,7 +49,7 @@ async def test_a_claim_that_is_not_committed_yet_wins_over_a_cancel(
 
 
 async def test_claims_and_cancels_of_the_same_jobs_lose_none(
-    postgres_url: str, inspector: PostgresInspector, database: Database
+    postgres_url: str, operations: PostgresOperations, database: Database
 ) -> None:
     store = PostgresStore(PostgresSettings(url=postgres_url))
     await store.open()
@@ -62,7 +63,7 @@ async def test_claims_and_cancels_of_the_same_jobs_lose_none(
 
     async def cancel() -> None:
         for at in range(380, -1, -20):
-            await inspector.cancel(ids[at : at + 20])
+            await operations.change("cancel", ids[at : at + 20])
 
     await asyncio.gather(claim(), cancel())
     await store.close()
@@ -73,13 +74,15 @@ async def test_claims_and_cancels_of_the_same_jobs_lose_none(
     assert await database.value("select count(*) from jobs") == running
 
 
-async def test_two_consoles_retry_the_same_jobs_once(postgres_url: str, database: Database) -> None:
+async def test_two_consoles_retry_the_same_jobs_once(
+    postgres_url: str, inspector: PostgresInspector, database: Database
+) -> None:
     await database.queues()
     await database.fill(DEAD, 1_000, trashed=False)
-    consoles = [PostgresInspector(PostgresSettings(url=postgres_url)) for _ in range(4)]
-    ids = await consoles[0].ids(parse("status:dead"), 1_000)
+    consoles = [PostgresOperations(PostgresSettings(url=postgres_url)) for _ in range(4)]
+    ids = await inspector.ids(parse("status:dead"), 1_000)
     changed = await asyncio.gather(
-        *(console.retry(ids if at % 2 else ids[::-1]) for at, console in enumerate(consoles))
+        *(console.change("retry", ids if at % 2 else ids[::-1]) for at, console in enumerate(consoles))
     )
     assert sorted(job_id for one in changed for job_id in one.ids) == sorted(ids)
     assert await database.value("select count(*) from jobs") == 1_000
@@ -90,38 +93,38 @@ async def test_two_consoles_retry_the_same_jobs_once(postgres_url: str, database
 
 
 async def test_retried_jobs_queue_up_behind_what_waits_in_the_order_given(
-    inspector: PostgresInspector, database: Database
+    operations: PostgresOperations, database: Database
 ) -> None:
     await database.queues()
     dead = [await database.dead() for _ in range(3)]
     waits = await database.ready()
-    changed = await inspector.retry(dead[::-1])
+    changed = await operations.change("retry", dead[::-1])
     assert [ready.id for ready in sorted(changed.ready, key=lambda ready: ready.rank)] == dead[::-1]
     rank = await database.value("select rank from jobs where id = %(id)s", {"id": waits})
     assert all(ready.rank > rank for ready in changed.ready)
 
 
-async def test_a_retried_job_keeps_its_crashes(inspector: PostgresInspector, database: Database) -> None:
+async def test_a_retried_job_keeps_its_crashes(operations: PostgresOperations, database: Database) -> None:
     await database.queues()
     job_id = await database.dead(error="ValueError: y")
     await database.do("update jobs_dead set last_token = 0, crashes = 2")
-    await inspector.retry([job_id])
+    await operations.change("retry", [job_id])
     kept = await database.do("select last_token > 0, crashes, retry_count, error, status::text from jobs")
     assert kept == [(True, 2, 0, "ValueError: y", "queued")]
 
 
 async def test_an_id_that_is_unfinished_already_is_left_in_the_dlq(
-    inspector: PostgresInspector, database: Database
+    operations: PostgresOperations, database: Database
 ) -> None:
     await database.queues()
     job_id = await database.dead()
     await database.ready(id=job_id)
-    assert (await inspector.retry([job_id])).ids == ()
+    assert (await operations.change("retry", [job_id])).ids == ()
     assert await database.value("select count(*) from jobs_dead") == 1
 
 
 async def test_an_id_used_again_after_its_end_is_retried_from_its_newest_life(
-    inspector: PostgresInspector, database: Database
+    operations: PostgresOperations, database: Database
 ) -> None:
     await database.queues()
     job_id = new_id()
@@ -132,16 +135,18 @@ async def test_an_id_used_again_after_its_end_is_retried_from_its_newest_life(
             " %(payload)s, 0, 0, 3, 1, now(), now() - make_interval(secs => %(s)s))",
             {"id": job_id, "payload": f'{{"s": {seconds}}}', "s": seconds},
         )
-    assert (await inspector.retry([job_id])).ids == (job_id,)
+    assert (await operations.change("retry", [job_id])).ids == (job_id,)
     assert await database.value("select payload from jobs") == '{"s": 10}'
     assert await database.value("select payload from job_history") == '{"s": 20}'
 
 
-async def test_a_spread_retry_is_due_within_its_seconds(inspector: PostgresInspector, database: Database) -> None:
+async def test_a_spread_retry_is_due_within_its_seconds(
+    inspector: PostgresInspector, operations: PostgresOperations, database: Database
+) -> None:
     await database.queues()
     await database.fill(DEAD, 200, trashed=False)
     ids = await inspector.ids(parse("status:dead"), 200)
-    changed = await inspector.retry(ids, spread=600.0)
+    changed = await operations.change("retry", ids, Way(spread=600.0))
     assert sorted(changed.ids) == sorted(ids)
     assert changed.ready == ()
     rows = await database.do(
@@ -152,21 +157,23 @@ async def test_a_spread_retry_is_due_within_its_seconds(inspector: PostgresInspe
     assert rows == [(200, "scheduled", True, True, True, True)]
 
 
-async def test_batches_of_thousands_go_through_every_verb(inspector: PostgresInspector, database: Database) -> None:
+async def test_batches_of_thousands_go_through_every_verb(
+    inspector: PostgresInspector, operations: PostgresOperations, database: Database
+) -> None:
     await database.queues()
     await database.fill(DEAD, BATCH, trashed=False)
     await database.fill(READY, BATCH)
     dead, ready = [await inspector.ids(parse(f"status:{state}"), BATCH) for state in ("dead", "queued")]
-    assert len((await inspector.delete(dead)).ids) == BATCH
-    assert len((await inspector.restore(dead)).ids) == BATCH
-    assert len((await inspector.retry(dead)).ready) == BATCH
-    assert len((await inspector.cancel([*dead, *ready])).ids) == 2 * BATCH
+    assert len((await operations.change("delete", dead)).ids) == BATCH
+    assert len((await operations.change("restore", dead)).ids) == BATCH
+    assert len((await operations.change("retry", dead)).ready) == BATCH
+    assert len((await operations.change("cancel", [*dead, *ready])).ids) == 2 * BATCH
     found = await inspector.conservation()
     assert (found.dead, found.unfinished, found.cancelled) == (0, 0, 2 * BATCH)
 
 
 async def test_purged_jobs_go_on_counting_before_and_after_the_fold(
-    inspector: PostgresInspector, database: Database
+    inspector: PostgresInspector, operations: PostgresOperations, database: Database
 ) -> None:
     await database.queues()
     await database.fill(DEAD, 100, trashed=True)
@@ -175,7 +182,7 @@ async def test_purged_jobs_go_on_counting_before_and_after_the_fold(
         " select id, 1, 1, 'error', 'x', 'x', 'x', signature, 'dead' from jobs_dead"
     )
     ids = await inspector.ids(parse("trash:yes"), 60)
-    assert len((await inspector.purge(ids)).ids) == 60
+    assert len((await operations.change("purge", ids)).ids) == 60
     assert (await inspector.conservation()).dead == 100
     await database.do(load("upkeep/fold").decode(), {"limit": 1_000, **WHOLE})
     assert await database.value("select count(*) from tally_deltas") == 0
@@ -208,17 +215,17 @@ async def test_a_day_that_is_dropped_counts_no_job_that_is_just_being_retried(
 
 
 @pytest.mark.parametrize("verb", ["retry", "delete", "restore", "purge", "cancel"])
-async def test_ids_that_are_none_are_skipped(inspector: PostgresInspector, database: Database, verb: str) -> None:
+async def test_ids_that_are_none_are_skipped(operations: PostgresOperations, database: Database, verb: str) -> None:
     await database.queues()
     ids = ["", "x", "'; drop table jobs; --", "\0", new_id(), "{}", "NULL"]
-    assert await getattr(inspector, verb)(ids) == ((), ())
-    assert await getattr(inspector, verb)([]) == ((), ())
+    assert await operations.change(verb, ids) == ((), ())
+    assert await operations.change(verb, []) == ((), ())
 
 
 async def test_an_id_is_an_id_however_it_is_written_and_counts_once(
-    inspector: PostgresInspector, database: Database
+    inspector: PostgresInspector, operations: PostgresOperations, database: Database
 ) -> None:
     await database.queues()
     job_id = await database.dead()
-    assert (await inspector.delete([job_id.upper(), job_id.replace("-", ""), job_id])).ids == (job_id,)
+    assert (await operations.change("delete", [job_id.upper(), job_id.replace("-", ""), job_id])).ids == (job_id,)
     assert (await inspector.get(job_id.upper())).id == job_id

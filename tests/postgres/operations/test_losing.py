@@ -15,6 +15,7 @@ from queue_core.errors import ConfigurationError, SchemaMissing, SchemaNewer, St
 from queue_core.model.filters import Filter
 from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres.migrate import KNOWN, migrate
+from queue_core.stores.postgres.operations import PostgresOperations
 from queue_core.stores.postgres.read import PostgresInspector
 from tests.postgres.operations.filling import Database
 
@@ -85,33 +86,37 @@ async def test_a_frozen_server_costs_bounded_time(own: PostgresInspector, own_se
 
 
 async def test_locked_tables_cost_bounded_time_and_no_connection(postgres_url: str, database: Database) -> None:
-    inspector = PostgresInspector(PostgresSettings(url=postgres_url, timeout=TIMEOUT))
+    settings = PostgresSettings(url=postgres_url, timeout=TIMEOUT)
+    inspector, operations = PostgresInspector(settings), PostgresOperations(settings)
     await inspector.ping()
     async with database.connection.transaction():
         await database.do("lock table jobs_dead in access exclusive mode")
         error = await refused(lambda: inspector.jobs(Filter(), 10))
         assert error.reason == f"no answer within {TIMEOUT:g} s"
-        await refused(lambda: inspector.retry(["0197f3c2-1111-7abc-8def-0123456789ab"]))
+        await refused(lambda: operations.change("retry", ["0197f3c2-1111-7abc-8def-0123456789ab"]))
         left = "select count(*) from pg_stat_activity where state = 'active' and wait_event_type = 'Lock'"
         assert await database.value(left) == 0
     assert (await inspector.jobs(Filter(), 10)).jobs == ()
     await inspector.close()
+    await operations.close()
 
 
 async def test_a_server_that_turns_read_only_is_left_for_the_new_primary(
     own: PostgresInspector, own_servers: EmbeddedServers, own_database: Database
 ) -> None:
+    operations = PostgresOperations(PostgresSettings(url=own_servers.postgres_url, timeout=TIMEOUT))
     await own_database.do("insert into queues (name) values ('q')")
-    assert await own.pause("q")
+    assert await operations.pause("q")
     await own_database.do("alter system set default_transaction_read_only = on")
     await own_database.do("select pg_reload_conf()")
     await own_database.until("select current_setting('default_transaction_read_only') = 'on'")
-    await refused(lambda: own.resume("q"))
-    await refused(lambda: own.resume("q"))
+    await refused(lambda: operations.resume("q"))
+    await refused(lambda: operations.resume("q"))
     await own_database.do("alter system reset default_transaction_read_only")
     await own_database.do("select pg_reload_conf()")
     await own_database.until("select current_setting('default_transaction_read_only') = 'off'")
-    assert await own.resume("q")
+    assert await operations.resume("q")
+    await operations.close()
 
 
 @pytest.fixture

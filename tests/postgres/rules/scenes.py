@@ -113,10 +113,10 @@ ACTIONS: dict[str, Action] = {
     "reclaim": lambda on: reclaim_gated([(on.lost, QUEUE, on.key)], RULES),
     "insert": lambda on: insert_ruled([new_job(ordering_key=on.key) for _ in range(2)], NUMBERS, RULES),
     "promote": lambda on: promote_gated([(on.due, QUEUE, None, on.key)], RULES),
-    "cancel": lambda on: cancel(members_of([on.first, on.due, on.running, on.lost]), RULES),
+    "cancel": lambda on: cancel(members_of([on.first, on.due, on.running, on.lost]), Way(), RULES),
     "retry": lambda on: retry(members_of([on.dead, on.free]), Way(), RULES),
     "retry elsewhere": lambda on: retry(members_of([on.dead, on.free]), Way(queue=OTHER), RULES),
-    "delete": lambda on: delete(members_of([on.dead]), RULES),
+    "delete": lambda on: delete(members_of([on.dead]), Way(), RULES),
     "move": lambda on: move(on.members(), Way(queue=OTHER), RULES),
     "move in place": lambda on: move(on.members(), Way(priority=9), RULES),
 }

@@ -16,6 +16,7 @@ from queue_core.model.job import Claim, Inserted, Outcome
 from queue_core.model.rules import BandLimits, QueueRules
 from queue_core.model.settings import PostgresSettings
 from queue_core.ports.store import ClaimRequest
+from queue_core.stores.postgres.operations import PostgresOperations
 from queue_core.stores.postgres.read import PostgresInspector
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, outcome
@@ -62,9 +63,12 @@ async def claimed(store: PostgresStore, limit: int = 10) -> list[Claim]:
 class Crowd:
     """Producers, workers, a leader and an operator on a few keys."""
 
-    def __init__(self, stores: list[PostgresStore], inspector: PostgresInspector, most: int) -> None:
+    def __init__(
+        self, stores: list[PostgresStore], inspector: PostgresInspector, operations: PostgresOperations, most: int
+    ) -> None:
         self._stores = stores
         self._inspector = inspector
+        self._operations = operations
         self._most = most
         self._chance = random.Random(most)
         self._running: Counter[str | None] = Counter()
@@ -122,18 +126,19 @@ class Crowd:
 
     async def _operate(self) -> None:
         while self._sowing:
-            await self._inspector.retry(self._chance.sample(self._dead, min(3, len(self._dead))))
-            await self._inspector.delete(self._chance.sample(self._dead, min(1, len(self._dead))))
+            await self._operations.change("retry", self._chance.sample(self._dead, min(3, len(self._dead))))
+            await self._operations.change("delete", self._chance.sample(self._dead, min(1, len(self._dead))))
             await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize(("inspector", "most"), [(1, 1), (3, 3)], indirect=["inspector"])
 async def test_no_key_gets_stuck_or_runs_too_often(
-    new_store: NewStore, new_hand: NewHand, inspector: PostgresInspector, most: int
+    new_store: NewStore, new_hand: NewHand, inspector: PostgresInspector, most: int, postgres_url: str
 ) -> None:
     stores = [new_store(key_concurrency=most) for _ in range(CROWD)]
-    await Crowd(stores, inspector, most).run()
-    for part in (inspector, *stores):
+    operations = PostgresOperations(PostgresSettings(url=postgres_url), {QUEUE: QueueRules(key_concurrency=most)})
+    await Crowd(stores, inspector, operations, most).run()
+    for part in (inspector, operations, *stores):
         await part.close()  # only then do the servers' processes report
     hand = new_hand()
     assert hand.do("select count(*) from order_gates") == [(0,)]

@@ -9,6 +9,7 @@ import pytest
 from queue_core.errors import QueueFull
 from queue_core.model.rules import QueueRules, Rules
 from queue_core.model.settings import PostgresSettings
+from queue_core.stores.postgres.operations import PostgresOperations
 from queue_core.stores.postgres.read import PostgresInspector
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE
@@ -35,7 +36,7 @@ async def world(postgres_url: str, hand: Hand) -> AsyncIterator[World]:
 
     store = PostgresStore(settings, rules=RULES)
     await store.lead("sweep", "leader", 0)
-    world = World(store, PostgresInspector(settings, RULES), advance)
+    world = World(store, PostgresInspector(settings, RULES), advance, operations=PostgresOperations(settings, RULES))
     yield world
     await world.close()
 
@@ -54,7 +55,7 @@ async def comes_back(world: World, how: str) -> None:
     elif how == "retried by an operator":
         for claim in claims:
             await world.settle(claim, "dead")
-        assert len((await world.inspector.retry([claim.id for claim in claims])).ids) == 3
+        assert len((await world.change("retry", [claim.id for claim in claims])).ids) == 3
     else:
         for claim in claims:
             await world.settle(claim, how)

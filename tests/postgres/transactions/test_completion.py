@@ -159,7 +159,7 @@ async def test_cancelled(jobs: JobQueue, books: Books) -> None:
     handle = await pay.enqueue()
     async with working(jobs):
         await asyncio.wait_for(inside.wait(), PATIENCE)
-        await jobs.control.cancel([handle.id])
+        await jobs.operations.change("cancel", [handle.id])
         await until_status(jobs, handle.id, "cancelled")
     assert books.tokens == []
 

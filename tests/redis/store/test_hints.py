@@ -94,7 +94,7 @@ async def test_each_way_to_be_put_off_is_noted(world: World, client: Redis, redi
     await over("released", delay=SOON / 4, anew=True)
     await noted("scheduled")
     dead = await world.ended("dead", type="over")
-    await world.inspector.retry([dead.id], spread=SOON / 8)
+    await world.change("retry", [dead.id], Way(spread=SOON / 8))
     await noted("scheduled")
     operation = NewOperation("move", "", Author("", ""), "", Way(queue="other"))
     number = (await world.operations.create(operation)).number
@@ -124,7 +124,7 @@ async def test_after_a_promotion_the_next_one_is_noted(world: World, client: Red
     assert await hint(client, redis_prefix, "due") == await first(client, redis_prefix, "scheduled")
     await world.advance(15)
     assert [one.id for one in await world.store.promote(10)] == ids[1:2]
-    await world.inspector.cancel(ids)
+    await world.change("cancel", ids)
     await world.advance(2 * SOON)
     assert await world.store.promote(10) == []
     assert await world.store.next_due() is None, "a queue without any has no hint"
@@ -339,7 +339,7 @@ async def test_the_leader_hears_of_what_is_due_before_all_else(
     await world.settle(claim, "retrying", delay=50.0)
     await told("due")
     dead = await world.ended("dead")
-    await world.inspector.retry([dead.id], spread=1.0)
+    await world.change("retry", [dead.id], Way(spread=1.0))
     await told("due")
     waiting = asyncio.create_task(leader.committed(60))
     await asyncio.sleep(0)

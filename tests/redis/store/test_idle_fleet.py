@@ -116,9 +116,9 @@ async def test_an_order_reaches_an_idle_worker_at_once(own_servers: EmbeddedServ
         settings = RedisSettings.model_validate({"url": own_servers.redis_url})
         async with JobQueue(settings=JobsSettings(queue_backend="redis", redis=settings)) as console:
             began = time.monotonic()
-            assert await console.control.command(worker.id, "quiet")
+            assert await console.operations.command(worker.id, "quiet")
             assert await eventually(lambda: worker._fetcher.quiet)
-            assert await console.control.command(worker.id, "resume")
+            assert await console.operations.command(worker.id, "resume")
             assert await eventually(lambda: not worker._fetcher.quiet)
             assert time.monotonic() - began < 6.0
 
@@ -135,7 +135,7 @@ async def test_where_nothing_may_be_published_everybody_asks(own_servers: Embedd
             for delay in (0.0, 0.2):
                 handle = await jobs.enqueue("work", delay=delay)
                 assert await handle.result(PATIENCE)
-            assert await jobs.control.command(workers[0].id, "quiet")
+            assert await jobs.operations.command(workers[0].id, "quiet")
             assert await eventually(lambda: workers[0]._fetcher.quiet)
 
 

@@ -34,13 +34,13 @@ async def turn(world: World) -> None:
         for _ in range(3):
             await world.job_in(state)
     await world.beat()
-    await world.inspector.cancel([claim.id for claim in await world.claim()])
+    await world.change("cancel", [claim.id for claim in await world.claim()])
     await world.advance(DAY)
     await world.store.promote(100)
     await world.store.reclaim(100)
     await world.store.settle([outcome(claim, "completed") for claim in await world.claim()])
     dead = [job.id for job in (await world.inspector.jobs(parse("status:dead"), 100)).jobs]
-    await world.inspector.delete(dead)
+    await world.change("delete", dead)
     await world.advance(40 * DAY)
     # A new store: what it does once a minute, it does now.
     world.store._upkeep._seldom_at = float("-inf")  # type: ignore[attr-defined]
@@ -68,8 +68,8 @@ async def test_every_key_is_documented(world: World, client: Redis, redis_prefix
         await world.job_in(state)
     await world.beat()
     await world.store.lead("sweep", "w", 5)
-    await world.inspector.cancel([(await world.running()).id])
-    await world.inspector.pause(QUEUE)
+    await world.change("cancel", [(await world.running()).id])
+    await world.operations.pause(QUEUE)
     assert await names(client, redis_prefix) - documented == set()
 
 
@@ -119,5 +119,5 @@ async def test_cancelled_jobs_leave_no_offers(redis_url: str, redis_prefix: str,
         ready = [await jobs.enqueue("task") for _ in range(5)]
         later = [await jobs.enqueue("task", delay=60) for _ in range(5)]
         assert await client.zcard(f"{redis_prefix}{{default}}:offered") == 5
-        await jobs.control.cancel([handle.id for handle in (*ready, *later)])
+        await jobs.operations.change("cancel", [handle.id for handle in (*ready, *later)])
         assert await names(client, redis_prefix) & {"offered", "pending", "scheduled", "hinted"} == set()

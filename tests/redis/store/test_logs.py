@@ -55,9 +55,9 @@ async def test_logs_go_with_their_jobs(world: World, client: Redis, redis_prefix
         claim = await world.running()
         await world.store.log(lines(claim, 1, 3))
         await world.settle(claim, kind)
-    await world.inspector.delete([claim.id])
+    await world.change("delete", [claim.id])
     assert await logs() == 4
-    await world.inspector.purge([claim.id])
+    await world.change("purge", [claim.id])
     assert await logs() == 3
     await world.advance(40 * DAY)
     await world.store.upkeep()

@@ -138,8 +138,8 @@ async def test_waiting_types_are_counted_through_everything(world: World) -> Non
     claims = await world.claim(6)
     kinds = ("completed", "retrying", "dead", "released", "cancelled")
     await world.store.settle([outcome(claim, kind) for claim, kind in zip(claims, kinds, strict=False)])
-    await world.inspector.cancel([ids[9], claims[5].id])
-    await world.inspector.retry([claims[2].id])
+    await world.change("cancel", [ids[9], claims[5].id])
+    await world.change("retry", [claims[2].id])
     assert (await world.inspector.overview()).orphaned_types == {TYPE: 3 + 3 + 1 + 1 + 1}
     await world.advance(3600)
     await world.store.promote(100)

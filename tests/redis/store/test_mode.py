@@ -46,14 +46,14 @@ async def test_resuming_offers_everything_again(redis_url: str, redis_prefix: st
             return n
 
         handles = await task.enqueue_many([{"n": n} for n in range(1200)])
-        await jobs.control.pause("default")
+        await jobs.operations.pause_queue("default")
         worker = Worker(jobs, lease="10s")
         running = asyncio.create_task(worker.run())
         offered = f"{redis_prefix}{{default}}:offered"
         async with asyncio.timeout(PATIENCE):
             while await client.zcard(offered):  # noqa: ASYNC110  the state of a server is not an event
                 await asyncio.sleep(0.02)
-        await jobs.control.resume("default")
+        await jobs.operations.resume_queue("default")
         async with asyncio.timeout(PATIENCE):
             await asyncio.gather(*(handle.result() for handle in handles))
         assert await client.zcard(f"{redis_prefix}{{default}}:completed") == 1200

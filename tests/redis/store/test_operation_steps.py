@@ -162,7 +162,7 @@ async def test_what_was_taken_back_meanwhile_is_not_changed_again(world: World) 
     (job_id,) = [await world.job_in("dead")]
     number = await started(world, "delete", [job_id])
     await change_and_die(world, number, 1)
-    assert (await world.inspector.restore([job_id])).ids == (job_id,)
+    assert (await world.change("restore", [job_id])).ids == (job_id,)
     step = await world.operations.step(number, 1)
     assert (counts(step.operation), step.changed.ids) == ((1, 1, 1, 0), ())
     assert (await world.job(job_id)).trashed_at is None
@@ -222,7 +222,7 @@ async def test_a_job_that_runs_between_look_and_step(world: World) -> None:
     number = await started(world, "retry", [job_id])
 
     async def run() -> None:
-        await world.inspector.retry([job_id])
+        await world.change("retry", [job_id])
         await world.settle(await world.claim_job(job_id), "dead")
 
     between_look_and_step(world, run)

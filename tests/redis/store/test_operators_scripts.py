@@ -11,23 +11,23 @@ from tests.redis.store.stored import Look, changes
 async def test_delete_and_restore(world: World, look: Look) -> None:
     await world.settle(await claimed(world), "dead")
     dead = await look()
-    await world.inspector.delete(["a"])
+    await world.change("delete", ["a"])
     trashed = await look()
     assert changes(dead, trashed) == {
         "job:a": {"trashed_at": "t4", "updated_at": "t4", "token": "token2"},
         "dlq": None,
         "trash": {"a": "t4"},
     }
-    await world.inspector.delete(["a"])
+    await world.change("delete", ["a"])
     assert changes(trashed, await look()) == {}
-    await world.inspector.restore(["a"])
+    await world.change("restore", ["a"])
     assert changes(dead, await look()) == {"job:a": {"token": "token2"}}
 
 
 async def test_purge_leaves_only_totals(world: World, look: Look) -> None:
     await world.settle(await claimed(world), "dead")
-    await world.inspector.delete(["a"])
-    await world.inspector.purge(["a"])
+    await world.change("delete", ["a"])
+    await world.change("purge", ["a"])
     left = await look()
     assert sorted(left) == [
         "deaths", "minutes", "queues", "schema", "seen", "seq", "signatures", "tallies", "token",
@@ -39,7 +39,7 @@ async def test_retry_by_an_operator(world: World, look: Look) -> None:
     await inserted(world)
     fresh = await look()
     await world.settle(await world.claim_job("a"), "completed", result="1")
-    await world.inspector.retry(["a"])
+    await world.change("retry", ["a"])
     found = changes(fresh, await look())
     assert found == {
         "job:a": {
@@ -59,14 +59,14 @@ async def test_retry_by_an_operator(world: World, look: Look) -> None:
     }
     assert found["tallies"]["retried_by_operator:n:task"] == "1"
     before = await look()
-    assert (await world.inspector.retry(["a"])).ids == ()
+    assert (await world.change("retry", ["a"])).ids == ()
     assert changes(before, await look()) == {}
 
 
 async def test_cancel_a_waiting_job(world: World, look: Look) -> None:
     await inserted(world)
     before = await look()
-    await world.inspector.cancel(["a"])
+    await world.change("cancel", ["a"])
     after = await look()
     assert changes(before, after) == {
         "job:a": {"status": "cancelled", "updated_at": "t2", "completed_at": "t2"},
@@ -77,19 +77,19 @@ async def test_cancel_a_waiting_job(world: World, look: Look) -> None:
         "depths": None,
         "tallies": {"cancelled:n:task": "1"},
     }
-    await world.inspector.cancel(["a"])
+    await world.change("cancel", ["a"])
     assert changes(after, await look()) == {}
 
 
 async def test_pause_and_resume(world: World, look: Look) -> None:
     await inserted(world)
     before = await look()
-    await world.inspector.pause("work")
+    await world.operations.pause("work")
     paused = await look()
     assert changes(before, paused) == {"paused": "1"}
     assert await world.claim() == []
     assert changes(paused, await look()) == {}
-    await world.inspector.resume("work")
+    await world.operations.resume("work")
     assert changes(before, await look()) == {}
 
 

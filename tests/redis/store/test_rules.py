@@ -11,6 +11,7 @@ from redis.asyncio import Redis
 from queue_core.errors import QueueFull, StoreUnavailable
 from queue_core.model.filters import parse
 from queue_core.model.job import NewJob
+from queue_core.model.operation import Way
 from queue_core.model.rules import QueueRules, aged_rank
 from queue_core.model.settings import RedisSettings, RetentionSettings
 from queue_core.ports.store import ClaimRequest
@@ -253,8 +254,8 @@ async def test_depths_are_counted_through_everything(world: World, client: Redis
     await check()
     await world.store.promote(100)
     await check()
-    await world.inspector.retry(sorted(seen), 5.0)
-    await world.inspector.cancel(sorted(seen)[::2])
+    await world.change("retry", sorted(seen), Way(spread=5.0))
+    await world.change("cancel", sorted(seen)[::2])
     await check()
 
 
@@ -263,8 +264,8 @@ async def test_a_unique_key_goes_with_its_holder_only(world: World, client: Redi
     await world.insert(id="a", unique_key="k")
     await world.settle(await world.claim_job("a"), "dead")
     await world.insert(id="b", unique_key="k")
-    await world.inspector.delete(["a"])
-    await world.inspector.purge(["a"])
+    await world.change("delete", ["a"])
+    await world.change("purge", ["a"])
     assert await client.hgetall(unique) == {"k": "b"}
     await world.settle(await world.claim_job("b"), "completed")
     await world.advance(8 * DAY)
@@ -275,7 +276,7 @@ async def test_a_unique_key_goes_with_its_holder_only(world: World, client: Redi
 async def test_a_retry_does_not_take_a_key_that_was_given_for_a_time(world: World) -> None:
     job_id = await world.job_in("dead", unique_key="k", unique_seconds=60.0)
     await world.advance(61)
-    await world.inspector.retry([job_id])
+    await world.change("retry", [job_id])
     (other,) = await world.store.insert([new_job(unique_key="k")])
     assert other.created
 
@@ -315,11 +316,11 @@ async def live(world: World) -> None:
     ids = [job.id for job in jobs]
     for kind in ("dead", "retrying", "released", "completed", "cancelled"):
         await world.store.settle([outcome(claim, kind, anew=True, delay=5.0) for claim in await world.claim(2)])
-    await world.inspector.retry(ids)
-    await world.inspector.cancel(ids)
+    await world.change("retry", ids)
+    await world.change("cancel", ids)
     await world.store.settle([outcome(claim, "completed") for claim in await world.claim()])
     dead = [job.id for job in (await world.inspector.jobs(parse("status:dead"), 100)).jobs]
-    await world.inspector.delete(dead)
+    await world.change("delete", dead)
 
 
 async def test_nothing_is_left_of_keys_and_rules(redis_url: str, redis_prefix: str, client: Redis) -> None:

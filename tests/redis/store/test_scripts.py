@@ -58,7 +58,7 @@ async def test_what_is_not_ready_any_more_is_not_offered(
 ) -> None:
     await inserted(world)
     await client.zadd(f"{redis_prefix}{{work}}:offered", {"a": 1, "other": 2})
-    await (world.claim() if verb == "claim" else world.inspector.cancel(["a"]))
+    await (world.claim() if verb == "claim" else world.change("cancel", ["a"]))
     assert (await look())["offered"] == {"other": "127/2"}
 
 
@@ -146,7 +146,7 @@ async def test_release(world: World, look: Look) -> None:
 async def test_cancelled_instead_of_retried(world: World, look: Look) -> None:
     claim = await claimed(world)
     before = await look()
-    await world.inspector.cancel(["a"])
+    await world.change("cancel", ["a"])
     assert changes(before, await look()) == {"job:a": {"cancel_requested": "1"}, "cancelling": {"a": "worker-1"}}
     await world.settle(claim, "retrying", run_us=700)
     assert changes(before, await look()) == {

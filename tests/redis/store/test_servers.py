@@ -12,9 +12,11 @@ from redis.asyncio import Redis
 from jobconsole.embedded.servers import EmbeddedServers
 from queue_core.errors import StoreUnavailable
 from queue_core.model.filters import Filter
+from queue_core.model.operation import Way
 from queue_core.model.settings import JobsSettings, RedisSettings
 from queue_core.ports.store import ClaimRequest
 from queue_core.queue import JobQueue
+from queue_core.stores.redis.operations import RedisOperations
 from queue_core.stores.redis.read import RedisInspector
 from queue_core.stores.redis.store import RedisStore
 from queue_core.worker.worker import Worker
@@ -120,7 +122,8 @@ async def test_refused_is_said_at_once_and_over_when_it_is_over(own: RedisStore,
 
 
 async def test_a_frozen_server_is_waited_for_a_bounded_time(own: RedisStore, own_servers: EmbeddedServers) -> None:
-    inspector = RedisInspector(settings_of(own_servers, QUICK))
+    settings = settings_of(own_servers, QUICK)
+    inspector, operations = RedisInspector(settings), RedisOperations(settings)
     heart = own.heart()
     await own.insert([new_job()])
     await inspector.overview()
@@ -134,7 +137,7 @@ async def test_a_frozen_server_is_waited_for_a_bounded_time(own: RedisStore, own
         own.lead("sweep", "w", 5),
         inspector.overview(),
         inspector.jobs(Filter(), 10),
-        inspector.retry(["x"]),
+        operations.change("retry", ["x"]),
         asyncio.to_thread(heart.beat, worker_beat()),
     ]
     own_servers.redis.pause()
@@ -147,6 +150,7 @@ async def test_a_frozen_server_is_waited_for_a_bounded_time(own: RedisStore, own
     assert [type(answer) for answer in answers] == [StoreUnavailable] * len(calls)
     assert taken < 15 * QUICK
     await inspector.close()
+    await operations.close()
     heart.close()
 
 
@@ -177,7 +181,7 @@ async def test_a_full_server_takes_nothing_half(own: RedisStore, own_servers: Em
         assert len(await own.claim(ClaimRequest(QUEUE, "w", (TYPE,), 5, LEASE))) == 1
 
 
-async def hints_on_a_cluster(store: RedisStore, inspector: RedisInspector, client: Redis) -> None:
+async def hints_on_a_cluster(store: RedisStore, operations: RedisOperations, client: Redis) -> None:
     """What is noted beside the queues, and what is asked of many of them, in all ways that there are."""
     assert await store.lead("sweep", "w", 60)
     for number in range(60):
@@ -200,11 +204,11 @@ async def hints_on_a_cluster(store: RedisStore, inspector: RedisInspector, clien
     heart.beat(worker_beat(worker="stuck", place="here", process="1", look=True))
     heart.hand_back("stuck", [])
     heart.close()
-    assert await inspector.command("stuck", "quiet")
+    assert await operations.command("stuck", "quiet")
     assert [one.id for one in await store.reclaim(10)] == [claim.id]
     (claim,) = await store.claim(ClaimRequest("q1", "w", (TYPE,), 1, LEASE, [job.id]))
     assert (await store.settle([outcome(claim, "dead")]))[0].accepted
-    assert (await inspector.retry([job.id], spread=0.001)).ids == (job.id,)
+    assert (await operations.change("retry", [job.id], Way(spread=0.001))).ids == (job.id,)
     await asyncio.sleep(0.01)
     assert [one.id for one in await store.promote(10)] == [job.id]
 
@@ -218,6 +222,7 @@ async def test_no_script_leaves_the_slot_of_its_queue(start_servers: StartServer
             while "cluster_state:ok" not in str(await client.execute_command("CLUSTER", "INFO")):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         store, inspector = RedisStore(settings_of(servers)), RedisInspector(settings_of(servers))
+        operations = RedisOperations(settings_of(servers))
         await store.open()
         jobs = [new_job() for _ in range(12)] + [new_job(delay=0.001) for _ in range(2)]
         await store.insert(jobs)
@@ -234,13 +239,13 @@ async def test_no_script_leaves_the_slot_of_its_queue(start_servers: StartServer
         assert len(await store.promote(10)) == 2
         dead = claims[2].id
         for verb in ("delete", "restore", "delete", "purge"):
-            assert (await getattr(inspector, verb)([dead])).ids == (dead,)
-        assert (await inspector.retry([claims[0].id])).ids == (claims[0].id,)
-        assert (await inspector.cancel([claims[0].id])).ids == (claims[0].id,)
+            assert (await operations.change(verb, [dead])).ids == (dead,)
+        assert (await operations.change("retry", [claims[0].id])).ids == (claims[0].id,)
+        assert (await operations.change("cancel", [claims[0].id])).ids == (claims[0].id,)
         assert await store.lead("sweep", "w", 5)
         await store.upkeep()
         await store.retire("w")
         assert len((await inspector.jobs(Filter(), 100)).jobs) == 14
-        await hints_on_a_cluster(store, inspector, client)
-        for part in (store, inspector):
+        await hints_on_a_cluster(store, operations, client)
+        for part in (store, inspector, operations):
             await part.close()

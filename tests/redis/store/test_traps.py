@@ -190,7 +190,7 @@ async def test_what_is_no_hash_is_no_job(world: World, client: Redis, redis_pref
     assert await world.claim_ids(ids=["strange", job_id]) == [job_id]
     assert (await world.inspector.jobs(Filter(), 10)).jobs[0].id == job_id
     assert await world.store.finals(["strange"]) == []
-    assert (await world.inspector.retry(["strange"])).ids == ()
+    assert (await world.change("retry", ["strange"])).ids == ()
 
 
 async def test_a_hash_with_holes_is_handed_out_to_be_buried(world: World, client: Redis, redis_prefix: str) -> None:
