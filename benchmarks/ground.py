@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psycopg
 
+from jobconsole.configuration import without_settings
 from jobconsole.embedded.servers import EmbeddedServers
 from queue_core.stores.postgres.migrate import migrate
 
@@ -26,9 +27,9 @@ def seed(servers: EmbeddedServers, jobs: int) -> dict[str, str]:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(SEED, {"count": jobs})
         connection.execute("VACUUM ANALYZE")
-    return {name: value for name, value in os.environ.items() if not name.startswith("JOBCONSOLE_")} | {
-        "JOBCONSOLE_JOBS__POSTGRES__URL": url,
-        "JOBCONSOLE_JOBS__REDIS__URL": servers.redis_url,
+    return without_settings(os.environ) | {
+        "JOBS__POSTGRES__URL": url,
+        "JOBS__REDIS__URL": servers.redis_url,
     }
 
 

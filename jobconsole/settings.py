@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
 
-from queue_core.configuration import Loaded, load, read_block
+from jobconsole.configuration import Loaded, load
+from queue_core.configuration import read_block
 from queue_core.errors import ConfigurationError
 from queue_core.model.settings import JobsSettings
 from queue_core.model.validation import Duration, Model
@@ -35,7 +36,7 @@ class Alerts(Model):
 
 
 class Context(Model):
-    """A named place to look at, such as staging or prod; its `jobs:` block is applied by `queue_core.configuration`."""
+    """A named place to look at, such as staging or prod; its `jobs:` block is applied by `jobconsole.configuration`."""
 
     # refuse everything that changes jobs
     read_only: bool = False
@@ -57,10 +58,12 @@ class ConsoleSettings:
     colour: str | None = None
     word: str = ""
     alerts: Alerts = field(default_factory=Alerts)
-    # the configuration file, or None
+    # the console's own configuration file, or None
     source: Path | None = None
     # every context of the file
     contexts: Mapping[str, Context] = field(default_factory=dict)
+    # the variables that programs need for the same settings; None: they read the same by themselves
+    handed_down: Mapping[str, str] | None = field(default=None, repr=False)
 
 
 def read_settings(
@@ -73,23 +76,23 @@ def read_settings(
     """Return the settings in a context (`context`, else JOBCONSOLE_CONTEXT, else none).
 
     Raises:
-        ConfigurationError: as `queue_core.configuration.load`, and for a context that is unknown or malformed.
+        ConfigurationError: as `jobconsole.configuration.load`, and for a context that is unknown or malformed.
     """
     loaded = load(path, environ, overrides, context)
-    name = loaded.context
     contexts = {key: _context(loaded, key) for key in loaded.contexts}
-    if name is None:
-        return ConsoleSettings(loaded.settings, read_only=read_only, source=loaded.source, contexts=contexts)
-    chosen = contexts[name]
-    return ConsoleSettings(
-        jobs=loaded.settings,
-        context=name,
+    settings = ConsoleSettings(
+        loaded.settings, read_only=read_only, source=loaded.source, contexts=contexts, handed_down=loaded.handed_down
+    )
+    if loaded.context is None:
+        return settings
+    chosen = contexts[loaded.context]
+    return replace(
+        settings,
+        context=loaded.context,
         read_only=read_only or chosen.read_only,
         colour=chosen.colour,
-        word=name.upper() if chosen.word is None else chosen.word,
+        word=loaded.context.upper() if chosen.word is None else chosen.word,
         alerts=chosen.alerts,
-        source=loaded.source,
-        contexts=contexts,
     )
 
 

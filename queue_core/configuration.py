@@ -1,9 +1,11 @@
-"""Where settings come from: arguments, then the environment, then a file, then the defaults.
+"""Where settings come from: the environment, then a file, then the defaults.
 
-The file is `path`, else the one that JOBCONSOLE_CONFIG names, else ./jobconsole.yaml (or .yml, .toml), else the same
-names in the user's configuration folder ($XDG_CONFIG_HOME or ~/.config, then /jobconsole). In the environment, two
-underscores stand between levels: JOBCONSOLE_JOBS__REDIS__URL. Variables without two underscores are left alone:
-Kubernetes puts JOBCONSOLE_PORT into every container beside a service named jobconsole.
+A `Source` has the names: programs that use a queue read `JOBS__REDIS__URL`, where two underscores separate levels, and
+the file that `JOBS_CONFIG` names, else ./jobs.yaml (or .yml, .toml), else the same names in the user's configuration
+folder ($XDG_CONFIG_HOME or ~/.config, then /jobs). Variables without two underscores are not read: Kubernetes puts
+JOBS_PORT into every container beside a service named jobs.
+
+A front end with names of its own puts its layers on top (`read_variables`, `read_values`, `combine`).
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from pydantic import SecretStr, ValidationError
 
 from queue_core.errors import ConfigurationError
 from queue_core.model.settings import Defaults, JobsSettings
-from queue_core.model.validation import Model
+from queue_core.model.validation import Model, first_problem
 
 M = TypeVar("M", bound=Model)
 
@@ -41,7 +43,7 @@ def read_file(path: Path) -> dict[str, Any]:
         ConfigurationError: it cannot be read, or is neither.
     """
     text = _text(path, "the configuration")
-    content = _toml(path, text) if path.suffix == ".toml" else _yaml(path, text)
+    content = _toml(path, text) if path.suffix == ".toml" else _yaml(str(path), text)
     if content is None:
         return {}
     if not isinstance(content, dict):
@@ -83,21 +85,21 @@ def _toml(path: Path, text: str) -> Any:
         raise ConfigurationError(f"{path}: not valid TOML: {error}") from None
 
 
-def _yaml(path: Path, text: str) -> Any:
+def _yaml(name: str, text: str) -> Any:
     import yaml
 
     text = COLON.sub(r'\1"\2"', text)
     try:
-        _refuse_twins(path, yaml.compose(text, yaml.SafeLoader))
+        _refuse_twins(name, yaml.compose(text, yaml.SafeLoader))
         return yaml.safe_load(text)
     except yaml.MarkedYAMLError as error:
         line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise ConfigurationError(f"{path}{line}: not valid YAML: {error.problem or error.context}") from None
+        raise ConfigurationError(f"{name}{line}: not valid YAML: {error.problem or error.context}") from None
     except (yaml.YAMLError, ValueError, RecursionError):
-        raise ConfigurationError(f"{path}: not valid YAML") from None
+        raise ConfigurationError(f"{name}: not valid YAML") from None
 
 
-def _refuse_twins(path: Path, root: Any) -> None:
+def _refuse_twins(name: str, root: Any) -> None:
     """Refuse a key that stands twice in one block: YAML forbids it and PyYAML would take the last one silently."""
     import yaml
 
@@ -115,80 +117,162 @@ def _refuse_twins(path: Path, root: Any) -> None:
             if isinstance(key, yaml.ScalarNode):
                 if key.value in keys:
                     line = key.start_mark.line + 1
-                    raise ConfigurationError(f"{path}, line {line}: the key '{key.value}' stands twice in one block")
+                    raise ConfigurationError(f"{name}, line {line}: the key '{key.value}' stands twice in one block")
                 keys.add(key.value)
             waiting.append(value)
 
 
-PREFIX = "JOBCONSOLE_"
-FILE_VARIABLE = "JOBCONSOLE_CONFIG"
-CONTEXT_VARIABLE = "JOBCONSOLE_CONTEXT"
-NAMES = ("jobconsole.yaml", "jobconsole.yml", "jobconsole.toml")
-_TOP = ("jobs", "queue", "contexts")
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The names under which settings are given."""
+
+    # how the names of variables begin; behind it, two underscores separate levels
+    prefix: str
+    # the variable that names the file
+    file_variable: str
+    # of the file, where no variable names it
+    names: tuple[str, ...]
+    # the block that all variables belong to; "": the first level behind the prefix is the block
+    block: str = ""
+    # what the file may hold; a front end reads its further blocks itself
+    blocks: tuple[str, ...] = ("jobs", "queue")
+
+    def reads(self, name: str) -> bool:
+        """Return whether a variable of the environment is one of this source."""
+        return name == self.file_variable or (name.startswith(self.prefix) and "__" in name)
+
+    def variable(self, path: Sequence[str]) -> str:
+        """Return the name of the variable for a key, which is given by its levels, such as jobs, redis, url."""
+        return self.prefix + "__".join(path[1:] if self.block else path).upper()
+
+    def find(self, environ: Mapping[str, str]) -> Path | None:
+        """Return the file that is named by a variable, else found in a folder; None where there is none.
+
+        Raises:
+            ConfigurationError: a folder holds two of them.
+        """
+        if named := environ.get(self.file_variable):
+            return Path(named).expanduser()
+        home = environ.get("XDG_CONFIG_HOME") or "~/.config"
+        for folder in (Path(), Path(home).expanduser() / Path(self.names[0]).stem):
+            found = [folder / name for name in self.names if (folder / name).is_file()]
+            if len(found) > 1:
+                raise ConfigurationError(f"{found[0]} and {found[1]} are both there; keep one of them")
+            if found:
+                return found[0]
+        return None
+
+
+PROGRAMS = Source("JOBS__", "JOBS_CONFIG", ("jobs.yaml", "jobs.yml", "jobs.toml"), block="jobs")
+"""The names that every program knows which uses a queue."""
 _FROM_FILE = "_file"
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
-    """Settings and what else the configuration holds."""
-
-    settings: JobsSettings
-    # the `contexts:` block as it was written; it may hold passwords
-    contexts: dict[str, Any] = field(repr=False)
-    # the file that was read, or None
-    source: Path | None
-    # the context that was applied, or None
-    context: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Layer:
-    """One source of values, as written and in the model's own spelling."""
+class Layer:
+    """The values of one place in the model's own spelling; its name and spelling are for the sentences about it."""
 
     name: str
     # of relative *_file paths
     folder: Path
-    environment: bool = False
+    # where the values are variables of the environment: whose
+    variables: Source | None = None
     values: dict[str, Any] = field(default_factory=dict, repr=False)
+    # the variables as they were given, by the levels of their keys
+    given: dict[tuple[str, ...], str] = field(default_factory=dict)
+    # the files from which secrets were read, likewise
+    files: dict[tuple[str, ...], Path] = field(default_factory=dict)
 
     def key(self, path: Sequence[str]) -> str:
-        """Return how this source spells a key."""
-        return PREFIX + "__".join(path).upper() if self.environment else ".".join(path)
+        """Return how this place spells a key; one variable may hold a block of them."""
+        if self.variables is None:
+            return ".".join(path)
+        held = next((size for size in range(1, len(path) + 1) if tuple(path[:size]) in self.given), 0)
+        name = self.given[tuple(path[:held])] if held else self.variables.variable(path)
+        return f"{name}: {'.'.join(path[held:])}" if 0 < held < len(path) else name
+
+    def holds(self, path: Sequence[str]) -> bool:
+        """Return whether this place gives a value for a key below `jobs`."""
+        here: Any = self.values
+        for part in path:
+            if not isinstance(here, Mapping) or part not in here:
+                return False
+            here = here[part]
+        return True
 
     def error(self, path: Sequence[str], what: str) -> ConfigurationError:
+        """Return the error about a key of this place."""
         return ConfigurationError(f"{self.name}: {self.key(path)}: {what}")
 
 
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Settings, and the file that was read for them."""
+
+    settings: JobsSettings
+    source: Path | None
+
+
 def load(
+    source: Source = PROGRAMS,
+    *,
     path: str | os.PathLike[str] | None = None,
     environ: Mapping[str, str] | None = None,
-    overrides: Mapping[str, Any] | None = None,
-    context: str | None = None,
 ) -> Loaded:
-    """Return the settings of all sources together.
+    """Return the settings that the environment and a file give together; `path` is read instead of the source's file.
 
-    `overrides` has the shape of the file (`{"jobs": {"redis": {"url": …}}}`) and wins over everything. `context` names
-    a block of `contexts:` whose `jobs:` wins over the environment and the rest of the file. Where no source names a
-    `queue_backend`, a Redis URL chooses redis, and without any URL a path chooses sqlite.
+    Where neither names a `queue_backend`, a Redis URL chooses redis, and without any URL a path chooses sqlite.
 
     Raises:
         ConfigurationError: a file cannot be read, a key is unknown or given twice, or a value does not fit; one
-            sentence that names the source and the key and holds no secret.
+            sentence that names the place and the key and holds no secret.
     """
     environ = os.environ if environ is None else environ
-    context = context or environ.get(CONTEXT_VARIABLE) or None
-    source = _find(path, environ)
-    folder = Path.cwd() if source is None else source.parent
-    in_file = _Layer(str(source), folder)
-    from_file: dict[str, Any] = {} if source is None else read_file(source)
-    from_environment = _nested(environ)
-    contexts = _contexts(in_file, from_file)
-    layers = [
-        _read(in_file, from_file),
-        _read(_Layer("environment", Path.cwd(), environment=True), from_environment),
-        _read(_Layer(f"{source}: context '{context}'", folder), {"jobs": _context_jobs(contexts, context, source)}),
-        _read(_Layer("command line", Path.cwd()), overrides or {}),
-    ]
+    file = Path(path).expanduser() if path else source.find(environ)
+    layers = [] if file is None else [read_values(str(file), read_file(file), source, file.parent)]
+    return Loaded(combine([*layers, read_variables(source, environ)]), file)
+
+
+def read_variables(source: Source, environ: Mapping[str, str]) -> Layer:
+    """Return what the variables of a source give; an empty one counts as not set.
+
+    Raises:
+        ConfigurationError: a key is unknown or given twice.
+    """
+    nested: dict[str, Any] = {}
+    for name in sorted(environ):
+        if name == source.file_variable or not source.reads(name) or not environ[name]:
+            continue
+        *blocks, last = name.removeprefix(source.prefix).lower().split("__")
+        here = nested
+        for block in [source.block, *blocks] if source.block else blocks:
+            here = here.setdefault(block, {})
+            if not isinstance(here, dict):
+                raise ConfigurationError(f"environment: {name} goes on below a variable that is a value itself")
+        here[last] = environ[name]
+    return _read(Layer("environment", Path.cwd(), source), nested, source.blocks)
+
+
+def read_values(name: str, raw: Mapping[str, Any], source: Source = PROGRAMS, folder: Path | None = None) -> Layer:
+    """Return the values of one place in the shape of a file, `{"jobs": {"redis": {"url": …}}}`.
+
+    Raises:
+        ConfigurationError: a key is unknown or given twice.
+    """
+    return _read(Layer(name, folder or Path.cwd()), raw, source.blocks)
+
+
+def combine(layers: Sequence[Layer]) -> JobsSettings:
+    """Return the settings of all layers together; a later one wins.
+
+    Raises:
+        ConfigurationError: a value does not fit.
+    """
+    return _validate(JobsSettings, merge(layers), layers, ("jobs",))
+
+
+def merge(layers: Sequence[Layer]) -> dict[str, Any]:
+    """Return the values of all layers together as they were written, with the mode that their addresses choose."""
     merged: dict[str, Any] = {}
     for layer in layers:
         _merge(merged, layer.values)
@@ -196,7 +280,7 @@ def load(
         merged["queue_backend"] = "redis"
     elif "queue_backend" not in merged and _chooses_sqlite(merged):
         merged["queue_backend"] = "sqlite"
-    return Loaded(_validate(JobsSettings, merged, layers, ("jobs",)), contexts, source, context)
+    return merged
 
 
 def _chooses_sqlite(values: Mapping[str, Any]) -> bool:
@@ -209,7 +293,7 @@ def read_block(name: str, model: type[M], raw: Any, path: Sequence[str]) -> M:
     Raises:
         ConfigurationError: a key is unknown or given twice, or a value does not fit.
     """
-    layer = _Layer(name, Path.cwd())
+    layer = Layer(name, Path.cwd())
     layer.values.update(_block(layer, model, raw, tuple(path)))
     return _validate(model, layer.values, [layer], path)
 
@@ -221,59 +305,11 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f"; did you mean '{found[0]}'?" if found else f"; known here: {', '.join(choices) or 'none'}"
 
 
-def _find(path: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> Path | None:
-    named = path or environ.get(FILE_VARIABLE)
-    if named:
-        return Path(named).expanduser()
-    home = environ.get("XDG_CONFIG_HOME") or "~/.config"
-    for folder in (Path(), Path(home).expanduser() / "jobconsole"):
-        found = [folder / name for name in NAMES if (folder / name).is_file()]
-        if len(found) > 1:
-            raise ConfigurationError(f"{found[0]} and {found[1]} are both there; keep one of them")
-        if found:
-            return found[0]
-    return None
-
-
-def _nested(environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return the variables with two underscores as nested blocks; an empty variable counts as not set."""
-    nested: dict[str, Any] = {}
-    for name in sorted(environ):
-        if not name.startswith(PREFIX) or "__" not in name or not environ[name]:
-            continue
-        *blocks, last = name.removeprefix(PREFIX).lower().split("__")
-        here = nested
-        for block in blocks:
-            here = here.setdefault(block, {})
-            if not isinstance(here, dict):
-                raise ConfigurationError(f"environment: {name} goes on below a variable that is a value itself")
-        here[last] = environ[name]
-    return nested
-
-
-def _contexts(layer: _Layer, values: Mapping[str, Any]) -> dict[str, Any]:
-    contexts = values.get("contexts") or {}
-    if not isinstance(contexts, dict):
-        raise layer.error(("contexts",), "must be a block of named contexts")
-    return {str(name): block for name, block in contexts.items()}
-
-
-def _context_jobs(contexts: Mapping[str, Any], name: str | None, source: Path | None) -> Any:
-    if name is None:
-        return {}
-    if name not in contexts:
-        if source is None:
-            raise ConfigurationError(f"there is no context '{name}': no configuration file was found")
-        raise ConfigurationError(f"{source} has no context '{name}'{nearest(name, contexts)}")
-    block = contexts[name] or {}
-    return block.get("jobs") if isinstance(block, dict) else {}
-
-
-def _read(layer: _Layer, raw: Mapping[str, Any]) -> _Layer:
+def _read(layer: Layer, raw: Mapping[str, Any], blocks: Sequence[str]) -> Layer:
     """Fill a layer: keys in the model's spelling, `queue:` folded into the defaults, secrets read from their files."""
     for key in raw:
-        if key not in _TOP:
-            raise layer.error((str(key),), f"unknown key{nearest(str(key), _TOP)}")
+        if key not in blocks:
+            raise layer.error((str(key),), f"unknown key{nearest(str(key), blocks)}")
     jobs = _block(layer, JobsSettings, raw.get("jobs"), ("jobs",))
     short = _block(layer, Defaults, raw.get("queue"), ("queue",))
     defaults = jobs.setdefault("defaults", {}) if short else {}
@@ -281,11 +317,13 @@ def _read(layer: _Layer, raw: Mapping[str, Any]) -> _Layer:
         if key in defaults:
             raise layer.error(("queue", key), "is given under jobs.defaults as well; keep one of them")
         defaults[key] = value
+        if ("queue", key) in layer.given:
+            layer.given["jobs", "defaults", key] = layer.given["queue", key]
     layer.values.update(jobs)
     return layer
 
 
-def _block(layer: _Layer, model: type[Model], raw: Any, path: tuple[str, ...]) -> dict[str, Any]:
+def _block(layer: Layer, model: type[Model], raw: Any, path: tuple[str, ...]) -> dict[str, Any]:
     if raw is None:
         return {}
     if not isinstance(raw, Mapping):
@@ -297,22 +335,29 @@ def _block(layer: _Layer, model: type[Model], raw: Any, path: tuple[str, ...]) -
         name = known.get(_squash(str(written))) or _secret_of(model, str(written))
         if name is None:
             raise layer.error(here, f"unknown key{nearest(str(written).lower(), model.model_fields)}")
+        if layer.variables and isinstance(value, str):
+            layer.given[*path, name] = layer.variables.variable(here)
         if name in block:
             raise layer.error(here, f"is given twice: '{name}' stands in this block already")
         block[name] = _value(layer, model, name, value, here)
     return block
 
 
-def _value(layer: _Layer, model: type[Model], name: str, value: Any, path: tuple[str, ...]) -> Any:
+def _value(layer: Layer, model: type[Model], name: str, value: Any, path: tuple[str, ...]) -> Any:
     inner = model.model_fields[name].annotation
     if isinstance(inner, type) and issubclass(inner, Model):
         return _block(layer, inner, value, (*path[:-1], name))
     each = get_args(inner)[-1] if get_origin(inner) in (dict, Mapping) else None
-    if isinstance(each, type) and issubclass(each, Model) and isinstance(value, Mapping):
-        # Their names are the user's own.
-        return {str(key): _block(layer, each, block, (*path[:-1], name, str(key))) for key, block in value.items()}
+    if isinstance(each, type) and issubclass(each, Model):
+        # Their names are the user's own, which a variable's name cannot always carry: one may hold all blocks.
+        if layer.variables and isinstance(value, str):
+            value = _yaml(f"{layer.name}: {layer.key(path)}", value)
+        if isinstance(value, Mapping):
+            return {str(key): _block(layer, each, block, (*path[:-1], name, str(key))) for key, block in value.items()}
     if value is not None and _squash(path[-1]) != _squash(name):
-        return read_secret(layer.folder / Path(str(value)).expanduser(), f"{layer.name}: {layer.key(path)}")
+        file = layer.folder / Path(str(value)).expanduser()
+        layer.files[*path[:-1], name] = file.absolute()
+        return read_secret(file, f"{layer.name}: {layer.key(path)}")
     return value
 
 
@@ -331,7 +376,7 @@ def _is_secret(annotation: Any) -> bool:
     return annotation is SecretStr or any(_is_secret(inner) for inner in get_args(annotation))
 
 
-def _validate(model: type[M], values: Mapping[str, Any], layers: Sequence[_Layer], path: Sequence[str]) -> M:
+def _validate(model: type[M], values: Mapping[str, Any], layers: Sequence[Layer], path: Sequence[str]) -> M:
     try:
         return model.model_validate(values)
     except ValidationError as error:
@@ -346,31 +391,7 @@ def _merge(into: dict[str, Any], values: Mapping[str, Any]) -> None:
             into[key] = dict(value) if isinstance(value, dict) else value
 
 
-def _sentence(error: ValidationError, layers: Sequence[_Layer], path: Sequence[str]) -> ConfigurationError:
-    problems = error.errors(include_url=False, include_input=False)
-    inside = [str(part) for part in problems[0]["loc"] if part != "[key]"]  # a name itself
-    layer = next((layer for layer in reversed(layers) if _holds(layer.values, inside)), layers[-1])
-    what = problems[0]["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
-    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    return layer.error((*path, *inside), f"{_WORDS.get(problems[0]['type'], what)}{more}")
-
-
-_WORDS = {
-    "int_parsing": "must be a whole number",
-    "int_type": "must be a whole number",
-    "int_from_float": "must be a whole number",
-    "float_parsing": "must be a number",
-    "float_type": "must be a number",
-    "bool_parsing": "must be true or false",
-    "bool_type": "must be true or false",
-    "string_type": "must be text",
-}
-
-
-def _holds(values: Mapping[str, Any], path: Sequence[str]) -> bool:
-    here: Any = values
-    for part in path:
-        if not isinstance(here, Mapping) or part not in here:
-            return False
-        here = here[part]
-    return True
+def _sentence(error: ValidationError, layers: Sequence[Layer], path: Sequence[str]) -> ConfigurationError:
+    inside, what = first_problem(error)
+    layer = next((layer for layer in reversed(layers) if layer.holds(inside)), layers[-1])
+    return layer.error((*path, *inside), what)

@@ -231,7 +231,7 @@ class JobQueue(Housed, Verbs):
 
     @classmethod
     def from_settings(cls, settings: JobsSettings | None = None) -> Self:
-        """Return a queue made from these settings, or from the configuration file and the environment.
+        """Return a queue made from these settings, or from the environment (`JOBS__…`) and the file (jobs.yaml).
 
         Raises:
             ConfigurationError: a setting is missing, unknown or contradictory.

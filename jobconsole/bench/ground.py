@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jobconsole.bench.tasks import FOLDER_VARIABLE, TARGET, Record, Recorder
+from jobconsole.configuration import without_settings
 from jobconsole.embedded.fleet import Fleet
 from jobconsole.embedded.places import USAGE, DemoError, Places, open_places, own_folder
 from queue_core import JobQueue, Worker
@@ -150,7 +151,6 @@ def open_ground(options: BenchOptions) -> Iterator[Ground]:
     with ExitStack() as stack:
         places = stack.enter_context(open_places(options, "benchmark")) if uses else _no_servers(stack)
         places.folder.mkdir(mode=0o700, exist_ok=True)
-        (places.folder / "empty.yaml").touch()
         environment = _environment(options.mode, places)
         settings = load(environ=environment).settings
         postgres = redis = None
@@ -170,20 +170,19 @@ def _no_servers(stack: ExitStack) -> Places:
 
 
 def _environment(mode: str, places: Places) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("JOBCONSOLE_")}
     uses = USES.get(mode, ())
     made = {
-        "JOBCONSOLE_CONFIG": str(places.folder / "empty.yaml"),
-        "JOBCONSOLE_JOBS__QUEUE_BACKEND": "redis" if "redis" in uses else mode,
+        "JOBS_CONFIG": os.devnull,
+        "JOBS__QUEUE_BACKEND": "redis" if "redis" in uses else mode,
     }
     if "postgres" in uses:
-        made["JOBCONSOLE_JOBS__POSTGRES__URL"] = places.postgres_url
+        made["JOBS__POSTGRES__URL"] = places.postgres_url
     if "redis" in uses:
-        made["JOBCONSOLE_JOBS__REDIS__URL"] = places.redis_url
-        made["JOBCONSOLE_JOBS__REDIS__PREFIX"] = places.redis_prefix
+        made["JOBS__REDIS__URL"] = places.redis_url
+        made["JOBS__REDIS__PREFIX"] = places.redis_prefix
     if mode == "sqlite":
-        made["JOBCONSOLE_JOBS__SQLITE__PATH"] = str(places.folder / "jobs.db")
-    return kept | made
+        made["JOBS__SQLITE__PATH"] = str(places.folder / "jobs.db")
+    return without_settings(os.environ) | made
 
 
 def _migrate(url: str) -> None:

@@ -84,7 +84,7 @@ class Record:
 
 TARGET = "jobconsole.bench.tasks:jobs"
 FOLDER_VARIABLE = "BENCH_FOLDER"
-"""Where a worker process finds its recorder's folder. Not JOBCONSOLE_…: these names belong to the settings."""
+"""Where a worker process finds its recorder's folder. Not JOBS_…: these names belong to the settings."""
 TYPE = "noop"
 
 

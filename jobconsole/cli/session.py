@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 Command = Callable[["JobQueue", argparse.Namespace, Output], Awaitable[int]]
 
 _NO_SERVERS = (
-    "no servers are configured: give --postgres-url and --redis-url, set JOBCONSOLE_JOBS__POSTGRES__URL and "
-    "JOBCONSOLE_JOBS__REDIS__URL, or write them into jobconsole.yaml ('jobconsole demo' needs none)"
+    "no servers are configured: give --postgres-url and --redis-url, set JOBS__POSTGRES__URL and JOBS__REDIS__URL, "
+    "or write them into jobs.yaml ('jobconsole demo' needs none)"
 )
 
 
@@ -46,8 +46,8 @@ def postgres_url(settings: ConsoleSettings) -> str:
     url = settings.jobs.postgres.url
     if url is None:
         raise ConfigurationError(
-            "no PostgreSQL is configured: give --postgres-url, set JOBCONSOLE_JOBS__POSTGRES__URL, "
-            "or write jobs.postgres.url into jobconsole.yaml"
+            "no PostgreSQL is configured: give --postgres-url, set JOBS__POSTGRES__URL, "
+            "or write jobs.postgres.url into jobs.yaml"
         )
     return url.get_secret_value()
 

@@ -160,7 +160,7 @@ def draw(content: bytes, width: int) -> bytes:
 
 
 FOLDER_VARIABLE = "DEMO_FOLDER"
-"""Where worker and producer processes find the folder. Not JOBCONSOLE_…: these names belong to the settings."""
+"""Where worker and producer processes find the folder. Not JOBS_…: these names belong to the settings."""
 
 
 class Folder(NamedTuple):
@@ -194,11 +194,6 @@ class Folder(NamedTuple):
         return self.root / "logs"
 
     @property
-    def settings(self) -> Path:
-        """An empty settings file: the demo's processes read no other."""
-        return self.root / "empty.yaml"
-
-    @property
     def document(self) -> Path:
         """The JSON document that does not parse."""
         return self.inbox / "variables.json"
@@ -226,7 +221,6 @@ def prepare(root: Path) -> Folder:
     folder = Folder(root)
     for path in (folder.root, folder.ledger, folder.inbox, folder.good, folder.pictures, folder.logs):
         path.mkdir(mode=0o700, exist_ok=True)
-    folder.settings.touch()
     whole = json.dumps(sysconfig.get_config_vars(), indent=1, default=str).encode()
     _cut(folder.good / folder.document.name, folder.document, whole)
     picture = _picture(whole)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
+from jobconsole.configuration import without_settings
 from jobconsole.demo.ledger import read_ledger
 from jobconsole.demo.material import FOLDER_VARIABLE, Folder, closed_port, prepare, repair_hints
 from jobconsole.demo.options import DemoOptions
@@ -75,16 +76,15 @@ def open_stage(options: DemoOptions) -> Iterator[Stage]:
 
 def _environment(options: DemoOptions, places: Places) -> dict[str, str]:
     """Return an environment in which every process reads these settings and no others."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("JOBCONSOLE_")}
-    return kept | {
+    return without_settings(os.environ) | {
         FOLDER_VARIABLE: str(places.folder),
-        "JOBCONSOLE_CONFIG": str(Folder(places.folder).settings),
-        "JOBCONSOLE_JOBS__QUEUE_BACKEND": "redis",
-        "JOBCONSOLE_JOBS__POSTGRES__URL": places.postgres_url,
-        "JOBCONSOLE_JOBS__REDIS__URL": places.redis_url,
-        "JOBCONSOLE_JOBS__REDIS__PREFIX": places.redis_prefix,
-        "JOBCONSOLE_JOBS__DEFAULTS__LEASE": str(options.lease),
-        "JOBCONSOLE_JOBS__DEFAULTS__HEARTBEAT": str(options.lease / BEATS_PER_LEASE),
+        "JOBS_CONFIG": os.devnull,
+        "JOBS__QUEUE_BACKEND": "redis",
+        "JOBS__POSTGRES__URL": places.postgres_url,
+        "JOBS__REDIS__URL": places.redis_url,
+        "JOBS__REDIS__PREFIX": places.redis_prefix,
+        "JOBS__DEFAULTS__LEASE": str(options.lease),
+        "JOBS__DEFAULTS__HEARTBEAT": str(options.lease / BEATS_PER_LEASE),
     }
 
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from math import isnan
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from queue_core.errors import InvalidArgument, InvalidJob
 from queue_core.model.text import storable
@@ -70,6 +70,27 @@ class Model(BaseModel):
     """Base of all settings: unknown keys are errors, values never change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+_PROBLEMS = {
+    "int_parsing": "must be a whole number",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_parsing": "must be a number",
+    "float_type": "must be a number",
+    "bool_parsing": "must be true or false",
+    "bool_type": "must be true or false",
+    "string_type": "must be text",
+}
+
+
+def first_problem(error: ValidationError) -> tuple[list[str], str]:
+    """Return the key of the first problem, by its levels, and what is wrong, without the value: it may be a secret."""
+    problems = error.errors(include_url=False, include_input=False)
+    path = [str(part) for part in problems[0]["loc"] if part != "[key]"]  # a name itself
+    what = problems[0]["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return path, f"{_PROBLEMS.get(problems[0]['type'], what)}{more}"
 
 
 LONGEST_NAME = 200

@@ -21,7 +21,7 @@ class DemoProcess:
     """`jobconsole demo --json …` with the lines of its stderr; killed at the end of the block."""
 
     def __init__(self, *arguments: str) -> None:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("JOBCONSOLE_")}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("JOBCONSOLE_", "JOBS_"))}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "jobconsole", "demo", "--json", *arguments],
             stdin=subprocess.DEVNULL,

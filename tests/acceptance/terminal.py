@@ -148,7 +148,7 @@ class Tmux:
 
 def plain_environment(**given: str) -> dict[str, str]:
     """Return this process's environment for a program in a terminal, without settings of the console."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("JOBCONSOLE_", "TMUX"))}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("JOBCONSOLE_", "JOBS_", "TMUX"))}
     return kept | {"TERM": "xterm-256color"} | given
 
 

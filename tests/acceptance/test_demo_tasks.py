@@ -1,6 +1,7 @@
 """Every failing kind of the demo really fails, and the others really work."""
 
 import asyncio
+import os
 from collections import Counter
 from collections.abc import Iterator
 from importlib import import_module
@@ -19,8 +20,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Folder]:
     """The demo's folder, with its tasks on a queue in memory."""
     folder = prepare(tmp_path)
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
-    monkeypatch.setenv("JOBCONSOLE_CONFIG", str(folder.settings))
-    monkeypatch.setenv("JOBCONSOLE_JOBS__QUEUE_BACKEND", "memory")
+    monkeypatch.setenv("JOBS_CONFIG", os.devnull)
+    monkeypatch.setenv("JOBS__QUEUE_BACKEND", "memory")
     yield folder
     import_module("jobconsole.demo.tasks").ledger.cache_clear()
 

@@ -49,9 +49,9 @@ def opened(
     if request.param == "tmux" and not Tmux.is_there():
         pytest.skip("tmux is not installed; the same runs in a pseudo-terminal")
     environment = plain_environment(
-        JOBCONSOLE_JOBS__POSTGRES__URL=postgres_url,
-        JOBCONSOLE_JOBS__REDIS__URL=redis_url,
-        JOBCONSOLE_JOBS__REDIS__PREFIX=redis_prefix,
+        JOBS__POSTGRES__URL=postgres_url,
+        JOBS__REDIS__URL=redis_url,
+        JOBS__REDIS__PREFIX=redis_prefix,
         XDG_STATE_HOME=str(tmp_path),
         LC_ALL="C.UTF-8",
     )
@@ -107,7 +107,7 @@ def test_it_ends_with_its_terminal(tmp_path: Path) -> None:
     """Also where the system sends no signal: a lost connection must not leave a process that burns a core."""
     command = [sys.executable, "-m", "jobconsole"]
     environment = plain_environment(
-        JOBCONSOLE_JOBS__POSTGRES__URL=f"postgresql://app@/app?host={tmp_path}", XDG_STATE_HOME=str(tmp_path)
+        JOBS__POSTGRES__URL=f"postgresql://app@/app?host={tmp_path}", XDG_STATE_HOME=str(tmp_path)
     )
     terminal = PseudoTerminal(command, (80, 24), environment)
     try:

@@ -39,9 +39,9 @@ def cli(postgres_url: str, redis_url: str, redis_prefix: str) -> Iterator[Cli]:
     """The command line with an empty database and an empty prefix."""
     cli = Cli(
         {
-            "JOBCONSOLE_JOBS__POSTGRES__URL": postgres_url,
-            "JOBCONSOLE_JOBS__REDIS__URL": redis_url,
-            "JOBCONSOLE_JOBS__REDIS__PREFIX": redis_prefix,
+            "JOBS__POSTGRES__URL": postgres_url,
+            "JOBS__REDIS__URL": redis_url,
+            "JOBS__REDIS__PREFIX": redis_prefix,
         }
     )
     yield cli
@@ -70,7 +70,7 @@ def _environ(mode: str, address: str) -> dict[str, str]:
     url, _, prefix = address.partition(" ")
     names = {"postgres": "POSTGRES__URL", "redis": "REDIS__URL", "sqlite": "SQLITE__PATH"}
     found = {"QUEUE_BACKEND": mode, names[mode]: url} | ({"REDIS__PREFIX": prefix} if prefix else {})
-    return {f"JOBCONSOLE_JOBS__{name}": value for name, value in found.items()}
+    return {f"JOBS__{name}": value for name, value in found.items()}
 
 
 def _sqlite(path: str) -> Callable[[], Awaitable[World]]:

@@ -58,7 +58,7 @@ class Cli:
     def __init__(self, environ: Mapping[str, str], started: list[subprocess.Popen[str]] | None = None) -> None:
         # processes that are killed at the end of the test
         self.started = [] if started is None else started
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("JOBCONSOLE_")}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("JOBCONSOLE_", "JOBS_"))}
         self.environ = {**kept, "XDG_CONFIG_HOME": "/nonexistent", "NO_COLOR": "1", **environ}
 
     def __call__(self, *arguments: str, stdin: str = "", typed: str | None = None) -> Answer:

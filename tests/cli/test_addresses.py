@@ -54,7 +54,7 @@ def test_the_second_host_of_postgresql_is_used_when_the_first_is_away(
     real = parse_qs(parts.query)["host"][0]
     hosts = quote(f"{hanging if first == 'hangs' else '/nowhere'},{real}", safe=",")
     url = f"postgresql://{parts.username}@{parts.path}?host={hosts}&port=5432,5432"
-    cli = Cli({"JOBCONSOLE_JOBS__POSTGRES__URL": url, "JOBCONSOLE_JOBS__POSTGRES__TIMEOUT": "8s"})
+    cli = Cli({"JOBS__POSTGRES__URL": url, "JOBS__POSTGRES__TIMEOUT": "8s"})
     if verb.startswith("doctor"):
         assert {check["name"]: check["level"] for check in cli(*verb.split()).body["checks"]}["postgres"] == "ok"
     else:
@@ -73,8 +73,8 @@ def cluster_options() -> dict[str, str]:
 
 def test_the_doctor_looks_at_the_slots_of_a_cluster(start_servers: StartServers, postgres_url: str) -> None:
     servers = start_servers(redis_options=cluster_options(), redis_appendonly=True)
-    environ = {"JOBCONSOLE_JOBS__REDIS__URL": servers.redis_url}
-    modes = (Cli(environ | {"JOBCONSOLE_JOBS__POSTGRES__URL": postgres_url}), Cli(environ))
+    environ = {"JOBS__REDIS__URL": servers.redis_url}
+    modes = (Cli(environ | {"JOBS__POSTGRES__URL": postgres_url}), Cli(environ))
     for cli, level in zip(modes, ("warn", "fail"), strict=True):
         found = found_by(cli)
         assert found["redis cluster"] == ("fail", "state fail, 0 of 16,384 slots served")

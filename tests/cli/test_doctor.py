@@ -195,10 +195,10 @@ class TestRealServers:
     def cli(self, servers: EmbeddedServers) -> Cli:
         return Cli(
             {
-                "JOBCONSOLE_JOBS__POSTGRES__URL": servers.postgres_url,
-                "JOBCONSOLE_JOBS__REDIS__URL": servers.redis_url,
-                "JOBCONSOLE_JOBS__POSTGRES__TIMEOUT": "2s",
-                "JOBCONSOLE_JOBS__REDIS__TIMEOUT": "1s",
+                "JOBS__POSTGRES__URL": servers.postgres_url,
+                "JOBS__REDIS__URL": servers.redis_url,
+                "JOBS__POSTGRES__TIMEOUT": "2s",
+                "JOBS__REDIS__TIMEOUT": "1s",
             }
         )
 
@@ -219,7 +219,7 @@ class TestRealServers:
         assert (code, levels["types"]) == (1, "fail")
 
     def test_without_redis_there_is_nothing_to_say_about_it(self, cli: Cli) -> None:
-        alone = Cli({"JOBCONSOLE_JOBS__POSTGRES__URL": cli.environ["JOBCONSOLE_JOBS__POSTGRES__URL"]})
+        alone = Cli({"JOBS__POSTGRES__URL": cli.environ["JOBS__POSTGRES__URL"]})
         names = {check["name"] for check in alone("doctor", "--json").body["checks"]}
         assert "schema" in names
         assert not any(name.startswith("redis") for name in names)

@@ -9,14 +9,17 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
 from tests.cli.conftest import Scene
 from tests.cli.running import PATIENCE, Cli
 from tests.conformance.world import World
+from tests.waiting import until
 
 HEAVY = {"textual", "rich", "psycopg", "psycopg_pool", "redis", "pydantic", "prometheus_client", "yaml", "asyncio"}
 
@@ -202,8 +205,8 @@ def add(a: int, b: int) -> int:
 
     def test_a_service_runs_jobs_with_the_global_options(self, cli: Cli, elsewhere: Path) -> None:
         (elsewhere / "sums.py").write_text(self.APP)
-        names = {"JOBCONSOLE_JOBS__POSTGRES__URL": "--postgres-url", "JOBCONSOLE_JOBS__REDIS__URL": "--redis-url"}
-        names["JOBCONSOLE_JOBS__REDIS__PREFIX"] = "--prefix"
+        names = {"JOBS__POSTGRES__URL": "--postgres-url", "JOBS__REDIS__URL": "--redis-url"}
+        names["JOBS__REDIS__PREFIX"] = "--prefix"
         given = [part for name, option in names.items() for part in (option, cli.environ[name])]
         bare = Cli({}, cli.started)
         listening = cli.start("events", "--event", "completed", "--count", "1", "--json")
@@ -218,6 +221,72 @@ def add(a: int, b: int) -> int:
         assert service.returncode == 0
         assert "Traceback" not in log
         assert cli("job", "show", job, "--json").body["job"]["result"] == 3
+
+    LOOK = """
+import os
+from queue_core import JobQueue
+jobs = JobQueue.from_settings()
+@jobs.task
+def look() -> dict[str, object]:
+    settings = jobs.settings
+    return {
+        "names": sorted(name for name in os.environ if name.startswith("JOBS_")),
+        "defaults": settings.defaults.model_dump(exclude_unset=True),
+        "limits": {name: rules.limit for name, rules in settings.queues.items()},
+    }
+"""
+    SEEN: ClassVar = {"defaults": {"lease": 77, "heartbeat": 5, "max_retries": 9}, "limits": {"Big.queue": 7}}
+
+    def see(self, cli: Cli, *options: str) -> dict[str, Any]:
+        """Return what a job sees in the process of a service."""
+        cli.start("worker", "run", "look:jobs", *options)
+        job = cli("job", "enqueue", "look", "--no-check", *options).out.strip()
+        show = partial(cli, "job", "show", job, "--json", *options)
+        assert until(lambda: show().body["job"]["status"] == "completed"), show().out
+        seen: dict[str, Any] = show().body["job"]["result"]
+        return seen
+
+    def test_what_only_the_console_knows_is_handed_down(self, elsewhere: Path, alone: Cli) -> None:
+        """From its file, a context and its variables, as the programs' names; what those gave already stays."""
+        (elsewhere / "look.py").write_text(self.LOOK)
+        (elsewhere / "jobs.yaml").write_text("jobs: {defaults: {lease: 77s}, sqlite: {path: none/programs.db}}")
+        (elsewhere / "jobconsole.yaml").write_text(
+            "jobs: {sqlite: {path: none/console.db}, queues: {Big.queue: {limit: 7}}}\n"
+            "contexts: {here: {jobs: {sqlite: {path: here.db}}}}\n"
+        )
+        alone.environ |= {
+            "JOBS_PORT": "tcp://10.0.0.1:80",
+            "JOBS__DEFAULTS__HEARTBEAT": "5s",
+            "JOBS__DEFAULTS__MAX_RETRIES": "8",
+            "JOBCONSOLE_JOBS__DEFAULTS__MAX_RETRIES": "9",
+        }
+        try:
+            seen = self.see(alone, "--context", "here")
+        finally:
+            alone.close()
+        names = ("DEFAULTS__HEARTBEAT", "DEFAULTS__LEASE", "DEFAULTS__MAX_RETRIES", "QUEUES", "QUEUE_BACKEND")
+        handed = [f"JOBS__{name}" for name in (*names, "SQLITE__PATH")]
+        assert seen == {"names": ["JOBS_CONFIG", "JOBS_PORT", *handed], **self.SEEN}
+
+    def test_what_programs_read_themselves_is_not_handed_down(self, elsewhere: Path, alone: Cli) -> None:
+        """So their file is not copied into an environment that everything reads which they start."""
+        (elsewhere / "look.py").write_text(self.LOOK)
+        (elsewhere / "jobs.yaml").write_text(
+            "jobs: {defaults: {lease: 77s, max_retries: 9}, sqlite: {path: here.db}, queues: {Big.queue: {limit: 7}}}"
+        )
+        alone.environ["JOBS__DEFAULTS__HEARTBEAT"] = "5s"
+        try:
+            seen = self.see(alone)
+        finally:
+            alone.close()
+        assert seen == {"names": ["JOBS__DEFAULTS__HEARTBEAT"], **self.SEEN}
+
+    def test_rules_that_no_variable_can_hold_are_one_sentence(self, elsewhere: Path, alone: Cli) -> None:
+        rules = "\n".join(f"    queue-{number:0180}: {{limit: 1}}" for number in range(700))
+        (elsewhere / "jobconsole.yaml").write_text(f"jobs:\n  sqlite: {{path: here.db}}\n  queues:\n{rules}\n")
+        answer = alone.process("worker", "run", "look:jobs")
+        said = "jobconsole: JOBS__QUEUES is too long for a variable of the environment; write it into jobs.yaml\n"
+        assert (answer.code, answer.out, answer.err) == (2, "", said)
 
     @pytest.mark.parametrize("target", ["nosuch:jobs", "sums:nosuch", "json:dumps"])
     def test_a_wrong_target_is_exit_code_2(self, cli: Cli, elsewhere: Path, target: str) -> None:

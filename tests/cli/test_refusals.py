@@ -140,7 +140,7 @@ def test_rights_that_are_missing_are_exit_code_1(night: Shop) -> None:
         connection.execute("drop role if exists looker")
         connection.execute("create role looker login")
         connection.execute("grant select on all tables in schema public to looker")
-    night.cli.environ["JOBCONSOLE_JOBS__POSTGRES__URL"] = night.address.replace("app@", "looker@")
+    night.cli.environ["JOBS__POSTGRES__URL"] = night.address.replace("app@", "looker@")
     try:
         answer = night("queue", "pause", "work")
         assert (answer.code, "permission denied" in answer.err) == (1, True)

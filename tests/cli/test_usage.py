@@ -11,8 +11,8 @@ from queue_core.stores.postgres.migrate import KNOWN
 from queue_core.stores.postgres.queries import load
 from tests.cli.running import Cli
 
-NOWHERE = {"JOBCONSOLE_JOBS__POSTGRES__URL": "postgresql://app:hunter2@127.0.0.1:1/app"} | {
-    "JOBCONSOLE_JOBS__REDIS__URL": "redis://:hunter2@127.0.0.1:1/0"
+NOWHERE = {"JOBS__POSTGRES__URL": "postgresql://app:hunter2@127.0.0.1:1/app"} | {
+    "JOBS__REDIS__URL": "redis://:hunter2@127.0.0.1:1/0"
 }
 ENQUEUE = "see 'jobconsole job enqueue --help'"
 
@@ -116,7 +116,7 @@ def test_without_servers_it_says_how_to_name_them(alone: Cli) -> None:
 
 
 def test_the_memory_of_another_process_cannot_be_reached() -> None:
-    answer = Cli({"JOBCONSOLE_JOBS__QUEUE_BACKEND": "memory"})("job", "list")
+    answer = Cli({"JOBS__QUEUE_BACKEND": "memory"})("job", "list")
     assert answer.code == 2
     assert "lives inside one process" in answer.err
 
@@ -164,7 +164,7 @@ def test_servers_that_are_down_are_exit_code_3(line: str) -> None:
 
 
 def test_redis_alone_being_down_stops_only_what_needs_it(cli: Cli) -> None:
-    down = Cli(cli.environ | {"JOBCONSOLE_JOBS__REDIS__URL": NOWHERE["JOBCONSOLE_JOBS__REDIS__URL"]})
+    down = Cli(cli.environ | {"JOBS__REDIS__URL": NOWHERE["JOBS__REDIS__URL"]})
     assert down("job", "enqueue", "t").code == 0
     assert len(down("job", "list", "--json").body["jobs"]) == 1
     answer = down("events")
@@ -173,7 +173,7 @@ def test_redis_alone_being_down_stops_only_what_needs_it(cli: Cli) -> None:
 
 class TestSchema:
     def test_a_missing_schema_says_what_to_run(self, empty_postgres_url: str, redis_url: str) -> None:
-        cli = Cli({"JOBCONSOLE_JOBS__POSTGRES__URL": empty_postgres_url, "JOBCONSOLE_JOBS__REDIS__URL": redis_url})
+        cli = Cli({"JOBS__POSTGRES__URL": empty_postgres_url, "JOBS__REDIS__URL": redis_url})
         for line in (["job", "list"], ["job", "enqueue", "t"], ["queue", "list"]):
             answer = cli(*line)
             assert (answer.code, answer.out) == (3, "")

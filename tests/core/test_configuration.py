@@ -1,5 +1,8 @@
-"""Where settings come from, which source wins, and what a mistake says."""
+"""Where the settings of programs come from, which place wins, and what a mistake says."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,8 +18,12 @@ jobs:
   redis: {url: "redis://localhost:6379/0", prefix: site}
   defaults: {timeout: 1m}
 queue: {maxRetries: 5, retryDelay: 2s, retryBackoff: 3}
-contexts:
-  prod: {read_only: true, jobs: {redis: {prefix: prod}}}
+"""
+
+PROGRAM = """
+from queue_core import JobQueue
+settings = JobQueue.from_settings().settings
+print(settings.mode, settings.sqlite.path, settings.defaults.lease)
 """
 
 
@@ -38,7 +45,7 @@ def read(
         path = Path(name)
         path.write_text(text)
     nowhere = {"XDG_CONFIG_HOME": "/nonexistent"}
-    return load(path, nowhere | dict(environ or {}), **options)
+    return load(path=path, environ=nowhere | dict(environ or {}), **options)
 
 
 def refusal(*arguments: Any, **options: Any) -> str:
@@ -72,51 +79,70 @@ class TestSources:
         assert settings.queue_backend == "redis"
         assert settings.defaults.max_retries == 1
 
-    def test_an_argument_wins_over_the_environment_and_that_over_the_file(self) -> None:
-        environ = {"JOBCONSOLE_JOBS__REDIS__PREFIX": "env", "JOBCONSOLE_JOBS__DEFAULTS__LEASE": "7s"}
-        settings = read(YAML, environ, overrides={"jobs": {"redis": {"prefix": "flag"}}}).settings
-        assert settings.redis.prefix == "flag:"
+    def test_the_environment_wins_over_the_file(self) -> None:
+        settings = read(YAML, {"JOBS__REDIS__PREFIX": "env", "JOBS__DEFAULTS__LEASE": "7s"}).settings
+        assert settings.redis.prefix == "env:"
         assert settings.defaults.lease == 7
         assert settings.defaults.timeout == 60
 
     @pytest.mark.parametrize("name", ["MAXRETRIES", "MAX_RETRIES"])
-    def test_the_environment_knows_the_short_block_too(self, name: str) -> None:
-        assert read(YAML, {f"JOBCONSOLE_QUEUE__{name}": "9"}).settings.defaults.max_retries == 9
+    def test_the_environment_knows_both_spellings(self, name: str) -> None:
+        assert read(YAML, {f"JOBS__DEFAULTS__{name}": "9"}).settings.defaults.max_retries == 9
+
+    def test_a_variable_may_hold_the_rules_of_all_queues(self) -> None:
+        rules = read(environ={"JOBS__QUEUES": '{"Images.big": {"limit": 3}, "mail": {"rate": "9/s"}}'}).settings.queues
+        assert (rules["Images.big"].limit, rules["mail"].rate) == (3, 9)
+        assert read(environ={"JOBS__QUEUES__MAIL__LIMIT": "4"}).settings.queues["mail"].limit == 4
+
+    def test_the_names_of_other_programs_are_not_read(self) -> None:
+        environ = {"JOBSTER_JOBS__REDIS__URL": "redis://x", "QUEUE__MAXRETRIES": "7", "JOBS_REDIS__URL": "redis://x"}
+        assert read(environ=environ).settings == read().settings
 
     def test_an_empty_variable_is_not_set(self) -> None:
-        assert read(YAML, {"JOBCONSOLE_JOBS__REDIS__PREFIX": ""}).settings.redis.prefix == "site:"
+        assert read(YAML, {"JOBS__REDIS__PREFIX": ""}).settings.redis.prefix == "site:"
 
     def test_variables_that_kubernetes_makes_are_left_alone(self) -> None:
-        read(environ={"JOBCONSOLE_PORT": "tcp://10.0.0.1:80", "JOBCONSOLE_SERVICE_HOST": "10.0.0.1"})
-
-    def test_a_context_wins_over_the_environment(self) -> None:
-        loaded = read(YAML, {"JOBCONSOLE_JOBS__REDIS__PREFIX": "env"}, context="prod")
-        assert loaded.settings.redis.prefix == "prod:"
-        assert loaded.contexts["prod"]["read_only"] is True
+        read(environ={"JOBS_PORT": "tcp://10.0.0.1:80", "JOBS_SERVICE_HOST": "10.0.0.1"})
 
     def test_the_file_is_looked_for_here_and_then_in_the_users_folder(self, tmp_path: Path) -> None:
         home = tmp_path / "config"
-        (home / "jobconsole").mkdir(parents=True)
-        (home / "jobconsole" / "jobconsole.toml").write_text("[queue]\nmaxRetries = 1\n")
+        (home / "jobs").mkdir(parents=True)
+        (home / "jobs" / "jobs.toml").write_text("[queue]\nmaxRetries = 1\n")
         environ = {"XDG_CONFIG_HOME": str(home)}
         assert load(environ=environ).settings.defaults.max_retries == 1
-        Path("jobconsole.yaml").write_text("queue: {maxRetries: 2}")
+        Path("jobs.yaml").write_text("queue: {maxRetries: 2}")
         assert load(environ=environ).settings.defaults.max_retries == 2
         Path("named.yaml").write_text("queue: {maxRetries: 4}")
-        assert load(environ=environ | {"JOBCONSOLE_CONFIG": "named.yaml"}).settings.defaults.max_retries == 4
+        assert load(environ=environ | {"JOBS_CONFIG": "named.yaml"}).settings.defaults.max_retries == 4
 
     def test_a_secret_may_stand_in_a_file_beside_the_configuration(self, tmp_path: Path) -> None:
         (tmp_path / "secret").write_text("postgresql://app:hunter2@db/app\n")
         path = tmp_path / "c.yaml"
         path.write_text("jobs: {postgres: {url_file: secret}}")
-        url = load(path, {}).settings.postgres.url
+        url = load(path=path, environ={}).settings.postgres.url
         assert url is not None
         assert url.get_secret_value() == "postgresql://app:hunter2@db/app"
-        environ = {"JOBCONSOLE_JOBS__POSTGRES__URL_FILE": str(tmp_path / "secret")}
+        environ = {"JOBS__POSTGRES__URL_FILE": str(tmp_path / "secret")}
         assert read(environ=environ).settings.postgres.url == url
 
     def test_an_empty_file_and_empty_blocks_are_nothing(self) -> None:
-        assert read("").settings == read("jobs:\n  redis:\nqueue:\ncontexts:\n").settings == read().settings
+        assert read("").settings == read("jobs:\n  redis:\nqueue:\n").settings == read().settings
+
+    @pytest.mark.parametrize("variable", [True, False])
+    def test_a_program_that_uses_a_queue_without_the_console(self, elsewhere: Path, variable: bool) -> None:
+        """As a process, beside settings of the console, which are not its own."""
+        names = {"XDG_CONFIG_HOME": "/nonexistent", "JOBS__DEFAULTS__LEASE": "7s"}
+        (elsewhere / ("named.yaml" if variable else "jobs.yaml")).write_text("jobs: {sqlite: {path: here.db}}")
+        (elsewhere / "jobconsole.yaml").write_text("jobs: {sqlite: {path: console.db}, nonsense: 1}")
+        names |= {"JOBCONSOLE_JOBS__DEFAULTS__LEASE": "1s", "JOBCONSOLE_CONFIG": "jobconsole.yaml"}
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            env=os.environ | names | ({"JOBS_CONFIG": "named.yaml"} if variable else {}),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout == "sqlite here.db 7.0\n"
 
 
 class TestSecrets:
@@ -130,9 +156,10 @@ class TestMistakes:
     def test_an_unknown_key_names_file_key_and_the_nearest(self) -> None:
         assert refusal("jobs: {redis: {ulr: x}}") == "c.yaml: jobs.redis.ulr: unknown key; did you mean 'url'?"
         assert refusal("quue: {}") == "c.yaml: quue: unknown key; did you mean 'queue'?"
-        sentence = refusal(environ={"JOBCONSOLE_JOBS__REDIS__ULR": "x"})
-        assert sentence == "environment: JOBCONSOLE_JOBS__REDIS__ULR: unknown key; did you mean 'url'?"
-        assert refusal("1: {}") == "c.yaml: 1: unknown key; known here: contexts, jobs, queue"
+        sentence = refusal(environ={"JOBS__REDIS__ULR": "x"})
+        assert sentence == "environment: JOBS__REDIS__ULR: unknown key; did you mean 'url'?"
+        assert refusal("contexts: {prod: {}}") == "c.yaml: contexts: unknown key; known here: jobs, queue"
+        assert refusal("1: {}") == "c.yaml: 1: unknown key; known here: jobs, queue"
 
     @pytest.mark.parametrize(
         ("text", "sentence"),
@@ -165,8 +192,6 @@ class TestMistakes:
             ("queue: {maxRetries: -1}", "jobs.defaults.max_retries: must be greater than or equal to 0"),
             ("jobs: {queue_backend: mongo}", "jobs.queue_backend: must be 'redis', 'postgres', 'sqlite' or 'memory'"),
             ("jobs: 3", "jobs: must be a block of keys, not a single value"),
-            ("contexts: []", None),
-            ("contexts: [a]", "contexts: must be a block of named contexts"),
             ("jobs: {postgres: {url: 'mysql://a:hunter2@h'}}", "jobs.postgres.url: a PostgreSQL URL begins with "
              "postgresql:// or postgres://, not with mysql://"),
             ("jobs: {postgres: {url: 7}}", "jobs.postgres.url: must be text"),
@@ -174,15 +199,44 @@ class TestMistakes:
              "stands in braces, as the hash tag"),
         ],
     )  # fmt: skip
-    def test_a_value_that_does_not_fit_names_its_source_and_key(self, text: str, sentence: str | None) -> None:
-        if sentence is None:
-            read(text)
-        else:
-            assert refusal(text) == f"c.yaml: {sentence}"
+    def test_a_value_that_does_not_fit_names_its_source_and_key(self, text: str, sentence: str) -> None:
+        assert refusal(text) == f"c.yaml: {sentence}"
 
     def test_a_value_of_the_environment_is_named_by_its_variable(self) -> None:
-        sentence = refusal(YAML, {"JOBCONSOLE_JOBS__DEFAULTS__MAX_RETRIES": "many"})
-        assert sentence == "environment: JOBCONSOLE_JOBS__DEFAULTS__MAX_RETRIES: must be a whole number"
+        sentence = refusal(YAML, {"JOBS__DEFAULTS__MAX_RETRIES": "many"})
+        assert sentence == "environment: JOBS__DEFAULTS__MAX_RETRIES: must be a whole number"
+        sentence = refusal(YAML, {"JOBS__DEFAULTS__MAXRETRIES": "many"})
+        assert sentence == "environment: JOBS__DEFAULTS__MAXRETRIES: must be a whole number", "as it was written"
+
+    def test_a_secret_of_a_file_is_named_by_the_variable_of_the_file(self, tmp_path: Path) -> None:
+        (tmp_path / "secret").write_text("mysql://app:hunter2@db/app\n")
+        sentence = refusal(environ={"JOBS__POSTGRES__URL_FILE": str(tmp_path / "secret")})
+        assert sentence.startswith("environment: JOBS__POSTGRES__URL_FILE: a PostgreSQL URL begins with ")
+
+    @pytest.mark.parametrize(
+        ("environ", "sentence"),
+        [
+            ({"REDIS": "x"}, "JOBS__REDIS: must be a block of keys, not a single value"),
+            ({"REDIS": "x", "REDIS__URL": "y"}, "JOBS__REDIS__URL goes on below a variable that is a value itself"),
+            ({"DEFAULTS__MAXRETRIES": "1", "DEFAULTS__MAX_RETRIES": "1"}, "JOBS__DEFAULTS__MAX_RETRIES: is given "
+             "twice: 'max_retries' stands in this block already"),
+            ({"POSTGRES__URL": "x", "POSTGRES__URL_FILE": "y"}, "JOBS__POSTGRES__URL_FILE: is given twice: 'url' "
+             "stands in this block already"),
+            ({"REDIS_URL": "redis://h"}, "JOBS__REDIS_URL: unknown key; did you mean 'redis'?"),
+            ({"": "x"}, "JOBS__: unknown key; known here: defaults, limits, postgres, queue_backend, queues, redis, "
+             "retention, sqlite"),
+            ({"QUEUES": "many"}, "JOBS__QUEUES: must be a valid dictionary"),
+            ({"QUEUES": "{"}, "JOBS__QUEUES, line 1: not valid YAML: expected the node content, but found "
+             "'<stream end>'"),
+            ({"QUEUES": "{a: {}, a: {}}"}, "JOBS__QUEUES, line 1: the key 'a' stands twice in one block"),
+            ({"QUEUES": "{Mail: {limti: 3}}"}, "JOBS__QUEUES: Mail.limti: unknown key; did you mean 'limit'?"),
+            ({"QUEUES": "{Mail: {limit: many}}"}, "JOBS__QUEUES: Mail.limit: must be a whole number"),
+            ({"QUEUES__MAIL__LIMIT": "many"}, "JOBS__QUEUES__MAIL__LIMIT: must be a whole number"),
+        ],
+    )  # fmt: skip
+    def test_a_mistake_in_the_environment_names_the_variable(self, environ: dict[str, str], sentence: str) -> None:
+        said = refusal(environ={f"JOBS__{name}": value for name, value in environ.items()})
+        assert said == f"environment: {sentence}"
 
     @pytest.mark.parametrize(
         ("text", "sentence"),
@@ -202,23 +256,20 @@ class TestMistakes:
 
     def test_files_that_cannot_be_read(self, elsewhere: Path) -> None:
         with pytest.raises(ConfigurationError, match=r"cannot read nosuch\.yaml: No such file"):
-            load("nosuch.yaml", {})
+            load(path="nosuch.yaml", environ={})
         with pytest.raises(ConfigurationError, match="Is a directory"):
-            load(elsewhere, {})
+            load(path=elsewhere, environ={})
         assert "not valid TOML" in refusal("[jobs.redis]\nurl=", name="c.toml")
         sentence = refusal("jobs: {postgres: {url_file: /nosuch}}")
         assert sentence == "c.yaml: jobs.postgres.url_file: cannot read /nosuch: No such file or directory"
         Path("latin.yaml").write_bytes(b"queue: \xe4")
         with pytest.raises(ConfigurationError, match="is not UTF-8 text"):
-            load("latin.yaml", {})
+            load(path="latin.yaml", environ={})
 
     def test_two_files_in_one_folder(self) -> None:
-        for name in ("jobconsole.yaml", "jobconsole.toml"):
+        for name in ("jobs.yaml", "jobs.toml"):
             Path(name).write_text("")
-        assert refusal() == "jobconsole.yaml and jobconsole.toml are both there; keep one of them"
-
-    def test_a_context_that_is_not_there(self) -> None:
-        assert refusal(YAML, context="prd") == "c.yaml has no context 'prd'; did you mean 'prod'?"
+        assert refusal() == "jobs.yaml and jobs.toml are both there; keep one of them"
 
 
 @pytest.mark.parametrize("end", ["", "  # ours", "\r"])

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from jobconsole.configuration import load
 from jobconsole.core.checks import check_sqlite
 from jobconsole.exporter.server import Exporter, ExporterOptions
-from queue_core.configuration import load
 from queue_core.errors import ConfigurationError
 from queue_core.model.settings import JobsSettings, SqliteSettings
 from queue_core.queue import JobQueue
@@ -31,7 +31,7 @@ FACTS: dict[str, Any] = {
 @pytest.fixture
 def cli(path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
     monkeypatch.chdir(path.parent)
-    return Cli({"JOBCONSOLE_JOBS__SQLITE__PATH": str(path)})
+    return Cli({"JOBS__SQLITE__PATH": str(path)})
 
 
 def test_a_rehearsal_of_migrate_makes_no_file(cli: Cli, path: Path) -> None:
@@ -79,7 +79,7 @@ def test_the_file_of_another_program_cannot_be_used(cli: Cli, path: Path) -> Non
 
 def test_a_file_that_others_lock_cannot_be_reached(cli: Cli, path: Path) -> None:
     cli("migrate")
-    cli.environ["JOBCONSOLE_JOBS__SQLITE__TIMEOUT"] = "0.1s"
+    cli.environ["JOBS__SQLITE__TIMEOUT"] = "0.1s"
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("begin immediate")
         answer = cli("job", "enqueue", "task")

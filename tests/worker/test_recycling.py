@@ -26,7 +26,7 @@ async def jobs(tmp_path: Path) -> AsyncIterator[JobQueue]:
 
 @asynccontextmanager
 async def process(tmp_path: Path, **options: Any) -> AsyncIterator[asyncio.subprocess.Process]:
-    environ = {"JOBCONSOLE_JOBS__QUEUE_BACKEND": "sqlite", "JOBCONSOLE_JOBS__SQLITE__PATH": str(tmp_path / "jobs.db")}
+    environ = {"JOBS__QUEUE_BACKEND": "sqlite", "JOBS__SQLITE__PATH": str(tmp_path / "jobs.db")}
     command = (sys.executable, "-m", "queue_core.worker.process", TARGET, ServiceOptions(**options).to_json())
     with (tmp_path / "log").open("wb") as log:
         running = await asyncio.create_subprocess_exec(*command, env={**os.environ, **environ}, stderr=log)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from jobconsole.cli.change import add_change, check_terminal, confirm, in_turn, noted, rehearse
@@ -16,20 +15,16 @@ from jobconsole.cli.root import Parser, add_verbs, duration, positive, whole
 from jobconsole.cli.session import connected, settings_of
 from jobconsole.cli.tables import show_workers, worker_body
 from jobconsole.format.humanize import plural
-from queue_core.errors import ReadOnly
+from queue_core.configuration import PROGRAMS
+from queue_core.errors import ConfigurationError, ReadOnly
 from queue_core.model.text import safe
 from queue_core.model.validation import parse_size
 
 if TYPE_CHECKING:
     from queue_core.queue import JobQueue
 
-
-_VARIABLES = {
-    "context": "JOBCONSOLE_CONTEXT",
-    "postgres_url": "JOBCONSOLE_JOBS__POSTGRES__URL",
-    "redis_url": "JOBCONSOLE_JOBS__REDIS__URL",
-    "prefix": "JOBCONSOLE_JOBS__REDIS__PREFIX",
-}
+LONGEST_VARIABLE = (128 << 10) - 100
+"""Bytes of a value; Linux passes 128 KiB with the name, and more than a thousand queues may have rules."""
 
 
 def add_run_arguments(verb: Parser) -> None:
@@ -63,9 +58,11 @@ def run_workers(options: argparse.Namespace, output: Output) -> int:
     Raises:
         ConfigurationError, ReadOnly: it cannot start.
     """
-    if settings_of(options).read_only:
+    settings = settings_of(options)
+    if settings.read_only:
         raise ReadOnly("worker run")
-    _hand_down(options)
+    if settings.handed_down is not None:
+        _hand_down(settings.handed_down)
     from queue_core.worker.options import ServiceOptions, setup_logging
     from queue_core.worker.supervisor import supervise
 
@@ -85,17 +82,20 @@ def run_workers(options: argparse.Namespace, output: Output) -> int:
     return supervise(options.target, how)
 
 
-def _hand_down(options: argparse.Namespace) -> None:
-    """Put the global options into the environment: that is where a target's `JobQueue.from_settings()` finds them.
+def _hand_down(variables: Mapping[str, str]) -> None:
+    """Put the settings into the environment: that is where a target's `JobQueue.from_settings()` finds them.
 
     Not as arguments of the processes, which every user of the machine can read; an address may hold a password.
+
+    Raises:
+        ConfigurationError: a variable is longer than the system passes to a process.
     """
-    for name, variable in _VARIABLES.items():
-        value = getattr(options, name, None)
-        if value is not None:
-            os.environ[variable] = value
-    if getattr(options, "config", None) is not None:
-        os.environ["JOBCONSOLE_CONFIG"] = str(Path(options.config).resolve())
+    for name, value in variables.items():
+        if len(os.fsencode(value)) > LONGEST_VARIABLE:
+            raise ConfigurationError(f"{name} is too long for a variable of the environment; write it into jobs.yaml")
+    for name in filter(PROGRAMS.reads, list(os.environ)):
+        del os.environ[name]
+    os.environ.update(variables)
 
 
 Order = Literal["quiet", "resume", "stop"]
