@@ -30,7 +30,7 @@ MACHINES = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64
 
 
 class Missing(Exception):
-    """A server cannot be had here; the message says why."""
+    """A server cannot be had here; the message names the reason."""
 
 
 @dataclass(frozen=True)
@@ -203,6 +203,6 @@ def _let_run(folder: Path) -> None:
 
 
 def _version(program: Path) -> str:
-    told = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=30, check=False).stdout
-    match = re.search(r"(?:v=|\s)(\d+(?:\.\d+)+)", told)
+    printed = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=30, check=False).stdout
+    match = re.search(r"(?:v=|\s)(\d+(?:\.\d+)+)", printed)
     return match.group(1) if match else ""

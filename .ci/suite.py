@@ -79,7 +79,7 @@ class Suite:
         return self.run(name, ["-m", " or ".join(parts), *chosen])
 
     def _within_time(self, command: list[str]) -> int:
-        """Run a command for at most what is left of the time; SIGINT lets pytest still say what it has found."""
+        """Run a command for at most what is left of the time; SIGINT lets pytest still print what it has found."""
         left = self.ends - time.monotonic()
         if left <= 0:
             say("No time is left.")
@@ -98,7 +98,7 @@ class Suite:
         return UNUSABLE
 
     def report(self) -> None:
-        """Say what a reader of the last lines has to know."""
+        """Print what a reader of the last lines has to know."""
         if self.repeated:
             more = f" and {len(self.repeated) - SHOWN} more" if len(self.repeated) > SHOWN else ""
             say(f"Needed a second run: {', '.join(self.repeated[:SHOWN])}{more}")

@@ -31,7 +31,7 @@ from jobconsole.embedded.servers import EmbeddedServers
 
 BARS = {"core %": 35.0, "KB/s": 10.0, "key p99 ms": 100.0, "stale max ms": 500.0, "grown %": 10.0}
 ON_THE_CLOCK = ("key p99 ms", "stale max ms")
-"""Figures that rise when somebody else has the processors."""
+"""Figures that rise when other programs have the processors."""
 SETTLING_SECONDS = 6.0
 """Until the rates, which are means of five seconds, are those of the flood."""
 SETTLED, LAST = 200_000, 1_000_000
@@ -51,7 +51,7 @@ class Screen(NamedTuple):
     up: str = "k"
     # what narrows it so that a probe can be seen; None: nothing has to
     narrow: str | None = None
-    # whether it shows what an event says
+    # whether it shows what an event holds
     tells: bool = True
 
 
@@ -148,7 +148,7 @@ def keys(terminal: Terminal, screen: Screen, places: dict[str, tuple[int, int]],
 
 
 def staleness(terminal: Terminal, flood: Flood, screen: Screen, count: int) -> dict[str, float]:
-    """Measure from the moment in which an event is told until its text has come out."""
+    """Measure from the moment in which an event is published until its text has come out."""
     if not screen.tells:
         return {}
     if screen.narrow:
@@ -184,7 +184,7 @@ def look(
             terminal.listen(1.0)
             terminal.press(screen.key)
             terminal.listen(2.0)
-            # sorts what runs: the job that is probed stands first
+            # sorts what runs: the job that is probed comes first
             terminal.press("r")
             terminal.listen(2.0)
             places = places_of(terminal, screen)
@@ -198,7 +198,7 @@ def look(
 
 
 def remember(environment: dict[str, str], flood: Flood, rate: float) -> Row:
-    """Measure the memory of a console that hears a million events."""
+    """Measure the memory of a console that receives a million events."""
     with opened(SIZES[1], environment) as terminal:
         terminal.until(r"40 signatures")
         terminal.press(screens()[-1].key)

@@ -24,7 +24,7 @@ TICK = 0.02
 """Seconds between two bursts of one worker: its settles and claims go in batches, and so do their events."""
 WORKERS = 4
 LONG = 48
-"""Jobs that run all the time and tell of progress once a second; the others end before a screen could list them."""
+"""Jobs that run all the time and report progress once a second; the others end before a screen could list them."""
 QUEUES = ("q1", "q2", "q3", "q4")
 TYPES = ("type0", "type1", "type2", "type3", "type4")
 LEASE = 3600.0
@@ -44,7 +44,7 @@ class Worker:
         self._owed = 0.0
 
     def burst(self, events: float) -> int:
-        """Tell of about so many events; return of how many."""
+        """Publish about so many events; return how many."""
         self._owed += events / 4
         jobs, self._owed = int(self._owed), self._owed % 1
         self._bursts.append([self._job() for _ in range(jobs)])
@@ -99,7 +99,7 @@ class Flood:
 
     async def _start_long(self) -> list[Claim]:
         handles = await self._jobs.enqueue_many("long", [{"n": n} for n in range(LONG)], queue="q1")
-        # nothing can be claimed from a new store before somebody has led
+        # nothing can be claimed from a new store before a leader was elected
         await self._jobs.store.lead("bench", self._workers[0].name, 1.0)
         ids = [handle.id for handle in handles]
         request = ClaimRequest("q1", self._workers[0].name, ("long",), LONG, LEASE, ids)
@@ -148,7 +148,7 @@ class Flood:
                 self._say(self._running[0], 50, rest)
 
     def _say(self, claim: Claim, percent: int, message: str) -> None:
-        # the message first: a narrow list of events cuts what stands behind it
+        # the message first: a narrow list of events cuts what comes behind it
         told = {"message": message, "progress": percent}
         self._bus.tell(Event(EventName.PROGRESS, claim.queue, claim.id, claim.type, claim.token, told))
         self.told += 1

@@ -1,4 +1,4 @@
-"""What the console's benchmarks stand on: servers with dead jobs, and the bars that figures are held against."""
+"""What the console's benchmarks run on: servers with dead jobs, and the bars that figures are held against."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def missed(where: str, found: Mapping[str, object], bars: Mapping[str, float]) -
 
 
 def verdict(sentences: Sequence[str]) -> int:
-    """Say which bars were missed and return the exit code: 1 when there is one."""
+    """Print which bars were missed and return the exit code: 1 when there is one."""
     for sentence in sentences:
         sys.stderr.write(f"missed: {sentence}\n")
     return 1 if sentences else 0

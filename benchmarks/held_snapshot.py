@@ -1,10 +1,10 @@
-"""How the rate of jobs holds while somebody's transaction stays open, so that nothing that ended can be vacuumed away.
+"""How the rate of jobs holds while a foreign transaction stays open, so that nothing that ended can be vacuumed away.
 
     .venv/bin/python benchmarks/held_snapshot.py            # --mode postgres --seconds 600 --ended 0 --rate 0 --json
 
 Two sets of servers with a worker process each take turns: beside one of them a transaction with a snapshot is open and
 idle all the time. Each turn without it is followed by a longer one with it, so that what else the machine does meets
-both. Told are the ratios of the rates, and of the processor time that worker and servers take for each job, which on a
+both. It prints the ratios of the rates, and of the processor time that worker and servers take for each job, which on a
 busy machine moves least. `--ended N` writes N jobs and leases that ended into the tables at once, as the load of some
 time would have left them; `--rate N` enqueues so many jobs a second instead of as many as are done.
 """

@@ -50,7 +50,7 @@ class Terminal:
             TimeoutError: it did not.
         """
         wanted = re.compile(pattern.encode())
-        return self._await(lambda heard: wanted.search(ESCAPES.sub(b"", heard)) is not None, repr(pattern))
+        return self._await(lambda output: wanted.search(ESCAPES.sub(b"", output)) is not None, repr(pattern))
 
     def until_cursor(self, place: tuple[int, int]) -> float:
         """Return the seconds until the glyph of the cursor was drawn at a row and column, from 1.
@@ -58,7 +58,7 @@ class Terminal:
         Raises:
             TimeoutError: it was not.
         """
-        return self._await(lambda heard: place in drawn_at(heard, CURSOR), f"the cursor at {place}")
+        return self._await(lambda output: place in drawn_at(output, CURSOR), f"the cursor at {place}")
 
     def quiet(self, seconds: float = 0.5) -> None:
         """Wait until nothing comes for some seconds, at most ten times as long: clocks go on, and let go of it."""
@@ -68,10 +68,10 @@ class Terminal:
 
     def listen(self, seconds: float) -> bytes:
         """Return what comes out within some seconds."""
-        heard, end = b"", time.perf_counter() + seconds
+        output, end = b"", time.perf_counter() + seconds
         while (left := end - time.perf_counter()) > 0:
-            heard += self._read(left)
-        return heard
+            output += self._read(left)
+        return output
 
     def cpu_seconds(self) -> float:
         """Return the processor time that the program has used."""
@@ -90,12 +90,12 @@ class Terminal:
         os.close(self._master)
 
     def _await(self, met: Callable[[bytes], bool], what: str) -> float:
-        heard = b""
+        output = b""
         while time.perf_counter() - self.began < PATIENCE_SECONDS:
-            heard += self._read(0.5)
-            if met(heard):
+            output += self._read(0.5)
+            if met(output):
                 return time.perf_counter() - self.began
-        raise TimeoutError(f"{what} did not come; the last was {ESCAPES.sub(b'', heard)[-2000:]!r}")
+        raise TimeoutError(f"{what} did not come; the last was {ESCAPES.sub(b'', output)[-2000:]!r}")
 
     def _read(self, seconds: float) -> bytes:
         if not select.select([self._master], [], [], seconds)[0]:
@@ -106,14 +106,14 @@ class Terminal:
 
 
 CURSOR = "❯"
-"""What the console draws before the row that the cursor stands on."""
+"""What the console draws before the row that the cursor is on."""
 _MOVES = re.compile(r"\x1b\[(\d+);(\d+)H")
 
 
-def drawn_at(heard: bytes, glyph: str) -> list[tuple[int, int]]:
+def drawn_at(output: bytes, glyph: str) -> list[tuple[int, int]]:
     """Return the rows and columns, from 1, at which a glyph was drawn."""
     found: list[tuple[int, int]] = []
-    pieces = _MOVES.split(heard.decode(errors="replace"))
+    pieces = _MOVES.split(output.decode(errors="replace"))
     for row, column, text in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True):
         line = ESCAPES.sub(b"", text.encode()).decode(errors="replace").partition("\n")[0]
         found += [(int(row), int(column) + at) for at, char in enumerate(line) if char == glyph]

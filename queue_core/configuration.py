@@ -100,7 +100,7 @@ def _yaml(name: str, text: str) -> Any:
 
 
 def _refuse_twins(name: str, root: Any) -> None:
-    """Refuse a key that stands twice in one block: YAML forbids it and PyYAML would take the last one silently."""
+    """Refuse a key that is given twice in one block: YAML forbids it and PyYAML would take the last one silently."""
     import yaml
 
     seen, waiting = set(), [root]
@@ -288,7 +288,7 @@ def _chooses_sqlite(values: Mapping[str, Any]) -> bool:
 
 
 def read_block(name: str, model: type[M], raw: Any, path: Sequence[str]) -> M:
-    """Return one block of a configuration as its model; `name` says where it comes from.
+    """Return one block of a configuration as its model; `name` is its place in the sentences about it.
 
     Raises:
         ConfigurationError: a key is unknown or given twice, or a value does not fit.

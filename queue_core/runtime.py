@@ -204,7 +204,7 @@ def _for_a_future(error: BaseException) -> BaseException:
 
 
 class Clock(Protocol):
-    """Tells the time; both values are in seconds."""
+    """A source of the time; both values are in seconds."""
 
     def now(self) -> float:
         """Return the seconds since the epoch, which a person can set back or forth."""
@@ -237,7 +237,7 @@ then is one back that had failed soon after its return: it flaps, or it is full 
 class Circuit:
     """Closed while the server works; open for a pause after each failure, then one call goes through to try it.
 
-    A loss is said once, and its end once: a server that works in between and fails again has not been back.
+    A loss is logged once, and its end once: a server that works in between and fails again has not been back.
     """
 
     def __init__(self, name: str, clock: Clock | None = None, meanwhile: str = "going on without it") -> None:
@@ -254,7 +254,7 @@ class Circuit:
         self.lost_since: float | None = None
 
     def allows(self) -> bool:
-        """Tell whether to call the server now."""
+        """Return whether to call the server now."""
         if not self._open:
             return True
         now = self._clock.monotonic()
@@ -283,7 +283,7 @@ class Circuit:
         self._pause = min(MOST, self._pause * 2)
 
     def worked(self) -> None:
-        """Note that a call worked; one that was on its way when another failed says nothing."""
+        """Note that a call worked; one that was on its way when another failed does not count."""
         if self.lost_since is None or (self._open and not self._trying):
             return
         now = self._clock.monotonic()

@@ -39,7 +39,7 @@ async def enqueue(peer: Any, jobs: int) -> dict[str, float]:
 
 
 async def latency(peer: Any, jobs: int) -> dict[str, float]:
-    """Enqueue jobs that say when; the first one only warms up."""
+    """Enqueue jobs that report when; the first one only warms up."""
     producer = peer.Producer()
     await producer.open()
     await producer.one(payload(0))

@@ -52,7 +52,7 @@ class Application:
             async with self.jobs:
                 await send({"type": "lifespan.startup.complete"})
                 await receive()  # lifespan.shutdown
-        except QueueCoreError as error:  # the server is to say why it does not start
+        except QueueCoreError as error:  # the server is to log why it does not start
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
         await send({"type": "lifespan.shutdown.complete"})

@@ -31,8 +31,8 @@ another program, a type announced late, a restored database. By heads alone 500 
 MOST = 50_000
 """Jobs looked at by pages in one round, over all queues: about a second. The next round goes on there."""
 IDLE_SECONDS, IDLE_QUEUES = 10.0, 20
-"""Seconds between two looks at queues that have no ready jobs, and so many of them at a time, in turn: what somebody
-else has written there would keep workers from waiting at the dispatcher."""
+"""Seconds between two looks at queues that have no ready jobs, and so many of them at a time, in turn: what another
+program has written there would keep workers from waiting at the dispatcher."""
 
 
 class Audit:

@@ -1,4 +1,4 @@
-"""Delivery inside one process, for stores without a server that wakes and tells."""
+"""Delivery inside one process, for stores without a server that wakes and notifies."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class _Waiter(NamedTuple):
 
 
 class Hints:
-    """Queues that somebody should look into, and the workers of this process that wait for one.
+    """Queues that a worker should look into, and the workers of this process that wait for one.
 
-    A queue that nobody has asked for yet counts as hinted: its backlog may be older than this process.
+    A queue that no worker has asked for yet counts as hinted: its backlog may be older than this process.
     """
 
     def __init__(self) -> None:
@@ -33,14 +33,14 @@ class Hints:
         self._waiting: deque[_Waiter] = deque()
 
     def hint(self, queues: Iterable[str]) -> None:
-        """Say that these queues may have ready jobs; one waiter a queue is woken, the longest waiting first."""
+        """Note that these queues may have ready jobs; one waiter a queue is woken, the longest waiting first."""
         self._hinted.update(queues)
         for waiter in list(self._waiting):
             if not waiter.answer.done() and (queue := self.pick(waiter.queues)) is not None:
                 waiter.answer.set_result(Taken(queue, None))
 
     def hint_all(self) -> None:
-        """Say that any queue may have ready jobs, after hints may have been lost."""
+        """Note that any queue may have ready jobs, after hints may have been lost."""
         self.hint(list(self._known))
 
     def pick(self, queues: Sequence[str]) -> str | None:
@@ -71,7 +71,7 @@ class Hints:
 
 
 BUFFER = 1000
-"""Messages that wait for a slow subscriber before it is told of a gap instead."""
+"""Messages that wait for a slow subscriber before it gets a gap instead."""
 
 _FINAL = frozenset({EventName.COMPLETED, EventName.DEAD, EventName.CANCELLED})
 
@@ -95,7 +95,7 @@ class LocalDispatcher:
         """Do nothing: no ids are held."""
 
     async def lacking(self, heads: Sequence[Ready]) -> list[Ready]:
-        """Return the first ready job of each queue: whoever is idle should look."""
+        """Return the first ready job of each queue: idle workers should look."""
         return list({job.queue: job for job in reversed(heads)}.values())
 
     async def doubtful(self, queues: Sequence[str]) -> list[str]:
@@ -137,7 +137,7 @@ class _Mailbox:
 
 
 class LocalEventBus:
-    """Hands events to the subscribers of this process. A slow one loses messages and is told so by a gap."""
+    """Hands events to the subscribers of this process. A slow one loses messages, which a gap shows."""
 
     def __init__(self, buffer: int = BUFFER) -> None:
         self._buffer = buffer
@@ -166,14 +166,14 @@ class LocalEventBus:
 
     @property
     def watched(self) -> list[str]:
-        """The jobs whose end somebody in this process waits for."""
+        """The jobs whose end is waited for in this process."""
         return list(self._watching)
 
     def tell(self, finished: Iterable[str]) -> None:
         """Wake those who wait for the end of these jobs."""
         for job_id in finished:
-            for told in self._watching.get(job_id, ()):
-                told.set()
+            for ended in self._watching.get(job_id, ()):
+                ended.set()
 
     def subscribe(self) -> AsyncIterator[EventBatch]:
         """Yield batches from now on; the first is empty and a gap, for nothing before it was seen."""
@@ -184,23 +184,23 @@ class LocalEventBus:
 
     @asynccontextmanager
     async def watch(self, queue: str, job_id: str) -> AsyncIterator[Callable[[float], Awaitable[bool]]]:
-        """Listen for the end of a job: once inside the context, nothing said from then on is missed."""
-        told = asyncio.Event()
+        """Listen for the end of a job: once inside the context, no message from then on is missed."""
+        ended = asyncio.Event()
 
         async def wait(seconds: float) -> bool:
             try:
                 async with asyncio.timeout(seconds):
-                    await told.wait()
+                    await ended.wait()
             except TimeoutError:
                 return False
-            told.clear()
+            ended.clear()
             return True
 
-        self._watching.setdefault(job_id, []).append(told)
+        self._watching.setdefault(job_id, []).append(ended)
         try:
             yield wait
         finally:
-            self._watching[job_id].remove(told)
+            self._watching[job_id].remove(ended)
             if not self._watching[job_id]:
                 del self._watching[job_id]
 

@@ -1,4 +1,4 @@
-"""Whether the Redis of this process is the one that works with its database: another one hears of no retry."""
+"""Whether the Redis of this process is the one that works with its database: another one learns of no retry."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DUTY, OTHERS = "delivery", "delivery by others"
 WINDOW = 75.0
 """Seconds for which a pair counts as in use after it was last confirmed."""
 NONE = "none"
-"""Stands in the place of the other Redis for workers in mode `postgres`, which have none."""
+"""The identity of the other Redis for workers in mode `postgres`, which have none."""
 PAIRED, DOUBTFUL, UNSURE = 8.0, 5.0, 2.0
 """Seconds between two looks: while the pair is found, while it is not, and while that is not known."""
 
@@ -33,14 +33,14 @@ class Kept(NamedTuple):
     identity: str | None
     # the address of that database, when it was confirmed lately
     confirmed: str | None = None
-    # that of another one whose processes have said lately that they use this Redis, too
+    # that of another one whose processes have lately noted that they use this Redis, too
     others: str | None = None
     # that of another Redis, which a process has found in that database lately
     beside: str | None = None
 
 
 class PairedStore(Protocol):
-    """What a database tells of the Redis that delivers for it."""
+    """What a database holds about the Redis that delivers for it."""
 
     async def leaders(self, duties: Sequence[str]) -> Mapping[str, Led]:
         """Return who leads these duties, or has led them last."""
@@ -52,7 +52,7 @@ class PairedStore(Protocol):
 
 
 class PairedDelivery(Protocol):
-    """What a Redis tells of the database that it delivers for."""
+    """What a Redis holds about the database that it delivers for."""
 
     @property
     def place(self) -> str:
@@ -71,19 +71,19 @@ class PairedDelivery(Protocol):
         ...
 
     async def intrude(self, database: str, seconds: float) -> None:
-        """Say for some seconds that processes of another database use this Redis, too."""
+        """Note for some seconds that processes of another database use this Redis, too."""
         ...
 
     async def pass_on(self, redis: str, seconds: float) -> None:
-        """Say for some seconds that processes of the database use another Redis."""
+        """Note for some seconds that processes of the database use another Redis."""
         ...
 
 
 class Pairing:
-    """A random identity stands in the database and under the prefix of its Redis; equal ones are a pair.
+    """A random identity is stored in the database and under the prefix of its Redis; equal ones are a pair.
 
     A side that has lost its identity (FLUSHALL, a restored database, a new server) gets one again, unless the other
-    side is in use by others. Who is not of the pair says so on the side that is not theirs alone, where the pair's own
+    side is in use by others. Who is not of the pair notes so on the side that is not theirs alone, where the pair's own
     processes read it: in the database, of another Redis; in Redis, of another database.
     Without a Redis (`delivery` is None) any that delivers for the database is another one.
     """
@@ -97,7 +97,7 @@ class Pairing:
         self._identity = ""
         # the foreign pair, and how long it was confirmed for, as seen first
         self._foreign: tuple[str, float] | None = None
-        # Whether jobs may be waiting that only another Redis hears of: workers then look into the store themselves.
+        # Whether jobs may be waiting that only another Redis learns of: workers then look into the store themselves.
         self.doubtful = False
         # why, for people; "" while it is not known that anything is wrong
         self.reason = ""
@@ -133,12 +133,12 @@ class Pairing:
         """Compare the two sides; pair them where neither belongs to others, unless nothing is to be changed.
 
         Raises:
-            StoreUnavailable, DispatchUnavailable: one of the sides does not answer; what was found before stands.
+            StoreUnavailable, DispatchUnavailable: one of the sides does not answer; what was found before is kept.
         """
         if self._delivery is None:
             await self._look_without(change)
             return
-        # Redis is written last and read first: what it confirms stands in its database.
+        # Redis is written last and read first: what it confirms is stored in its database.
         kept, _ = await self._delivery.kept()
         led = await self._store.leaders((DUTY, OTHERS))
         pair, others = led.get(DUTY), _live(led.get(OTHERS))
@@ -158,7 +158,7 @@ class Pairing:
         await self._differs(self._delivery, kept, _live(pair), others, change)
 
     async def _look_without(self, change: bool) -> None:
-        """Look whether a Redis delivers for the database, which hears nothing of what this process makes ready."""
+        """Look whether a Redis delivers for the database, which learns nothing of what this process makes ready."""
         pair = _live((await self._store.leaders((DUTY,))).get(DUTY))
         if pair is None:
             self._foreign = None
@@ -172,14 +172,14 @@ class Pairing:
         self._tell(reason, change)
 
     def _renewed(self, pair: Led) -> bool:
-        """Tell whether a foreign pair was confirmed again since it was seen first."""
+        """Return whether a foreign pair was confirmed again since it was seen first."""
         theirs, ends = pair.worker.partition(" ")[0], time.monotonic() + pair.seconds
         if self._foreign is None or self._foreign[0] != theirs:
             self._foreign = (theirs, ends)
         return ends >= self._foreign[1] + 1.0
 
     def _was_ours(self, kept: str | None, theirs: str) -> bool:
-        """Tell whether one side has lost what this process has seen on both."""
+        """Return whether one side has lost what this process has seen on both."""
         return bool(self._identity) and {kept or self._identity, theirs or self._identity} == {self._identity}
 
     async def _found(self, delivery: PairedDelivery, identity: str, pair: Led | None, confirm: bool) -> None:
@@ -197,9 +197,9 @@ class Pairing:
     async def _differs(
         self, delivery: PairedDelivery, kept: Kept, pair: Led | None, others: Led | None, change: bool
     ) -> None:
-        """Say so, once it is sure that the other pair is in use and not just the one before a side was emptied."""
+        """Note it, once it is sure that the other pair is in use and not just the one before a side was emptied."""
         ours = delivery.place
-        # Its server may have been emptied or replaced: then nobody confirms the pair any more, nor has said otherwise.
+        # Its server may have been emptied or replaced: then no process confirms the pair any more, nor denies it.
         elsewhere = pair is not None and (
             self._renewed(pair) or _place(pair) != ours or (others is not None and others.worker == ours)
         )
@@ -217,7 +217,7 @@ class Pairing:
         self._tell(reason, change)
 
     def _beside(self, others: Led | None, database: str | None, ours: str) -> str:
-        """Return what is said of those who use one side of the pair and not the other."""
+        """Return a sentence about those who use one side of the pair and not the other."""
         found = []
         if others is not None and others.worker == NONE:
             found.append("workers in mode postgres work on this database, and tell its Redis nothing")

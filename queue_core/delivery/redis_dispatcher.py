@@ -26,8 +26,8 @@ _T = TypeVar("_T")
 
 
 AGAIN = 5.0
-"""Seconds after which the marker of a queue is read again although the server's own is there: somebody may have removed
-it, to have the ready set rebuilt, or have written something else there."""
+"""Seconds after which the marker of a queue is read again although the server's own is there: it may have been removed
+to have the ready set rebuilt, or overwritten."""
 AT_ONCE = 100
 """Queues looked at in one round trip, and of those that were whole before, in one round."""
 
@@ -37,8 +37,8 @@ _OTHER_KEYS = {"eseq": "string", "waiters": "zset"}
 class Wholeness:
     """Markers begin with the run id of the server on which they were written.
 
-    After a restart or a failover the id is another one, after FLUSHALL the marker is gone. One marker stands for the
-    server, so that queues about which nothing is doubtful cost nothing; one for each queue says that it was rebuilt.
+    After a restart or a failover the id is another one, after FLUSHALL the marker is gone. One marker is for the
+    server, so that queues about which nothing is doubtful cost nothing; one for each queue shows that it was rebuilt.
     """
 
     def __init__(self, client: Redis, keys: Keys, ready: str) -> None:
@@ -93,7 +93,7 @@ class Wholeness:
         return f"{information['run_id']}:{secrets.token_hex(4)}"
 
     async def _look_at(self, queues: Sequence[str], run: str) -> list[bool]:
-        """Tell of each queue whether it is whole; remove what would stop delivery, or stay for ever."""
+        """Return for each queue whether it is whole; remove what would stop delivery, or stay for ever."""
         names = [self._ready, *_OTHER_KEYS]
         commands = self._client.pipeline(transaction=False)
         for queue in queues:
@@ -243,12 +243,12 @@ class RedisDispatcher:
             return found
 
     async def intrude(self, database: str, seconds: float) -> None:
-        """Say for some seconds that processes of another database use this Redis, too."""
+        """Note for some seconds that processes of another database use this Redis, too."""
         async with within(self._timeout, self._circuit):
             await self._client.set(self._keys.others, database, px=round(seconds * 1000))
 
     async def pass_on(self, redis: str, seconds: float) -> None:
-        """Say for some seconds that processes of the database use another Redis."""
+        """Note for some seconds that processes of the database use another Redis."""
         async with within(self._timeout, self._circuit):
             await self._client.set(self._keys.beside, redis, px=round(seconds * 1000))
 
@@ -260,7 +260,7 @@ class RedisDispatcher:
         return time.perf_counter() - start
 
     async def facts(self) -> dict[str, Any]:
-        """Return what `doctor` checks about the server; what a server does not tell is None."""
+        """Return what `doctor` checks about the server; what a server does not report is None."""
         async with within(self._timeout):
             return await server_facts(self._client)
 

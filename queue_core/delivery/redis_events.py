@@ -21,7 +21,7 @@ from queue_core.redis.scripts import Call, Scripts
 from queue_core.runtime import Circuit
 
 EXPECT_MS = 60_000
-"""How long the server remembers that somebody waits for a job; whoever waits longer asks again."""
+"""Seconds that the server remembers a wait for a job; a longer wait is renewed."""
 READ_PAUSE_FIRST, READ_PAUSE_MOST = 0.1, 5.0
 """Seconds between two attempts to read again after the connection was lost, doubling."""
 
@@ -34,8 +34,8 @@ class _Channel:
         self.listeners: list[asyncio.Event] = []
 
     def tell(self) -> None:
-        for told in self.listeners:
-            told.set()
+        for ended in self.listeners:
+            ended.set()
 
 
 class Watching:
@@ -48,7 +48,7 @@ class Watching:
         self._timeout = timeout
         self._circuit = circuit
         self._channels: dict[str, _Channel] = {}
-        # The end of a job that an operator cancels is told under no queue: each job's second channel, and its first.
+        # The end of a job that an operator cancels is published without a queue: a job's second channel, and its first.
         self._seconds: dict[str, str] = {}
         self._pubsub: PubSub | None = None
         self._reader: asyncio.Task[None] | None = None
@@ -57,11 +57,11 @@ class Watching:
 
     @asynccontextmanager
     async def watch(self, queue: str, job_id: str) -> AsyncIterator[Callable[[float], Awaitable[bool]]]:
-        """Listen for the end of a job: once inside the context, nothing said from then on is missed."""
+        """Listen for the end of a job: once inside the context, no message from then on is missed."""
         name = self._keys.done(queue, job_id)
-        told = asyncio.Event()
+        ended = asyncio.Event()
         channel = self._channels.setdefault(name, _Channel())
-        channel.listeners.append(told)
+        channel.listeners.append(ended)
         try:
             try:
                 async with within(self._timeout, self._circuit):
@@ -70,9 +70,9 @@ class Watching:
             except DispatchUnavailable:
                 yield _deaf
             else:
-                yield self._waiter(queue, job_id, told)
+                yield self._waiter(queue, job_id, ended)
         finally:
-            channel.listeners.remove(told)
+            channel.listeners.remove(ended)
             if not channel.listeners and self._channels.get(name) is channel:
                 second = self._second(job_id)
                 del self._channels[name]
@@ -98,7 +98,7 @@ class Watching:
                 async with within(self._timeout), self._sending:
                     await self._pubsub.unsubscribe(*names)
 
-    def _waiter(self, queue: str, job_id: str, told: asyncio.Event) -> Callable[[float], Awaitable[bool]]:
+    def _waiter(self, queue: str, job_id: str, ended: asyncio.Event) -> Callable[[float], Awaitable[bool]]:
         expected = time.monotonic()
 
         async def wait(seconds: float) -> bool:
@@ -110,10 +110,10 @@ class Watching:
                         await self._expect(queue, job_id)
             try:
                 async with asyncio.timeout(seconds):
-                    await told.wait()
+                    await ended.wait()
             except TimeoutError:
                 return False
-            told.clear()
+            ended.clear()
             return True
 
         return wait
@@ -140,7 +140,7 @@ class Watching:
             channel = self._channels.get(self._seconds.get(message["channel"], message["channel"]))
             if channel is None or (second and message["type"] != "message"):
                 continue
-            # A second confirmation comes after a lost connection: something may have been said meanwhile.
+            # A second confirmation comes after a lost connection: a message may have been missed meanwhile.
             if message["type"] == "message" or (message["type"] == "subscribe" and channel.confirmed.is_set()):
                 channel.tell()
             elif message["type"] == "subscribe":
@@ -195,7 +195,7 @@ class RedisEventBus:
             async with within(self._timeout, self._circuit):
                 await self._scripts.run_many(calls)
         except DispatchUnavailable:
-            return  # events are hints; whoever shows state reads the store
+            return  # events are hints; what shows state reads the store
 
     def _message(self, queue: str, events: Sequence[Event]) -> Call:
         keys = [self._keys.of(queue, name) for name in ("eseq", "gen", "waiters")]
@@ -236,7 +236,7 @@ class RedisEventBus:
                     message = await pubsub.get_message(timeout=None)
                 if message is None:
                     continue
-                # The client library reconnects in silence: the only sign is that it is told of its subscription again.
+                # The client library reconnects in silence: the only sign is that its subscription is confirmed again.
                 if message["type"] == "subscribe":
                     last.clear()
                     yield EventBatch("", "", 0, time.time(), (), gap=True)
@@ -246,7 +246,7 @@ class RedisEventBus:
             await pubsub.aclose()  # type: ignore[no-untyped-call]
 
     def watch(self, queue: str, job_id: str) -> AbstractAsyncContextManager[Callable[[float], Awaitable[bool]]]:
-        """Listen for the end of a job: once inside the context, nothing said from then on is missed."""
+        """Listen for the end of a job: once inside the context, no message from then on is missed."""
         return self._watching.watch(queue, job_id)
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Server addresses: checked before anybody connects, and shown without their passwords."""
+"""Server addresses: checked before the first connection, and shown without their passwords."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _check(url: str, what: str, schemes: tuple[str, ...]) -> str:
     known = " or ".join([", ".join(f"{one}://" for one in schemes[:-1]), f"{schemes[-1]}://"])
     scheme, separator, rest = url.partition("://")
     if not separator or scheme not in schemes:
-        # What stands before :// may be shown; without it, the text could be anything, a password too.
+        # The part before :// may be shown; without it, the text could be anything, a password too.
         found = f", not with {scheme}://" if separator and re.fullmatch(r"[a-zA-Z][\w+.-]{0,30}", scheme) else ""
         raise ValueError(f"a {what} URL begins with {known}{found}")
     if re.search(r"[\s\x00-\x1f\x7f]", url):

@@ -18,7 +18,7 @@ _encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=
 
 
 def _quickest() -> Callable[[object], str]:
-    """Return what encodes a value; where Python has it in C, without setting that up anew for each value."""
+    """Return what encodes a value; where Python has it in C, without setting that up again for each value."""
     make = getattr(json.encoder, "c_make_encoder", None)
     if make is None:
         return _encoder.encode
@@ -82,7 +82,7 @@ def _reason(error: Exception) -> str:
 
 
 def _has_nul(value: object) -> bool:
-    """Tell a real NUL from the six characters of its escape, which are harmless."""
+    """Distinguish a real NUL from the six characters of its escape, which are harmless."""
     if isinstance(value, str):
         return "\0" in value
     if isinstance(value, dict):
@@ -107,7 +107,7 @@ def decode_payload(text: str) -> dict[str, Any]:
     """Return a stored payload.
 
     Raises:
-        ValueError: the text is not a JSON object; somebody else wrote it.
+        ValueError: the text is not a JSON object; another program wrote it.
     """
     try:
         payload = _loads(text)

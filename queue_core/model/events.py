@@ -51,7 +51,7 @@ class Event(NamedTuple):
     extra: dict[str, Any] | None = None
 
     def body(self) -> dict[str, Any]:
-        """Return the event as it stands in a message."""
+        """Return the event as it is sent in a message."""
         body: dict[str, Any] = {"event": self.event, "id": self.id, "type": self.type, "token": self.token}
         if self.extra:
             body.update(self.extra)

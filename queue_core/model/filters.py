@@ -348,7 +348,7 @@ def payload_holds(payload: dict[str, Any] | None, path: str, term: Term) -> bool
 
 
 def _at(value: Any, path: list[str]) -> Any:
-    """Return what stands at a path of keys and indexes; `_NOTHING` also for objects and arrays."""
+    """Return the value at a path of keys and indexes; `_NOTHING` also for objects and arrays."""
     for key in path:
         if isinstance(value, dict) and key in value:
             value = value[key]

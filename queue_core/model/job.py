@@ -21,7 +21,7 @@ from queue_core.model.text import MARK, storable
 
 FailureKind = Literal["error", "timeout", "crashed", "poison", "lost", "invalid_payload"]
 MOST_LOSSES = 20
-"""Losses that bury a job: nobody saw that it was to blame, but it must not go on for ever."""
+"""Losses that bury a job: it was not seen to be to blame, but it must not go on for ever."""
 OutcomeKind = Literal["completed", "retrying", "dead", "released", "cancelled"]
 
 
@@ -131,7 +131,7 @@ class Outcome(NamedTuple):
     # JSON text
     result: str | None = None
     failure: Failure | None = None
-    # seconds until a retried job is due, or a released one that arrives anew
+    # seconds until a retried job is due, or a released one that arrives as new
     delay: float = 0.0
     # released: not to its old place but as a job that arrives now, due after `delay` or at `run_at`
     anew: bool = False
@@ -151,7 +151,7 @@ class Settled(NamedTuple):
     rank: int | None = None
     # seconds since the epoch at which a retrying or rescheduled job is due; else None
     due: float | None = None
-    # True: instead of being retried or released it was cancelled, as somebody had asked for while it ran
+    # True: instead of being retried or released it was cancelled, as was requested while it ran
     cancelled: bool = False
     # jobs that became ready because this one let go of their ordering key
     opened: tuple[Ready, ...] = ()
@@ -169,16 +169,16 @@ class Reclaimed(NamedTuple):
     losses: int
     # None: buried as lost, or cancelled
     rank: int | None
-    # True: instead of becoming ready it was cancelled, as somebody had asked for while it ran
+    # True: instead of becoming ready it was cancelled, as was requested while it ran
     cancelled: bool = False
-    # False: it was still waiting for a slot, so that its worker's end says nothing about it
+    # False: it was still waiting for a slot, so that its worker's end is no evidence about it
     begun: bool = True
     # jobs that became ready because this one let go of their ordering key
     opened: tuple[Ready, ...] = ()
 
 
 class LogLine(NamedTuple):
-    """A line that a handler wrote with `ctx.log`; `queue_core.model.job` says how many are kept."""
+    """A line that a handler wrote with `ctx.log`; `queue_core.model.job` has the number that is kept."""
 
     id: str
     # the lease token of the attempt that wrote it
@@ -314,7 +314,7 @@ LINE_BYTES = 4096
 
 
 class Place(NamedTuple):
-    """Where a line stands in the log of its job."""
+    """The place of a line in the log of its job."""
 
     # the job's count over all attempts
     number: int
@@ -324,7 +324,7 @@ class Place(NamedTuple):
 
 
 NOWHERE = Place(0, 0, 0)
-"""What stands before the first line."""
+"""The place before the first line."""
 
 
 def cut_line(text: str) -> str:
@@ -336,10 +336,10 @@ def cut_line(text: str) -> str:
 
 
 def placed(last: Place, lines: Iterable[LogLine]) -> Iterator[tuple[Place, LogLine]]:
-    """Yield the lines of a job's running attempt that stand behind the last one there is, with their places.
+    """Yield the lines of a job's running attempt that follow the last one there is, with their places.
 
     Those that do not were written before, and the answer got lost. An attempt counts on from where the one before it
-    ended, so that the numbers tell how many lines were dropped, wherever that happened.
+    ended, so that the numbers show how many lines were dropped, wherever that happened.
     """
     for line in lines:
         start, done = (last.number - last.line, last.line) if last.token == line.token else (last.number, 0)

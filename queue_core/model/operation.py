@@ -1,7 +1,7 @@
 """Operations: what operators do, kept in the store with who did it, why, and what came of it. Verbs and records.
 
 A change of many jobs is frozen first: its members are the jobs that it was asked for, with the lease tokens that they
-had. Whoever executes operations then takes one step after another: a step changes the next members and counts them, all
+had. The executor then takes one step after another: a step changes the next members and counts them, all
 or nothing, so any number of executors may work, stop and go on. What decides about steps is
 `queue_core.client.operations`.
 """
@@ -155,7 +155,7 @@ class Operation:
     number: int
     asked: NewOperation
     state: OperationState
-    # one sentence: what came of it, why it was stopped or failed; "" when there is nothing to say
+    # one sentence: what came of it, why it was stopped or failed; "" when there is nothing to report
     note: str
     # members
     total: int

@@ -34,7 +34,7 @@ def lost_too_often(bound: int) -> str:
 def failure_of_loss(worker: str, losses: int, bound: int) -> Failure:
     """Return why the attempt ended, given the worker's name, the job's losses with this one, and how many bury it.
 
-    The worker's name stands in the message only: all losses are one group, whoever was lost.
+    The worker's name is in the message only: all losses are one group, whichever worker was lost.
     """
     what = lost_too_often(bound) if losses >= bound else LOST_ONCE
     signature, title = sign(EXCEPTION, what)
@@ -76,7 +76,7 @@ def released(claim: Claim, run_us: int) -> Outcome:
 
 
 def unknown(stray: Stray) -> Outcome:
-    """Return the outcome that gives a job back of whose claim its worker never heard."""
+    """Return the outcome that gives a job back whose claim never reached its worker."""
     return Outcome(stray.id, stray.token, stray.queue, stray.type, "released", ordering_key=stray.ordering_key)
 
 
@@ -87,7 +87,7 @@ def rescheduled(claim: Claim, run_us: int, asked: Reschedule) -> Outcome:
 
 
 def cancelled(claim: Claim, run_us: int) -> Outcome:
-    """Return the outcome of a job that somebody cancelled."""
+    """Return the outcome of a job that was cancelled by request."""
     return _outcome(claim, "cancelled", run_us)
 
 
@@ -116,7 +116,7 @@ def crashed(claim: Claim, run_us: int, failure: Failure, policy: Policy) -> Outc
 
 
 def lost(claim: Claim, run_us: int, failure: Failure, bound: int) -> Outcome:
-    """Return the outcome of an attempt whose process ended, for which nobody knows the job to be to blame."""
+    """Return the outcome of an attempt whose process ended, for which the job is not known to be to blame."""
     if claim.losses + 1 >= bound:
         return buried(claim, run_us, failure)
     return _outcome(claim, "released", run_us, failure)
@@ -146,7 +146,7 @@ def misfit(claim: Claim, run_us: int, error: Exception, policy: Policy, limits: 
 def time_limit_error(seconds: float, cause: BaseException, thread: int | None) -> TimeLimitExceeded:
     """Return the error of an attempt that ran too long, saying where it was.
 
-    A coroutine's place stands in the traceback of its cancellation; a thread's is read off the thread, which goes on.
+    A coroutine's place is in the traceback of its cancellation; a thread's is read off the thread, which goes on.
     """
     error = TimeLimitExceeded(f"ran longer than its time limit of {seconds:g} s")
     error.__cause__ = cause

@@ -26,15 +26,15 @@ class Announced:
                     self._types.setdefault(queue, set()).update(types)
 
     def of(self, queue: str) -> frozenset[str] | None:
-        """Return the types of a queue that somebody runs; None: every type."""
+        """Return the types of a queue that some worker runs; None: every type."""
         return None if queue in self._every else frozenset(self._types.get(queue, ()))
 
     def has(self, queue: str, type_: str) -> bool:
-        """Tell whether somebody runs this type from this queue."""
+        """Return whether some worker runs this type from this queue."""
         return queue in self._every or type_ in self._types.get(queue, ())
 
     def orphans(self, waiting: Iterable[tuple[tuple[str, str], int]]) -> dict[str, int]:
-        """Return, of waiting jobs counted by queue and type, those that nobody runs, by type."""
+        """Return, of waiting jobs counted by queue and type, those that no worker runs, by type."""
         found: Counter[str] = Counter()
         for (queue, type_), n in waiting:
             if not self.has(queue, type_):
@@ -107,7 +107,7 @@ class WorkerInfo:
     stuck: int = 0
 
     def runs(self, queue: str, type_: str) -> bool:
-        """Tell whether this worker is alive and claims jobs of this type from this queue."""
+        """Return whether this worker is alive and claims jobs of this type from this queue."""
         return not self.lost and queue in self.queues and (self.types is None or type_ in self.types)
 
 
@@ -226,5 +226,5 @@ _BY_THE_MINUTE = frozenset({"status", "signature", "queue"})
 
 
 def minutes_tell(where: Filter) -> bool:
-    """Whether the deaths of each minute, by signature and queue, tell the growth of what matches a filter."""
+    """Whether the deaths of each minute, by signature and queue, give the growth of what matches a filter."""
     return where.trash or {term.field for term in where.terms} <= _BY_THE_MINUTE

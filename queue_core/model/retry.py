@@ -28,7 +28,7 @@ class RetryLater(Exception):
 class Reschedule(Exception):
     """Give the job back without using an attempt: to the back of its queue, after a delay, or at a time.
 
-    Whichever it is, it then stands behind the jobs of its priority that arrived before. `delay` is seconds, "5m" or a
+    Whichever it is, it then comes behind the jobs of its priority that arrived before. `delay` is seconds, "5m" or a
     timedelta; `at` a datetime with its zone.
     """
 

@@ -127,12 +127,12 @@ class QueueRules(Model):
     key_concurrency: Annotated[int, Field(ge=1)] = 1
     # starts a second over all workers, with a burst of one second
     rate: Rate = None
-    # ordering keys are spread by hash over this many; 1: each key stands for itself
+    # ordering keys are spread by hash over this many; 1: each key is its own
     shards: Annotated[int, Field(ge=1, le=65536)] = 1
 
     @property
     def limits(self) -> dict[str, int]:
-        """The limits that are set, by band; the empty text stands for the whole queue."""
+        """The limits that are set, by band; the empty text is the whole queue."""
         bands = self.band_limits
         limits = {"": self.limit, "high": bands.high, "normal": bands.normal, "low": bands.low}
         return {band: most for band, most in limits.items() if most is not None}

@@ -1,6 +1,6 @@
-"""Schedules: jobs that come whenever a cron expression says, by the clocks of a time zone.
+"""Schedules: jobs that come whenever a cron expression is due, by the clocks of a time zone.
 
-The store keeps each schedule with the time of its next tick. Whoever finds that time come moves it on and inserts the
+The store keeps each schedule with the time of its next tick. A process that finds it due moves it on and inserts the
 job in one transaction: of several that try, one does it, so each tick makes one job, also after a crash.
 """
 
@@ -56,7 +56,7 @@ def next_tick(cron: str, tz: str, after: float) -> float:
 
     try:
         for tick in CronSim(cron, datetime.fromtimestamp(after, _zone(tz))):
-            # In the second pass of an hour, what ticks in the first one only is told once more.
+            # In the second pass of an hour, what ticks in the first one only is given once more.
             if tick.timestamp() > after:
                 return tick.timestamp()
     except CronSimError as error:
@@ -65,9 +65,9 @@ def next_tick(cron: str, tz: str, after: float) -> float:
 
 
 def _problem(error: CronSimError) -> str:
-    said = str(error)
-    if said.startswith("Bad "):
-        return f"its field {said.removeprefix('Bad ')} is wrong"
+    reason = str(error)
+    if reason.startswith("Bad "):
+        return f"its field {reason.removeprefix('Bad ')} is wrong"
     return "it has five fields (minute, hour, day of month, month, day of week), or six with the seconds in front"
 
 

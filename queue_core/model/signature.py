@@ -141,7 +141,7 @@ def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]
 
 
 def class_name(exception: BaseException) -> str:
-    """Return the qualified name of an exception's class; built-in ones stand without their module."""
+    """Return the qualified name of an exception's class; built-in ones are without their module."""
     module, name = type(exception).__module__, type(exception).__qualname__
     return storable(name if module == "builtins" else f"{module}.{name}")
 
@@ -174,7 +174,7 @@ _HERE = f"{Path(__file__).parents[1]}/"
 
 
 def is_own(file: str) -> bool:
-    """Return whether a file belongs to this package, whose frames say nothing about a failure's cause."""
+    """Return whether a file belongs to this package, whose frames show nothing of a failure's cause."""
     return file.startswith(_HERE) or _OWN.search(file) is not None
 
 

@@ -14,7 +14,7 @@ A job enters as `queued`, or as `scheduled` when it runs at a later time; the pr
 A claim makes it `running` for the length of a lease that the heartbeat renews. The worker settles the attempt:
 complete, retry (after the backoff, as `retrying`), bury (into the dead-letter queue) or release (back to `queued`
 without using an attempt; when its handler asked for it, as a job that arrives now, or as `scheduled`). `completed` and
-`cancelled` rows go after their retention; `dead` ones stay until somebody
+`cancelled` rows go after their retention; `dead` ones stay until an operator
 retries, deletes (to the trash) or purges them.
 """
 

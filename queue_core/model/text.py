@@ -1,4 +1,4 @@
-"""Text that somebody else wrote, made harmless: to show it (`safe`), to store it (`storable`), to bound it (`cut`).
+"""Text that other programs wrote, made harmless: to show it (`safe`), to store it (`storable`), to bound it (`cut`).
 
 Names, payloads, errors and tracebacks come from jobs, and a job may carry what an attacker sent. Terminals obey escape
 sequences, bidirectional marks reorder what a person reads, and stores refuse some code points altogether.
@@ -10,7 +10,7 @@ import re
 import unicodedata
 
 MARK = "…"
-"""Stands at the end of a text that was capped."""
+"""The end of a text that was capped."""
 
 # Printable by Unicode's classes and still invisible or merged into a neighbour: combining grapheme joiner, Hangul
 # fillers, Khmer and Mongolian fillers, variation selectors. (Everything else unseen is not `str.isprintable`.)
@@ -83,7 +83,7 @@ def storable(text: str) -> str:
 def cut(text: str, limit: int) -> str:
     """Return the text in at most `limit` bytes of UTF-8: a third from its start, the rest from its end, and a mark.
 
-    The text is `storable` afterwards. The end is worth more: a traceback's last lines say what happened.
+    The text is `storable` afterwards. The end is worth more: a traceback's last lines show what happened.
     """
     if len(text) > 2 * limit:
         # No character takes fewer bytes than one: more of either end cannot be kept, and less is copied.

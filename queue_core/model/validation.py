@@ -1,4 +1,4 @@
-"""What may go into a job: names, times, tags. Every refusal says what is wrong and what would be right."""
+"""What may go into a job: names, times, tags. Every refusal names what is wrong and what would be right."""
 
 from __future__ import annotations
 

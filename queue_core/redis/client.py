@@ -85,7 +85,7 @@ _CONNECTIONS: dict[type[AbstractConnection], type[AbstractConnection]] = {
 
 
 def make_client(settings: RedisSettings, held: bool = False) -> Redis:
-    """Return a client that waits for answers without a limit: whoever calls sets one.
+    """Return a client that waits for answers without a limit: the caller sets one.
 
     Calls beyond its connections wait for one. With `held`, callers keep theirs for long, and there is one for each.
 
@@ -108,7 +108,7 @@ def make_client(settings: RedisSettings, held: bool = False) -> Redis:
 
 
 def make_thread_client(settings: RedisSettings) -> redis.Redis:
-    """Return a client for a thread outside the event loop, which waits for answers no longer than the settings say.
+    """Return a client for a thread outside the event loop, which waits for answers no longer than the settings allow.
 
     Raises:
         ConfigurationError: no URL is set, or one with a parameter that cannot be.
@@ -135,13 +135,13 @@ def place_of(settings: RedisSettings) -> str:
 
 @contextmanager
 def _understood() -> Iterator[None]:
-    """Say in this package's words what the driver does not understand of a URL."""
+    """Raise, in this package's words, what the driver does not understand of a URL."""
     try:
         yield
     except (TypeError, ValueError, redis.RedisError) as error:
         unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
-        said = f"it has a parameter '{unknown.group(1)}' that is not known" if unknown else str(error).rstrip(".")
-        raise ConfigurationError(f"jobs.redis.url cannot be used: {said}") from None
+        problem = f"it has a parameter '{unknown.group(1)}' that is not known" if unknown else str(error).rstrip(".")
+        raise ConfigurationError(f"jobs.redis.url cannot be used: {problem}") from None
 
 
 def _url(settings: RedisSettings) -> str:
@@ -155,7 +155,7 @@ def _options(settings: RedisSettings) -> dict[str, Any]:
     keepalive = {} if _url(settings).startswith("unix:") else {"socket_keepalive": True}
     return {
         "decode_responses": True,
-        # Whatever somebody wrote into the server by hand can be read; it is then simply no job that is known.
+        # Whatever was written into the server by hand can be read; it is then simply no job that is known.
         "encoding_errors": "replace",
         "socket_connect_timeout": settings.timeout,
         **keepalive,
@@ -199,9 +199,9 @@ _NAMES = {
 
 
 async def server_facts(client: Redis) -> dict[str, Any]:
-    """Return what a server tells of itself; what it does not tell is None.
+    """Return what a server reports about itself; what it does not report is None.
 
-    `clock_skew` in seconds, its minus ours; `cluster`: None, or the state, the slots that are served by anybody, and
+    `clock_skew` in seconds, its minus ours; `cluster`: None, or the state, the slots that are served by any node, and
     the number of servers that serve some; tcp_keepalive in seconds; appendfsync.
     """
     information: Mapping[str, Any] = await client.info("everything")
@@ -226,9 +226,9 @@ async def _setting(client: Redis, name: str) -> str | None:
 
 
 async def _cluster(client: Redis) -> dict[str, Any]:
-    told: Mapping[str, Any] = await client.execute_command("CLUSTER INFO")  # type: ignore[no-untyped-call]
+    info: Mapping[str, Any] = await client.execute_command("CLUSTER INFO")  # type: ignore[no-untyped-call]
     return {
-        "state": str(told.get("cluster_state")),
-        "slots": int(told.get("cluster_slots_ok", 0)),
-        "servers": int(told.get("cluster_size", 0)),
+        "state": str(info.get("cluster_state")),
+        "slots": int(info.get("cluster_slots_ok", 0)),
+        "servers": int(info.get("cluster_size", 0)),
     }

@@ -14,9 +14,9 @@ P is `<prefix>{<queue>}:`. Delivery, in both modes that use Redis (the ready set
 | `<prefix>identity:turn` | string | there while a process has compared lately, so that the others need not; expires |
 | `<prefix>identity:beside` | string | the address of another Redis that processes of that database use; expires |
 | `P eseq` | string | number of the last message of events |
-| `P waiters` | ZSET id → ms | finished jobs that somebody waits for; expires |
+| `P waiters` | ZSET id → ms | jobs whose end is waited for; expires |
 | `<prefix>events` | channel | lifecycle events (queue_core.model.events) |
-| `P job:<id>:done` | channel | says that a job has finished |
+| `P job:<id>:done` | channel | a message when the job has finished |
 
 Channels do not belong to a database of the server as keys do: in database n > 0 their names end in `@n`.
 
@@ -45,7 +45,7 @@ has gone to another queue, its key keeps only a field `moved`, for a day:
 | `P rate` | HASH | tokens of the queue's rate, and of which time |
 | `P arrival` | string | the last arrival, where jobs age |
 | `P admitted` | string | answer to the last question whether there was room; expires |
-| `P cancelling` | HASH id → worker | running jobs that somebody asked to cancel |
+| `P cancelling` | HASH id → worker | running jobs with a cancel request |
 | `P causes` | HASH id → signature, type | dead jobs |
 | `P signatures`, `P seen` | HASH, ZSET signature → time | first seen and title; last seen; 10,000 at most |
 | `P deaths` | ZSET minute, signature → minute and n | deaths of the last two days |
@@ -60,7 +60,7 @@ has gone to another queue, its key keeps only a field `moved`, for a day:
 | `<prefix>workers` | HASH worker → entry | goes a day after the last heartbeat |
 | `<prefix>residents:<place>` | HASH worker → process | who runs on a machine; workers write it again where it is gone |
 | `<prefix>announced` | HASH type → time, JSON Schema | what workers announced of types |
-| `<prefix>schedules` | HASH schedule → queue | where each schedule stands |
+| `<prefix>schedules` | HASH schedule → queue | the queue of each schedule |
 | `<prefix>operation:<number>` | HASH | the fields of an operation, and of the step that is being taken |
 | `<prefix>operation:<number>:members` | LIST | of each member token, place and queue as of when it was frozen |
 | `<prefix>operation:<number>:ids` | SET | their ids, while it is preparing |
@@ -74,7 +74,7 @@ has gone to another queue, its key keeps only a field `moved`, for a day:
 | `<prefix>hints:{due}` | ZSET queue → time | when the first scheduled or retrying job is due, or before |
 | `<prefix>hints:{leases}` | ZSET queue → time | when the first lease ends, or before |
 | `<prefix>schema` | string | version of all this |
-| `<prefix>news` | channel | what processes tell each other (queue_core.stores.redis.delivery); not for others |
+| `<prefix>news` | channel | notifications between processes (queue_core.stores.redis.delivery); not for others |
 """
 
 from __future__ import annotations
@@ -136,11 +136,11 @@ class Keys:
         return [f"{self._prefix}changes:{job_id}" for job_id in ids]
 
     def done_parts(self, queue: str) -> tuple[str, str]:
-        """Return what stands before and after the id in a queue's done channels."""
+        """Return the text before and after the id in a queue's done channels."""
         return self.of(queue, "job:"), f":done{self._channel_end}"
 
     def done(self, queue: str, job_id: str) -> str:
-        """Return the channel that says that a job has finished."""
+        """Return the channel with a message when a job has finished."""
         before, after = self.done_parts(queue)
         return f"{before}{job_id}{after}"
 

@@ -20,7 +20,7 @@ _SHARED = re.compile(r"^-- with: (\w+)$", re.MULTILINE)
 
 @cache
 def source(package: str, name: str) -> str:
-    """Return the text of a package's script by its verb; a line `-- with: name` stands for that block's text."""
+    """Return the text of a package's script by its verb; a line `-- with: name` is replaced by that block's text."""
     return _SHARED.sub(lambda match: source(package, match[1]).rstrip(), _blocks(package)[name])
 
 
@@ -59,7 +59,7 @@ class Scripts:
         return (await self.run_many([Call(name, keys, args)]))[0]
 
     async def run_many(self, calls: Sequence[Call], together: bool = False) -> list[Any]:
-        """Run scripts in one round trip; `together`: all or none of them, with nobody else's commands in between.
+        """Run scripts in one round trip; `together`: all or none of them, with no other client's commands in between.
 
         Raises:
             RedisError: the first failure. Without `together`, the other calls may have run.

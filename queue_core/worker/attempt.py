@@ -106,13 +106,13 @@ class Attempt:
         self.thread: int | None = None
         self.progress: int | None = None
         self.message = ""
-        # progress that neither the store nor the subscribers have heard of
+        # progress that neither the store nor the subscribers have received
         self.untold = False
         # over its soft time limit
         self.late = False
-        # claimed for a slot that was not free yet, and the store has not heard that it has begun
+        # claimed for a slot that was not free yet, and the store does not know that it has begun
         self.ahead = False
-        # given back before it began, while the event loop stood still: it must not begin any more
+        # given back before it began, while the event loop was blocked: it must not begin any more
         self.handed_back = False
         # where lines go; None: nowhere
         self.journal = journal
@@ -122,7 +122,7 @@ class Attempt:
         self.unheard = False
         # the handler's own transaction, once it has asked for one
         self.completion: OwnTransaction | None = None
-        # that transaction is being committed: whoever wants to stop the attempt comes too late
+        # that transaction is being committed: a request to stop the attempt comes too late
         self.ending = False
         # the store's answer to that, which is the end of the attempt
         self.settled: Settled | None = None
@@ -151,7 +151,7 @@ class Attempt:
                 self.journal.note(self, text, line)
 
     def has_news(self) -> bool:
-        """Tell whether the store does not know yet that a job which waited for its slot has begun."""
+        """Return whether the store does not know yet that a job which waited for its slot has begun."""
         return self.ahead and self.started > 0
 
     def run_us(self) -> int:
@@ -168,12 +168,12 @@ class Attempt:
 
 
 def describe(claim: Claim, worker: str) -> dict[str, Any]:
-    """Return what a `claimed` event says."""
+    """Return the content of a `claimed` event."""
     return {"priority": claim.priority, "attempt": attempt_of(claim), "worker": worker}
 
 
 async def within_soft_limit(attempt: Attempt, seconds: float, raises: bool, handler: Coroutine[Any, Any, R]) -> R:
-    """Run a handler; after so many seconds its context says so, and, where it `raises`, so does its current await."""
+    """Run a handler; after so many seconds its context shows it, and, where it `raises`, its current await raises."""
     told = _Told(attempt, seconds, raises)
     timer = asyncio.get_running_loop().call_later(seconds, told.late)
     try:
@@ -183,7 +183,7 @@ async def within_soft_limit(attempt: Attempt, seconds: float, raises: bool, hand
 
 
 class _Told:
-    """Whether the limit has passed and the handler has not been told yet."""
+    """Whether the limit has passed and the handler has not been notified yet."""
 
     def __init__(self, attempt: Attempt, seconds: float, raises: bool) -> None:
         self._attempt = attempt
@@ -193,7 +193,7 @@ class _Told:
         self._pending = False
 
     def late(self) -> None:
-        """Tell the handler; called by the loop while the handler waits."""
+        """Notify the handler; called by the loop while the handler waits."""
         self._attempt.late = True
         if self._raises and self._attempt.stop_reason is None and self._task is not None:
             self._pending = True
@@ -205,7 +205,7 @@ class _Told:
             return error
         self._pending = False
         if self._attempt.stop_reason is not None:
-            return error  # somebody stopped it at the same moment, and that counts
+            return error  # it was stopped at the same moment, and that counts
         self._task.uncancel()
         return SoftTimeLimitExceeded(self._seconds)
 
@@ -255,7 +255,7 @@ def end_process() -> None:
 
 
 class Watchdog:
-    """A thread that asks the loop to answer; `find` tells which job's handler a task runs, by the code in its stack."""
+    """A thread that asks the loop to answer; `find` returns the job whose handler a task runs, by its stack."""
 
     def __init__(
         self,
@@ -293,7 +293,7 @@ class Watchdog:
         while not self._stop.wait(LOOK):
             now = time.monotonic()
             if now - asked_at > LAG:
-                # This thread did not run either: the machine or the process stood still, and no job is to blame.
+                # This thread did not run either: the machine or the process was frozen, and no job is to blame.
                 self._answered += now - asked_at
             asked_at = now
             try:

@@ -1,7 +1,7 @@
 """The child of queue_core.worker.pool: runs jobs one after the other and writes their outcomes.
 
 Started as `python -m queue_core.worker.child TARGET WORKER FD PARENT`, PARENT being the worker's process; a claim is
-a line of JSON on standard input. Without the worker it ends at once and says nothing: nobody would store an outcome.
+a line of JSON on standard input. Without the worker it ends at once without an answer: no outcome could be stored.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ async def run(jobs: JobQueue, worker: str, source: TextIO, output: TextIO) -> No
     await jobs.close()
 
 
-def _say(output: TextIO, said: object) -> None:
+def _say(output: TextIO, message: object) -> None:
     # One write a line: a handler's threads may report progress at the same time.
     try:
-        output.write(json.dumps(said) + "\n")
+        output.write(json.dumps(message) + "\n")
         output.flush()
     except BrokenPipeError:
         _end()
@@ -91,7 +91,7 @@ def main(target: str, worker: str, pipe: int, parent: int) -> None:
     """Run jobs until the worker closes standard input or is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the worker, which drains
     threading.Thread(target=_end_with, args=(parent,), name="orphan", daemon=True).start()
-    # Handlers, and the processes that they start, must not reach what the worker and this process say to each other.
+    # Handlers, and the processes that they start, must not reach the messages between the worker and this process.
     os.set_inheritable(pipe, False)
     source = os.fdopen(os.dup(0), encoding="utf-8")
     with Path(os.devnull).open(encoding="utf-8") as nothing:

@@ -1,4 +1,4 @@
-"""Calls one job's handler and says what came of it; used in the worker itself and in the process of a job alone."""
+"""Calls one job's handler and returns the outcome; used in the worker itself and in the process of a job alone."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Completion:
             raise
 
     async def undo(self) -> None:
-        """Roll back what the handler did, if anything is left of it; the next block begins anew."""
+        """Roll back what the handler did, if anything is left of it; the next block begins a new transaction."""
         begun, self._open, self._connection = self._open, None, None
         if begun is not None:
             undone = _Undone()
@@ -87,8 +87,8 @@ class Completion:
                 begun, self._open = self._open, None
                 assert begun is not None
                 await begun.__aexit__(None, None, None)
-        except Exception as error:  # noqa: BLE001  whatever a deferred constraint or a lost server says
-            # Whether the commit was done is not known if its answer got lost. The failure that is stored now tells: the
+        except Exception as error:  # noqa: BLE001  whatever a deferred constraint or a lost server raises
+            # Whether the commit was done is not known if its answer got lost. The failure stored now decides: the
             # store refuses it after the commit, which can no longer come when the store has accepted it.
             attempt.settled = None
             attempt.perhaps = outcome
@@ -134,7 +134,7 @@ class Surroundings:
 
 
 async def execute(attempt: Attempt, definition: Definition, around: Surroundings) -> Outcome:
-    """Run the handler and return the outcome to store; `attempt.settled` says whether it has been stored already.
+    """Run the handler and return the outcome to store; `attempt.settled`: whether it has been stored already.
 
     Raises:
         CancelledError: the attempt was stopped, or the handler cancelled itself.
@@ -222,7 +222,7 @@ async def _in_thread(
         finally:
             attempt.thread = None
 
-    # The context variables of whoever awaits this, such as a hook's trace, hold in the thread too.
+    # The context variables of the code that awaits this, such as a hook's trace, hold in the thread too.
     return await asyncio.get_running_loop().run_in_executor(threads, contextvars.copy_context().run, call)
 
 
@@ -235,7 +235,7 @@ def _misfit(definition: Definition, payload: dict[str, Any]) -> Exception | None
 
 
 def _readable(error: BaseException) -> BaseException:
-    """Return the error, or what stands for one that raises when it is asked for its class, as `isinstance` does."""
+    """Return the error, or a replacement for one that raises when it is asked for its class, as `isinstance` does."""
     try:
         _ = error.__class__
     except BaseException:  # noqa: BLE001  a job's own code, it may raise anything
@@ -368,7 +368,7 @@ def _carry_out(future: Future[R], call: Callable[[], R]) -> None:
         return
     try:
         result = call()
-    except BaseException as error:  # noqa: BLE001  for whoever waits for the call
+    except BaseException as error:  # noqa: BLE001  for the code that waits for the call
         future.set_exception(error)
         del future  # the error holds this frame
     else:

@@ -31,7 +31,7 @@ logger = logging.getLogger("queue_core.worker")
 OFTEN = 15.0
 """Seconds after a failed claim during which each heartbeat asks; later each one that renews all leases."""
 KEEP = 600.0
-"""Seconds after which it is taken for not carried out: a server may have stood still with it, but for how long?"""
+"""Seconds after which it is taken for not carried out: a server may have been frozen with it, but for how long?"""
 MOST = 1000
 """Claims in doubt that are remembered: the newest."""
 
@@ -66,7 +66,7 @@ class Claims:
         return False
 
     def void(self) -> bool:
-        """Accept the answers no more that nobody has read yet; False when there are none."""
+        """Accept the answers no more that have not been read yet; False when there are none."""
         with self._lock:
             self._void |= self._open.keys()
             return bool(self._open)
@@ -150,7 +150,7 @@ class Fetcher:
         self._in_hand_number = 0
         # queues in which the store may have more than was asked for
         self._unfinished: deque[str] = deque()
-        # while it is doubtful, Redis may not hear of all jobs: this worker looks into the store, too, from time to time
+        # while it is doubtful, Redis may not learn of all jobs: this worker looks into the store, too, at intervals
         self.pairing: Pairing | None = None
         # seconds
         self.wait = WAIT_ALONE if store.name == "redis" else WAIT
@@ -207,7 +207,7 @@ class Fetcher:
         if taken is None:
             return
         if self.quiet:
-            return  # told while waiting; the audit finds what was taken
+            return  # stopped while waiting; the audit finds what was taken
         if taken.ids is None:
             if await self._look([taken.queue], limit) >= limit or await self._holds_back(taken.queue):
                 self._unfinished.append(taken.queue)
@@ -250,7 +250,7 @@ class Fetcher:
         return min((until for until in self._cool_until.values() if until > now), default=now + AT_ONCE)
 
     async def _holds_back(self, queue: str) -> bool:
-        """Tell whether a queue has ready jobs that its rules do not let start yet; it cools down then."""
+        """Return whether a queue has ready jobs that its rules do not let start yet; it cools down then."""
         if not rules_of(self._rules, queue).gated or not await self._store.head(queue, 1):
             return False
         self._cool_until[queue] = time.monotonic() + COOL_DOWN_GATED
@@ -305,13 +305,13 @@ class Fetcher:
             self.claims.failed(number)
             raise
         if not self.claims.answered(number):
-            return []  # the loop stood still meanwhile, and they were handed back
+            return []  # the loop was blocked meanwhile, and they were handed back
         if claims:
             self._runner.accept(claims, sent, begin)
         return claims
 
     async def _give_back(self, queue: str, ids: Sequence[str], room: int) -> None:
-        """Return candidates that only other workers can run; what nobody can run is left to the audit."""
+        """Return candidates that only other workers can run; what no worker can run is left to the audit."""
         ready = await self._store.claimable(queue, ids)
         if not ready or self._dispatcher is None:
             return

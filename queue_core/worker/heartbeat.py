@@ -28,7 +28,7 @@ logger = logging.getLogger("queue_core.worker")
 TICK = 1.0
 """Seconds between two small beats, which carry progress there and orders and cancellations back."""
 IDLE = 15.0
-"""The same while a worker holds nothing and hears of orders at once."""
+"""The same while a worker holds nothing and orders reach it at once."""
 CLOSE_SECONDS = 5.0
 """What the last beat may take at the end of a worker."""
 MARGIN = 0.2
@@ -36,10 +36,10 @@ MARGIN = 0.2
 
 
 class Listener(Protocol):
-    """What hears of the store's answers, in the event loop's thread."""
+    """What receives the store's answers, in the event loop's thread."""
 
     def stop_jobs(self, ids: list[str], lost: bool) -> None:
-        """Stop jobs whose lease is lost, or that somebody cancelled."""
+        """Stop jobs whose lease is lost, or that have a cancel request."""
         ...
 
     def obey(self, command: str) -> None:
@@ -73,7 +73,7 @@ class Times:
 
     @property
     def idle(self) -> float:
-        """Return the seconds between two beats of a worker that has nothing to tell."""
+        """Return the seconds between two beats of a worker that has nothing to report."""
         return min(IDLE, self.interval)
 
 
@@ -97,13 +97,13 @@ class Heartbeat:
         self._announcer = announcer
         self._listener = listener
         self._claims = claims
-        # the event loop stands still, and what has not begun is still to be handed back
+        # the event loop is blocked, and what has not begun is still to be handed back
         self._stalled = threading.Event()
         # where others on this machine find this process
         self.place, self._process = neighbours.place(), neighbours.process()
-        # whether the worker hears of orders at once, and has claimed nothing lately; set by the worker
+        # whether orders reach the worker at once, and has claimed nothing lately; set by the worker
         self.may_rest: Callable[[], bool] = lambda: False
-        # the last beat has said that the next one may come later
+        # the last beat has announced that the next one may come later
         self._rested = self._called = False
         self._beaten_at = float("-inf")
         self._stop = threading.Event()
@@ -134,11 +134,11 @@ class Heartbeat:
                 self._thread.join(CLOSE_SECONDS)
 
     def hand_back(self) -> None:
-        """Give back with the next beat what has not begun, since the event loop stands still; from any thread."""
+        """Give back with the next beat what has not begun, since the event loop is blocked; from any thread."""
         self._stalled.set()
 
     def _hand_back(self) -> None:
-        """Let the leases end of all that has not begun, also of what answers to claims hold that nobody reads."""
+        """Let the leases end of all that has not begun, also of what answers to claims hold that are not read."""
         held = list(self._held.values())
         waiting = [attempt for attempt in held if not attempt.started]
         for attempt in waiting:
@@ -212,26 +212,26 @@ class Heartbeat:
         sent = time.monotonic()
         beats = [Beat(a.claim.id, a.claim.token, a.progress, a.message, a.started > 0) for a in attempts]
         rests = not self._held and self.may_rest()
-        said = self._identity()._replace(
+        request = self._identity()._replace(
             leases=beats,
             interval=self._times.idle if rests else self._times.tick,
             place=self.place,
             process=self._process,
-            # Whoever rests hears of those who come to its place, or leave it.
+            # A resting worker learns of those that come to its place, or leave it.
             look=self._process != "" and (full or called or not rests),
             doubts=self._claims.doubts(full),
             held_in=tuple({attempt.claim.queue for attempt in held}),
         )
         try:
-            reply = self._heart.beat(said)
+            reply = self._heart.beat(request)
         except Exception:
             for attempt in news:
                 attempt.untold = True
             raise
         self._rested, self._beaten_at = rests, sent
-        for attempt, told in zip(attempts, beats, strict=True):
+        for attempt, beat in zip(attempts, beats, strict=True):
             attempt.renewed = sent
-            attempt.ahead = attempt.ahead and not told.begun
+            attempt.ahead = attempt.ahead and not beat.begun
         self._tell(attempts, news, reply)
 
     def _tell(self, attempts: list[Attempt], news: list[Attempt], reply: BeatReply) -> None:
@@ -256,7 +256,7 @@ class Heartbeat:
         for attempt in news:
             claim = attempt.claim
             if self._held.get(claim.id) is not attempt:
-                continue  # it ended meanwhile, and subscribers have heard so
+                continue  # it ended meanwhile, and subscribers know it
             extra = {"progress": attempt.progress, "message": attempt.message}
             self._announcer.tell(Event(EventName.PROGRESS, claim.queue, claim.id, claim.type, claim.token, extra))
 

@@ -31,7 +31,7 @@ line of a quiet worker does not wait, nor does the end of an attempt."""
 PATIENCE = 2.0
 """Seconds until lines are tried again while the store is away."""
 MOST_BYTES = 16 << 20
-"""Characters of all waiting lines; beyond, whoever writes loses its own oldest ones."""
+"""Characters of all waiting lines; beyond, a writer loses its own oldest ones."""
 
 
 class _Written(NamedTuple):

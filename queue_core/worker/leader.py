@@ -46,7 +46,7 @@ class Scheduler:
         self._hooks = hooks
         # time.monotonic of the next look
         self._look_at = float("-inf")
-        # schedules that this process cannot follow, each told once
+        # schedules that this process cannot follow, each logged once
         self._beyond: set[str] = set()
 
     def until_look(self) -> float:
@@ -139,7 +139,7 @@ SLOW = 1.0
 """Seconds between two audits and between two rounds of upkeep."""
 IDLE, IDLE_SLOW = 1.3, 20.0
 """The same between two rounds, and between two rounds of upkeep, while nothing is ready, running or under way and the
-leader hears of what is due sooner."""
+leader learns of what is due sooner."""
 RECLAIM_LIMIT = 500
 PROMOTE_LIMIT = 1000
 
@@ -179,7 +179,7 @@ class Sweeper:
         # A job of a lost leader waits for its lease to end and for the next leader: the shorter counts.
         self._leadership = min(LEADERSHIP, max(2 * TICK, duty.lease))
         self._audit = None if dispatcher is None else Audit(store, dispatcher, duty.queues)
-        # the other workers on this machine, whose jobs this one takes back when they are gone, whoever leads
+        # the other workers on this machine, whose jobs this one takes back when they are gone, whichever worker leads
         self.neighbours = Neighbours(store, self.reclaim)
         # seconds of time.monotonic
         self._slow_at = self._led_at = float("-inf")
@@ -212,7 +212,7 @@ class Sweeper:
             await asyncio.gather(*running, return_exceptions=True)
 
     async def _rest(self, pause: float) -> None:
-        """Wait for the next round, or until a job is due that somebody has enqueued or retried meanwhile."""
+        """Wait for the next round, or until a job is due that was enqueued or retried meanwhile."""
         if not self._leads:
             await self._follow(pause)
             return
@@ -230,7 +230,7 @@ class Sweeper:
             await asyncio.sleep(max(SHORTEST, ends - time.monotonic()))
 
     async def _follow(self, pause: float) -> None:
-        """Wait until the leader has not been heard for as long as its leadership lasts, or for a pause without news."""
+        """Wait until the leader has been silent for as long as its leadership lasts, or for a pause without news."""
         spread = random.uniform(0.75, 1.25)
         await asyncio.sleep(pause * spread)
         if self._attentive is None:
@@ -240,7 +240,7 @@ class Sweeper:
             await asyncio.sleep(pause * spread)  # the end of what others do is no event
 
     def _operates(self) -> bool:
-        """Tell whether this worker carries operations out, as far as there are any."""
+        """Return whether this worker carries operations out, as far as there are any."""
         return self._leads and (self._seen is None or self._seen.operations)
 
     async def _watch_commits(self, seconds: float, until_told: bool = False) -> None:
@@ -264,7 +264,7 @@ class Sweeper:
 
     async def _round(self) -> bool:
         now = time.monotonic()
-        # Where all others hear of the leader it renews its leadership in its middle.
+        # Where all others see the leader it renews its leadership in its middle.
         if not self._leads or self._attentive is None or now - self._led_at >= self._leadership / 2:
             self._leads = await self._store.lead("sweep", self._duty.worker, self._leadership)
             self._led_at = now
@@ -352,7 +352,7 @@ class Sweeper:
     def _tell(self, job: Reclaimed) -> None:
         failure = failure_of_loss(job.worker, job.losses, self._duty.max_losses)
         logger.warning("took job %s back from lost worker %s (loss %d)", job.id, job.worker, job.losses)
-        said = {
+        extra = {
             "error": summary(failure),
             "signature": failure.signature,
             "title": failure.title,
@@ -362,4 +362,4 @@ class Sweeper:
         if job.rank is None:
             name = EventName.CANCELLED if job.cancelled else EventName.DEAD
         for event in (EventName.FAILED, name):
-            self._announcer.tell(Event(event, job.queue, job.id, job.type, job.token, said))
+            self._announcer.tell(Event(event, job.queue, job.id, job.type, job.token, extra))

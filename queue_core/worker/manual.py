@@ -105,14 +105,14 @@ _BECOMES = {
 
 
 class Keeper(Protocol):
-    """What a claimed job needs of whoever claimed it."""
+    """What a claimed job needs of the queue object that claimed it."""
 
     async def settle(self, outcome: Outcome) -> Settled:
         """Store the end of the attempt, or raise StaleLease."""
         ...
 
     async def refresh(self, queue: str, beat: Beat, lease: float) -> bool:
-        """Prolong the lease, or raise StaleLease; return whether somebody asked to cancel the job."""
+        """Prolong the lease, or raise StaleLease; return whether a cancellation of the job was requested."""
         ...
 
 
@@ -129,7 +129,7 @@ class ClaimedJob(ClaimFacts):
     """One running job that belongs to this program until its lease ends; `refresh` prolongs it.
 
     Every verb raises `StaleLease` when the lease was over and the job taken back: nothing was written then, and
-    somebody else may run it. All raise `StoreUnavailable` when the store does not answer; trying again is safe.
+    another worker may run it. All raise `StoreUnavailable` when the store does not answer; trying again is safe.
     """
 
     def __init__(self, keeper: Keeper, claim: Claim, payload: dict[str, Any], terms: Terms) -> None:
@@ -138,7 +138,7 @@ class ClaimedJob(ClaimFacts):
         self._terms = terms
         self._began = time.perf_counter()
         self.payload = payload
-        # whether somebody has asked to cancel the job, as of the last refresh: end it with `release`
+        # whether a cancellation of the job was requested, as of the last refresh: end it with `release`
         self.cancel_requested = False
 
     def __repr__(self) -> str:
@@ -181,7 +181,7 @@ class ClaimedJob(ClaimFacts):
         return await self._end(outcomes.rescheduled(self._claim, self._run_us(), Reschedule(delay=delay, at=at)))
 
     async def refresh(self, lease: Duration | None = None, *, progress: float | None = None, message: str = "") -> None:
-        """Prolong the lease from now on, by as long as it was claimed for unless said otherwise, and note progress."""
+        """Prolong the lease from now on, by as long as it was claimed for unless given otherwise, and note progress."""
         length = self._terms.lease if lease is None else seconds(lease, "a lease")
         percent = None if progress is None else max(0, min(100, int(progress)))
         beat = Beat(self.id, self.token, percent, storable(str(message)[:200]))
@@ -248,7 +248,7 @@ class ManualClaims:
             try:
                 found, job = await asyncio.shield(asking)
             except asyncio.CancelledError:
-                # The store may be giving a job right now, which nobody would run until its lease ends.
+                # The store may be giving a job right now, which no worker would run until its lease ends.
                 self._keep(self._return(asking))
                 raise
             if job is not None:
@@ -302,7 +302,7 @@ class ManualClaims:
         return task
 
     async def _given(self, claim: Claim, terms: Terms) -> ClaimedJob | None:
-        """Return what the program gets; None: nobody can read this payload, and the job is buried."""
+        """Return what the program gets; None: this payload cannot be read, and the job is buried."""
         await self._forget(claim)
         extra = {"priority": claim.priority, "attempt": attempt_of(claim), "worker": self.id}
         self._announcer.tell(Event(EventName.CLAIMED, claim.queue, claim.id, claim.type, claim.token, extra))
@@ -314,7 +314,7 @@ class ManualClaims:
             return None
 
     async def _forget(self, claim: Claim) -> None:
-        """Take it from the candidates: without workers nobody else would."""
+        """Take it from the candidates: without workers no other process would."""
         if self._backend.dispatcher is not None:
             with contextlib.suppress(DispatchUnavailable):
                 await self._backend.dispatcher.forget(claim.queue, [claim.id])
@@ -335,7 +335,7 @@ class ManualClaims:
         return answer
 
     async def refresh(self, queue: str, beat: Beat, lease: float) -> bool:
-        """Prolong a lease and return whether somebody asked to cancel the job.
+        """Prolong a lease and return whether a cancellation of the job was requested.
 
         Raises:
             StaleLease: the lease was over.

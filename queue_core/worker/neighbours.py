@@ -24,7 +24,7 @@ GONE = frozenset({"Z", "X", "x"})
 
 @cache
 def place() -> str:
-    """Return where this process runs: host, start of the machine, process and time namespace; empty if nobody can say.
+    """Return where this process runs: host, start of the machine, process and time namespace; empty if unknown.
 
     Only who runs at the same place sees the same processes under the same numbers.
     """
@@ -44,13 +44,13 @@ def _has(namespace: str) -> bool:
 
 
 def process() -> str:
-    """Return which process this is at its place: its number and the time of its start; empty if nobody can say."""
+    """Return which process this is at its place: its number and the time of its start; empty if unknown."""
     start = _start(os.getpid()) if place() else None
     return "" if start is None else f"{os.getpid()} {start}"
 
 
 def is_gone(process: str) -> bool:
-    """Tell whether a process at this place has surely ended; another one may have its number by now."""
+    """Return whether a process at this place has surely ended; another one may have its number by now."""
     number, _, start = process.partition(" ")
     if not number.isdecimal() or not start:
         return False

@@ -40,9 +40,9 @@ class ServiceOptions:
     # bytes of resident memory after which a process is replaced; None: never
     max_memory: int | None = None
     log_format: Literal["text", "json"] = "text"
-    # process id of the service, without which its workers drain; None: whoever started the worker
+    # process id of the service, without which its workers drain; None: the process that started the worker
     service: int | None = None
-    # descriptor of the file in which a worker notes who it is (see queue_core.worker.recovery); None: nobody asks
+    # descriptor of the file in which a worker notes who it is (see queue_core.worker.recovery); None: it notes nothing
     note: int | None = None
 
     def to_json(self) -> str:
@@ -58,7 +58,7 @@ class ServiceOptions:
 
 class _JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        said = {
+        entry = {
             "at": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
             "level": record.levelname.lower(),
             "logger": record.name,
@@ -66,8 +66,8 @@ class _JsonFormatter(logging.Formatter):
             "message": safe(mask(record.getMessage()), LONGEST, newlines=True),
         }
         if record.exc_info:
-            said["traceback"] = safe(mask(self.formatException(record.exc_info)), LONGEST, newlines=True)
-        return json.dumps(said, ensure_ascii=False)
+            entry["traceback"] = safe(mask(self.formatException(record.exc_info)), LONGEST, newlines=True)
+        return json.dumps(entry, ensure_ascii=False)
 
 
 class _TextFormatter(logging.Formatter):
@@ -86,7 +86,7 @@ def setup_logging(log_format: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)
-    # Its warnings of cancelled queries say nothing that this program's own line about the server does not.
+    # Its warnings of cancelled queries add nothing to this program's own line about the server.
     logging.getLogger("psycopg").setLevel(logging.ERROR)
 
 
@@ -121,9 +121,9 @@ def open_note() -> int:
 def write_note(descriptor: int, worker: str, settings: JobsSettings) -> None:
     """Note who this worker is."""
     os.set_inheritable(descriptor, False)  # the processes that handlers start have no business there
-    said = json.dumps({"worker": worker, "settings": _plain(settings.model_dump())})
+    text = json.dumps({"worker": worker, "settings": _plain(settings.model_dump())})
     with os.fdopen(descriptor, "w", encoding="utf-8", closefd=False) as file:
-        file.write(said)
+        file.write(text)
 
 
 def write_sign(descriptor: int) -> None:

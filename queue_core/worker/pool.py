@@ -35,7 +35,7 @@ LONGEST = 64 << 20
 
 
 class ChildLost(Exception):
-    """The child ended without an outcome; `begun` tells whether it had the job by then."""
+    """The child ended without an outcome; `begun`: whether it had the job by then."""
 
     def __init__(self, code: int, begun: bool) -> None:
         how = f"was killed by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
@@ -100,15 +100,15 @@ class Child:
                 if not begun:
                     begun = True
                     begin()
-                said = json.loads(line)
-                if "outcome" in said:
-                    attempt.settled = None if said["settled"] is None else _settled(said["settled"])
-                    attempt.perhaps = None if said["perhaps"] is None else _outcome(said["perhaps"])
-                    return _outcome(said["outcome"])
-                if "progress" in said:
-                    attempt.report(said["progress"], said["message"])
-                if "log" in said:
-                    attempt.relay(said["log"])
+                message = json.loads(line)
+                if "outcome" in message:
+                    attempt.settled = None if message["settled"] is None else _settled(message["settled"])
+                    attempt.perhaps = None if message["perhaps"] is None else _outcome(message["perhaps"])
+                    return _outcome(message["outcome"])
+                if "progress" in message:
+                    attempt.report(message["progress"], message["message"])
+                if "log" in message:
+                    attempt.relay(message["log"])
         except ConnectionError:  # it ended before it took the job
             pass
         raise ChildLost(await self._process.wait(), begun)
@@ -248,7 +248,7 @@ class ProcessPool:
 
 
 def target_of(jobs: JobQueue, target: str | None) -> str | None:
-    """Return how children find the queue object: as told, or as the module of its first process task names it.
+    """Return how children find the queue object: as given, or as the module of its first process task names it.
 
     Raises:
         ConfigurationError: there are process tasks, and no module has the object under a name.
@@ -281,7 +281,7 @@ OF_THE_SERVICE = frozenset({-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP, -si
 
 
 def is_suspect(claim: Claim) -> bool:
-    """Tell whether a job runs alone."""
+    """Return whether a job runs alone."""
     return claim.crashes > 0 or claim.losses >= SUSPECT_LOSSES
 
 
@@ -311,7 +311,7 @@ class Isolation:
         """Run the attempt's handler in a child and return the outcome to store.
 
         A child that died while the worker lives on buries the job as poison. One that never had the job, or that ended
-        by a signal of its service or with its worker, says nothing about the job: that is a loss like any other.
+        by a signal of its service or with its worker, is no evidence about the job: that is a loss like any other.
 
         Raises:
             CancelledError: the attempt was stopped; the child is killed.

@@ -1,4 +1,4 @@
-"""One worker process of a service: imports the queue object, runs a worker, says by its exit code how it went.
+"""One worker process of a service: imports the queue object, runs a worker, shows by its exit code how it ended.
 
 Started by queue_core.worker.supervisor as `python -m queue_core.worker.process TARGET OPTIONS`, OPTIONS being JSON.
 """
@@ -70,7 +70,7 @@ def load_target(target: str) -> JobQueue:
 
 
 async def work(jobs: JobQueue, target: str, options: ServiceOptions) -> int:
-    """Run a worker until it is told to stop, used up, or left by the service that started it; return the exit code."""
+    """Run a worker until it is ordered to stop, used up, or left by its service; return the exit code."""
     worker = Worker(
         jobs,
         concurrency=options.concurrency,
@@ -129,7 +129,7 @@ class Guard:
             await asyncio.sleep(GUARD_TICK)
 
     def _look(self, parent: int) -> None:
-        if os.getppid() != parent:  # nothing tells of a parent's death on every system
+        if os.getppid() != parent:  # no signal of a parent's death exists on every system
             logger.warning("the service is gone; this worker drains")
             self._worker.stop()
         elif reason := self._reason():
@@ -153,7 +153,7 @@ class Guard:
 
 
 def resident_memory() -> int:
-    """Return the bytes of memory that this process holds; where the system does not say, the most it ever held."""
+    """Return the bytes of memory that this process holds; where the system has no such figure, the most ever."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except (OSError, ValueError, IndexError):

@@ -80,7 +80,7 @@ class Runner:
         self._held = held
         self._waiting: deque[Attempt] = deque()
         self._running: set[Attempt] = set()
-        # Threads start as they are needed; more than the slots only stand in for those that were given up.
+        # Threads start as they are needed; more than the slots only replace those that were given up.
         self._threads = HandlerThreads(2 * concurrency + 10)
         self._around = Surroundings(plan.limits, plan.worker, self._threads, plan.hooks, plan.store)
         # attempts that ended since they were last counted, and how many of them there were in a second
@@ -235,7 +235,7 @@ class Runner:
             len(self._stubborn),
         )
         if attempt.task is not None:
-            attempt.task.cancel()  # one that swallows a single one may hear of the next
+            attempt.task.cancel()  # one that swallows a single one may obey the next
         self._end(attempt, outcome)
 
     def give_up_running(self) -> None:
@@ -313,7 +313,7 @@ class Runner:
                 self._settler.put(outcomes.released(self._waiting.pop().claim, 0))
 
     def stop_jobs(self, ids: Sequence[str], lost: bool) -> None:
-        """Stop jobs whose lease is lost, or that somebody cancelled."""
+        """Stop jobs whose lease is lost, or that have a cancel request."""
         for job_id in ids:
             attempt = self._held.get(job_id)
             if attempt is None:

@@ -133,7 +133,7 @@ class Settler:
         except asyncio.CancelledError:
             self._put_back(batch)  # it may have been stored: the fence makes trying again safe
             raise
-        except Exception as error:  # noqa: BLE001  whatever it is, it says nothing about the outcomes
+        except Exception as error:  # noqa: BLE001  whatever it is, it is no evidence about the outcomes
             self._put_back(batch)
             await self._wait_for_store(error)
         else:
@@ -182,7 +182,7 @@ class Settler:
                 await self._wait_for_store(error)
 
     def _ended(self, outcome: Outcome, answer: Settled) -> None:
-        """Say how an attempt ended."""
+        """Publish how an attempt ended."""
         if not answer.accepted:
             self.refused += 1
             logger.warning("%s", StaleLease(outcome.id, outcome.token))

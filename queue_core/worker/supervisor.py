@@ -33,7 +33,7 @@ logger = logging.getLogger("queue_core.worker")
 PAUSE_FIRST, PAUSE_MOST = 0.5, 30.0
 """Seconds before a process that died soon after its start is replaced, doubling; any other one is replaced at once."""
 SOON = 10.0
-"""Seconds of life after which a death says nothing about the start."""
+"""Seconds of life after which a death is no evidence about the start."""
 
 PREPARE_TICK = 0.5
 """Seconds between two looks whether the first worker works."""
@@ -54,7 +54,7 @@ class _Place:
     start_at: float = 0.0
     pause: float = PAUSE_FIRST
     # how many of the signals to stop this process was sent
-    told: int = 0
+    passed: int = 0
     # descriptor of the file in which it notes who it is
     note: int = -1
     # seconds of time.monotonic after which it is killed unless it gives a sign, and how many it had given
@@ -113,7 +113,7 @@ class Service:
                 if place.process is not None and (note := read_note(place.note)) is not None:
                     from queue_core.worker import recovery
 
-                    with contextlib.suppress(Exception):  # what is wrong is said when it is needed
+                    with contextlib.suppress(Exception):  # what is wrong is logged when it is needed
                         recovery.prepare(note)
                     return
 
@@ -146,7 +146,7 @@ class Service:
         # A group of its own: Ctrl+C reaches this process alone, which passes one signal on.
         place.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, process_group=0, pass_fds=(place.note,))
         place.started_at = now
-        place.told, place.kill_at, place.signs = 0, math.inf, 0
+        place.passed, place.kill_at, place.signs = 0, math.inf, 0
         # A signal may have come while the process was being started.
         self._tell(place, place.process)
         return True
@@ -190,15 +190,15 @@ class Service:
             self._stops += 1
 
     def _tell(self, place: _Place, process: subprocess.Popen[bytes]) -> None:
-        """Pass on what this process has not been told; the first signal drains, the second one stops."""
-        while place.told < min(2, self._stops):
-            place.told += 1
+        """Pass on the signals that this process has not got; the first signal drains, the second one stops."""
+        while place.passed < min(2, self._stops):
+            place.passed += 1
             process.send_signal(signal.SIGTERM)
-            grace = self.options.grace if place.told == 1 else 0.0
+            grace = self.options.grace if place.passed == 1 else 0.0
             place.kill_at = min(place.kill_at, time.monotonic() + grace + SILENCE)
 
     def _end_in_time(self, place: _Place, process: subprocess.Popen[bytes], now: float) -> None:
-        """Kill a process that was told to end, whose time is over, and whose event loop does not go on."""
+        """Kill a process that was ordered to end, whose time is over, and whose event loop does not go on."""
         if self._stops and (given := signs(place.note)) != place.signs:
             place.signs = given
             place.kill_at = max(place.kill_at, now + SILENCE)

@@ -108,10 +108,10 @@ class Worker:
         else:
             self._end_by = time.monotonic() + self._grace + STUBBORN_SECONDS + self._settling + RETIRE_SECONDS
         self._stopping.set()
-        self._runner.hold_back()  # at once: the loop that drains has yet to hear of it
+        self._runner.hold_back()  # at once: the loop that drains learns of it later
 
     def limit_jobs(self, most: int) -> None:
-        """Run at most so many jobs from now on; `used_up` says when they are done."""
+        """Run at most so many jobs from now on; `used_up` is set when they are done."""
         self._runner.left = most
 
     @property
@@ -156,7 +156,7 @@ class Worker:
         if self._types == ():
             raise ConfigurationError("no tasks are registered, so there is nothing to run")
         await self._jobs.open()
-        # Room for today's history has to be there before the first settle, however long nobody ran.
+        # Room for today's history has to be there before the first settle, however long no worker ran.
         await self._jobs.store.make_room()
         await self._jobs.schedules.announce()
         if self._types is not None:
@@ -164,7 +164,7 @@ class Worker:
         self._runner.context = contextvars.copy_context()
         with self._signals():
             working = asyncio.create_task(self._work())
-            # Nobody else knows this task: who cancels it cancels all, as the end of a program's event loop does.
+            # No other code knows this task: its cancellation is that of all, as the end of a program's event loop does.
             self._runner.all_cancelled = lambda: working.cancelling() > 0
             await self._to_the_end(working)
 
@@ -286,7 +286,7 @@ class Worker:
         )
 
     def _may_rest(self) -> bool:
-        """Tell whether the heartbeat has nothing to fetch or show: orders are heard of, and no claim is in doubt."""
+        """Return whether the heartbeat has nothing to fetch or show: orders come at once, and no claim is in doubt."""
         store = self._jobs.store
         hears = isinstance(store, AttentiveStore) and store.hears()
         return hears and not self._runner.stuck and not self._fetcher.claims.doubts(True)
@@ -294,7 +294,7 @@ class Worker:
     def _tell(self, state: str) -> None:
         self._announcer.tell(Event(EventName.WORKER, "", self.id, extra={"state": state, "pid": os.getpid()}))
 
-    # -- told by the heartbeat
+    # -- called by the heartbeat
 
     def drop(self, attempts: Sequence[Attempt]) -> None:
         """Forget jobs that were handed back before they began."""
@@ -309,7 +309,7 @@ class Worker:
         self._sweeper.neighbours.learn(neighbours)
 
     def stop_jobs(self, ids: list[str], lost: bool) -> None:
-        """Stop jobs whose lease is lost, or that somebody cancelled."""
+        """Stop jobs whose lease is lost, or that have a cancel request."""
         self._runner.stop_jobs(ids, lost)
 
     def obey(self, command: str) -> None:

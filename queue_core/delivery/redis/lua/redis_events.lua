@@ -1,6 +1,6 @@
 -- name: expect
--- Note that somebody waits for a job to finish, and forget those whose wait is over.
--- KEYS: 1 waiters (ZSET id -> time in ms until which somebody waits)
+-- Note a wait for a job to finish, and forget the waits that are over.
+-- KEYS: 1 waiters (ZSET id -> time in ms until which its end is waited for)
 -- ARGV: 1 id, 2 milliseconds to wait
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -10,14 +10,14 @@ redis.call('PEXPIRE', KEYS[1], math.max(redis.call('PTTL', KEYS[1]), ARGV[2]))
 return 1
 
 -- name: publish
--- Number a message of events, publish it, and tell those who wait for one of the finished jobs.
--- KEYS: 1 eseq (string), 2 gen (string), 3 waiters (ZSET id -> time in ms until which somebody waits)
--- ARGV: 1 channel of events, 2 and 3 what stands before and after the id in a done channel, 4 queue as JSON, 5 time in
+-- Number a message of events, publish it, and notify those who wait for one of the finished jobs.
+-- KEYS: 1 eseq (string), 2 gen (string), 3 waiters (ZSET id -> time in ms until which its end is waited for)
+-- ARGV: 1 channel of events, 2 and 3 the text before and after the id in a done channel, 4 queue as JSON, 5 time in
 --       seconds, 6 events as JSON, 7.. ids of finished jobs
 -- Returns the number of subscribers that got the message.
 local n = redis.call('INCR', KEYS[1])
 local gen = redis.call('GET', KEYS[2]) or ''
-local heard = redis.call('PUBLISH', ARGV[1], '{"v":1,"queue":' .. ARGV[4] .. ',"gen":"' .. gen .. '","n":' .. n ..
+local receivers = redis.call('PUBLISH', ARGV[1], '{"v":1,"queue":' .. ARGV[4] .. ',"gen":"' .. gen .. '","n":' .. n ..
   ',"at":' .. ARGV[5] .. ',"events":' .. ARGV[6] .. '}')
 if #ARGV > 6 and redis.call('EXISTS', KEYS[3]) == 1 then
   for i = 7, #ARGV do
@@ -26,4 +26,4 @@ if #ARGV > 6 and redis.call('EXISTS', KEYS[3]) == 1 then
     end
   end
 end
-return heard
+return receivers
