@@ -17,6 +17,7 @@ from queue_core.stores.sqlite.store import SqliteStore
 from tests.cli.running import Answer, Cli
 from tests.conformance.modes import postgres, redis
 from tests.conformance.world import World
+from tests.emptying import new_file
 
 Scene = Callable[[World], Awaitable[None]]
 
@@ -75,6 +76,8 @@ def _environ(mode: str, address: str) -> dict[str, str]:
 
 def _sqlite(path: str) -> Callable[[], Awaitable[World]]:
     """Return what opens a file; its clock is this machine's, as that of the commands."""
+    if not Path(path).exists():
+        new_file(Path(path))
 
     async def opened() -> World:
         file = SqliteFile(SqliteSettings(path=path))

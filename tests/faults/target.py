@@ -18,15 +18,19 @@ from typing import Any
 from psycopg import AsyncConnection
 
 from queue_core import JobContext, JobQueue, Retry
+from queue_core.delivery import audit
 from queue_core.model.job import Claim, Outcome, Reclaimed, Settled
 from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres import session
+from queue_core.worker import leader
 from tests.faults.impatience import settings
 from tests.faults.ledger import Pen
 
 FOLDER = Path(os.environ["FAULTS_FOLDER"])
 POSTGRES = os.environ["FAULTS_POSTGRES"]
 
+# Seconds instead of 10 and 20: no test is to wait so long for what an idle leader looks after.
+audit.IDLE_SECONDS, leader.IDLE_SLOW = 1.5, 3.0
 pen = Pen(FOLDER)
 # attempts whose handler's own transaction is about to be committed, or may have been
 in_doubt: set[tuple[str, int]] = set()
