@@ -10,19 +10,15 @@ from jobconsole.actions.plan import REVERSIBLE, Report
 from jobconsole.core.connection import Connection
 from jobconsole.core.rows import NAME
 from jobconsole.format.humanize import plural
+from jobconsole.format.words import IMMEDIATE, WORDS, Kind
 from queue_core.client.operations import this_author
 from queue_core.model.operation import NewOperation
 from queue_core.model.text import safe
 
-PAST: dict[str, str] = {
-    "retry": "retried", "delete": "deleted", "restore": "restored", "purge": "purged", "cancel": "cancelled",
-    "move": "moved",
-}  # fmt: skip
-
 
 def sentence(report: Report) -> str:
     """Return what an operation did, for people."""
-    operation, past = report.operation, PAST[report.plan.verb]
+    operation, past = report.operation, WORDS[report.plan.verb].past
     if operation is None:
         return f"nothing was {past}: {report.problem}"
     name = f"{report.plan.verb} #{operation.number}"
@@ -60,13 +56,6 @@ Steer = Literal["pause", "resume", "cancel"]
 LOOKED_AT = 100
 """Operations among which is looked for what others have done since."""
 
-ORDERED: dict[Order, str] = {
-    "quiet": "claims no more jobs",
-    "resume": "claims jobs again",
-    "stop": "finishes its jobs and ends",
-}
-STEERED: dict[Steer, str] = {"pause": "is paused", "resume": "goes on", "cancel": "is cancelled"}
-
 
 class Switched(NamedTuple):
     """What came of pausing something or letting it go on."""
@@ -89,13 +78,8 @@ class AtOnce:
     async def pause(self, queue: str, pause: bool, why: str = "") -> Switched:
         """Pause a queue, or let it go on."""
         operations = self._connection.operations
-        state = "paused" if pause else "running again"
-
-        async def act() -> str:
-            changed = await (operations.pause_queue(queue) if pause else operations.resume_queue(queue))
-            return "" if changed else f"it was {state} already"
-
-        return await self._switched("pause" if pause else "resume", "queue", queue, state, act, why)
+        change = operations.pause_queue if pause else operations.resume_queue
+        return await self._switched("queue", queue, change, pause, why)
 
     async def trigger(self, schedule: str) -> str:
         """Enqueue the job of a schedule now."""
@@ -103,20 +87,15 @@ class AtOnce:
         async def act() -> str:
             return f"enqueued job {(await self._connection.schedules.trigger(schedule)).id}"
 
-        return f"{schedule} was triggered: {(await self._noted('trigger', f'schedule {schedule}', act))}"
+        becomes = IMMEDIATE["schedule", "trigger"].becomes
+        return f"{schedule} {becomes}: {(await self._noted('trigger', f'schedule {schedule}', act))}"
 
     async def pause_schedule(self, name: str, pause: bool, why: str = "") -> Switched:
         """Pause a schedule, or let it tick again."""
         schedules = self._connection.schedules
-        state = "paused" if pause else "ticking again"
+        return await self._switched("schedule", name, schedules.pause if pause else schedules.resume, pause, why)
 
-        async def act() -> str:
-            changed = await (schedules.pause(name) if pause else schedules.resume(name))
-            return "" if changed else f"it was {state} already"
-
-        return await self._switched("pause" if pause else "resume", "schedule", name, state, act, why)
-
-    async def overtaken(self, kind: str, name: str, note: int) -> str:
+    async def overtaken(self, kind: Kind, name: str, note: int) -> str:
         """Say who has paused or resumed something after a note of this console; "" when nobody has."""
         for one in await self._connection.operations.find(LOOKED_AT):
             if one.number <= note:
@@ -124,7 +103,7 @@ class AtOnce:
             about = one.asked.label == f"{kind} {name}" and one.asked.verb in {"pause", "resume"}
             # One with a note of its own changed nothing, or failed.
             if about and one.state == "done" and not one.note and one.number not in self._notes:
-                past = "paused" if one.asked.verb == "pause" else "resumed"
+                past = IMMEDIATE[kind, one.asked.verb].past
                 return f"{safe(one.asked.author.user, NAME)} has {past} {safe(name, NAME)} since (#{one.number})"
         return ""
 
@@ -135,7 +114,9 @@ class AtOnce:
             return "" if await self._connection.operations.command(worker, order) else "it was gone"
 
         gone = await self._noted(order, f"worker {label}", act)
-        return f"{label} is gone" if gone else f"{label} {ORDERED[order]} from its next heartbeat on"
+        return (
+            f"{label} is gone" if gone else f"{label} {IMMEDIATE['worker', order].becomes} from its next heartbeat on"
+        )
 
     async def steer(self, number: int, verb: Steer, why: str = "") -> str:
         """Pause, resume or cancel an operation, anybody's."""
@@ -145,15 +126,20 @@ class AtOnce:
             return "" if await change(number) else "it was in no state for that any more"
 
         late = await self._noted(verb, f"operation #{number}", act, why)
-        return f"#{number}: {late}" if late else f"#{number} {STEERED[verb]}"
+        return f"#{number}: {late}" if late else f"#{number} {IMMEDIATE['operation', verb].becomes}"
 
     async def _switched(
-        self, verb: str, kind: str, name: str, state: str, act: Callable[[], Awaitable[str]], why: str
+        self, kind: Kind, name: str, change: Callable[[str], Awaitable[bool]], pause: bool, why: str
     ) -> Switched:
-        numbers: list[int] = []
+        verb = "pause" if pause else "resume"
+        words, numbers = IMMEDIATE[kind, verb], list[int]()
+
+        async def act() -> str:
+            return "" if await change(name) else f"it {words.already}"
+
         if await self._noted(verb, f"{kind} {name}", act, why, numbers):
-            return Switched(f"{name} was {state} already", False, numbers[0])
-        return Switched(f"{name} is {state}", True, numbers[0])
+            return Switched(f"{name} {words.already}", False, numbers[0])
+        return Switched(f"{name} {words.becomes}", True, numbers[0])
 
     async def _noted(
         self, verb: str, label: str, act: Callable[[], Awaitable[str]], why: str = "", numbers: list[int] | None = None

@@ -17,6 +17,7 @@ from jobconsole.cli.selection import Selection, add_selection, check_queue, sele
 from jobconsole.cli.session import connected
 from jobconsole.cli.tables import in_words
 from jobconsole.format.humanize import plural
+from jobconsole.format.words import IMMEDIATE, WORDS, Kind
 from queue_core.errors import StoreUnavailable
 from queue_core.model.text import safe
 
@@ -99,17 +100,18 @@ async def in_turn(names: Iterable[K], act: Callable[[K], Awaitable[T]]) -> tuple
     return done, None
 
 
-def tell_switched(output: Output, kind: str, changed: Mapping[str, bool], past: str) -> None:
+def tell_switched(output: Output, kind: Kind, verb: str, changed: Mapping[str, bool]) -> None:
     """Say of things that have names whether they were changed, or were so already."""
+    past = IMMEDIATE[kind, verb].past
     if output.as_json:
-        output.json({kind: [{"name": name, "state": past, "changed": new} for name, new in changed.items()]})
+        output.json({f"{kind}s": [{"name": name, "state": past, "changed": new} for name, new in changed.items()]})
         return
     for name, new in changed.items():
         output.line(f"{past} {safe(name, 200)}" if new else f"{safe(name, 200)} was {past} already")
 
 
 async def switched(
-    jobs: JobQueue, options: argparse.Namespace, label: str, act: Callable[[], Awaitable[bool]], past: str
+    jobs: JobQueue, options: argparse.Namespace, kind: Kind, name: str, act: Callable[[], Awaitable[bool]]
 ) -> bool:
     """Do the verb of the options to something that may be so already, and keep a note; return whether it was not.
 
@@ -118,46 +120,27 @@ async def switched(
     """
 
     async def said() -> str:
-        return "" if await act() else f"it was {past} already"
+        return "" if await act() else f"it was {IMMEDIATE[kind, options.verb].past} already"
 
-    return not await noted(jobs, options, options.verb, label, said)
+    return not await noted(jobs, options, options.verb, f"{kind} {name}", said)
 
 
 _SHOWN = 20
 """Jobs that a dry run names, refusals that are explained one by one, and signatures that one operation is noted for."""
 
 
-@dataclass(frozen=True, slots=True)
-class BulkVerb:
-    """One verb on many jobs as the command line offers it."""
-
-    verb: Verb
-    # as in "retried 3 jobs"
-    past: str
-    # what filters are narrowed to, in the filter language
-    narrowed: tuple[str, ...]
-    # asks first, and insists on --yes without a terminal
-    destructive: bool = False
-    # the count has to be typed: this cannot be taken back
-    final: bool = False
-
-
-def add_bulk(verb: Parser, destructive: bool = False) -> None:
-    """Declare the options of a verb that changes many jobs."""
-    add_change(verb, destructive)
-    verb.add_argument("--detach", action="store_true", help="print the operation's number and leave it to the workers")
-
-
-def operate(options: argparse.Namespace, output: Output, verb: BulkVerb) -> int:
+def operate(options: argparse.Namespace, output: Output, verb: Verb, narrowed: Sequence[str] | None = None) -> int:
     """Run a verb on what the options choose, and return the exit code.
+
+    `narrowed`: what filters are narrowed to in place of the verb's own, in the filter language.
 
     Raises:
         UsageError, Refused, ReadOnly, NotFound, StoreUnavailable: nothing was done.
     """
-    chosen = selection_of(options, *verb.narrowed)
-    if verb.destructive and not (options.yes or options.dry_run):
+    chosen = selection_of(options, *(WORDS[verb].narrowed if narrowed is None else narrowed))
+    if WORDS[verb].question and not (options.yes or options.dry_run):
         # Before anything is looked at: a script without --yes must not work on the days when nothing matches.
-        check_terminal(f"{verb.verb} jobs")
+        check_terminal(f"{verb} jobs")
 
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
         await check_queue(jobs, options.queue)
@@ -174,16 +157,16 @@ def operate(options: argparse.Namespace, output: Output, verb: BulkVerb) -> int:
         report = await carried_out(jobs, report)
         return _reported(output, verb, await _looked_after(jobs, verb, chosen, report))
 
-    return connected(options, output, run, "" if options.dry_run else f"{options.noun} {verb.verb}")
+    return connected(options, output, run, "" if options.dry_run else f"{options.noun} {verb}")
 
 
-async def _planned(jobs: JobQueue, options: argparse.Namespace, verb: BulkVerb, chosen: Selection) -> Plan:
+async def _planned(jobs: JobQueue, options: argparse.Namespace, verb: Verb, chosen: Selection) -> Plan:
     from jobconsole.actions.plan import Target, plan
 
     wheres = () if chosen.where is None else (chosen.where,)
     signatures = await _signatures(jobs, chosen)
     target = Target(_label(chosen), chosen.ids, wheres, signatures=signatures)
-    made = await plan(jobs.inspector, verb.verb, target)
+    made = await plan(jobs.inspector, verb, target)
     way, pace = paced(options, len(made.ids))
     return replace(made, way=way, pace=pace, why=options.why)
 
@@ -216,15 +199,15 @@ async def _check_target(jobs: JobQueue, plan: Plan) -> None:
         warn(f"no live worker works on queue '{queue}'; the jobs wait there until one does")
 
 
-def _rehearsed(output: Output, verb: BulkVerb, plan: Plan) -> int:
+def _rehearsed(output: Output, verb: Verb, plan: Plan) -> int:
     if output.as_json:
         output.json({
-            "dry_run": True, "verb": verb.verb, "matched": len(plan.ids),
+            "dry_run": True, "verb": verb, "matched": len(plan.ids),
             **plan.way._asdict(), **plan.pace._asdict(), "ids": plan.ids,
         })  # fmt: skip
         return DONE
     how = "".join(f", {words}" for words in in_words(plan.way, plan.pace)) if plan.ids else ""
-    output.line(f"would {verb.verb} {plural(len(plan.ids), 'job')}{how}{_capped(plan)}")
+    output.line(f"would {verb} {plural(len(plan.ids), 'job')}{how}{_capped(plan)}")
     for job_id in plan.ids[:_SHOWN]:
         output.line(job_id)
     if len(plan.ids) > _SHOWN:
@@ -232,11 +215,12 @@ def _rehearsed(output: Output, verb: BulkVerb, plan: Plan) -> int:
     return DONE
 
 
-def _confirm(options: argparse.Namespace, verb: BulkVerb, plan: Plan) -> None:
-    if not verb.destructive or options.yes or not plan.ids:
+def _confirm(options: argparse.Namespace, verb: Verb, plan: Plan) -> None:
+    question = WORDS[verb].question
+    if not question or options.yes or not plan.ids:
         return
-    what = f"{verb.verb} {plural(len(plan.ids), 'job')}{_capped(plan)}"
-    confirm(what, typed=str(len(plan.ids)) if verb.final else None)
+    what = f"{verb} {plural(len(plan.ids), 'job')}{_capped(plan)}"
+    confirm(what, typed=str(len(plan.ids)) if question == "count" else None)
 
 
 def _empty(plan: Plan) -> Report:
@@ -269,7 +253,7 @@ class _Result:
     refused: tuple[str, ...] = ()
 
 
-async def _looked_after(jobs: JobQueue, verb: BulkVerb, chosen: Selection, report: Report) -> _Result:
+async def _looked_after(jobs: JobQueue, verb: Verb, chosen: Selection, report: Report) -> _Result:
     from queue_core.errors import JobNotFound, WrongState
 
     changed = set(report.changed)
@@ -287,11 +271,11 @@ async def _looked_after(jobs: JobQueue, verb: BulkVerb, chosen: Selection, repor
             others.append(f"job {job_id} was left as it is ({error})")
         else:
             status = "in the trash" if job.trashed_at else job.status.value
-            others.append(str(WrongState(job_id, status, verb.past)))
+            others.append(str(WrongState(job_id, status, WORDS[verb].past)))
     return _Result(report, tuple(missing), tuple(others))
 
 
-def _reported(output: Output, verb: BulkVerb, result: _Result) -> int:
+def _reported(output: Output, verb: Verb, result: _Result) -> int:
     report = result.report
     for sentence in (*(f"no job with id {job_id}" for job_id in result.missing), *result.refused):
         fail(sentence)
@@ -300,7 +284,7 @@ def _reported(output: Output, verb: BulkVerb, result: _Result) -> int:
         output.json(_body(verb, report, result.missing))
     else:
         counts = f", skipped {report.skipped:,}, errored {report.errored:,}" if report.done != report.processed else ""
-        output.line(f"{verb.past} {plural(report.processed, 'job')}{_capped(report.plan)}{counts}")
+        output.line(f"{WORDS[verb].past} {plural(report.processed, 'job')}{_capped(report.plan)}{counts}")
     if unfinished is not None:
         return unfinished
     if result.refused:
@@ -308,10 +292,10 @@ def _reported(output: Output, verb: BulkVerb, result: _Result) -> int:
     return NOT_FOUND if result.missing else DONE
 
 
-def _body(verb: BulkVerb, report: Report, missing: Sequence[str]) -> dict[str, object]:
+def _body(verb: Verb, report: Report, missing: Sequence[str]) -> dict[str, object]:
     operation = report.operation
     return {
-        "verb": verb.verb,
+        "verb": verb,
         "matched": len(report.plan.ids),
         "processed": report.processed,
         "skipped": report.skipped,
@@ -328,34 +312,22 @@ def _capped(plan: Plan) -> str:
     return " (more match; run it again)" if plan.capped else ""
 
 
-RETRY = BulkVerb("retry", "retried", ("status:dead",))
-CANCEL = BulkVerb("cancel", "cancelled", ("!status:completed", "!status:cancelled", "!status:dead"), destructive=True)
-MOVE = BulkVerb("move", "moved", ("!status:completed", "!status:cancelled", "!status:running"))
-DELETE = BulkVerb("delete", "deleted", ("status:dead",), destructive=True)
-RESTORE = BulkVerb("restore", "restored", ("status:dead", "trash:yes"))
+def add_verb(add: Callable[..., Parser], verb: Verb, run: Callable[..., int], summary: str = "") -> None:
+    """Declare a verb on jobs with its options; `summary`: its help in place of the one in the table of words."""
+    parser = add(verb, run, summary or WORDS[verb].summary)
+    add_selection(parser)
+    add_change(parser, bool(WORDS[verb].question))
+    parser.add_argument(
+        "--detach", action="store_true", help="print the operation's number and leave it to the workers"
+    )
+    if verb == "retry":
+        add_spread(parser)
+        add_pace(parser)
+    if verb in {"retry", "move"}:
+        add_target(parser)
 
 
-def add_change_of(verb: Parser, destructive: bool = False) -> None:
-    """Declare what chooses jobs, and the options of a verb that changes them."""
-    add_selection(verb)
-    add_bulk(verb, destructive)
-
-
-def add_retry(verb: Parser) -> None:
-    """Declare the options of a retry."""
-    add_change_of(verb)
-    add_spread(verb)
-    add_pace(verb)
-    add_target(verb)
-
-
-def add_move(verb: Parser) -> None:
-    """Declare the options of a move."""
-    add_change_of(verb)
-    add_target(verb)
-
-
-def move(options: argparse.Namespace, output: Output, verb: BulkVerb) -> int:
+def move(options: argparse.Namespace, output: Output, narrowed: Sequence[str] | None = None) -> int:
     """Move what the options choose.
 
     Raises:
@@ -363,4 +335,4 @@ def move(options: argparse.Namespace, output: Output, verb: BulkVerb) -> int:
     """
     if options.to_queue is None and options.priority is None:
         raise UsageError("where to? give --to-queue, --priority, or both")
-    return operate(options, output, verb)
+    return operate(options, output, "move", narrowed)

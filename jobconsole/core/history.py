@@ -10,6 +10,7 @@ from typing import Literal
 
 from jobconsole.core.rows import LINE, NAME, lives
 from jobconsole.format.humanize import duration, seconds_between
+from jobconsole.format.words import IMMEDIATE, WORDS
 from queue_core.model.job import Attempt, Job
 from queue_core.model.operation import Operation
 from queue_core.model.states import FINAL, Status
@@ -93,9 +94,10 @@ Kind = Literal["enqueued", "due", "failed", "operator", "now"]
 RETRIED = "retried by an operator, with all of its retries"
 """Where no operation tells by whom: it is older than they are kept, or was done by a program."""
 PAST = {
-    "retry": "retried", "delete": "deleted, to the trash", "restore": "brought back from the trash", "move": "moved",
-    "cancel": "cancelled", "edit": "edited",
-}  # fmt: skip
+    **{verb: words.timeline or words.past for verb, words in WORDS.items()},
+    "edit": IMMEDIATE["job", "edit"].past,
+}
+"""What an operation did to a job, by its verb."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from jobconsole.cli.change import DELETE, RESTORE, RETRY, BulkVerb, add_change_of, add_move, add_retry, move, operate
+from jobconsole.cli.change import add_verb, move, operate
 from jobconsole.cli.commands import review
 from jobconsole.cli.commands.job import add_list, list_jobs
 from jobconsole.cli.failures import DONE, CommandError, Refused, UsageError, note, progress
@@ -103,8 +103,6 @@ async def _write(jobs: JobQueue, options: argparse.Namespace, output: Output, wi
     return DONE
 
 
-MOVE = BulkVerb("move", "moved", ("status:dead",))
-PURGE = BulkVerb("purge", "purged", ("status:dead", "trash:yes"), destructive=True, final=True)
 _SLICES = 8
 
 
@@ -118,16 +116,13 @@ def add_arguments(parser: Parser) -> None:
     listed = add("list", run_list, "list dead jobs, the newest first")
     add_list(listed)
     listed.add_argument("--trash", action="store_true", help="list the trash instead")
-    add_retry(add("retry", run_retry, "put dead jobs back to queued"))
-    add_move(add("move", run_move, "move dead jobs to another queue or priority"))
-    delete = add("delete", run_delete, "move dead jobs to the trash; 'restore' brings them back")
-    add_change_of(delete, destructive=True)
-    restore = add("restore", run_restore, "move jobs from the trash back into the DLQ")
-    add_change_of(restore)
+    add_verb(add, "retry", run_retry)
+    add_verb(add, "move", run_move, "move dead jobs to another queue or priority")
+    add_verb(add, "delete", run_delete)
+    add_verb(add, "restore", run_restore)
     review.add_arguments(add("review", review.run, "one dead job after another: retry, delete or skip it"))
     add_export_arguments(add("export", run_export, "write dead jobs out as CSV or JSON Lines"))
-    purge = add("purge", run_purge, "remove jobs in the trash for good")
-    add_change_of(purge, destructive=True)
+    add_verb(add, "purge", run_purge)
 
 
 def run_groups(options: argparse.Namespace, output: Output) -> int:
@@ -154,24 +149,24 @@ def run_list(options: argparse.Namespace, output: Output) -> int:
 
 def run_retry(options: argparse.Namespace, output: Output) -> int:
     """Retry dead jobs."""
-    return operate(options, output, RETRY)
+    return operate(options, output, "retry")
 
 
 def run_move(options: argparse.Namespace, output: Output) -> int:
     """Move dead jobs."""
-    return move(options, output, MOVE)
+    return move(options, output, ("status:dead",))
 
 
 def run_delete(options: argparse.Namespace, output: Output) -> int:
     """Move dead jobs to the trash."""
-    return operate(options, output, DELETE)
+    return operate(options, output, "delete")
 
 
 def run_restore(options: argparse.Namespace, output: Output) -> int:
     """Take jobs out of the trash."""
-    return operate(options, output, RESTORE)
+    return operate(options, output, "restore")
 
 
 def run_purge(options: argparse.Namespace, output: Output) -> int:
     """Empty the trash."""
-    return operate(options, output, PURGE)
+    return operate(options, output, "purge")

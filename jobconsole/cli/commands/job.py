@@ -6,19 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
-from jobconsole.cli.change import (
-    CANCEL,
-    DELETE,
-    MOVE,
-    RESTORE,
-    RETRY,
-    BulkVerb,
-    add_change_of,
-    add_move,
-    add_retry,
-    move,
-    operate,
-)
+from jobconsole.cli.change import add_verb, move, operate
 from jobconsole.cli.commands import edit, enqueue
 from jobconsole.cli.failures import DONE, note
 from jobconsole.cli.output import Column, Output
@@ -26,6 +14,7 @@ from jobconsole.cli.root import Parser, add_verbs, whole
 from jobconsole.cli.selection import add_filters, canonical, check_queue, filter_of
 from jobconsole.cli.session import connected
 from jobconsole.cli.tables import job_body, moment, operation_body, show_jobs, show_log
+from jobconsole.format.words import WORDS
 from queue_core.model.job import LINES
 from queue_core.model.text import safe
 
@@ -161,15 +150,12 @@ def add_arguments(parser: Parser) -> None:
     )
     enqueue.add_arguments(add("enqueue", enqueue.run, "put a job in; prints its id"))
     edit.add_arguments(add("edit", edit.run, "enqueue a job that has ended anew, with another payload"))
-    retry = add("retry", run_retry, "put dead jobs back to queued (completed ones by id or with --status completed)")
-    add_retry(retry)
-    add_move(add("move", run_move, "move waiting and dead jobs to another queue or priority"))
-    cancel = add("cancel", run_cancel, "cancel waiting jobs, and ask the workers of running ones to stop them")
-    add_change_of(cancel, destructive=True)
-    delete = add("delete", run_delete, "move dead jobs to the trash; 'restore' brings them back")
-    add_change_of(delete, destructive=True)
-    restore = add("restore", run_restore, "move jobs from the trash back into the DLQ")
-    add_change_of(restore)
+    completed = " (completed ones by id or with --status completed)"
+    add_verb(add, "retry", run_retry, f"{WORDS['retry'].summary}{completed}")
+    add_verb(add, "move", run_move)
+    add_verb(add, "cancel", run_cancel)
+    add_verb(add, "delete", run_delete)
+    add_verb(add, "restore", run_restore)
 
 
 def add_list(verb: Parser) -> None:
@@ -205,25 +191,24 @@ def list_jobs(options: argparse.Namespace, output: Output, where: Filter) -> int
 
 def run_retry(options: argparse.Namespace, output: Output) -> int:
     """Retry jobs."""
-    verb = RETRY if options.status is None else BulkVerb("retry", "retried", ())
-    return operate(options, output, verb)
+    return operate(options, output, "retry", narrowed=None if options.status is None else ())
 
 
 def run_move(options: argparse.Namespace, output: Output) -> int:
     """Move jobs."""
-    return move(options, output, MOVE)
+    return move(options, output)
 
 
 def run_cancel(options: argparse.Namespace, output: Output) -> int:
     """Cancel jobs."""
-    return operate(options, output, CANCEL)
+    return operate(options, output, "cancel")
 
 
 def run_delete(options: argparse.Namespace, output: Output) -> int:
     """Delete jobs."""
-    return operate(options, output, DELETE)
+    return operate(options, output, "delete")
 
 
 def run_restore(options: argparse.Namespace, output: Output) -> int:
     """Restore jobs."""
-    return operate(options, output, RESTORE)
+    return operate(options, output, "restore")

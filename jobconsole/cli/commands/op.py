@@ -16,6 +16,7 @@ from jobconsole.cli.root import Parser, add_verbs, whole
 from jobconsole.cli.session import connected
 from jobconsole.cli.tables import facts, operation_body, outcome, show_operations, state_of_progress
 from jobconsole.format.humanize import plural
+from jobconsole.format.words import IMMEDIATE
 from queue_core.model.text import safe
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ Act = Callable[["Operations", int], Awaitable[bool]]
 
 _TARGETS: dict[str, OperationState] = {"pause": "paused", "resume": "running", "cancel": "cancelled"}
 """The state that each verb leads to."""
-_PAST = {"pause": "paused", "resume": "resumed", "cancel": "cancelled"}
 
 
 def run_pause(options: argparse.Namespace, output: Output) -> int:
@@ -75,12 +75,11 @@ async def _one(jobs: JobQueue, options: argparse.Namespace, act: Act, number: in
     # One that is preparing goes on by itself, as soon as all its jobs are written down.
     if _TARGETS[options.verb] not in MOVES[state] or (options.verb == "resume" and state == "preparing"):
         return False
-    past = _PAST[options.verb]
-    return await switched(jobs, options, f"operation #{number}", partial(act, jobs.operations, number), past)
+    return await switched(jobs, options, "operation", f"#{number}", partial(act, jobs.operations, number))
 
 
 def _report_changes(output: Output, verb: str, changed: dict[int, bool], states: Mapping[int, str]) -> int:
-    code, past = DONE, _PAST[verb]
+    code, past = DONE, IMMEDIATE["operation", verb].past
     for number, new in changed.items():
         already = not new and states[number] == _TARGETS[verb]
         if not new and not already:

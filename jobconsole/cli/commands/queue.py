@@ -54,7 +54,7 @@ def run_pause(options: argparse.Namespace, output: Output) -> int:
     """Pause queues."""
 
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
-        return await _each(jobs, options, output, jobs.operations.pause_queue, "paused")
+        return await _each(jobs, options, output, jobs.operations.pause_queue)
 
     return connected(options, output, run, "" if options.dry_run else "queue pause")
 
@@ -63,13 +63,13 @@ def run_resume(options: argparse.Namespace, output: Output) -> int:
     """Resume queues."""
 
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
-        return await _each(jobs, options, output, jobs.operations.resume_queue, "resumed")
+        return await _each(jobs, options, output, jobs.operations.resume_queue)
 
     return connected(options, output, run, "" if options.dry_run else "queue resume")
 
 
 async def _each(
-    jobs: JobQueue, options: argparse.Namespace, output: Output, verb: Callable[[str], Awaitable[bool]], past: str
+    jobs: JobQueue, options: argparse.Namespace, output: Output, act: Callable[[str], Awaitable[bool]]
 ) -> int:
     for name in options.names:
         # All names first: a mistyped one must not leave half of the work done.
@@ -77,10 +77,8 @@ async def _each(
     if options.dry_run:
         return rehearse(output, options.verb, list(dict.fromkeys(options.names)))
     names = dict.fromkeys(options.names)
-    changed, error = await in_turn(
-        names, lambda name: switched(jobs, options, f"queue {name}", partial(verb, name), past)
-    )
-    tell_switched(output, "queues", changed, past)
+    changed, error = await in_turn(names, lambda name: switched(jobs, options, "queue", name, partial(act, name)))
+    tell_switched(output, "queue", options.verb, changed)
     if error is not None:
         raise error
     return DONE

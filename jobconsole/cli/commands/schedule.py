@@ -99,7 +99,7 @@ def run_pause(options: argparse.Namespace, output: Output) -> int:
     """Pause schedules."""
 
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
-        return await _each(jobs, options, output, jobs.schedules.pause, "paused")
+        return await _each(jobs, options, output, jobs.schedules.pause)
 
     return connected(options, output, run, "" if options.dry_run else "schedule pause")
 
@@ -108,7 +108,7 @@ def run_resume(options: argparse.Namespace, output: Output) -> int:
     """Resume schedules."""
 
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
-        return await _each(jobs, options, output, jobs.schedules.resume, "resumed")
+        return await _each(jobs, options, output, jobs.schedules.resume)
 
     return connected(options, output, run, "" if options.dry_run else "schedule resume")
 
@@ -129,7 +129,7 @@ def run_remove(options: argparse.Namespace, output: Output) -> int:
             names,
             lambda name: noted(jobs, options, "remove", f"schedule {name}", partial(jobs.schedules.remove, name)),
         )
-        tell_switched(output, "schedules", dict.fromkeys(gone, True), "removed")
+        tell_switched(output, "schedule", options.verb, dict.fromkeys(gone, True))
         if error is not None:
             raise error
         return DONE
@@ -138,15 +138,13 @@ def run_remove(options: argparse.Namespace, output: Output) -> int:
 
 
 async def _each(
-    jobs: JobQueue, options: argparse.Namespace, output: Output, verb: Callable[[str], Awaitable[bool]], past: str
+    jobs: JobQueue, options: argparse.Namespace, output: Output, act: Callable[[str], Awaitable[bool]]
 ) -> int:
     names = await _checked(jobs, options)
     if options.dry_run:
         return rehearse(output, options.verb, names)
-    changed, error = await in_turn(
-        names, lambda name: switched(jobs, options, f"schedule {name}", partial(verb, name), past)
-    )
-    tell_switched(output, "schedules", changed, past)
+    changed, error = await in_turn(names, lambda name: switched(jobs, options, "schedule", name, partial(act, name)))
+    tell_switched(output, "schedule", options.verb, changed)
     if error is not None:
         raise error
     return DONE

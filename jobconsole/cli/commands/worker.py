@@ -21,6 +21,7 @@ from queue_core.model.text import safe
 from queue_core.model.validation import parse_size
 
 if TYPE_CHECKING:
+    from jobconsole.actions.verbs import Order
     from queue_core.queue import JobQueue
 
 LONGEST_VARIABLE = (128 << 10) - 100
@@ -96,9 +97,6 @@ def _hand_down(variables: Mapping[str, str]) -> None:
     for name in filter(PROGRAMS.reads, list(os.environ)):
         del os.environ[name]
     os.environ.update(variables)
-
-
-Order = Literal["quiet", "resume", "stop"]
 
 
 def add_arguments(parser: Parser) -> None:

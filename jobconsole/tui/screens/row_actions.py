@@ -10,6 +10,7 @@ from jobconsole.actions.plan import Target
 from jobconsole.actions.verbs import Order, Steer
 from jobconsole.core.progress import OperationLine
 from jobconsole.format.humanize import plural
+from jobconsole.format.words import IMMEDIATE
 from jobconsole.tui.base.host import replace, spawn
 from jobconsole.tui.screens.view import View
 from jobconsole.tui.sheets.confirm import Confirm
@@ -24,9 +25,6 @@ from queue_core.model.report import WorkerInfo
 
 if TYPE_CHECKING:
     from jobconsole.actions.edit import Edited
-
-
-STOP = "It finishes what it runs, within its grace, and ends. A service starts another one in its place."
 
 
 class WorkerActions(View):
@@ -47,7 +45,7 @@ class WorkerActions(View):
         row = self.query_one(WorkerTable).selection.row
         if row is not None:
             what = f"{row.host}:{row.pid}, which runs {plural(row.busy, 'job')}"
-            self.app.push_screen(Confirm("Stop a worker", what, STOP, "Stop"), partial(self._stop, row))
+            self.app.push_screen(Confirm(IMMEDIATE["worker", "stop"], what), partial(self._stop, row))
 
     def _stop(self, worker: WorkerInfo, agreed: bool | None) -> None:
         if agreed:
@@ -157,10 +155,6 @@ class QueueActions(ReworkActions):
             self.console.open_jobs(Filter((Term("queue", "=", queue.name),)), f'queue:"{queue.label}"')
 
 
-ON = "It goes on to its end, without a canary and whatever dies again: nothing stops it any more but P and X."
-END = "The jobs that it has changed stay as they are; the others are left alone. It cannot go on afterwards."
-
-
 class CancelSheet(Confirm):
     """What is cancelled does no harm: Go has the focus."""
 
@@ -178,7 +172,7 @@ class OperationActions(View):
         state = line.operation.state
         if state == "stopped":
             self.app.push_screen(
-                Confirm("Let it go on", _what(line), f"{line.note}. {ON}", "Go on"),
+                Confirm(IMMEDIATE["operation", "resume"], _what(line), f"{line.note}. "),
                 partial(self._answered, line, "resume"),
             )
         else:
@@ -191,9 +185,9 @@ class OperationActions(View):
             super().do_cancel()
         elif line is not None:
             one = line.operation
-            left = f"{one.done:,} of {plural(one.total, 'job')} are done. {END}"
+            left = f"{one.done:,} of {plural(one.total, 'job')} are done. "
             self.app.push_screen(
-                CancelSheet("Cancel an operation", _what(line), left, f"Cancel #{line.number}"),
+                CancelSheet(IMMEDIATE["operation", "cancel"], _what(line), left, f" #{line.number}"),
                 partial(self._answered, line, "cancel"),
             )
 

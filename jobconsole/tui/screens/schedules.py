@@ -13,6 +13,7 @@ from jobconsole.actions.plan import Report
 from jobconsole.actions.verbs import ScheduleVerb
 from jobconsole.core.schedules import ScheduleLine, unknown
 from jobconsole.core.snapshot import Snapshot
+from jobconsole.format.words import IMMEDIATE
 from jobconsole.present.job import Subject
 from jobconsole.tui.base.host import spawn
 from jobconsole.tui.screens.view import View
@@ -23,8 +24,6 @@ from jobconsole.tui.widgets.schedules import ScheduleFacts, ScheduleTable, TickT
 from jobconsole.tui.widgets.table import Table
 from queue_core.errors import QueueCoreError
 from queue_core.model.filters import Filter
-
-TRIGGER = "Its next tick stays as it is. u does not take it back; X cancels the job while it waits."
 
 
 class TriggerSheet(Confirm):
@@ -164,7 +163,7 @@ class SchedulesView(View):
         line = self.chosen
         if line is not None:
             what = f"{line.label} brings one job {line.type} to queue {line.queue} now"
-            self.app.push_screen(TriggerSheet("Trigger a schedule", what, TRIGGER, "Go"), partial(self._trigger, line))
+            self.app.push_screen(TriggerSheet(IMMEDIATE["schedule", "trigger"], what), partial(self._trigger, line))
 
     def _trigger(self, line: ScheduleLine, agreed: bool | None) -> None:
         if agreed:

@@ -16,30 +16,14 @@ from textual.screen import ModalScreen
 from jobconsole.actions.plan import ACTS_ON, Facts, Plan, Target, Verb, default_pace
 from jobconsole.format.humanize import plural
 from jobconsole.format.spans import Line, Spans, wrap
+from jobconsole.format.words import WORDS, title_of
 from jobconsole.tui.base.host import Host, host_of, spawn
 from jobconsole.tui.base.messages import Planned
 from jobconsole.tui.widgets.fields import LABEL, Field, Push, TextField
 from jobconsole.tui.widgets.pane import LineWidget
 from jobconsole.tui.widgets.retryfields import RetryFields
 from queue_core.errors import QueueCoreError
-from queue_core.model.states import Status
 
-TITLES: dict[Verb, str] = {
-    "retry": "Retry dead jobs",
-    "delete": "Delete dead jobs to the trash",
-    "restore": "Bring jobs back from the trash",
-    "purge": "Remove jobs in the trash for good",
-    "cancel": "Cancel jobs",
-}
-WORDS: dict[Verb, str] = {
-    "retry": "Retry", "delete": "Delete", "restore": "Bring back", "purge": "Purge", "cancel": "Cancel",
-}  # fmt: skip
-CONSEQUENCES: dict[Verb, str] = {
-    "delete": "They leave the dead-letter queue for the trash. u brings exactly these back.",
-    "restore": "They are in the dead-letter queue again, as they died.",
-    "purge": "Their payloads, results and logs are removed. Nothing brings them back.",
-    "cancel": "Waiting jobs never run; workers are asked to stop running ones. This cannot be undone.",
-}
 WHY = "a reason, kept with the operation and shown to whoever looks at these jobs later"
 COUNT = "type how many jobs these are: that is what goes for good"
 WIDTH = 66
@@ -50,14 +34,6 @@ TAKEN = 15
 """Lines of the sheet of a retry that are not for its text, without those blank ones."""
 LATER: dict[Verb, tuple[str, ...]] = {"retry": ("sample", "earlier")}
 """Facts that are read once the sheet is there: their places are kept."""
-
-
-def title_of(verb: Verb, target: Target) -> str:
-    """Return the title of the sheet of a verb: a retry says which jobs it is about."""
-    states = target.states & ACTS_ON.get(verb, frozenset())
-    if verb != "retry" or Status.COMPLETED not in states:
-        return TITLES[verb]
-    return "Retry dead and completed jobs" if Status.DEAD in states else "Run completed jobs again"
 
 
 class SheetText(LineWidget):
@@ -91,6 +67,7 @@ class Sheet(ModalScreen[Plan | None]):
     def __init__(self, verb: Verb, target: Target) -> None:
         super().__init__()
         self._verb = verb
+        self._words = WORDS[verb]
         self._target = target
         self._plan: Plan | None = None
         self._problem = ""
@@ -110,19 +87,18 @@ class Sheet(ModalScreen[Plan | None]):
             with Vertical(id="sheet-fields"):
                 if self._verb == "retry":
                     yield RetryFields()
-                if self._verb == "purge":
+                if self._words.focus == "count":
                     yield TextField("count", COUNT, id="count", digits=True, empty="to be typed")
                 yield TextField("reason", WHY, id="why")
             yield SheetText(self.hint, id="sheet-hint")
             with Horizontal(id="sheet-buttons"):
-                yield Push(WORDS[self._verb], id="go")
+                yield Push(self._words.button, id="go")
                 yield Push("Go back", id="no")
 
     def on_mount(self) -> None:
         self.set_class(self._verb == "retry" and self.app.size.height < ROOMY, "-tight")
-        self.query_one("#sheet").border_title = title_of(self._verb, self._target)
-        first = {"cancel": "#no", "purge": "#count"}.get(self._verb, "#go")
-        self.query_one(first).focus()
+        self.query_one("#sheet").border_title = title_of(self._verb, self._target.states & ACTS_ON[self._verb])
+        self.query_one(f"#{self._words.focus}").focus()
         for fields in self.query(RetryFields):
             fields.put(default_pace(self._verb, self._target.about or 0))
         self._settle()
@@ -164,7 +140,7 @@ class Sheet(ModalScreen[Plan | None]):
         go = self.query_one("#go", Push)
         jobs = f" {plural(len(self._plan.ids), 'job')}" if self._plan is not None else ""
         go.off = bool(self._uncounted())
-        go.put(f"{WORDS[self._verb]}{jobs}")
+        go.put(f"{self._words.button}{jobs}")
 
     # -- what it says
 
@@ -209,19 +185,18 @@ class Sheet(ModalScreen[Plan | None]):
             fields = self.query_one(RetryFields)
             said, tone = fields.summary(self._plan), "bad" if fields.problem else "accent"
         else:
-            said, tone = self._uncounted() or CONSEQUENCES[self._verb], "muted"
+            said, tone = self._uncounted() or self._words.consequence, "muted"
         return [((part, tone),) for part in wrap(said, width)[:2]]
 
     def _uncounted(self) -> str:
-        """Why a purge cannot go on; "" for every other verb, and when its count was typed."""
-        if self._verb != "purge":
+        """Why a verb whose count is to be typed cannot go on yet; "" for every other one, and when it was typed."""
+        if self._words.focus != "count":
             return ""
         if self._plan is None:
             return "the jobs are being counted"
         typed = self.query_one("#count", TextField).typed.replace(",", "")
-        return (
-            "" if typed == str(len(self._plan.ids)) else f"type {len(self._plan.ids):,} first: {CONSEQUENCES['purge']}"
-        )
+        number = len(self._plan.ids)
+        return "" if typed == str(number) else f"type {number:,} first: {self._words.consequence}"
 
     # -- keys
 

@@ -14,6 +14,7 @@ from jobconsole.actions.export import FORMATS, Wish
 from jobconsole.actions.plan import Target
 from jobconsole.format.humanize import plural
 from jobconsole.format.spans import Line, wrap
+from jobconsole.format.words import ImmediateWords
 from jobconsole.tui.sheets.change import WIDTH, SheetText
 from jobconsole.tui.widgets.fields import Push
 
@@ -30,9 +31,11 @@ class Confirm(ModalScreen[bool]):
         Binding("up,k,shift+tab,left,h", "app.focus_previous", "previous", show=False),
     ]
 
-    def __init__(self, title: str, what: str, consequence: str, go: str) -> None:
+    def __init__(self, words: ImmediateWords, what: str, remark: str = "", about: str = "") -> None:
+        """`what` it is about; `remark`: put before what happens; `about`: put behind the button's word."""
         super().__init__()
-        self._title, self._what, self._consequence, self._go = title, what, consequence, go
+        self._title, self._what = words.title, what
+        self._consequence, self._go = f"{remark}{words.consequence}", f"{words.button}{about}"
 
     def compose(self) -> ComposeResult:
         """The text and the buttons."""

@@ -19,6 +19,7 @@ from jobconsole.actions.edit import UNCHANGED, Draft, Edited, Known, Original, P
 from jobconsole.format.glyphs import Glyphs
 from jobconsole.format.humanize import plural
 from jobconsole.format.spans import Line, fit, wrap
+from jobconsole.format.words import IMMEDIATE
 from jobconsole.tui.base import host
 from jobconsole.tui.base.host import NARROW, Host, host_of
 from jobconsole.tui.sheets.confirm import Confirm
@@ -254,8 +255,7 @@ class EditScreen(ModalScreen[Edited | None]):
             self.dismiss(None)
             return
         what = "The payload was edited and is not enqueued."
-        stays = "The job stays as it is; what you have written is gone."
-        self.app.push_screen(Confirm("Throw the changes away?", what, stays, "Throw away"), self._throw_away)
+        self.app.push_screen(Confirm(IMMEDIATE["job", "discard"], what), self._throw_away)
 
     def _throw_away(self, agreed: bool | None) -> None:
         if agreed:

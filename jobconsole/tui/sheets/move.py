@@ -14,6 +14,7 @@ from textual.screen import ModalScreen
 from jobconsole.actions.plan import Plan, Target, warnings, way_of
 from jobconsole.format.humanize import plural
 from jobconsole.format.spans import Line, fit, wrap
+from jobconsole.format.words import WORDS
 from jobconsole.tui.base.host import Host, host_of, spawn
 from jobconsole.tui.base.messages import Planned
 from jobconsole.tui.sheets.change import WHY
@@ -27,7 +28,6 @@ WIDTH = 70
 """Cells of the text, as the style sheet has it."""
 FACTS = 2
 """Facts about the jobs that are shown, a line each."""
-KEPT = "They keep their state and their times; jobs that change meanwhile are skipped and counted."
 
 
 class MoveSheet(ModalScreen[Plan | None]):
@@ -71,11 +71,11 @@ class MoveSheet(ModalScreen[Plan | None]):
             yield self._why
             yield Drawn(self._said, id="move-said")
             with Horizontal(id="sheet-buttons"):
-                yield Push("Move", id="go")
+                yield Push(WORDS["move"].button, id="go")
                 yield Push("Go back", id="no")
 
     def on_mount(self) -> None:
-        self.query_one("#move").border_title = "Move jobs"
+        self.query_one("#move").border_title = WORDS["move"].title
         self.query_one("#move-jobs").styles.height = len(self._jobs(WIDTH, 0))
         self._queue.focus()
         spawn(self, "freeze", self._freeze)
@@ -86,7 +86,7 @@ class MoveSheet(ModalScreen[Plan | None]):
     def on_planned(self, message: Planned) -> None:
         self._plan, self._lost = message.plan, message.problem
         if self._plan is not None:
-            self.query_one("#go", Push).put(f"Move {plural(len(self._plan.ids), 'job')}")
+            self.query_one("#go", Push).put(f"{WORDS['move'].button} {plural(len(self._plan.ids), 'job')}")
         if self._going:
             self._go()
         self._repaint()
@@ -166,7 +166,7 @@ class MoveSheet(ModalScreen[Plan | None]):
         ]
         known: list[Line] = [((part, "warn"),) for text in said for part in wrap(text, width)]
         undo = "u takes it back." if self._priority.value is None else "Another priority cannot be taken back."
-        kept: list[Line] = [((part, "muted"),) for part in wrap(f"{KEPT} {undo}", width)]
+        kept: list[Line] = [((part, "muted"),) for part in wrap(f"{WORDS['move'].consequence} {undo}", width)]
         return [((hint, "muted"),), *known[: height - 1 - len(kept)], *kept]
 
     def _repaint(self) -> None:

@@ -17,6 +17,7 @@ from jobconsole.core.listing import Selection, Window
 from jobconsole.core.rows import JobLine
 from jobconsole.format.humanize import exact, plural
 from jobconsole.format.spans import Spans
+from jobconsole.format.words import WORDS
 from jobconsole.present.columns import Column
 from jobconsole.tui.base.host import Renewal, replace
 from jobconsole.tui.widgets.table import MarkTable
@@ -27,7 +28,6 @@ from queue_core.model.states import Status
 
 NEW_SECONDS = 3.0
 """How long a row that has just come in is marked."""
-_PAST = {"retry": "retried", "delete": "deleted", "cancel": "cancelled", "move": "moved", "restore": "brought back"}
 
 
 class JobTable(MarkTable[JobLine]):
@@ -264,4 +264,4 @@ class JobTable(MarkTable[JobLine]):
 
 def _only(action: str) -> str:
     states = "waiting and dead" if action == "move" else " and ".join(sorted(ACTS_ON[action]))
-    return f"only {states} jobs can be {_PAST[action]}"
+    return f"only {states} jobs can be {WORDS[action].past}"

@@ -1,0 +1,163 @@
+"""The words of operator verbs, for screens and for the command line.
+
+`WORDS` has the verbs that change jobs, under the keys of their facts; `IMMEDIATE` those that change one thing at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["queue", "schedule", "worker", "operation", "job"]
+"""What a verb changes at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerbWords:
+    """The words of a verb that changes jobs."""
+
+    # of its sheet
+    title: str
+    # of the button that goes on
+    button: str
+    # as in "retried 3 jobs"
+    past: str
+    # of its help on the command line
+    summary: str
+    # what happens then; "" where the sheet works it out from what is chosen
+    consequence: str = ""
+    # how the command line asks before it: not at all, for yes, or for the count, which has to be typed
+    question: Literal["", "yes", "count"] = ""
+    # in a job's timeline; "" where that is the past tense
+    timeline: str = ""
+    # what has the focus in its sheet: the button that goes on, the one that goes back, or the count
+    focus: Literal["go", "no", "count"] = "go"
+    # what filters of the command line are narrowed to, in the filter language
+    narrowed: tuple[str, ...] = ("status:dead",)
+
+
+WORDS: Mapping[str, VerbWords] = {
+    "retry": VerbWords("Retry dead jobs", "Retry", "retried", "put dead jobs back to queued"),
+    "delete": VerbWords(
+        "Delete dead jobs to the trash",
+        "Delete",
+        "deleted",
+        "move dead jobs to the trash; 'restore' brings them back",
+        "They leave the dead-letter queue for the trash. u brings exactly these back.",
+        question="yes",
+        timeline="deleted, to the trash",
+    ),
+    "restore": VerbWords(
+        "Bring jobs back from the trash",
+        "Bring back",
+        "restored",
+        "move jobs from the trash back into the DLQ",
+        "They are in the dead-letter queue again, as they died.",
+        timeline="brought back from the trash",
+        narrowed=("status:dead", "trash:yes"),
+    ),
+    "purge": VerbWords(
+        "Remove jobs in the trash for good",
+        "Purge",
+        "purged",
+        "remove jobs in the trash for good",
+        "Their payloads, results and logs are removed. Nothing brings them back.",
+        question="count",
+        focus="count",
+        narrowed=("status:dead", "trash:yes"),
+    ),
+    "cancel": VerbWords(
+        "Cancel jobs",
+        "Cancel",
+        "cancelled",
+        "cancel waiting jobs, and ask the workers of running ones to stop them",
+        "Waiting jobs never run; workers are asked to stop running ones. This cannot be undone.",
+        question="yes",
+        focus="no",
+        narrowed=("!status:completed", "!status:cancelled", "!status:dead"),
+    ),
+    "move": VerbWords(
+        "Move jobs",
+        "Move",
+        "moved",
+        "move waiting and dead jobs to another queue or priority",
+        "They keep their state and their times; jobs that change meanwhile are skipped and counted.",
+        narrowed=("!status:completed", "!status:cancelled", "!status:running"),
+    ),
+}
+
+
+def title_of(verb: str, states: AbstractSet[str]) -> str:
+    """Return the title of a verb's sheet; a retry says which of these states its jobs are in."""
+    if verb != "retry" or "completed" not in states:
+        return WORDS[verb].title
+    return "Retry dead and completed jobs" if "dead" in states else "Run completed jobs again"
+
+
+@dataclass(frozen=True, slots=True)
+class ImmediateWords:
+    """The words of a verb that changes one thing at once."""
+
+    # as in "paused bulk"; "" where that is never written
+    past: str
+    # behind the thing's name, as in "bulk is paused"
+    becomes: str
+    # of the question before it: title, what happens, the button that goes on; "" where nothing is asked
+    title: str = ""
+    consequence: str = ""
+    button: str = ""
+
+    @property
+    def already(self) -> str:
+        """Behind the thing's name where the verb changes nothing."""
+        return f"{self.becomes.replace('is ', 'was ', 1)} already"
+
+
+IMMEDIATE: Mapping[tuple[Kind, str], ImmediateWords] = {
+    ("queue", "pause"): ImmediateWords("paused", "is paused"),
+    ("queue", "resume"): ImmediateWords("resumed", "is running again"),
+    ("schedule", "pause"): ImmediateWords("paused", "is paused"),
+    ("schedule", "resume"): ImmediateWords("resumed", "is ticking again"),
+    ("schedule", "remove"): ImmediateWords("removed", "is removed"),
+    ("schedule", "trigger"): ImmediateWords(
+        "triggered",
+        "was triggered",
+        "Trigger a schedule",
+        "Its next tick stays as it is. u does not take it back; X cancels the job while it waits.",
+        "Go",
+    ),
+    ("worker", "quiet"): ImmediateWords("", "claims no more jobs"),
+    ("worker", "resume"): ImmediateWords("", "claims jobs again"),
+    ("worker", "stop"): ImmediateWords(
+        "",
+        "finishes its jobs and ends",
+        "Stop a worker",
+        "It finishes what it runs, within its grace, and ends. A service starts another one in its place.",
+        "Stop",
+    ),
+    ("operation", "pause"): ImmediateWords("paused", "is paused"),
+    ("operation", "resume"): ImmediateWords(
+        "resumed",
+        "goes on",
+        "Let it go on",
+        "It goes on to its end, without a canary and whatever dies again: nothing stops it any more but P and X.",
+        "Go on",
+    ),
+    ("operation", "cancel"): ImmediateWords(
+        "cancelled",
+        "is cancelled",
+        "Cancel an operation",
+        "The jobs that it has changed stay as they are; the others are left alone. It cannot go on afterwards.",
+        "Cancel",
+    ),
+    ("job", "edit"): ImmediateWords("edited", "is edited"),
+    ("job", "discard"): ImmediateWords(
+        "",
+        "stays as it is",
+        "Throw the changes away?",
+        "The job stays as it is; what you have written is gone.",
+        "Throw away",
+    ),
+}
