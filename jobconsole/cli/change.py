@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING
 
 from jobconsole.cli.failures import DONE, FAILED, NOT_FOUND, Refused, UsageError, ask, fail, warn
 from jobconsole.cli.output import Output
@@ -15,19 +16,14 @@ from jobconsole.cli.pace import add_pace, add_spread, add_target, carried_out, p
 from jobconsole.cli.root import Parser
 from jobconsole.cli.selection import Selection, add_selection, check_queue, selection_of
 from jobconsole.cli.session import connected
-from jobconsole.cli.tables import in_words
 from jobconsole.format.humanize import plural
-from jobconsole.format.words import IMMEDIATE, WORDS, Kind
+from jobconsole.format.words import WORDS
+from jobconsole.present.facts import in_words
 from queue_core.errors import StoreUnavailable
-from queue_core.model.text import safe
 
 if TYPE_CHECKING:
     from jobconsole.actions.plan import Plan, Report, Verb
     from queue_core.queue import JobQueue
-
-
-K = TypeVar("K")
-T = TypeVar("T")
 
 
 def check_terminal(what: str) -> None:
@@ -62,69 +58,6 @@ def add_change(verb: Parser, destructive: bool = False, why: bool = True) -> Non
         verb.add_argument("--why", default="", metavar="TEXT", help="the reason, which is kept with the operation")
 
 
-def rehearse(output: Output, verb: str, names: Sequence[str]) -> int:
-    """Say what a verb on things that have names would do."""
-    if output.as_json:
-        output.json({"dry_run": True, "verb": verb, "matched": len(names), "names": list(names)})
-        return DONE
-    for name in names:
-        output.line(f"would {verb} {safe(name, 200)}")
-    return DONE
-
-
-async def noted(
-    jobs: JobQueue, options: argparse.Namespace, verb: str, label: str, act: Callable[[], Awaitable[T]]
-) -> T:
-    """Do something at once and keep a note of who did it and why; a text that `act` returns becomes part of it.
-
-    Raises:
-        InvalidArgument, StoreUnavailable: nothing was done; otherwise, what `act` raises.
-    """
-    from queue_core.client.operations import this_author
-    from queue_core.model.operation import NewOperation
-
-    return await jobs.operations.noted(NewOperation(verb, label, this_author(), options.why), act)
-
-
-async def in_turn(names: Iterable[K], act: Callable[[K], Awaitable[T]]) -> tuple[dict[K, T], Exception | None]:
-    """Do something to one after the other; return what came of those that it was done to, and what ended it early.
-
-    The caller says what was done before it raises the error: a verb that fails must not hide what it has changed.
-    """
-    done: dict[K, T] = {}
-    for name in names:
-        try:
-            done[name] = await act(name)
-        except Exception as error:  # noqa: BLE001 - the caller raises it
-            return done, error
-    return done, None
-
-
-def tell_switched(output: Output, kind: Kind, verb: str, changed: Mapping[str, bool]) -> None:
-    """Say of things that have names whether they were changed, or were so already."""
-    past = IMMEDIATE[kind, verb].past
-    if output.as_json:
-        output.json({f"{kind}s": [{"name": name, "state": past, "changed": new} for name, new in changed.items()]})
-        return
-    for name, new in changed.items():
-        output.line(f"{past} {safe(name, 200)}" if new else f"{safe(name, 200)} was {past} already")
-
-
-async def switched(
-    jobs: JobQueue, options: argparse.Namespace, kind: Kind, name: str, act: Callable[[], Awaitable[bool]]
-) -> bool:
-    """Do the verb of the options to something that may be so already, and keep a note; return whether it was not.
-
-    Raises:
-        InvalidArgument, StoreUnavailable: nothing was done; otherwise, what `act` raises.
-    """
-
-    async def said() -> str:
-        return "" if await act() else f"it was {IMMEDIATE[kind, options.verb].past} already"
-
-    return not await noted(jobs, options, options.verb, f"{kind} {name}", said)
-
-
 _SHOWN = 20
 """Jobs that a dry run names, refusals that are explained one by one, and signatures that one operation is noted for."""
 
@@ -137,6 +70,8 @@ def operate(options: argparse.Namespace, output: Output, verb: Verb, narrowed: S
     Raises:
         UsageError, Refused, ReadOnly, NotFound, StoreUnavailable: nothing was done.
     """
+    if verb == "move" and options.to_queue is None and options.priority is None:
+        raise UsageError("where to? give --to-queue, --priority, or both")
     chosen = selection_of(options, *(WORDS[verb].narrowed if narrowed is None else narrowed))
     if WORDS[verb].question and not (options.yes or options.dry_run):
         # Before anything is looked at: a script without --yes must not work on the days when nothing matches.
@@ -312,9 +247,23 @@ def _capped(plan: Plan) -> str:
     return " (more match; run it again)" if plan.capped else ""
 
 
-def add_verb(add: Callable[..., Parser], verb: Verb, run: Callable[..., int], summary: str = "") -> None:
-    """Declare a verb on jobs with its options; `summary`: its help in place of the one in the table of words."""
-    parser = add(verb, run, summary or WORDS[verb].summary)
+Run = Callable[[argparse.Namespace, Output], int]
+
+
+def add_verb(
+    add: Callable[..., Parser],
+    verb: Verb,
+    *,
+    summary: str = "",
+    narrowed: Sequence[str] | None = None,
+    run: Run | None = None,
+) -> None:
+    """Declare a verb on jobs with its options.
+
+    `summary`, `narrowed`: its help and its filter in place of those in the table of words; `run`: what runs it in place
+    of `operate`.
+    """
+    parser = add(verb, run or partial(operate, verb=verb, narrowed=narrowed), summary or WORDS[verb].summary)
     add_selection(parser)
     add_change(parser, bool(WORDS[verb].question))
     parser.add_argument(
@@ -325,14 +274,3 @@ def add_verb(add: Callable[..., Parser], verb: Verb, run: Callable[..., int], su
         add_pace(parser)
     if verb in {"retry", "move"}:
         add_target(parser)
-
-
-def move(options: argparse.Namespace, output: Output, narrowed: Sequence[str] | None = None) -> int:
-    """Move what the options choose.
-
-    Raises:
-        UsageError: neither a queue nor a priority is given.
-    """
-    if options.to_queue is None and options.priority is None:
-        raise UsageError("where to? give --to-queue, --priority, or both")
-    return operate(options, output, "move", narrowed)

@@ -1,22 +1,23 @@
-"""How jobs, groups, queues and workers look as table rows and as JSON."""
+"""Jobs, groups, queues, workers and operations on standard output: facts as lines and tables, records as JSON."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+import json
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jobconsole.cli.output import Column, Output
-from jobconsole.format.humanize import age, elapsed, exact, plural, rate, seconds_between
-from jobconsole.format.humanize import duration as length
-from queue_core.model.job import LINE_BYTES, Job
-from queue_core.model.report import LogPage, QueueInfo, SignatureInfo, WorkerInfo
-from queue_core.model.rules import BANDS, band
+from jobconsole.core.rows import bands
+from jobconsole.format.humanize import elapsed, exact, plural, rate
+from jobconsole.present.facts import Fact, Facts, cells, moment, of_job, worker_state
+from queue_core.model.job import LINE_BYTES, Attempt, Job
+from queue_core.model.report import LogPage, QueueInfo, WorkerInfo
+from queue_core.model.rules import BANDS
 from queue_core.model.text import safe
 
 if TYPE_CHECKING:
-    from queue_core.model.operation import Operation, Outcomes, Pace, Way
+    from queue_core.model.operation import Operation
 
 
 _HEAVY = frozenset({"traceback", "payload_text"})
@@ -63,11 +64,6 @@ WORKERS = (
 )
 
 
-def moment(when: datetime | None) -> str:
-    """Return 2026-01-30 03:07:41Z."""
-    return "" if when is None else when.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-
-
 def show_jobs(output: Output, jobs: Iterable[Job]) -> None:
     """Write jobs as a table."""
     output.table(JOBS, (_job_row(job) for job in jobs))
@@ -80,10 +76,71 @@ def _job_row(job: Job) -> tuple[object, ...]:
     return (job.id, job.type, job.queue, status, job.priority, tries, moment(job.updated_at), error)
 
 
+_LONGEST = 20_000
+"""Characters of a payload, result or traceback that `show` prints; --json has all of it."""
+LAST_LINES = 10
+"""Lines of its log that `show` prints; `logs` has all of it."""
+
+_ATTEMPTS = (Column("ATTEMPT", "right"), Column("KIND"), Column("ENDED"), Column("WORKER"), Column("ERROR", limit=200))
+
+
+def show_job(
+    output: Output, job: Job, attempts: Sequence[Attempt], log: LogPage, operations: Sequence[Operation]
+) -> None:
+    """Write everything about a job: facts, payload, result, traceback, attempts, the end of its log, operations."""
+    show_facts(output, of_job(job))
+    text = job.payload_text if job.payload is None else json.dumps(job.payload, indent=2, ensure_ascii=False)
+    _block(output, "payload", text)
+    if job.result is not None:
+        _block(output, "result", json.dumps(job.result, indent=2, ensure_ascii=False))
+    if job.traceback:
+        _block(output, "traceback", job.traceback)
+    if attempts:
+        output.line()
+        rows = [(one.number, one.kind, moment(one.finished_at), one.worker, one.message) for one in attempts]
+        output.table(_ATTEMPTS, rows)
+    if log.entries:
+        output.line()
+        output.line("log, its last lines:" if len(log.entries) == LAST_LINES else "log:")
+        show_log(output, log, indent="  ")
+    _show_operations(output, operations)
+
+
+def _show_operations(output: Output, operations: Sequence[Operation]) -> None:
+    if operations:
+        output.line()
+        output.line("operations:")
+    for operation in operations:
+        asked = operation.asked
+        why = f": {asked.why}" if asked.why else ""
+        said = f"#{operation.number} {asked.verb} by {'@'.join(asked.author)}{why}"
+        output.line(f"  {moment(operation.created_at)}  {safe(said, 600)}")
+
+
+def _block(output: Output, title: str, text: str) -> None:
+    output.line()
+    output.line(f"{title}:")
+    for line in safe(text, _LONGEST, newlines=True).rstrip("\n").split("\n"):
+        output.line(f"  {line}")
+
+
 def job_body(job: Job, complete: bool = False) -> dict[str, Any]:
     """Return a job as JSON; lists leave out what may be large and says nothing new."""
     left_out = frozenset() if complete else _HEAVY
     return {field.name: getattr(job, field.name) for field in dataclasses.fields(job) if field.name not in left_out}
+
+
+def show_facts(output: Output, facts: Iterable[Fact]) -> None:
+    """Write the facts that are known, one a line."""
+    for fact in facts:
+        if fact.known:
+            output.line(f"{fact.label:<14}{fact.text()}")
+
+
+def show_table(output: Output, columns: Sequence[Column], rows: Iterable[Facts]) -> None:
+    """Write things as a table, whose titles are the labels of facts."""
+    titles = [column.title for column in columns]
+    output.table(columns, (cells(facts, titles) for facts in rows))
 
 
 def show_log(output: Output, page: LogPage, indent: str = "") -> None:
@@ -97,117 +154,16 @@ def show_log(output: Output, page: LogPage, indent: str = "") -> None:
             output.line(f"{indent}{'':20}  {line}".rstrip())
 
 
-def show_groups(output: Output, groups: Iterable[SignatureInfo]) -> None:
-    """Write error signatures as a table."""
-    output.table(
-        GROUPS,
-        (
-            (
-                group.signature,
-                exact(group.count),
-                exact(group.grown),
-                moment(group.first_seen),
-                moment(group.last_seen),
-                ", ".join(name for name, _ in group.types),
-                group.title,
-            )
-            for group in groups
-        ),
-    )
-
-
-def show_queues(output: Output, queues: Iterable[QueueInfo], now: datetime) -> None:
-    """Write queues as a table."""
-    output.table(QUEUES, (_queue_row(queue, now) for queue in queues))
-
-
-def _queue_row(queue: QueueInfo, now: datetime) -> tuple[object, ...]:
-    depth = bands(queue)
-    return (
-        queue.name,
-        "paused" if queue.paused else "open",
-        *(exact(depth[name]) for name in BANDS),
-        exact(queue.scheduled),
-        exact(queue.retrying),
-        exact(queue.begun),
-        exact(queue.dead),
-        age(seconds_between(queue.oldest, now)),
-    )
-
-
-def bands(queue: QueueInfo) -> dict[str, int]:
-    """Return the ready jobs by priority band."""
-    depth = dict.fromkeys(BANDS, 0)
-    for priority, number in queue.depth.items():
-        depth[band(priority)] += number
-    return depth
-
-
 def queue_body(queue: QueueInfo) -> dict[str, Any]:
     """Return a queue as JSON."""
     own = {field.name: getattr(queue, field.name) for field in dataclasses.fields(queue)}
     return own | {"queued": queue.queued, "pending": queue.pending, "bands": bands(queue)}
 
 
-def worker_state(worker: WorkerInfo) -> str:
-    """Return lost, quiet, busy or idle."""
-    if worker.lost:
-        return "lost"
-    if worker.quiet:
-        return "quiet"
-    return "busy" if worker.busy else "idle"
-
-
-def show_workers(output: Output, workers: Iterable[WorkerInfo]) -> None:
-    """Write workers as a table."""
-    output.table(
-        WORKERS,
-        (
-            (
-                worker.id,
-                worker.host,
-                worker.pid,
-                worker_state(worker),
-                f"{worker.busy}/{worker.concurrency}" + (f" + {worker.stuck} stuck" if worker.stuck else ""),
-                age(worker.heartbeat_age),
-                worker.version,
-                ", ".join(worker.queues),
-                "every type" if worker.types is None else ", ".join(worker.types),
-            )
-            for worker in workers
-        ),
-    )
-
-
 def worker_body(worker: WorkerInfo) -> dict[str, Any]:
     """Return a worker as JSON."""
     own = {field.name: getattr(worker, field.name) for field in dataclasses.fields(worker)}
     return own | {"state": worker_state(worker)}
-
-
-def in_words(way: Way, pace: Pace) -> list[str]:
-    """Return how an operation goes on, for people; nothing where it goes on as ever."""
-    return [*_pace_in_words(pace), *_way_in_words(way)]
-
-
-def _pace_in_words(pace: Pace) -> Iterator[str]:
-    if pace.canary:
-        yield f"a canary of {plural(pace.canary, 'job')} first"
-    if pace.rate is not None:
-        yield f"{pace.rate:g} a second"
-    if pace.stop_percent is not None:
-        yield f"stopped when more than {pace.stop_percent:g}% die again"
-
-
-def _way_in_words(way: Way) -> Iterator[str]:
-    if way.queue is not None:
-        yield f"into queue {safe(way.queue, 120)}"
-    if way.priority is not None:
-        yield f"with priority {way.priority}"
-    if way.delay:
-        yield f"due after {length(way.delay)}"
-    if way.spread:
-        yield f"spread over {length(way.spread)}"
 
 
 OPERATIONS = (
@@ -267,53 +223,6 @@ def outcome(operation: Operation) -> str:
     if operation.total:
         said += f", {counts}"
     return f"{said}; {safe(operation.note, 500)}" if operation.note else said
-
-
-def facts(operation: Operation, outcomes: Outcomes | None) -> list[tuple[str, object]]:
-    """Return everything that is known of an operation, in the order of the questions who, what, how, why and what came
-    of it."""
-    asked = operation.asked
-    return [
-        ("operation", f"#{operation.number}"),
-        ("verb", asked.verb),
-        ("what", asked.label),
-        ("state", operation.state),
-        ("who", "@".join(asked.author)),
-        ("why", asked.why),
-        ("how", ", ".join(in_words(asked.way, asked.pace))),
-        ("signatures", ", ".join(asked.signatures)),
-        ("created", moment(operation.created_at)),
-        ("started", moment(operation.started_at)),
-        ("last step", moment(operation.updated_at)),
-        ("ended", moment(operation.finished_at)),
-        ("jobs", exact(operation.total) if operation.total else None),
-        ("done", exact(operation.done) if operation.total else None),
-        ("changed", exact(operation.processed) if operation.total else None),
-        ("skipped", exact(operation.skipped) if operation.skipped else None),
-        ("errored", exact(operation.errored) if operation.errored else None),
-        ("canary", _canary(operation)),
-        ("outcomes", outcomes and _outcomes(outcomes)),
-        ("note", operation.note),
-    ]
-
-
-def _canary(operation: Operation) -> str:
-    if not operation.asked.pace.canary or operation.state == "preparing":
-        return ""
-    if not operation.in_canary:
-        return "over"
-    return "its outcome is waited for" if operation.held else f"of {plural(operation.barrier, 'job')}, not over"
-
-
-def _outcomes(outcomes: Outcomes) -> str:
-    words = (
-        (outcomes.completed, "completed"),
-        (outcomes.dead, "dead again"),
-        (outcomes.unfinished, "on their way"),
-        (outcomes.ended - outcomes.dead - outcomes.completed, "gone"),
-    )
-    found = ", ".join(f"{exact(count)} {word}" for count, word in words if count)
-    return f"of the last {exact(outcomes.looked)}: {found}"
 
 
 def operation_body(operation: Operation) -> dict[str, Any]:

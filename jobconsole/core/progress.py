@@ -13,6 +13,7 @@ from jobconsole.core.rows import LINE, NAME
 from jobconsole.format.glyphs import Glyphs
 from jobconsole.format.humanize import exact, moment_of
 from jobconsole.format.spans import Spans
+from jobconsole.format.words import outcome_words
 from queue_core.errors import OperationNotFound
 from queue_core.model.filters import Filter, Term, contains
 from queue_core.model.operation import Operation, Outcomes
@@ -104,17 +105,6 @@ def canary_words(line: OperationLine) -> str:
         return f"canary {size:,}/{size:,} {'done' if one.asked.pace.stop_percent is None else 'ok'}"
     words = f"canary {one.done:,}/{one.barrier:,}"
     return f"{words}: {outcome_words(line.canary)}" if line.canary is not None and line.canary.looked else words
-
-
-def outcome_words(outcomes: Outcomes) -> str:
-    """Return what became of retried jobs: 10 dead again, 3 completed."""
-    words = (
-        (outcomes.dead, "dead again"),
-        (outcomes.completed, "completed"),
-        (outcomes.unfinished, "on their way"),
-        (outcomes.ended - outcomes.dead - outcomes.completed, "gone"),
-    )
-    return ", ".join(f"{count:,} {word}" for count, word in words if count)
 
 
 def standing(lines: Sequence[OperationLine], glyphs: Glyphs) -> Spans:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from queue_core.model.job import Attempt, Job
 from queue_core.model.report import QueueInfo, SignatureInfo, WorkerInfo
-from queue_core.model.rules import band
+from queue_core.model.rules import BANDS, band
 from queue_core.model.states import Status
 from queue_core.model.text import safe
 
@@ -130,18 +130,24 @@ class QueueLine:
         return self.high + self.normal + self.low
 
 
+def bands(info: QueueInfo) -> dict[str, int]:
+    """Return the ready jobs by priority band."""
+    depth = dict.fromkeys(BANDS, 0)
+    for priority, number in info.depth.items():
+        depth[band(priority)] += number
+    return depth
+
+
 def queue_line(info: QueueInfo) -> QueueLine:
     """Return the queue as a list shows it."""
-    bands = {"high": 0, "normal": 0, "low": 0}
-    for priority, number in info.depth.items():
-        bands[band(priority)] += number
+    depth = bands(info)
     return QueueLine(
         name=info.name,
         label=safe(info.name, NAME),
         paused=info.paused,
-        high=bands["high"],
-        normal=bands["normal"],
-        low=bands["low"],
+        high=depth["high"],
+        normal=depth["normal"],
+        low=depth["low"],
         scheduled=info.scheduled,
         retrying=info.retrying,
         running=info.begun,

@@ -85,6 +85,44 @@ def spread(left: Sequence[Span], right: Sequence[Span], width: int, ground: str 
     return (*fit(left, room, fill=fill), *right)
 
 
+LABEL = 13
+"""Cells of a fact's label, with a blank behind it."""
+CELL = 30
+"""Cells that a short fact takes at least; as many as fit stand beside each other."""
+BESIDE = 3
+"""Facts beside each other at most."""
+HIGHEST = 4
+"""Lines of one fact; a longer one ends with an ellipsis."""
+
+
+def labelled(facts: Iterable[tuple[str, str, str]], width: int) -> list[Line]:
+    """Return facts, each a label, a text and its tone: short ones beside each other, long ones over whole lines."""
+    number = min(BESIDE, max(1, (width + 2) // (CELL + 2)))
+    cell = (width - 2 * (number - 1)) // number
+    lines: list[Line] = []
+    row: list[Span] = []
+    taken = 0
+    for label, text, tone in facts:
+        cells = -(-(LABEL + width_of(((text, tone),)) + 2) // (cell + 2))
+        if taken + cells > number and row:
+            lines.append(tuple(row))
+            row, taken = [], 0
+        head = (f"{label:<{LABEL}}", "muted")
+        if cells > number:
+            lines += [(head if at == 0 else (" " * LABEL, "text"), (part, tone)) for at, part in _parts(text, width)]
+        else:
+            row += fit((head, (text, tone)), cells * (cell + 2)) if taken + cells < number else (head, (text, tone))
+            taken += cells
+    return [*lines, tuple(row)] if row else lines
+
+
+def _parts(text: str, width: int) -> Iterable[tuple[int, str]]:
+    parts = wrap(text, max(8, width - LABEL))
+    if len(parts) > HIGHEST:
+        parts = [*parts[: HIGHEST - 1], f"{set_cell_size(parts[HIGHEST - 1], max(7, width - LABEL - 1)).rstrip()}…"]
+    return enumerate(parts)
+
+
 def changed(before: Line, after: Line) -> range:
     """Return the cells in which two lines differ, to whole spans; all of them where the lines are not equally long."""
     size = width_of(after)

@@ -8,7 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+from jobconsole.format.humanize import exact
+
+if TYPE_CHECKING:
+    from queue_core.model.operation import Outcomes
 
 Kind = Literal["queue", "schedule", "worker", "operation", "job"]
 """What a verb changes at once."""
@@ -161,3 +166,14 @@ IMMEDIATE: Mapping[tuple[Kind, str], ImmediateWords] = {
         "Throw away",
     ),
 }
+
+
+def outcome_words(outcomes: Outcomes) -> str:
+    """Return what became of retried jobs: 3 completed, 10 dead again."""
+    words = (
+        (outcomes.completed, "completed"),
+        (outcomes.dead, "dead again"),
+        (outcomes.unfinished, "on their way"),
+        (outcomes.ended - outcomes.dead - outcomes.completed, "gone"),
+    )
+    return ", ".join(f"{exact(count)} {word}" for count, word in words if count)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Generic, TypeVar
@@ -14,11 +14,23 @@ from jobconsole.core.rows import JobLine, QueueLine
 from jobconsole.core.running import FREE, RunningJob
 from jobconsole.format import humanize
 from jobconsole.format.glyphs import Glyphs, spark
-from jobconsole.format.spans import STATE_TONES, Moment, Spans
+from jobconsole.format.spans import STATE_TONES, Line, Moment, Spans, labelled
+from jobconsole.present.facts import Fact, queue_state, worker_state
 from queue_core.model.report import SignatureInfo, WorkerInfo
 from queue_core.model.states import Status
 
 T = TypeVar("T")
+
+
+def fact_lines(facts: Iterable[Fact], moment: Moment, width: int) -> list[Line]:
+    """Return the facts that are known as lines of a screen."""
+    return labelled(((fact.label, fact.text(moment.now), fact.tone) for fact in facts if fact.known), width)
+
+
+def fact_line(facts: Iterable[Fact], moment: Moment) -> Line:
+    """Return the facts that are known in one line."""
+    texts = [(fact.label, fact.text(moment.now), fact.tone) for fact in facts if fact.known]
+    return tuple(span for label, text, tone in texts for span in ((f"{label} ", "muted"), (f"{text}  ", tone)))
 
 
 GAP = 2
@@ -217,7 +229,7 @@ RUNNING_JOBS: tuple[Column[RunningJob], ...] = (
 
 def _queue_name(queue: QueueLine, moment: Moment) -> Spans:
     if queue.paused:
-        return ((f"{moment.glyphs.pause} {queue.label}", "warn"), (" paused", "warn"))
+        return ((f"{moment.glyphs.pause} {queue.label}", "warn"), (f" {queue_state(queue.paused)}", "warn"))
     return ((queue.label, "strong"),)
 
 
@@ -314,13 +326,16 @@ TYPES: tuple[Column[TypeLine], ...] = (
 
 
 def _worker_state(worker: WorkerInfo, moment: Moment) -> Spans:
-    if worker.lost:
-        return ((f"{moment.glyphs.states[Status.DEAD]} lost", "bad"),)
-    if worker.quiet:
-        return ((f"{moment.glyphs.pause} quiet", "warn"),)
-    if worker.stuck:
+    word, glyphs = worker_state(worker), moment.glyphs
+    if worker.stuck and word in {"busy", "idle"}:
         return ((f"{worker.stuck} stuck", "warn"),)
-    return ((f"{moment.glyphs.dot} busy", "accent"),) if worker.busy else ((f"{moment.glyphs.dot} idle", "muted"),)
+    glyph, tone = {
+        "lost": (glyphs.states[Status.DEAD], "bad"),
+        "quiet": (glyphs.pause, "warn"),
+        "busy": (glyphs.dot, "accent"),
+        "idle": (glyphs.dot, "muted"),
+    }[word]
+    return ((f"{glyph} {word}", tone),)
 
 
 WORKERS: tuple[Column[WorkerInfo], ...] = (

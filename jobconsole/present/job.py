@@ -1,56 +1,38 @@
-"""What is shown of a job: its facts, its payload, its log, and which of them a pane shows."""
+"""What a screen shows of a job: its facts, its payload, its log, and which of them a pane shows."""
 
 from __future__ import annotations
 
 import json
 import re
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from jobconsole.core.latency import word
-from jobconsole.core.rows import LINE, NAME, retried_before
+from jobconsole.core.rows import NAME, retried_before
 from jobconsole.format import humanize
 from jobconsole.format.humanize import moment_of, plural, size
-from jobconsole.format.spans import STATE_TONES, Line, Moment, Span, Spans, wrap
+from jobconsole.format.spans import STATE_TONES, Line, Moment, Span, wrap
+from jobconsole.present.columns import fact_line, fact_lines
+from jobconsole.present.facts import Fact, Facts, but, of_group, of_job, only
 from jobconsole.present.history import diff_lines, peek_lines, timeline_lines, traceback_lines
 from queue_core.model.job import LINE_BYTES, Attempt, Job, LogEntry
 from queue_core.model.operation import Operation
 from queue_core.model.report import LogPage, SignatureInfo
 from queue_core.model.text import safe
 
-LABEL = 10
-"""Cells of a label."""
-
 
 def job_lines(job: Job, moment: Moment, width: int) -> list[Line]:
-    """Return state, place, times and worker of a job."""
+    """Return state, type and run time of a job, and its facts but the error, which the traceback begins with."""
     glyph = moment.glyphs.states[job.status]
-    trash = "  in the trash" if job.trashed_at else ""
+    ran = humanize.duration(humanize.seconds_between(job.started_at, job.completed_at)) if job.completed_at else ""
     head: Line = (
         (f"{glyph} {job.status}", STATE_TONES[job.status]),
-        (trash, "warn"),
+        ("  in the trash" if job.trashed_at else "", "warn"),
         ("  ", "text"),
         (safe(job.type, NAME), "strong"),
+        (f"  after {ran}" if ran else "", "muted"),
     )
-    lines: list[Line] = [head, (("", "text"),)]
-    lines += _labelled("id", job.id, width)
-    lines += _labelled("queue", f"{safe(job.queue, NAME)}, priority {job.priority}", width)
-    tries = f"{job.retry_count} of {job.max_retries} retries used"
-    tries += f", {humanize.plural(job.losses, 'loss', 'losses')}" if job.losses else ""
-    tries += f", {humanize.plural(job.crashes, 'crash', 'crashes')}" if job.crashes else ""
-    lines += _labelled("tries", tries, width)
-    lines += _labelled("times", _times(job, moment), width)
-    if job.worker:
-        lines += _labelled("worker", safe(job.worker, NAME), width)
-    if job.tags:
-        lines += _labelled("tags", ", ".join(safe(tag, NAME) for tag in job.tags), width)
-    for label, key in (("order", job.ordering_key), ("unique", job.unique_key)):
-        if key:
-            lines += _labelled(label, safe(key, NAME), width)
-    if job.progress_message or job.progress:
-        lines += _labelled("progress", f"{job.progress}% {safe(job.progress_message, LINE)}", width)
-    return lines
+    return [head, (("", "text"),), *fact_lines(but(of_job(job), "type", "status", "error"), moment, width)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,66 +46,27 @@ class GroupNotes:
     # what became of earlier retries; "" when none is known
     retried: str = ""
 
+    @property
+    def facts(self) -> Facts:
+        """What there is to show of it."""
+        return (Fact("retried", self.retried, "warn"), Fact("repair", self.hint, "accent"))
+
 
 def signature_lines(info: SignatureInfo, moment: Moment, width: int, notes: GroupNotes) -> list[Line]:
     """Return what a group of dead jobs has in common, what was tried, and how to repair it where that is known."""
-    lines: list[Line] = [((part, "bad"),) for part in wrap(info.title, width)]
-    seen = f"{_when(info.first_seen, moment)} to {_when(info.last_seen, moment)}"
-    lines.append(
-        (
-            (humanize.plural(info.count, "job"), "strong"),
-            (f"  +{humanize.exact(info.grown)} in {word(notes.window)}" if info.grown else "", "warn"),
-            (f"  {seen}", "muted"),
-        )
-    )
-    types = ", ".join(f"{name} {humanize.exact(number)}" for name, number in info.types[:4])
-    more = f" and {len(info.types) - 4} more types" if len(info.types) > 4 else ""
-    lines += _labelled("types", types + more, width)
-    lines += _labelled("queues", ", ".join(info.queues[:6]), width)
-    lines += _labelled("signature", info.signature, width)
-    if notes.retried:
-        lines += _labelled("retried", notes.retried, width, "warn")
-    if notes.hint:
-        lines += _labelled("repair", notes.hint, width, "accent")
-    return lines
+    title: list[Line] = [((part, "bad"),) for part in wrap(info.title, width)]
+    facts = but(of_group(info, word(notes.window) if notes.window else ""), "error")
+    return [*title, *fact_lines((*facts, *notes.facts), moment, width)]
 
 
-def group_brief(info: SignatureInfo, notes: GroupNotes) -> list[Line]:
+def group_brief(info: SignatureInfo, notes: GroupNotes, moment: Moment) -> Line:
     """Return in one line what became of earlier retries of a group, how to repair it, or what it concerns."""
-    if notes.hint or notes.retried:
-        retried = f"{notes.retried}  " if notes.retried else ""
-        repair = (("repair ", "muted"), (notes.hint, "accent")) if notes.hint else ()
-        return [(("retried ", "muted") if retried else ("", "muted"), (retried, "warn"), *repair)]
-    types = ", ".join(name for name, _ in info.types[:3])
-    return [(("type ", "muted"), (types, "text"), ("  queue ", "muted"), (", ".join(info.queues[:3]), "text"))]
+    return fact_line(but(notes.facts) or only(of_group(info), "types", "queues"), moment)
 
 
-def job_brief(job: Job, moment: Moment, width: int) -> list[Line]:
-    """Return a job's queue, tries and times in one line."""
-    tries = f"  {job.retry_count}/{job.max_retries} retries  "
-    return [(("queue ", "muted"), (safe(job.queue, NAME), "text"), (tries, "muted"), (_times(job, moment), "text"))]
-
-
-def _times(job: Job, moment: Moment) -> str:
-    parts = [f"enqueued {_when(job.created_at, moment)}"]
-    if job.started_at:
-        parts.append(f"started {_when(job.started_at, moment)}")
-    if job.completed_at:
-        ran = humanize.duration(humanize.seconds_between(job.started_at, job.completed_at))
-        parts.append(f"ended {_when(job.completed_at, moment)}" + (f" after {ran}" if ran else ""))
-    elif job.run_at > moment.now:
-        parts.append(f"due {_when(job.run_at, moment)}")
-    return ", ".join(parts)
-
-
-def _when(at: datetime, moment: Moment) -> str:
-    return humanize.moment_of(at, moment.now)
-
-
-def _labelled(label: str, text: str, width: int, tone: str = "text") -> list[Line]:
-    first: Spans = ((f"{label:<{LABEL}}", "muted"),)
-    rest: Spans = ((" " * LABEL, "text"),)
-    return [(*(rest if number else first), (part, tone)) for number, part in enumerate(wrap(text, width - LABEL))]
+def job_brief(job: Job, moment: Moment) -> Line:
+    """Return a job's queue, retries and times in one line."""
+    return fact_line(only(of_job(job), "queue", "retries", "due", "started", "ended"), moment)
 
 
 STAMP = 9
@@ -277,8 +220,8 @@ def brief_lines(
 ) -> list[Line]:
     """Return the heart of the matter in a few lines."""
     job = loaded.job
-    below = group_brief(subject.group, notes) if subject.group else job_brief(job, moment, width)
-    lines = peek_lines(job.traceback or "", job.error or "", width, height - len(below), moment.glyphs)
+    below = group_brief(subject.group, notes, moment) if subject.group else job_brief(job, moment)
+    lines = peek_lines(job.traceback or "", job.error or "", width, height - 1, moment.glyphs)
     if not lines or not (job.error or job.traceback):
         lines = [((job.progress_message or "no error", "muted"),)]
-    return [*lines, *below]
+    return [*lines, below]

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from jobconsole.core.progress import OperationLine, canary_words, outcome_words
+from jobconsole.core.progress import OperationLine, canary_words
 from jobconsole.core.rows import JobLine
 from jobconsole.format import humanize
 from jobconsole.format.glyphs import Glyphs
-from jobconsole.format.spans import Line, Moment, Span, Spans, fit, wrap
-from jobconsole.present.columns import BAR, Column, bar, number, state
-from jobconsole.present.job import LABEL
-from queue_core.model.operation import OperationState, Outcomes, Pace, Way
+from jobconsole.format.spans import LABEL, Line, Moment, Span, Spans, fit, wrap
+from jobconsole.present.columns import BAR, Column, bar, fact_lines, number, state
+from jobconsole.present.facts import but, of_operation, only
+from queue_core.model.operation import OperationState, Outcomes
 from queue_core.model.states import Status
-from queue_core.model.text import safe
 
 STATE_TONES: dict[OperationState, str] = {
     "preparing": "muted",
@@ -108,8 +107,8 @@ WHAT = {
 NOBODY = "no worker is alive: it goes on while a worker or a console that may change runs"
 ROOMY = 50
 """Cells from which there is room for a signature's number and its title."""
-NAMED = 4
-"""Signatures that are named."""
+CAME = ("changed", "skipped", "errored", "canary", "outcomes", "note")
+"""The labels of what came of it, above what was asked."""
 SHORT = 6
 """Characters of a signature that stand for it in a line."""
 
@@ -147,83 +146,28 @@ def operation_lines(
 ) -> list[Line]:
     """Return everything that was asked, how far it is and what came of it; `alone`: no worker carries it out."""
     one = line.operation
-    head: Line = (*state_spans(one.state, moment), ("  ", "text"), (f"#{line.number} {line.verb}", "strong"))
-    lines: list[Line] = [head, *(((part, "text"),) for part in wrap(line.label, width))]
+    took = ""
+    if one.finished_at is not None:
+        took = (
+            f"  after {humanize.duration(humanize.seconds_between(one.started_at or one.created_at, one.finished_at))}"
+        )
+    name = (f"#{line.number} {line.verb}", "strong")
+    lines: list[Line] = [(*state_spans(one.state, moment), ("  ", "text"), name, (took, "muted"))]
+    lines += [((part, "text"),) for part in wrap(line.label, width)]
     said = NOBODY if alone and one.state == "running" else WHAT.get(one.state, "")
     lines += [((part, "warn" if line.waits or alone else "muted"),) for part in wrap(said, width) if part]
-    lines += [(), *_progress_lines(line, moment, width), *_came(line, outcomes, width)]
-    lines += _labelled("note", line.note, width, "warn") if line.note else []
-    lines += _labelled("asked", f"{humanize.moment_of(one.created_at, moment.now)} by {_who(line)}", width)
-    for label, text, tone in (
-        ("why", line.why, "accent"),
-        ("pace", pace_words(one.asked.pace), "text"),
-        ("way", way_words(one.asked.way), "text"),
-        ("signature", _signatures(one.asked.signatures), "muted"),
-    ):
-        lines += _labelled(label, text, width, tone) if text else []
-    return [*lines, *_times(line, moment, width)]
+    facts = of_operation(one, outcomes, line.canary)
+    asked = but(facts, "operation", "verb", "what", "state", "jobs", "done", *CAME)
+    progress = _progress_lines(line, moment)
+    came = only(facts, *CAME)
+    return [*lines, (), *progress, *fact_lines(came, moment, width), *fact_lines(asked, moment, width)]
 
 
-def _signatures(signatures: tuple[str, ...]) -> str:
-    more = f" and {len(signatures) - NAMED} more" if len(signatures) > NAMED else ""
-    return ", ".join(signatures[:NAMED]) + more
-
-
-def _who(line: OperationLine) -> str:
-    return f"{line.user} on {line.host}" if line.host else line.user
-
-
-def _progress_lines(line: OperationLine, moment: Moment, width: int) -> list[Line]:
-    one = line.operation
-    if not one.total:
+def _progress_lines(line: OperationLine, moment: Moment) -> list[Line]:
+    if not line.operation.total:
         return []
-    counts = f" {humanize.exact(one.done)} of {humanize.plural(one.total, 'job')}  "
     eta: Spans = (("  ETA ", "muted"), *left(line)) if left(line) else ()
-    first: Line = (_label("progress"), *bar(line.percent, BAR, moment.glyphs), (counts, "text"), *speed(line), *eta)
-    parts = f"{one.processed:,} changed, {one.skipped:,} skipped, {one.errored:,} errored"
-    return [first, *_labelled("", parts, width, "bad" if one.errored else "muted")]
-
-
-def _came(line: OperationLine, outcomes: Outcomes | None, width: int) -> list[Line]:
-    canary = canary_words(line).removeprefix("canary ")
-    lines = _labelled("canary", canary, width, "warn" if line.operation.in_canary else "good") if canary else []
-    if outcomes is None or not outcomes.looked or line.canary is not None:
-        return lines
-    some = f" (the last {outcomes.looked:,})" if outcomes.looked < line.operation.processed else ""
-    return [*lines, *_labelled("outcome", outcome_words(outcomes) + some, width, "bad" if outcomes.dead else "text")]
-
-
-def _times(line: OperationLine, moment: Moment, width: int) -> list[Line]:
     one = line.operation
-    if one.finished_at is None:
-        return []
-    took = humanize.duration(humanize.seconds_between(one.started_at or one.created_at, one.finished_at))
-    return _labelled("ended", f"{humanize.moment_of(one.finished_at, moment.now)} after {took}", width, "muted")
-
-
-def pace_words(pace: Pace) -> str:
-    """Return how carefully it goes on; "" for at once."""
-    canary = f"canary of {pace.canary:,}" if pace.canary else ""
-    rate = f"{humanize.rate(pace.rate)}" if pace.rate else "at once" if canary else ""
-    stop = f"stops when more than {pace.stop_percent:g}% died again" if pace.stop_percent is not None else ""
-    return ", then ".join(part for part in (canary, ", ".join(part for part in (rate, stop) if part)) if part)
-
-
-def way_words(way: Way) -> str:
-    """Return how its jobs go on; "" as they were."""
-    words = (
-        f"after {humanize.duration(way.delay)}" if way.delay else "",
-        f"spread over {humanize.duration(way.spread)}" if way.spread else "",
-        f"to queue {safe(way.queue, 120)}" if way.queue is not None else "",
-        f"with priority {way.priority}" if way.priority is not None else "",
-    )
-    return ", ".join(word for word in words if word)
-
-
-def _label(label: str) -> Span:
-    return (f"{label:<{LABEL}} ", "muted")
-
-
-def _labelled(label: str, text: str, width: int, tone: str = "text") -> list[Line]:
-    parts = wrap(text, max(8, width - LABEL - 1))
-    return [(_label("" if number else label), (part, tone)) for number, part in enumerate(parts)]
+    counts = f" {humanize.exact(one.done)} of {humanize.plural(one.total, 'job')}  "
+    whole: Line = (*bar(line.percent, BAR, moment.glyphs), (counts, "text"), *speed(line), *eta)
+    return [((f"{'progress':<{LABEL}}", "muted"), *whole)]

@@ -6,11 +6,11 @@ from datetime import datetime
 
 from jobconsole.core.schedules import ScheduleLine, TickLine, coming_ticks, moment_at, payload_of
 from jobconsole.format import humanize
-from jobconsole.format.spans import Line, Moment, Spans, wrap
-from jobconsole.present.columns import Column, state
-from jobconsole.present.job import LABEL, json_lines
+from jobconsole.format.spans import LABEL, Line, Moment, Spans, labelled, wrap
+from jobconsole.present.columns import Column, fact_lines, state
+from jobconsole.present.facts import Facts, but, of_schedule, only
+from jobconsole.present.job import json_lines
 from queue_core.model.states import Status
-from queue_core.model.text import safe
 
 STATE_TONES = {"open": "good", "paused": "warn", "late": "bad"}
 
@@ -92,25 +92,24 @@ TICKS: tuple[Column[TickLine], ...] = (
 
 NO_WORKER = "its tick is due and has not passed: no worker that looks after schedules is running"
 PAUSED = "P lets it tick again; ticks that fall into the pause bring no job"
-NEVER = "it has not ticked yet"
 
 
 def schedule_lines(line: ScheduleLine, moment: Moment, width: int) -> list[Line]:
     """Return everything that is known about a schedule but the jobs that it brought."""
     one = line.planned.schedule
-    lines = [*_head(line, moment, width), (), *tick_lines(line, moment, width), *_last_lines(line, moment, width), ()]
-    lines += _labelled("cron", f"{line.cron}  in {line.zone}", width, "accent")
-    lines += _labelled("job", f"{line.type} on queue {line.queue}", width)
-    retries = humanize.plural(one.max_retries, "retry", "retries")
-    lines += _labelled("options", f"priority {one.priority}, at most {retries}", width)
-    if one.ordering_key:
-        lines += _labelled("order", f"key {safe(one.ordering_key)}: one after the other", width)
+    facts = but(_facts(line, moment), "name", "state", "next")
+    lines = [*_head(line, moment, width), (), *tick_lines(line, moment, width), *fact_lines(facts, moment, width)]
     return [*lines, (), (("payload", "muted"),), *json_lines(payload_of(one), one.payload, width)]
 
 
 def brief_lines(line: ScheduleLine, moment: Moment, width: int, height: int) -> list[Line]:
     """Return the heart of the matter in a few lines."""
-    return [*tick_lines(line, moment, width), *_last_lines(line, moment, width)][:height]
+    last = only(_facts(line, moment), "last", "last job")
+    return [*tick_lines(line, moment, width), *fact_lines(last, moment, width)][:height]
+
+
+def _facts(line: ScheduleLine, moment: Moment) -> Facts:
+    return of_schedule(line.planned, moment.now.timestamp())
 
 
 def tick_lines(line: ScheduleLine, moment: Moment, width: int) -> list[Line]:
@@ -126,13 +125,13 @@ def tick_lines(line: ScheduleLine, moment: Moment, width: int) -> list[Line]:
         left = f"due {humanize.age(now - tick)}" if tick < now else until(tick - now)
         lines.append(
             (
-                (f"{'' if number else label:<{LABEL}} ", "muted"),
+                (f"{'' if number else label:<{LABEL}}", "muted"),
                 (f"{at:%Y-%m-%d %H:%M:%S} UTC ", tone),
                 (f"{left:>8}", "bad" if tick < now and line.state(moment.now) == "late" else "muted"),
                 ("" if problem else _there(at, line), "faint" if line.planned.paused else "accent"),
             )
         )
-    return [*lines, *_labelled("" if ticks else label, problem, width, "warn")] if problem else lines
+    return [*lines, *labelled([("" if ticks else label, problem, "warn")], width)] if problem else lines
 
 
 def _there(at: datetime, line: ScheduleLine) -> str:
@@ -150,18 +149,3 @@ def _head(line: ScheduleLine, moment: Moment, width: int) -> list[Line]:
     lines: list[Line] = [(*state_spans(word, moment), ("  ", "text"), (line.label, "strong"))]
     said = {"late": NO_WORKER, "paused": PAUSED}.get(word, "")
     return [*lines, *(((part, "bad" if word == "late" else "muted"),) for part in wrap(said, width) if part)]
-
-
-def _last_lines(line: ScheduleLine, moment: Moment, width: int) -> list[Line]:
-    at = moment_at(line.planned.last_tick)
-    if at is None:
-        return _labelled("last", NEVER, width, "muted")
-    ago = f"{humanize.age(humanize.seconds_between(at, moment.now))} ago".replace("now ago", "just now")
-    brought = "" if line.planned.last_job else ", without a job: its queue was full, or a hook refused it"
-    text = f"{at:%Y-%m-%d %H:%M:%S} UTC, {ago}{brought}"
-    return _labelled("last", text, width, "warn" if brought else "text")
-
-
-def _labelled(label: str, text: str, width: int, tone: str = "text") -> list[Line]:
-    parts = wrap(text, max(8, width - LABEL - 1))
-    return [((f"{'' if number else label:<{LABEL}} ", "muted"), (part, tone)) for number, part in enumerate(parts)]

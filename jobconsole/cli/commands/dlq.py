@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from jobconsole.cli.change import add_verb, move, operate
+from jobconsole.cli.change import add_verb
 from jobconsole.cli.commands import review
 from jobconsole.cli.commands.job import add_list, list_jobs
 from jobconsole.cli.failures import DONE, CommandError, Refused, UsageError, note, progress
@@ -14,8 +14,9 @@ from jobconsole.cli.output import Output
 from jobconsole.cli.root import Parser, add_verbs, positive, whole
 from jobconsole.cli.selection import add_filters, add_selection, check_queue, filter_of, selection_of
 from jobconsole.cli.session import connected
-from jobconsole.cli.tables import show_groups
+from jobconsole.cli.tables import GROUPS, show_table
 from jobconsole.format.humanize import plural
+from jobconsole.present.facts import of_group
 
 if TYPE_CHECKING:
     from jobconsole.actions.export import Wish
@@ -116,13 +117,13 @@ def add_arguments(parser: Parser) -> None:
     listed = add("list", run_list, "list dead jobs, the newest first")
     add_list(listed)
     listed.add_argument("--trash", action="store_true", help="list the trash instead")
-    add_verb(add, "retry", run_retry)
-    add_verb(add, "move", run_move, "move dead jobs to another queue or priority")
-    add_verb(add, "delete", run_delete)
-    add_verb(add, "restore", run_restore)
+    add_verb(add, "retry")
+    add_verb(add, "move", summary="move dead jobs to another queue or priority", narrowed=("status:dead",))
+    add_verb(add, "delete")
+    add_verb(add, "restore")
     review.add_arguments(add("review", review.run, "one dead job after another: retry, delete or skip it"))
     add_export_arguments(add("export", run_export, "write dead jobs out as CSV or JSON Lines"))
-    add_verb(add, "purge", run_purge)
+    add_verb(add, "purge")
 
 
 def run_groups(options: argparse.Namespace, output: Output) -> int:
@@ -135,7 +136,7 @@ def run_groups(options: argparse.Namespace, output: Output) -> int:
         if output.as_json:
             output.json({"window": options.window, "groups": groups})
         else:
-            show_groups(output, groups)
+            show_table(output, GROUPS, map(of_group, groups))
         return DONE
 
     return connected(options, output, run)
@@ -145,28 +146,3 @@ def run_list(options: argparse.Namespace, output: Output) -> int:
     """List dead jobs."""
     trash = ["trash:yes"] if options.trash else []
     return list_jobs(options, output, filter_of(options, "status:dead", *trash))
-
-
-def run_retry(options: argparse.Namespace, output: Output) -> int:
-    """Retry dead jobs."""
-    return operate(options, output, "retry")
-
-
-def run_move(options: argparse.Namespace, output: Output) -> int:
-    """Move dead jobs."""
-    return move(options, output, ("status:dead",))
-
-
-def run_delete(options: argparse.Namespace, output: Output) -> int:
-    """Move dead jobs to the trash."""
-    return operate(options, output, "delete")
-
-
-def run_restore(options: argparse.Namespace, output: Output) -> int:
-    """Take jobs out of the trash."""
-    return operate(options, output, "restore")
-
-
-def run_purge(options: argparse.Namespace, output: Output) -> int:
-    """Empty the trash."""
-    return operate(options, output, "purge")

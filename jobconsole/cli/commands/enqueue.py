@@ -16,9 +16,9 @@ from jobconsole.cli.failures import DONE, UsageError, warn
 from jobconsole.cli.output import Output
 from jobconsole.cli.root import Parser, whole
 from jobconsole.cli.session import queue_of, settings_of
-from jobconsole.cli.tables import moment
 from jobconsole.format.humanize import duration as length
 from jobconsole.format.humanize import plural
+from jobconsole.present.facts import moment
 from queue_core.client.middleware import Middleware
 from queue_core.errors import InvalidJob, QueueCoreError, ReadOnly, StoreUnavailable
 from queue_core.model.text import safe

@@ -8,16 +8,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from jobconsole.cli.change import add_change, in_turn, rehearse, switched
+from jobconsole.cli.change import add_change
 from jobconsole.cli.failures import DONE, FAILED, CommandError, fail, note, progress
+from jobconsole.cli.immediate import in_turn, rehearse, switched
 from jobconsole.cli.output import Output
 from jobconsole.cli.pace import carried_out, told_end
 from jobconsole.cli.root import Parser, add_verbs, whole
 from jobconsole.cli.session import connected
-from jobconsole.cli.tables import facts, operation_body, outcome, show_operations, state_of_progress
+from jobconsole.cli.tables import operation_body, outcome, show_facts, show_operations, state_of_progress
 from jobconsole.format.humanize import plural
 from jobconsole.format.words import IMMEDIATE
-from queue_core.model.text import safe
+from jobconsole.present.facts import of_operation
 
 if TYPE_CHECKING:
     from queue_core.client.operations import Operations
@@ -317,9 +318,7 @@ def run_show(options: argparse.Namespace, output: Output) -> int:
             counts = None if outcomes is None else outcomes._asdict() | {"ended": outcomes.ended}
             output.json({"operation": body, "outcomes": counts, "ids": ids})
             return DONE
-        for name, value in facts(operation, outcomes):
-            if value not in (None, ""):
-                output.line(f"{name:<14}{safe(str(value), 600)}")
+        show_facts(output, of_operation(operation, outcomes))
         _show_ids(output, operation, ids)
         return DONE
 

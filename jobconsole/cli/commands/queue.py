@@ -8,13 +8,15 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from jobconsole.cli.change import add_change, in_turn, rehearse, switched, tell_switched
+from jobconsole.cli.change import add_change
 from jobconsole.cli.failures import DONE, Missing
+from jobconsole.cli.immediate import in_turn, rehearse, switched, tell_switched
 from jobconsole.cli.output import Column, Output
 from jobconsole.cli.root import Parser, add_verbs
 from jobconsole.cli.selection import check_queue
 from jobconsole.cli.session import connected
-from jobconsole.cli.tables import moment, queue_body, show_queues
+from jobconsole.cli.tables import QUEUES, queue_body, show_table
+from jobconsole.present.facts import moment, of_queue
 from queue_core.model.text import safe
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ def run_queue_list(options: argparse.Namespace, output: Output) -> int:
             queues = [queue_body(queue) for queue in overview.queues]
             output.json({"now": overview.now, "queues": queues, "types_without_worker": orphans})
         else:
-            show_queues(output, overview.queues, overview.now)
+            show_table(output, QUEUES, (of_queue(queue, overview.now) for queue in overview.queues))
         return DONE
 
     return connected(options, output, run)

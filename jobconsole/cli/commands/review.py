@@ -14,8 +14,8 @@ from jobconsole.cli.pace import changed_one
 from jobconsole.cli.root import Parser
 from jobconsole.cli.selection import add_filters, check_queue, filter_of
 from jobconsole.cli.session import connected
-from jobconsole.cli.tables import moment
 from jobconsole.format.humanize import plural
+from jobconsole.present.facts import moment
 from queue_core.errors import JobNotFound
 from queue_core.model.states import Status
 from queue_core.model.text import safe

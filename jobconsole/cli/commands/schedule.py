@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from jobconsole.cli.change import add_change, check_terminal, confirm, in_turn, noted, rehearse, switched, tell_switched
+from jobconsole.cli.change import add_change, check_terminal, confirm
 from jobconsole.cli.failures import DONE
+from jobconsole.cli.immediate import in_turn, noted, rehearse, switched, tell_switched
 from jobconsole.cli.output import Column, Output
 from jobconsole.cli.root import Parser, add_verbs
 from jobconsole.cli.session import connected
-from jobconsole.cli.tables import moment
-from jobconsole.core.schedules import state_of
+from jobconsole.cli.tables import show_table
+from jobconsole.core.schedules import moment_at, state_of
 from jobconsole.format.humanize import plural
+from jobconsole.present.facts import of_schedule
 
 if TYPE_CHECKING:
     from queue_core.client.results import JobHandle
@@ -59,9 +60,9 @@ def run_list(options: argparse.Namespace, output: Output) -> int:
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
         now, schedules = await jobs.schedules.list()
         if output.as_json:
-            output.json({"now": _time(now), "schedules": [_body(planned, now) for planned in schedules]})
+            output.json({"now": moment_at(now), "schedules": [_body(planned, now) for planned in schedules]})
         else:
-            output.table(SCHEDULES, (_row(planned, now) for planned in schedules))
+            show_table(output, SCHEDULES, (of_schedule(planned, now) for planned in schedules))
         return DONE
 
     return connected(options, output, run)
@@ -158,21 +159,11 @@ async def _checked(jobs: JobQueue, options: argparse.Namespace) -> list[str]:
     return names
 
 
-def _row(planned: Planned, now: float) -> tuple[object, ...]:
-    one, following = planned.schedule, None if planned.paused else _time(planned.next_tick)
-    ticks = (moment(following), moment(_time(planned.last_tick)))
-    return (one.name, one.cron, one.tz, state_of(planned, now), *ticks, one.type, one.queue)
-
-
 def _body(planned: Planned, now: float) -> dict[str, Any]:
     return planned.schedule._asdict() | {
         "state": state_of(planned, now),
         "paused": planned.paused,
-        "next_tick": None if planned.paused else _time(planned.next_tick),
-        "last_tick": _time(planned.last_tick),
+        "next_tick": None if planned.paused else moment_at(planned.next_tick),
+        "last_tick": moment_at(planned.last_tick),
         "last_job": planned.last_job,
     }
-
-
-def _time(seconds: float | None) -> datetime | None:
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)

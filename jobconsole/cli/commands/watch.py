@@ -15,9 +15,9 @@ from jobconsole.cli.failures import DONE, note
 from jobconsole.cli.output import Column, Output, cut
 from jobconsole.cli.root import Parser, add_globals, duration, positive, whole
 from jobconsole.cli.session import connected
-from jobconsole.cli.tables import worker_state
 from jobconsole.format import humanize
 from jobconsole.format.humanize import exact, plural
+from jobconsole.present.facts import worker_state
 from queue_core.model.events import Event, EventBatch, EventName
 from queue_core.model.text import safe
 

@@ -8,13 +8,15 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from jobconsole.cli.change import add_change, check_terminal, confirm, in_turn, noted, rehearse
+from jobconsole.cli.change import add_change, check_terminal, confirm
 from jobconsole.cli.failures import DONE, Missing
+from jobconsole.cli.immediate import in_turn, noted, rehearse
 from jobconsole.cli.output import Output
 from jobconsole.cli.root import Parser, add_verbs, duration, positive, whole
 from jobconsole.cli.session import connected, settings_of
-from jobconsole.cli.tables import show_workers, worker_body
+from jobconsole.cli.tables import WORKERS, show_table, worker_body
 from jobconsole.format.humanize import plural
+from jobconsole.present.facts import of_worker
 from queue_core.configuration import PROGRAMS
 from queue_core.errors import ConfigurationError, ReadOnly
 from queue_core.model.text import safe
@@ -122,7 +124,7 @@ def run_list(options: argparse.Namespace, output: Output) -> int:
         if output.as_json:
             output.json({"now": overview.now, "workers": [worker_body(worker) for worker in overview.workers]})
         else:
-            show_workers(output, overview.workers)
+            show_table(output, WORKERS, map(of_worker, overview.workers))
         return DONE
 
     return connected(options, output, run)

@@ -1,0 +1,82 @@
+"""Changes that are made at once, to one thing after the other, each kept with who made it and why."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from jobconsole.cli.failures import DONE
+from jobconsole.cli.output import Output
+from jobconsole.format.words import IMMEDIATE, Kind
+from queue_core.model.text import safe
+
+if TYPE_CHECKING:
+    from queue_core.queue import JobQueue
+
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+
+def rehearse(output: Output, verb: str, names: Sequence[str]) -> int:
+    """Say what a verb on things that have names would do."""
+    if output.as_json:
+        output.json({"dry_run": True, "verb": verb, "matched": len(names), "names": list(names)})
+        return DONE
+    for name in names:
+        output.line(f"would {verb} {safe(name, 200)}")
+    return DONE
+
+
+async def noted(
+    jobs: JobQueue, options: argparse.Namespace, verb: str, label: str, act: Callable[[], Awaitable[T]]
+) -> T:
+    """Do something at once and keep a note of who did it and why; a text that `act` returns becomes part of it.
+
+    Raises:
+        InvalidArgument, StoreUnavailable: nothing was done; otherwise, what `act` raises.
+    """
+    from queue_core.client.operations import this_author
+    from queue_core.model.operation import NewOperation
+
+    return await jobs.operations.noted(NewOperation(verb, label, this_author(), options.why), act)
+
+
+async def in_turn(names: Iterable[K], act: Callable[[K], Awaitable[T]]) -> tuple[dict[K, T], Exception | None]:
+    """Do something to one after the other; return what came of those that it was done to, and what ended it early.
+
+    The caller says what was done before it raises the error: a verb that fails must not hide what it has changed.
+    """
+    done: dict[K, T] = {}
+    for name in names:
+        try:
+            done[name] = await act(name)
+        except Exception as error:  # noqa: BLE001 - the caller raises it
+            return done, error
+    return done, None
+
+
+def tell_switched(output: Output, kind: Kind, verb: str, changed: Mapping[str, bool]) -> None:
+    """Say of things that have names whether they were changed, or were so already."""
+    past = IMMEDIATE[kind, verb].past
+    if output.as_json:
+        output.json({f"{kind}s": [{"name": name, "state": past, "changed": new} for name, new in changed.items()]})
+        return
+    for name, new in changed.items():
+        output.line(f"{past} {safe(name, 200)}" if new else f"{safe(name, 200)} was {past} already")
+
+
+async def switched(
+    jobs: JobQueue, options: argparse.Namespace, kind: Kind, name: str, act: Callable[[], Awaitable[bool]]
+) -> bool:
+    """Do the verb of the options to something that may be so already, and keep a note; return whether it was not.
+
+    Raises:
+        InvalidArgument, StoreUnavailable: nothing was done; otherwise, what `act` raises.
+    """
+
+    async def said() -> str:
+        return "" if await act() else f"it was {IMMEDIATE[kind, options.verb].past} already"
+
+    return not await noted(jobs, options, options.verb, f"{kind} {name}", said)

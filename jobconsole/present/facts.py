@@ -1,0 +1,253 @@
+"""The facts of a job, group, operation, schedule, queue and worker, for screens and for the command line.
+
+A screen lays facts out with `format.spans.facts_in`, the command line prints them one a line, or as the cells of a
+table under the titles that are their labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from jobconsole.core.rows import bands
+from jobconsole.format.humanize import age, duration, exact, moment_of, plural, seconds_between
+from jobconsole.format.words import outcome_words
+from queue_core.model.text import safe
+
+if TYPE_CHECKING:
+    from queue_core.model.job import Job
+    from queue_core.model.operation import Operation, Outcomes, Pace, Way
+    from queue_core.model.report import QueueInfo, SignatureInfo, WorkerInfo
+    from queue_core.model.schedule import Planned
+
+LONGEST = 600
+"""Characters of a value that are shown."""
+
+Value = str | int | datetime | None
+
+
+class Fact(NamedTuple):
+    """One thing that is known about something."""
+
+    label: str
+    # as it was stored, a text of a job unchanged: `text` makes it harmless; None or "": there is nothing to show
+    value: Value
+    # one of the tones of `format.spans`
+    tone: str = "text"
+
+    @property
+    def known(self) -> bool:
+        """Whether there is something to show."""
+        return self.value is not None and self.value != ""
+
+    def text(self, now: datetime | None = None) -> str:
+        """Return the value, harmless; a moment of the same day as `now` as its time alone."""
+        if isinstance(self.value, datetime):
+            return moment(self.value) if now is None else moment_of(self.value, now)
+        return "" if self.value is None else safe(str(self.value), LONGEST)
+
+
+Facts = tuple[Fact, ...]
+
+
+def moment(when: datetime | None) -> str:
+    """Return 2026-01-30 03:07:41Z."""
+    return "" if when is None else when.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def but(facts: Iterable[Fact], *labels: str) -> list[Fact]:
+    """Return the facts that are known without those of some labels."""
+    return [fact for fact in facts if fact.known and fact.label not in labels]
+
+
+def only(facts: Collection[Fact], *labels: str) -> list[Fact]:
+    """Return the facts of some labels that are known, in the order of the labels."""
+    return [fact for label in labels for fact in facts if fact.label == label and fact.known]
+
+
+def cells(facts: Iterable[Fact], titles: Sequence[str]) -> tuple[str, ...]:
+    """Return the texts under some titles of a table, which are labels in capital letters."""
+    texts = {fact.label.upper(): fact.text() for fact in facts}
+    return tuple(texts[title] for title in titles)
+
+
+def of_job(job: Job) -> Facts:
+    """Return everything that is known of a job but its payload, result, traceback and log."""
+    progress = f"{job.progress}% {job.progress_message}".strip() if job.progress or job.progress_message else None
+    return (
+        Fact("id", job.id),
+        Fact("type", job.type),
+        Fact("queue", job.queue),
+        Fact("status", f"{job.status.value}{', in the trash' if job.trashed_at else ''}"),
+        Fact("priority", job.priority),
+        Fact("tags", ", ".join(job.tags)),
+        Fact("ordering key", job.ordering_key),
+        Fact("unique key", job.unique_key),
+        Fact("retries", f"{job.retry_count} of {job.max_retries}"),
+        Fact("losses", job.losses or None, "warn"),
+        Fact("crashes", job.crashes or None, "warn"),
+        Fact("progress", progress, "accent"),
+        Fact("created", job.created_at),
+        Fact("due", job.run_at),
+        Fact("started", job.started_at),
+        Fact("ended", job.completed_at),
+        Fact("worker", job.worker),
+        Fact("lease until", job.lease_expires_at),
+        Fact("cancel", "requested" if job.cancel_requested else None, "warn"),
+        Fact("signature", job.signature, "muted"),
+        Fact("error", job.error, "bad"),
+    )
+
+
+def of_group(info: SignatureInfo, window: str = "") -> Facts:
+    """Return what a group of dead jobs has in common; `window`: over which time its growth was counted, as in 15m."""
+    several = len(info.types) > 1
+    return (
+        Fact("signature", info.signature, "muted"),
+        Fact("count", exact(info.count), "strong"),
+        Fact("grown", exact(info.grown) + (f" in {window}" if window else ""), "warn" if info.grown else "faint"),
+        Fact("first", info.first_seen),
+        Fact("last", info.last_seen),
+        Fact("types", ", ".join(f"{name} {exact(number)}" if several else name for name, number in info.types)),
+        Fact("queues", ", ".join(info.queues)),
+        Fact("error", info.title, "bad"),
+    )
+
+
+def of_queue(info: QueueInfo, now: datetime) -> Facts:
+    """Return the state of a queue with its depth by band; `now`: by the store's clock."""
+    return (
+        Fact("queue", info.name, "strong"),
+        Fact("state", queue_state(info.paused), "warn" if info.paused else "text"),
+        *(Fact(name, exact(number)) for name, number in bands(info).items()),
+        Fact("scheduled", exact(info.scheduled)),
+        Fact("retrying", exact(info.retrying)),
+        Fact("running", exact(info.begun)),
+        Fact("dead", exact(info.dead)),
+        Fact("oldest", age(seconds_between(info.oldest, now))),
+    )
+
+
+def queue_state(paused: bool) -> str:
+    """Return paused or open."""
+    return "paused" if paused else "open"
+
+
+def of_worker(info: WorkerInfo) -> Facts:
+    """Return who a worker is, what it does and how long ago it was heard of."""
+    return (
+        Fact("id", info.id),
+        Fact("host", info.host, "strong"),
+        Fact("pid", info.pid),
+        Fact("state", worker_state(info)),
+        Fact("busy", f"{info.busy}/{info.concurrency}" + (f" + {info.stuck} stuck" if info.stuck else "")),
+        Fact("beat", age(info.heartbeat_age)),
+        Fact("version", info.version),
+        Fact("queues", ", ".join(info.queues)),
+        Fact("types", "every type" if info.types is None else ", ".join(info.types)),
+    )
+
+
+def worker_state(worker: WorkerInfo) -> str:
+    """Return lost, quiet, busy or idle."""
+    if worker.lost:
+        return "lost"
+    if worker.quiet:
+        return "quiet"
+    return "busy" if worker.busy else "idle"
+
+
+def of_schedule(planned: Planned, now: float) -> Facts:
+    """Return when a schedule ticks and which job it brings, without the payload.
+
+    `now`: seconds since the epoch by the store's clock.
+    """
+    # Its filters are of no use to what shows no schedules.
+    from jobconsole.core.schedules import moment_at, state_of
+
+    one, brought = planned.schedule, planned.last_job
+    missed = "none: its queue was full, or a hook refused it"
+    last_job = "it has not ticked yet" if planned.last_tick is None else brought or missed
+    return (
+        Fact("name", one.name, "strong"),
+        Fact("cron", one.cron, "accent"),
+        Fact("zone", one.tz),
+        Fact("state", state_of(planned, now)),
+        Fact("next", None if planned.paused else moment_at(planned.next_tick)),
+        Fact("last", moment_at(planned.last_tick)),
+        Fact("last job", last_job, "warn" if last_job is missed else "muted"),
+        Fact("type", one.type),
+        Fact("queue", one.queue),
+        Fact("priority", one.priority),
+        Fact("retries", one.max_retries),
+        Fact("ordering key", one.ordering_key),
+    )
+
+
+def of_operation(operation: Operation, outcomes: Outcomes | None, canary: Outcomes | None = None) -> Facts:
+    """Return everything that is known of an operation: who, what, how, why, and what came of it.
+
+    `outcomes`: of the jobs that it has retried; `canary`: of its canary, while that is waited for.
+    """
+    asked, members = operation.asked, operation.total or None
+    return (
+        Fact("operation", f"#{operation.number}", "strong"),
+        Fact("verb", asked.verb, "strong"),
+        Fact("what", asked.label),
+        Fact("state", operation.state),
+        Fact("who", "@".join(asked.author)),
+        Fact("why", asked.why, "accent"),
+        Fact("how", ", ".join(in_words(asked.way, asked.pace))),
+        Fact("signatures", ", ".join(asked.signatures), "muted"),
+        Fact("created", operation.created_at),
+        Fact("started", operation.started_at),
+        Fact("last step", operation.updated_at),
+        Fact("ended", operation.finished_at),
+        Fact("jobs", members and exact(members)),
+        Fact("done", members and exact(operation.done)),
+        Fact("changed", members and exact(operation.processed)),
+        Fact("skipped", exact(operation.skipped) if operation.skipped else None, "warn"),
+        Fact("errored", exact(operation.errored) if operation.errored else None, "bad"),
+        Fact("canary", _canary(operation, canary), "warn" if operation.in_canary else "good"),
+        Fact("outcomes", outcomes and _outcomes(outcomes), "bad" if outcomes and outcomes.dead else "text"),
+        Fact("note", operation.note, "warn"),
+    )
+
+
+def _canary(operation: Operation, canary: Outcomes | None) -> str:
+    if not operation.asked.pace.canary or operation.state == "preparing":
+        return ""
+    if not operation.in_canary:
+        return "over"
+    words = "its outcome is waited for" if operation.held else f"of {plural(operation.barrier, 'job')}, not over"
+    return f"{words}: {outcome_words(canary)}" if canary is not None and canary.looked else words
+
+
+def _outcomes(outcomes: Outcomes) -> str:
+    return f"of the last {exact(outcomes.looked)}: {outcome_words(outcomes)}"
+
+
+def in_words(way: Way, pace: Pace) -> list[str]:
+    """Return how an operation goes on, for people; nothing where it goes on as ever."""
+    return [*_pace_in_words(pace), *_way_in_words(way)]
+
+
+def _pace_in_words(pace: Pace) -> Iterator[str]:
+    if pace.canary:
+        yield f"a canary of {plural(pace.canary, 'job')} first"
+    if pace.rate is not None:
+        yield f"{pace.rate:g} a second"
+    if pace.stop_percent is not None:
+        yield f"stopped when more than {pace.stop_percent:g}% die again"
+
+
+def _way_in_words(way: Way) -> Iterator[str]:
+    if way.queue is not None:
+        yield f"into queue {safe(way.queue, 120)}"
+    if way.priority is not None:
+        yield f"with priority {way.priority}"
+    if way.delay:
+        yield f"due after {duration(way.delay)}"
+    if way.spread:
+        yield f"spread over {duration(way.spread)}"

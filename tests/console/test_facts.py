@@ -1,0 +1,109 @@
+"""What is known of a job, group, operation and schedule is worked out once, for screens and for the command line."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from jobconsole.cli.output import Output
+from jobconsole.cli.tables import show_facts
+from jobconsole.core.progress import operation_line
+from jobconsole.format.glyphs import UNICODE
+from jobconsole.format.spans import HIGHEST, LABEL, Moment, labelled, width_of
+from jobconsole.present.facts import Fact, Facts, cells, of_group, of_job, of_operation, of_schedule, only
+from jobconsole.present.job import job_lines
+from jobconsole.present.operation import operation_lines
+from queue_core.model.operation import Outcomes, Pace
+from tests.console.making import operation
+from tests.tui.still import PLANNED, SIGNATURES, job
+
+NOW = datetime(2026, 3, 1, 3, 7, 41, tzinfo=UTC)
+MOMENT = Moment(NOW, UNICODE)
+HOSTILE = "\x1b]0;owned\x07 \u202e"
+
+
+def text_of(facts: Facts, label: str) -> str:
+    """Return the text of the one fact with this label."""
+    (found,) = only(facts, label)
+    return found.text()
+
+
+def lines_of(lines: list[tuple[tuple[str, str], ...]]) -> str:
+    """Return the lines of a screen as text."""
+    return "\n".join("".join(text for text, _ in line).rstrip() for line in lines)
+
+
+def test_texts_of_a_job_are_harmless() -> None:
+    facts = of_job(replace(job(1), error=HOSTILE, queue=HOSTILE, tags=(HOSTILE,)))
+    assert [fact for fact in facts if not fact.text().isprintable()] == []
+
+
+def test_a_moment_of_today_is_a_time_on_a_screen_and_whole_on_the_command_line() -> None:
+    fact = Fact("created", NOW - timedelta(hours=1))
+    assert (fact.text(NOW), fact.text()) == ("02:07:41", "2026-03-01 02:07:41Z")
+    assert fact.text(NOW + timedelta(days=1)) == "2026-03-01 02:07"
+
+
+def test_screen_and_command_line_show_the_same_facts_of_a_job() -> None:
+    one = replace(job(1), ordering_key="customer-7", unique_key="u-1", losses=2, crashes=1, cancel_requested=True)
+    stream = io.StringIO()
+    show_facts(Output(stream), of_job(one))
+    printed = [line[:14].strip() for line in stream.getvalue().splitlines()]
+    screen = lines_of(job_lines(one, MOMENT, 78))
+    in_its_head = {"type", "status", "error"}
+    assert [label for label in printed if label not in in_its_head and label not in screen] == []
+    assert {"losses", "crashes", "cancel", "ordering key", "unique key"} <= set(printed)
+
+
+def test_screen_and_command_line_show_the_same_facts_of_an_operation() -> None:
+    one = operation(1, total=100, done=10, barrier=10, pace=Pace(10, 200.0, 20.0))
+    labels = {fact.label for fact in of_operation(one, Outcomes(10, 3, 1, 6)) if fact.known}
+    screen = lines_of(operation_lines(operation_line(one), Outcomes(10, 3, 1, 6), False, MOMENT, 78))
+    in_its_head = {"operation", "verb", "what", "state", "jobs", "done"}
+    assert [label for label in labels - in_its_head if label not in screen] == []
+    assert "its outcome is waited for" in screen
+    assert "of the last 10: 3 completed, 1 dead again, 6 on their way" in screen
+
+
+def test_a_group_counts_its_types_where_there_are_several() -> None:
+    one = replace(SIGNATURES[0], types=(("send_email", 38_000), ("sync_crm", 902)))
+    assert text_of(of_group(one), "types") == "send_email 38,000, sync_crm 902"
+    assert text_of(of_group(SIGNATURES[0]), "types") == "send_email"
+    assert text_of(of_group(one, "15m"), "grown") == "9,000 in 15m"
+
+
+def test_a_tick_without_a_job_is_a_fact() -> None:
+    missed = replace(PLANNED[0], last_job=None)
+    assert text_of(of_schedule(missed, NOW.timestamp()), "last job").startswith("none: its queue was full")
+    assert text_of(of_schedule(PLANNED[3], NOW.timestamp()), "last job") == "it has not ticked yet"
+    assert only(of_schedule(PLANNED[1], NOW.timestamp()), "next") == [], "a paused schedule has no next tick"
+
+
+def test_cells_stand_under_the_titles_that_are_their_labels() -> None:
+    facts = (Fact("queue", "mail"), Fact("dead", 3), Fact("oldest", None))
+    assert cells(facts, ["DEAD", "QUEUE", "OLDEST"]) == ("3", "mail", "")
+
+
+@pytest.mark.parametrize("width", [30, 42, 48, 64, 78, 198])
+def test_no_line_of_facts_is_wider_than_its_screen(width: int) -> None:
+    facts = [
+        ("id", "a" * 36, "text"),
+        ("queue", "mail", "text"),
+        ("priority", "5", "text"),
+        ("why", "x y " * 90, "text"),
+    ]
+    lines = labelled(facts, width)
+    assert max(map(width_of, lines)) <= width
+    assert lines_of(lines).count("why") == 1
+
+
+def test_short_facts_stand_beside_each_other_and_long_ones_are_cut() -> None:
+    facts = [("queue", "mail", "text"), ("priority", "5", "text"), ("why", "x y " * 90, "text"), ("last", "1", "text")]
+    lines = lines_of(labelled(facts, 64)).splitlines()
+    assert lines[0].split() == ["queue", "mail", "priority", "5"]
+    assert len(lines) == 1 + HIGHEST + 1
+    assert lines[HIGHEST].endswith("…")
+    assert lines[HIGHEST][:LABEL].strip() == ""
