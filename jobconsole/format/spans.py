@@ -87,9 +87,9 @@ def spread(left: Sequence[Span], right: Sequence[Span], width: int, ground: str 
 
 LABEL = 13
 """Cells of a fact's label, with a blank behind it."""
-CELL = 30
+CELL = 23
 """Cells that a short fact takes at least; as many as fit stand beside each other."""
-BESIDE = 3
+BESIDE = 2
 """Facts beside each other at most."""
 HIGHEST = 4
 """Lines of one fact; a longer one ends with an ellipsis."""

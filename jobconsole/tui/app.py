@@ -9,9 +9,10 @@ import gc
 import logging
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partialmethod
 from pathlib import PurePath
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
 from textual.app import SystemCommand
@@ -20,14 +21,14 @@ from textual.driver import Driver
 from textual.screen import Screen
 
 from jobconsole.core.connection import Connection, Surroundings
-from jobconsole.core.links import Link
 from jobconsole.tui.base.bindings import ACTIONS, BY_ID, bindings, refusal
 from jobconsole.tui.base.host import spawn
+from jobconsole.tui.base.links import Link
 from jobconsole.tui.base.themes import SCHEMES
 from jobconsole.tui.navigation import Travel
 from jobconsole.tui.screens.help import Commands, HelpScreen, keys_of
 from jobconsole.tui.terminal import end_with_terminal, thrifty
-from jobconsole.tui.views import FIRST, MODES
+from jobconsole.tui.views import FIRST, VIEWS
 from queue_core.errors import QueueCoreError
 
 if TYPE_CHECKING:
@@ -44,19 +45,11 @@ class ConsoleApp(Travel, inherit_bindings=False):
     """The console over a queue, which may be unreachable at first and at any time."""
 
     CSS_PATH: ClassVar[list[str | PurePath]] = [
-        "styles/console.tcss",
-        "styles/triage.tcss",
-        "styles/live.tcss",
-        "styles/jobs.tcss",
-        "styles/events.tcss",
-        "styles/schedules.tcss",
-        "styles/operations.tcss",
-        "styles/sheets.tcss",
-        "styles/rework.tcss",
+        f"styles/{name}.tcss" for name in ("console", *(view.name for view in VIEWS), "sheets", "rework")
     ]
     BINDINGS: ClassVar[list[BindingType]] = list(bindings())
-    MODES = MODES
-    DEFAULT_MODE = FIRST
+    MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {view.name: view.open for view in VIEWS}
+    DEFAULT_MODE = FIRST.name
     # the palette is opened by an action of the table
     ENABLE_COMMAND_PALETTE = False
     TITLE = "jobconsole"
@@ -147,30 +140,6 @@ class ConsoleApp(Travel, inherit_bindings=False):
         if not self.frozen:
             self.refresher.resync()
 
-    def do_view_triage(self) -> None:
-        """Go to Triage."""
-        self.switch_mode("triage")
-
-    def do_view_live(self) -> None:
-        """Go to Live."""
-        self.switch_mode("live")
-
-    def do_view_jobs(self) -> None:
-        """Go to Jobs."""
-        self.switch_mode("jobs")
-
-    def do_view_operations(self) -> None:
-        """Go to Operations."""
-        self.switch_mode("operations")
-
-    def do_view_schedules(self) -> None:
-        """Go to Schedules."""
-        self.switch_mode("schedules")
-
-    def do_view_events(self) -> None:
-        """Go to Events."""
-        self.switch_mode("events")
-
     def do_palette(self) -> None:
         """Find an action by its name."""
         if not isinstance(self.screen, Commands):
@@ -196,6 +165,10 @@ class ConsoleApp(Travel, inherit_bindings=False):
             self.say(question, "warn")
             return
         self.exit(0)
+
+
+for _view in VIEWS:
+    setattr(ConsoleApp, f"do_{_view.action}", partialmethod(ConsoleApp.switch_mode, _view.name))
 
 
 def run_console(

@@ -20,21 +20,22 @@ from jobconsole.actions.plan import Plan, Target
 from jobconsole.core.alerts import Watcher
 from jobconsole.core.connection import Connection, Source, Surroundings
 from jobconsole.core.latency import next_window, word
-from jobconsole.core.links import Link
 from jobconsole.core.model import Model
 from jobconsole.format.glyphs import glyphs_for
 from jobconsole.format.humanize import plural
 from jobconsole.format.spans import Moment
 from jobconsole.tui.base.bindings import Standing
 from jobconsole.tui.base.host import Hint, hint_of, spawn
+from jobconsole.tui.base.links import Link
 from jobconsole.tui.base.operator import Operator
 from jobconsole.tui.base.refresher import Refresher
 from jobconsole.tui.base.stylesheet import Stylesheet
 from jobconsole.tui.base.themes import NIGHT, SCHEMES, Palette, textual_theme
 from jobconsole.tui.screens.view import View
 from jobconsole.tui.sheets.confirm import ExportSheet
+from jobconsole.tui.views import VIEW_OF
 from queue_core.errors import QueueCoreError
-from queue_core.model.filters import Filter, Term, parse, render
+from queue_core.model.filters import Filter, parse
 from queue_core.model.report import SignatureInfo
 from queue_core.model.text import safe
 
@@ -138,9 +139,9 @@ class Services(App[int], inherit_bindings=False):
     def open_jobs(self, where: Filter, text: str) -> None:
         """Go to the jobs that match a filter; `text` is how it is shown."""
         self.switch_mode("jobs")
-        self.call_after_refresh(self._narrow_jobs, where, text)
+        self.call_after_refresh(self._narrow, where, text)
 
-    def _narrow_jobs(self, where: Filter, text: str) -> None:
+    def _narrow(self, where: Filter, text: str) -> None:
         if self.view is not None:
             self.view.filter_line.hold(where, text)
 
@@ -175,38 +176,16 @@ class Travel(Services, inherit_bindings=False):
 
     def go(self, link: Link) -> None:
         """Go to the place that a link leads to."""
-        if link.place in {"live", "events"}:
-            self.switch_mode(link.place)
-        elif link.place == "jobs":
-            self.open_jobs(parse(link.value), safe(link.value))
-        elif link.place in {"schedules", "operations"}:
-            self.switch_mode(link.place)
-            self.call_after_refresh(self._narrow_jobs, parse(link.value), safe(link.value))
-        elif link.place == "schedule":
-            self.switch_mode("schedules")
-            self.call_after_refresh(self._show_schedule, link.value)
-        elif link.place == "operation":
-            self.switch_mode("operations")
-            self.call_after_refresh(self._show_operation, int(link.value))
-        elif link.place == "job":
-            self.switch_mode("jobs")
-            self.call_after_refresh(self._show_job, link.value)
-        else:
-            self.switch_mode("triage")
-            where = parse(link.value) if link.place == "triage" else _signature(link.value)
-            self.call_after_refresh(self._narrow_jobs, where, safe(render(where)))
+        view = VIEW_OF[link.place]
+        self.switch_mode(view.name)
+        if link.place == view.item:
+            self.call_after_refresh(self._show_item, link.value)
+        elif view.filtered:
+            self.call_after_refresh(self._narrow, parse(link.value), safe(link.value))
 
-    def _show_schedule(self, name: str) -> None:
+    def _show_item(self, item: str) -> None:
         if self.view is not None:
-            self.view.show_schedule(name)
-
-    def _show_operation(self, number: int) -> None:
-        if self.view is not None:
-            self.view.show_operation(number)
-
-    def _show_job(self, job_id: str) -> None:
-        if self.view is not None:
-            self.view.show_job(job_id)
+            self.view.show_item(item)
 
     def alarm(self, sentences: list[str]) -> None:
         """Tell somebody who looks elsewhere that a threshold was crossed."""
@@ -272,7 +251,3 @@ class Travel(Services, inherit_bindings=False):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         inspector = self.connection.jobs.inspector
         return await export_file(inspector, wish, path, lambda number: self.say(f"wrote {number:,} ...", "muted")), path
-
-
-def _signature(value: str) -> Filter:
-    return Filter((Term("signature", "=", value),))

@@ -147,7 +147,7 @@ class TestEnd:
         def broken(*_: object) -> None:
             raise ZeroDivisionError("postgresql://app:hunter2@db/app \x1b[2J")
 
-        monkeypatch.setattr("jobconsole.cli.commands.queue.show_queues", broken)
+        monkeypatch.setattr("jobconsole.cli.commands.queue.show_table", broken)
         answer = cli("queue", "list")
         assert answer.code == 1
         assert answer.err == (

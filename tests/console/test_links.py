@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from jobconsole.core.links import Link, LinkError, parse_link
+from jobconsole.tui.base.links import Link, LinkError, parse_link
 
 ID = "0197b3c2-5a1e-7c88-9b3e-56e26719422c"
 

@@ -60,7 +60,7 @@ def test_what_has_ended_is_forgotten() -> None:
         ({"total": 100, "done": 4, "barrier": 10}, None, "canary 4/10"),
         (
             {"total": 100, "done": 10, "barrier": 10}, Outcomes(10, 3, 1, 6),
-            "canary 10/10: 1 dead again, 3 completed, 6 on their way",
+            "canary 10/10: 3 completed, 1 dead again, 6 on their way",
         ),
         ({"total": 100, "done": 20, "barrier": 100}, None, "canary 10/10 ok"),
         ({"total": 8, "done": 3}, None, ""),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from jobconsole.core.links import Link
 from jobconsole.tui.app import ConsoleApp
 from jobconsole.tui.base import refresher
+from jobconsole.tui.base.links import Link
 from jobconsole.tui.screens.operations import OperationsView
 from jobconsole.tui.widgets import operations
 from queue_core import JobQueue

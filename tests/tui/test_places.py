@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from jobconsole.core.links import Link, parse_link
 from jobconsole.tui.app import ConsoleApp
+from jobconsole.tui.base.links import Link, parse_link
 from jobconsole.tui.screens.jobs import JobsView
 from jobconsole.tui.screens.triage import TriageView
 from queue_core import JobQueue

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from jobconsole.core.connection import Connection
-from jobconsole.core.links import Link
 from jobconsole.tui.app import ConsoleApp
+from jobconsole.tui.base.links import Link
 from jobconsole.tui.screens.schedules import SchedulesView
 from queue_core import JobQueue
 from queue_core.model.filters import Filter, Term

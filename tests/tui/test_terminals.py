@@ -131,12 +131,12 @@ async def test_in_ascii(sit: Sit, jobs: JobQueue, world: World, buried: Buried) 
 
 def test_every_action_has_somebody_who_carries_it_out() -> None:
     from jobconsole.tui.app import ConsoleApp
-    from jobconsole.tui.views import MODES
+    from jobconsole.tui.views import VIEWS
     from jobconsole.tui.widgets.detail import Detail
     from jobconsole.tui.widgets.jobs import JobTable
     from jobconsole.tui.widgets.live import QueueTable
 
-    views = [view() for view in MODES.values() if not isinstance(view, str)]
+    views = [view.open() for view in VIEWS]
     owners = [ConsoleApp, Detail, JobTable, QueueTable, *views]
     lost = [action.id for action in ACTIONS if not any(hasattr(owner, f"do_{action.id}") for owner in owners)]
     assert lost == []

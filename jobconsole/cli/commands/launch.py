@@ -16,8 +16,8 @@ from jobconsole.cli.session import check_servers, queue_of, settings_of
 from queue_core.model.addresses import mask
 
 if TYPE_CHECKING:
-    from jobconsole.core.links import Link
     from jobconsole.settings import ConsoleSettings
+    from jobconsole.tui.base.links import Link
 
 
 def add_ui_arguments(parser: Parser) -> None:
@@ -85,7 +85,7 @@ def run_open(options: argparse.Namespace, output: Output) -> int:
         UsageError: it is no link, or there is no terminal.
         ConfigurationError: the link's context is unknown, or no servers are configured.
     """
-    from jobconsole.core.links import LinkError, parse_link
+    from jobconsole.tui.base.links import LinkError, parse_link
 
     try:
         link = parse_link(options.link)

@@ -132,7 +132,7 @@ def run_top(options: argparse.Namespace, output: Output) -> int:
         StoreUnavailable: the store did not answer.
     """
     if not (options.inline or output.as_json):
-        from jobconsole.core.links import Link
+        from jobconsole.tui.base.links import Link
 
         return launch.show_console(options, Link("live"))
     return connected(options, output, _redraw)

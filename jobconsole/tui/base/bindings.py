@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from textual.binding import Binding
 
+from jobconsole.tui.views import VIEWS
+
 
 @dataclass(frozen=True, slots=True)
 class Action:
@@ -92,12 +94,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("copy_link", "Y", "copy link", "Copy the command that opens this place in another console", LOOK),
     Action("resync", "r", "resync", "Read everything again and sort it anew", LOOK),
     Action("freeze", "p", "freeze", "Hold the picture still; p again lets it go on", LOOK),
-    Action("view_triage", "1", "Triage", "Dead letters by error, what is running, how fast", CONSOLE),
-    Action("view_live", "2", "Live", "Queues, running jobs, workers, throughput", CONSOLE),
-    Action("view_jobs", "3", "Jobs", "All jobs, by state and filter", CONSOLE),
-    Action("view_operations", "4", "Operations", "What people did, why, how far it is and what came of it", CONSOLE),
-    Action("view_schedules", "5", "Schedules", "When which job comes, and what came of it", CONSOLE),
-    Action("view_events", "6", "Events", "What happens, as it happens", CONSOLE),
+    *(Action(view.action, str(digit), view.label, view.tooltip, CONSOLE) for digit, view in enumerate(VIEWS, 1)),
     Action("palette", "colon,ctrl+p", "commands", "Find every action by its name", CONSOLE, False, 15),
     Action("help", "question_mark", "help", "The keys that work here, and what the words mean", CONSOLE, False, 14),
     Action("quit", "q,ctrl+c", "quit", "Leave the console; jobs and workers go on", CONSOLE, False, 16),

@@ -119,10 +119,10 @@ class JobsView(ReworkActions):
         """The filter that holds."""
         return self.jobs.where
 
-    def show_job(self, job_id: str) -> None:
+    def show_item(self, item: str) -> None:
         """Narrow the list to one job and go into it."""
-        self.filter_line.hold(Filter((Term("id", "=", job_id.replace("-", "")),)), f"id:{job_id}")
-        self.query_one(Detail).about(Subject(job_id))
+        self.filter_line.hold(Filter((Term("id", "=", item.replace("-", "")),)), f"id:{item}")
+        self.query_one(Detail).about(Subject(item))
         self.enter("detail")
 
     def do_open(self) -> None:

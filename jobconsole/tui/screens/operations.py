@@ -115,9 +115,9 @@ class OperationsView(OperationActions):
         if self.pane is self.members and self.members.selection.row is not None:
             self.query_one(Detail).about(Subject(self.members.selection.row.id))
 
-    def show_operation(self, number: int) -> None:
+    def show_item(self, item: str) -> None:
         """Go into one operation."""
-        self.operations.seek(number)
+        self.operations.seek(int(item))
         self.enter("operation")
         # Before the next drawing there is no room for it yet.
         self.call_after_refresh(self.query_one(OperationFacts).focus)

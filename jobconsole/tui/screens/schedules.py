@@ -122,9 +122,9 @@ class SchedulesView(View):
         if self.pane is self.ticks and row is not None and row.tick.job_id is not None:
             self.query_one(Detail).about(Subject(row.tick.job_id))
 
-    def show_schedule(self, name: str) -> None:
+    def show_item(self, item: str) -> None:
         """Go into one schedule."""
-        self.schedules.seek(name)
+        self.schedules.seek(item)
         self.enter("schedule")
 
     # -- actions

@@ -21,7 +21,8 @@ from jobconsole.tui.widgets.operations import OperationStrip
 from jobconsole.tui.widgets.pane import Pane
 from jobconsole.tui.widgets.signatures import SignatureTable
 from jobconsole.tui.widgets.table import Table
-from queue_core.model.filters import Filter
+from queue_core.model.filters import Filter, Term, render
+from queue_core.model.text import safe
 
 IDLE_SECONDS = 20.0
 """After so long without a key, signatures are sorted anew; the cursor stays on its signature."""
@@ -157,6 +158,11 @@ class TriageView(QueueActions):
     def narrowing(self) -> Filter:
         """The filter that holds."""
         return self.signatures.where
+
+    def show_item(self, item: str) -> None:
+        """Narrow the signatures to one."""
+        where = Filter((Term("signature", "=", item),))
+        self.filter_line.hold(where, safe(render(where)))
 
     def do_open(self) -> None:
         """From signatures to jobs, from jobs to the job."""

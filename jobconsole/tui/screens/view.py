@@ -9,10 +9,10 @@ from textual import on
 
 from jobconsole.actions.plan import Choice, Report, Target, Verb
 from jobconsole.actions.verbs import sentence, tone_of
-from jobconsole.core.links import Link, Place
 from jobconsole.core.snapshot import Snapshot
 from jobconsole.tui.base.bindings import BY_ID, refusal
 from jobconsole.tui.base.host import displayed
+from jobconsole.tui.base.links import Link
 from jobconsole.tui.base.messages import Adopted, Finished, Flush, Operating, Progressed, ServersChanged
 from jobconsole.tui.screens.frame import Frame
 from jobconsole.tui.sheets.change import Sheet
@@ -32,7 +32,7 @@ class View(Frame):
     """A frame whose keys find the pane that they are about."""
 
     # how a link names the view
-    PLACE: ClassVar[Place]
+    PLACE: ClassVar[str]
 
     # -- from key to pane
 
@@ -133,14 +133,8 @@ class View(Frame):
         """The filter that holds for the view's own place."""
         return Filter()
 
-    def show_job(self, job_id: str) -> None:
-        """Show one job, where the view can."""
-
-    def show_operation(self, number: int) -> None:
-        """Show one operation, where the view can."""
-
-    def show_schedule(self, name: str) -> None:
-        """Show one schedule, where the view can."""
+    def show_item(self, item: str) -> None:
+        """Show one thing, where a link can lead to one in this view."""
 
     def look_at_detail(self) -> None:
         """Show what stands behind the cursor."""

@@ -12,7 +12,6 @@ from textual.message import Message
 from jobconsole.actions import edit
 from jobconsole.actions.plan import ACTS_ON, Choice, Target, one_job
 from jobconsole.core.history import pairs
-from jobconsole.core.links import Link
 from jobconsole.format.humanize import moment_of
 from jobconsole.format.spans import Line, Spans
 from jobconsole.present.columns import state
@@ -32,6 +31,7 @@ from jobconsole.present.job import (
     tab_lines,
 )
 from jobconsole.tui.base.host import Renewal
+from jobconsole.tui.base.links import Link
 from jobconsole.tui.widgets.scroll import ScrollPane
 from queue_core.errors import QueueCoreError
 from queue_core.model.states import FINAL, Status

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 from jobconsole.actions.plan import Choice, Target
 from jobconsole.core.events import EventLine
-from jobconsole.core.links import Link
 from jobconsole.core.listing import Selection
 from jobconsole.format.humanize import exact, plural
 from jobconsole.format.spans import Spans
 from jobconsole.present.columns import EVENTS
+from jobconsole.tui.base.links import Link
 from jobconsole.tui.widgets.table import Table
 from queue_core.model.filters import Filter
 

@@ -12,11 +12,13 @@ from jobconsole.core.snapshot import Snapshot, Totals
 from jobconsole.format import humanize
 from jobconsole.format.spans import Line, Span, Spans, fit, spread, width_of
 from jobconsole.present.columns import LATE
-from jobconsole.tui.base.bindings import ACTIONS, Action
+from jobconsole.tui.base.bindings import BY_ID, Action
+from jobconsole.tui.views import VIEWS
 from jobconsole.tui.widgets.pane import LineWidget
 from queue_core.model.text import safe
 
-VIEWS = sorted((action for action in ACTIONS if action.id.startswith("view_")), key=lambda action: action.key)
+TABS = tuple(BY_ID[view.action] for view in VIEWS)
+"""The actions that lead to the views, by their digits."""
 
 ROOMY = 100
 """Columns from which servers and clock are told in full."""
@@ -67,18 +69,18 @@ class Header(LineWidget):
 
     def _least_tabs(self) -> int:
         """Cells of the tabs when only the view that is shown has a name."""
-        return sum(width_of(_tab(view, view.label if view.id == self.console.place else "", False)) for view in VIEWS)
+        return sum(width_of(_tab(view, view.label if view.id == self.console.place else "", False)) for view in TABS)
 
     def _labels(self, width: int) -> list[tuple[Action, str]]:
         """The views with what stands behind their keys: names as far as there is room, that of this view always."""
-        room = width - width_of(self._where(width)) - width_of(self._state(width)) - 3 * len(VIEWS)
+        room = width - width_of(self._where(width)) - width_of(self._state(width)) - 3 * len(TABS)
         named: set[str] = set()
-        for view in sorted(VIEWS, key=lambda view: (view.id != self.console.place, view.key)):
+        for view in sorted(TABS, key=lambda view: (view.id != self.console.place, view.key)):
             room -= len(view.label) + 1
             if room < 0 and named:
                 break
             named.add(view.id)
-        return [(view, view.label if view.id in named else "") for view in VIEWS]
+        return [(view, view.label if view.id in named else "") for view in TABS]
 
     def _state(self, width: int) -> Spans:
         """Servers, whether the picture is true, the clock: what is in order goes first where there is no room."""

@@ -12,7 +12,6 @@ from textual.message import Message
 
 from jobconsole.actions import edit
 from jobconsole.actions.plan import ACTS_ON, Choice, Target, changeable_only, facts_of
-from jobconsole.core.links import Link
 from jobconsole.core.listing import Selection, Window
 from jobconsole.core.rows import JobLine
 from jobconsole.format.humanize import exact, plural
@@ -20,6 +19,7 @@ from jobconsole.format.spans import Spans
 from jobconsole.format.words import WORDS
 from jobconsole.present.columns import Column
 from jobconsole.tui.base.host import Renewal, replace
+from jobconsole.tui.base.links import Link
 from jobconsole.tui.widgets.table import MarkTable
 from queue_core.errors import QueueCoreError
 from queue_core.model.filters import Filter

@@ -8,7 +8,6 @@ from typing import ClassVar
 
 from jobconsole.actions.plan import Choice, Target
 from jobconsole.core.latency import TypeLine
-from jobconsole.core.links import Link
 from jobconsole.core.listing import Selection
 from jobconsole.core.rows import QueueLine
 from jobconsole.core.running import LIVE_LIMIT, Board, RunningJob
@@ -17,6 +16,7 @@ from jobconsole.format.glyphs import columns, spark
 from jobconsole.format.humanize import elapsed, exact, plural, rate
 from jobconsole.format.spans import Line, Spans
 from jobconsole.present.columns import RUNNING_JOBS, TYPES, WORKERS, Column
+from jobconsole.tui.base.links import Link
 from jobconsole.tui.widgets.pane import Pane
 from jobconsole.tui.widgets.table import Table
 from queue_core.model.report import WorkerInfo

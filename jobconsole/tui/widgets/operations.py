@@ -10,13 +10,13 @@ from typing import ClassVar
 from textual.message import Message
 
 from jobconsole.actions.plan import Choice, Target, one_job
-from jobconsole.core.links import Link
 from jobconsole.core.listing import Selection
 from jobconsole.core.progress import Audit, OperationLine, matching, standing
 from jobconsole.core.rows import JobLine
 from jobconsole.format.spans import Line, Spans
 from jobconsole.present.operation import MEMBERS, OPERATIONS, operation_lines, strip_line
 from jobconsole.tui.base.host import Renewal, replace
+from jobconsole.tui.base.links import Link
 from jobconsole.tui.base.refresher import PAGE, OperationSight
 from jobconsole.tui.widgets.pane import Pane
 from jobconsole.tui.widgets.scroll import ScrollPane

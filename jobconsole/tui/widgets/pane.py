@@ -12,9 +12,9 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from jobconsole.actions.plan import Choice, Target
-from jobconsole.core.links import Link
 from jobconsole.format.spans import Line, Span, Spans, changed, fit, width_of
 from jobconsole.tui.base.host import Host, host_of
+from jobconsole.tui.base.links import Link
 from queue_core.model.text import safe
 
 

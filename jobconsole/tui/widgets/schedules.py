@@ -10,13 +10,13 @@ from typing import ClassVar
 from textual.message import Message
 
 from jobconsole.actions.plan import Choice, Target, one_job
-from jobconsole.core.links import Link
 from jobconsole.core.listing import Selection
 from jobconsole.core.schedules import ORDERS, ScheduleLine, TickLine, matching
 from jobconsole.format.humanize import plural
 from jobconsole.format.spans import Line, Moment, Spans
 from jobconsole.present.schedule import SCHEDULES, TICKS, brief_lines, schedule_lines
 from jobconsole.tui.base.host import Renewal
+from jobconsole.tui.base.links import Link
 from jobconsole.tui.widgets.scroll import ScrollPane
 from jobconsole.tui.widgets.table import Table
 from queue_core.errors import QueueCoreError

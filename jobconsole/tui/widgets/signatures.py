@@ -10,13 +10,13 @@ from typing import Any, ClassVar
 
 from jobconsole.actions.plan import Choice, Target, dead_of, dead_only
 from jobconsole.core.latency import word
-from jobconsole.core.links import Link
 from jobconsole.core.listing import Selection
 from jobconsole.core.rows import held_order
 from jobconsole.core.snapshot import Wanted
 from jobconsole.format.humanize import exact, moment_of, plural
 from jobconsole.format.spans import Spans
 from jobconsole.present.columns import signature_columns
+from jobconsole.tui.base.links import Link
 from jobconsole.tui.widgets.table import MarkTable
 from queue_core.model.filters import Filter
 from queue_core.model.report import SignatureInfo

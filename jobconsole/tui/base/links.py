@@ -7,20 +7,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal, get_args
 from urllib.parse import quote, unquote
 from uuid import UUID
 
+from jobconsole.tui.views import VIEW_OF, VIEWS
 from queue_core.errors import FilterError
 from queue_core.model.filters import parse
 
-Place = Literal[
-    "triage", "live", "jobs", "operations", "schedules", "events", "job", "signature", "operation", "schedule"
-]
-
 SCHEME = "jobconsole://"
-_PLACES: tuple[Place, ...] = get_args(Place)
-_VALUED = frozenset(_PLACES) - {"live", "events"}
+_PLACES = (*(view.name for view in VIEWS), *(view.item for view in VIEWS if view.item))
 _LONGEST = 8_000
 _SIGNATURE = re.compile(r"[0-9a-f]{1,12}")
 _NUMBER = re.compile(r"[1-9][0-9]{0,14}")
@@ -34,7 +29,8 @@ class LinkError(ValueError):
 class Link:
     """A place: a view, with the filter that it is narrowed by; a job, an error signature, an operation, a schedule."""
 
-    place: Place
+    # the name of a view, or what one thing in it is named by
+    place: str
     # id of the job or signature, number of the operation, name of the schedule, or the filter as it was written;
     # "" for none
     value: str = ""
@@ -60,12 +56,12 @@ def parse_link(text: str) -> Link:
     context, *rest = (unquote(part) for part in text.removeprefix(SCHEME).split("/"))
     place = next((one for one in _PLACES if rest and rest[0] == one), None)
     value = rest[1] if len(rest) > 1 else ""
-    if place is None or len(rest) > 2 or (value and place not in _VALUED):
+    if place is None or len(rest) > 2 or (value and place == VIEW_OF[place].name and not VIEW_OF[place].filtered):
         raise LinkError(f"the link leads nowhere; there are {', '.join(_PLACES)}")
     return Link(place, _checked(place, value), context)
 
 
-def _checked(place: Place, value: str) -> str:
+def _checked(place: str, value: str) -> str:
     if place == "job":
         try:
             return str(UUID(value))
