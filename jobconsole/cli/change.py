@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from jobconsole.cli.failures import DONE, FAILED, NOT_FOUND, Refused, UsageError, ask, fail, warn
+from jobconsole.cli.failures import (
+    DONE,
+    FAILED,
+    NOT_FOUND,
+    UsageError,
+    check_terminal,
+    confirm,
+    fail,
+    warn,
+)
 from jobconsole.cli.output import Output
 from jobconsole.cli.pace import add_pace, add_spread, add_target, carried_out, paced, submitted, told_end
-from jobconsole.cli.root import Parser
+from jobconsole.cli.root import Parser, add_change
 from jobconsole.cli.selection import Selection, add_selection, check_queue, selection_of
 from jobconsole.cli.session import connected
 from jobconsole.format.humanize import plural
@@ -24,38 +32,6 @@ from queue_core.errors import StoreUnavailable
 if TYPE_CHECKING:
     from jobconsole.actions.plan import Plan, Report, Verb
     from queue_core.queue import JobQueue
-
-
-def check_terminal(what: str) -> None:
-    """Make sure that there is somebody to ask.
-
-    Raises:
-        Refused: standard input is no terminal.
-    """
-    if not sys.stdin.isatty():
-        raise Refused(f"refused to {what} without --yes, since standard input is no terminal to ask at")
-
-
-def confirm(what: str, typed: str | None = None) -> None:
-    """Ask the person at the terminal; with `typed`, that text has to be typed in place of y.
-
-    Raises:
-        Refused: the answer is no.
-    """
-    if typed is None:
-        agreed = ask(f"{what}? [y/N] ").lower() in {"y", "yes"}
-    else:
-        agreed = ask(f"{what}, for good? type {typed} to go on: ") == typed
-    if not agreed:
-        raise Refused("nothing was done")
-
-
-def add_change(verb: Parser, destructive: bool = False, why: bool = True) -> None:
-    """Declare the options of a verb that changes something; `why`: it is kept among the operations."""
-    verb.add_argument("--dry-run", action="store_true", help="only say what it would be")
-    verb.add_argument("--yes", action="store_true", help="do not ask" if destructive else "accepted; it never asks")
-    if why:
-        verb.add_argument("--why", default="", metavar="TEXT", help="the reason, which is kept with the operation")
 
 
 _SHOWN = 20

@@ -100,6 +100,14 @@ def add_verbs(parser: argparse.ArgumentParser) -> Callable[..., Parser]:
     return add
 
 
+def add_change(verb: Parser, destructive: bool = False, why: bool = True) -> None:
+    """Declare the options of a verb that changes something; `why`: it is kept among the operations."""
+    verb.add_argument("--dry-run", action="store_true", help="only say what it would be")
+    verb.add_argument("--yes", action="store_true", help="do not ask" if destructive else "accepted; it never asks")
+    if why:
+        verb.add_argument("--why", default="", metavar="TEXT", help="the reason, which is kept with the operation")
+
+
 def duration(text: str) -> float:
     """Return the seconds in 5, 500ms, 5m, 1h or 7d."""
     from queue_core.model.validation import parse_duration

@@ -5,31 +5,46 @@ Screens show, the refresher reads, the operator writes.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partialmethod
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
-from textual.app import SystemCommand
+from textual.app import App, SystemCommand
+from textual.await_complete import AwaitComplete
 from textual.binding import BindingType
 from textual.driver import Driver
+from textual.message import Message
 from textual.screen import Screen
 
-from jobconsole.core.connection import Connection, Surroundings
-from jobconsole.tui.base.bindings import ACTIONS, BY_ID, bindings, refusal
-from jobconsole.tui.base.host import spawn
+from jobconsole.actions.plan import Plan
+from jobconsole.core.alerts import Watcher
+from jobconsole.core.connection import Connection, Source, Surroundings
+from jobconsole.core.latency import next_window, word
+from jobconsole.core.model import Model
+from jobconsole.format.glyphs import glyphs_for
+from jobconsole.format.spans import Moment
+from jobconsole.tui.base.bindings import ACTIONS, BY_ID, Standing, bindings, refusal
+from jobconsole.tui.base.host import Hint, hint_of, spawn
 from jobconsole.tui.base.links import Link
-from jobconsole.tui.base.themes import SCHEMES
-from jobconsole.tui.navigation import Travel
+from jobconsole.tui.base.operator import Operator
+from jobconsole.tui.base.refresher import Refresher
+from jobconsole.tui.base.stylesheet import Stylesheet
+from jobconsole.tui.base.themes import NIGHT, SCHEMES, Palette, textual_theme
+from jobconsole.tui.navigation import Navigation
 from jobconsole.tui.screens.help import Commands, HelpScreen, keys_of
+from jobconsole.tui.screens.view import View
 from jobconsole.tui.terminal import end_with_terminal, thrifty
 from jobconsole.tui.views import FIRST, VIEWS
 from queue_core.errors import QueueCoreError
+from queue_core.model.report import SignatureInfo
+from queue_core.model.text import safe
 
 if TYPE_CHECKING:
     from queue_core.model.settings import JobsSettings
@@ -41,7 +56,7 @@ NOTHING_TO_UNDO = "nothing to undo yet; a retry that has ended cannot be undone"
 _STDIN = 0
 
 
-class ConsoleApp(Travel, inherit_bindings=False):
+class ConsoleApp(App[int], inherit_bindings=False):
     """The console over a queue, which may be unreachable at first and at any time."""
 
     CSS_PATH: ClassVar[list[str | PurePath]] = [
@@ -54,8 +69,132 @@ class ConsoleApp(Travel, inherit_bindings=False):
     ENABLE_COMMAND_PALETTE = False
     TITLE = "jobconsole"
 
+    # where the console goes once it is drawn; None: to its first view
+    link: Link | None = None
     # quitting was asked for while an operation was under way
     _asked_to_quit = False
+
+    def __init__(
+        self,
+        source: Source | Connection,
+        *,
+        read_only: bool = False,
+        context: Surroundings | str | None = None,
+        hints: Sequence[Hint | str] = (),
+    ) -> None:
+        """`hints`: how to repair what fails, shown in the help and with the signatures that they are about."""
+        super().__init__()
+        self.connection = source if isinstance(source, Connection) else Connection(source)
+        self.connection.read_only = self.connection.read_only or read_only
+        self.context = Surroundings.of(context)
+        self.hints = [Hint.parse(hint) if isinstance(hint, str) else hint for hint in hints]
+        self.glyphs = glyphs_for(sys.__stdout__.encoding if sys.__stdout__ else None)
+        self.model = Model()
+        self.refresher = Refresher(self.connection, self.model, self.tell)
+        self.operator = Operator(self.connection, self.connection.read_only, self.tell)
+        self.watcher = Watcher(self.context.thresholds)
+        self.navigation = Navigation(self, lambda: self.view)
+        self.frozen = False
+        self.last_key = time.monotonic()
+        self._palettes: dict[tuple[str, bool], Palette] = {}
+        for scheme in SCHEMES.values():
+            self.register_theme(textual_theme(scheme))
+        self.theme = NIGHT.name
+        self.stylesheet = Stylesheet(variables=self.get_css_variables())
+
+    def on_mount(self) -> None:
+        spawn(self, "refresher", self.refresher.run)
+        spawn(self, "operator", self.operator.run)
+
+    def on_ready(self) -> None:
+        if self.link is not None:
+            self.navigation.go(self.link)
+
+    async def on_unmount(self) -> None:
+        await self.connection.close()
+
+    @property
+    def view(self) -> View | None:
+        """The view that is on the screen, under whatever sheet; None before its widgets are there."""
+        base = self.screen_stack[0] if self.screen_stack else None
+        return base if isinstance(base, View) and base.complete else None
+
+    @property
+    def place(self) -> str:
+        """The id of the action that leads to the view on the screen."""
+        return f"view_{self.current_mode}"
+
+    @property
+    def palette(self) -> Palette:
+        """The styles of the theme, faded while the picture cannot be kept true."""
+        key = (self.theme, self.connection.store.state == "lost")
+        if key not in self._palettes:
+            self._palettes[key] = Palette(SCHEMES.get(self.theme, NIGHT), key[1])
+        return self._palettes[key]
+
+    def moment(self) -> Moment:
+        """Return what drawing depends on."""
+        return Moment(self.model.now, self.glyphs)
+
+    def hint_for(self, group: SignatureInfo) -> str:
+        """Return how to repair what killed this group; "" when nobody said."""
+        return hint_of(self.hints, group)
+
+    def tell(self, message: Message) -> None:
+        """Give a message to the view that is on the screen."""
+        if self.view is not None:
+            self.view.post_message(message)
+
+    def standing(self, small: bool) -> Standing:
+        """Return what decides which actions are possible now."""
+        return Standing(self.operator.unchangeable, "the window is too small" if small else "")
+
+    def say(self, text: str, tone: str = "text") -> None:
+        """Show a sentence in the line above the keys."""
+        if self.view is not None:
+            self.view.notice.say(text, tone)
+
+    async def pause(self, seconds: float) -> None:
+        """Wait; for reads that are given up when the cursor moves on."""
+        await asyncio.sleep(seconds)
+
+    def carry_out(self, plan: Plan | None) -> None:
+        """Carry a plan out that a sheet gave back."""
+        if plan is None:
+            return
+        if not plan.ids:
+            self.say(f"nothing to {plan.verb}: no job is in that state any more", "warn")
+        elif self.operator.unchangeable:
+            self.say(f"{plan.verb} is off: {self.operator.unchangeable}", "warn")
+        else:
+            if self.view is not None and plan.verb != "cancel":
+                self.view.expect_gone(plan.keys)
+            # A sentence about the change before would be taken for one about this.
+            self.say("")
+            spawn(self, "operations", self.operator.carry_out, plan)
+
+    def pop_screen(self) -> AwaitComplete:
+        """Take the sheet on top away; of two keys that come at once, the second finds none there any more."""
+        return super().pop_screen() if len(self.screen_stack) > 1 else AwaitComplete()
+
+    def set_theme(self, name: str) -> None:
+        """Change the colours."""
+        self.theme = name
+        if self.view is not None:
+            self.view.repaint_all()
+
+    def alarm(self, sentences: list[str]) -> None:
+        """Tell somebody who looks elsewhere that a threshold was crossed."""
+        if not sentences:
+            return
+        said = "; ".join(sentences)
+        self.say(said, "bad")
+        thresholds = self.context.thresholds
+        if thresholds.bell:
+            self.bell()
+        if thresholds.notify and self._driver is not None:
+            where = safe(self.context.word, 24) or "jobconsole"
+            self._driver.write(f"\x1b]9;{where}: {said}\x07")
 
     def get_driver_class(self) -> type[Driver]:
         """The way to the terminal, which may be a slow one."""
@@ -139,6 +278,12 @@ class ConsoleApp(Travel, inherit_bindings=False):
         )
         if not self.frozen:
             self.refresher.resync()
+
+    def do_window(self) -> None:
+        """Count growth over the next time window."""
+        window = next_window(self.refresher.wanted.window)
+        self.refresher.look_back(window)
+        self.say(f"growth is counted over the last {word(window)}", "muted")
 
     def do_palette(self) -> None:
         """Find an action by its name."""

@@ -207,7 +207,7 @@ async def test_links_lead_to_an_operation_and_are_copied(
         await seat.until("operation/2")
         await seat.press("escape", "y")
         assert copied == ["jobconsole open jobconsole:///operation/2", "2"]
-        seat.app.go(Link("operation", "99"))
+        seat.app.navigation.go(Link("operation", "99"))
         await seat.until("there is no operation #99")
         await seat.press("escape")
         await seat.until("3 operations")

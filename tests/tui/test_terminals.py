@@ -131,13 +131,16 @@ async def test_in_ascii(sit: Sit, jobs: JobQueue, world: World, buried: Buried) 
 
 def test_every_action_has_somebody_who_carries_it_out() -> None:
     from jobconsole.tui.app import ConsoleApp
+    from jobconsole.tui.navigation import Navigation
+    from jobconsole.tui.screens.view import View
     from jobconsole.tui.views import VIEWS
     from jobconsole.tui.widgets.detail import Detail
     from jobconsole.tui.widgets.jobs import JobTable
     from jobconsole.tui.widgets.live import QueueTable
 
     views = [view.open() for view in VIEWS]
-    owners = [ConsoleApp, Detail, JobTable, QueueTable, *views]
+    held = [rows for view in views if isinstance(view, View) for rows in view.rows]
+    owners = [ConsoleApp, Navigation, Detail, JobTable, QueueTable, *views, *held]
     lost = [action.id for action in ACTIONS if not any(hasattr(owner, f"do_{action.id}") for owner in owners)]
     assert lost == []
 

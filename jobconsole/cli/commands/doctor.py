@@ -7,10 +7,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from jobconsole.cli.change import add_change
 from jobconsole.cli.failures import DONE, FAILED
 from jobconsole.cli.output import Output
-from jobconsole.cli.root import Parser, add_globals
+from jobconsole.cli.root import Parser, add_change, add_globals
 from jobconsole.cli.session import postgres_url, queue_of, settings_of
 from jobconsole.core.checks import (
     Check,

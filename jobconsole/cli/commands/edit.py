@@ -10,13 +10,12 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jobconsole.cli.change import add_change, confirm
 from jobconsole.cli.commands.editor import assigned, edited
 from jobconsole.cli.commands.enqueue import checked_object
-from jobconsole.cli.failures import DONE, CommandError, Refused, UsageError, ask, fail, note, warn
+from jobconsole.cli.failures import DONE, CommandError, Refused, UsageError, ask, confirm, fail, note, warn
 from jobconsole.cli.output import Output
 from jobconsole.cli.pace import add_target
-from jobconsole.cli.root import Parser
+from jobconsole.cli.root import Parser, add_change
 from jobconsole.cli.selection import canonical
 from jobconsole.cli.session import connected
 from queue_core.model.text import safe

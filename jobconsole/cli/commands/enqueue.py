@@ -11,10 +11,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from jobconsole.actions.schema import SchemaUnusable, validate_payload
-from jobconsole.cli.change import add_change
 from jobconsole.cli.failures import DONE, UsageError, warn
 from jobconsole.cli.output import Output
-from jobconsole.cli.root import Parser, whole
+from jobconsole.cli.root import Parser, add_change, whole
 from jobconsole.cli.session import queue_of, settings_of
 from jobconsole.format.humanize import duration as length
 from jobconsole.format.humanize import plural

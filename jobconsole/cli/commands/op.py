@@ -8,12 +8,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from jobconsole.cli.change import add_change
 from jobconsole.cli.failures import DONE, FAILED, CommandError, fail, note, progress
 from jobconsole.cli.immediate import in_turn, rehearse, switched
 from jobconsole.cli.output import Output
 from jobconsole.cli.pace import carried_out, told_end
-from jobconsole.cli.root import Parser, add_verbs, whole
+from jobconsole.cli.root import Parser, add_change, add_verbs, whole
 from jobconsole.cli.session import connected
 from jobconsole.cli.tables import operation_body, outcome, show_facts, show_operations, state_of_progress
 from jobconsole.format.humanize import plural

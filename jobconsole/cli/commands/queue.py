@@ -8,11 +8,10 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from jobconsole.cli.change import add_change
 from jobconsole.cli.failures import DONE, Missing
 from jobconsole.cli.immediate import in_turn, rehearse, switched, tell_switched
 from jobconsole.cli.output import Column, Output
-from jobconsole.cli.root import Parser, add_verbs
+from jobconsole.cli.root import Parser, add_change, add_verbs
 from jobconsole.cli.selection import check_queue
 from jobconsole.cli.session import connected
 from jobconsole.cli.tables import QUEUES, queue_body, show_table

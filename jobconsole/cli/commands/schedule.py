@@ -7,11 +7,10 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from jobconsole.cli.change import add_change, check_terminal, confirm
-from jobconsole.cli.failures import DONE
+from jobconsole.cli.failures import DONE, check_terminal, confirm
 from jobconsole.cli.immediate import in_turn, noted, rehearse, switched, tell_switched
 from jobconsole.cli.output import Column, Output
-from jobconsole.cli.root import Parser, add_verbs
+from jobconsole.cli.root import Parser, add_change, add_verbs
 from jobconsole.cli.session import connected
 from jobconsole.cli.tables import show_table
 from jobconsole.core.schedules import moment_at, state_of

@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from jobconsole.cli.change import add_change, check_terminal, confirm
-from jobconsole.cli.failures import DONE, Missing
+from jobconsole.cli.failures import DONE, Missing, check_terminal, confirm
 from jobconsole.cli.immediate import in_turn, noted, rehearse
 from jobconsole.cli.output import Output
-from jobconsole.cli.root import Parser, add_verbs, duration, positive, whole
+from jobconsole.cli.root import Parser, add_change, add_verbs, duration, positive, whole
 from jobconsole.cli.session import connected, settings_of
 from jobconsole.cli.tables import WORKERS, show_table, worker_body
 from jobconsole.format.humanize import plural

@@ -30,6 +30,22 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 
 
+class Places(Protocol):
+    """Ways to other places, and out of the console."""
+
+    def open_jobs(self, where: Filter, text: str) -> None:
+        """Go to the jobs that match a filter; `text` is how it is shown."""
+        ...
+
+    def copy(self, text: str) -> None:
+        """Copy a text to the clipboard of the terminal."""
+        ...
+
+    def export(self, target: Target) -> None:
+        """Write jobs into a file, after a question in which format."""
+        ...
+
+
 class Host(Protocol):
     """The application as its parts see it."""
 
@@ -40,6 +56,8 @@ class Host(Protocol):
     glyphs: Glyphs
     # where the jobs are that are shown
     context: Surroundings
+    # goes from place to place
+    navigation: Places
     # says which thresholds were crossed
     watcher: Watcher
     # the picture is held still
@@ -73,10 +91,6 @@ class Host(Protocol):
         """Show a sentence in the line above the keys."""
         ...
 
-    def copy(self, text: str) -> None:
-        """Copy a text to the clipboard of the terminal."""
-        ...
-
     def alarm(self, sentences: list[str]) -> None:
         """Tell somebody who looks elsewhere that thresholds were crossed."""
         ...
@@ -87,14 +101,6 @@ class Host(Protocol):
 
     def carry_out(self, plan: Plan | None) -> None:
         """Carry a plan out that a sheet gave back."""
-        ...
-
-    def export(self, target: Target) -> None:
-        """Write jobs into a file, once it was said as what."""
-        ...
-
-    def open_jobs(self, where: Filter, text: str) -> None:
-        """Go to the jobs that match a filter; `text` is how it is shown."""
         ...
 
     def refusal_shown(self, action: str) -> str | None:

@@ -12,7 +12,8 @@ from jobconsole.format.humanize import short
 from jobconsole.format.spans import Line, fit, width_of
 from jobconsole.present.columns import JOBS
 from jobconsole.present.job import Subject
-from jobconsole.tui.screens.row_actions import ReworkActions
+from jobconsole.tui.screens.row_actions import JobActions
+from jobconsole.tui.screens.view import View
 from jobconsole.tui.widgets.detail import Detail
 from jobconsole.tui.widgets.jobs import JobTable
 from jobconsole.tui.widgets.pane import LineWidget, Pane
@@ -62,10 +63,11 @@ def count_of(tab: str, snapshot: Snapshot | None) -> int | None:
     return int(getattr(snapshot.totals, "trashed" if tab == TRASH else tab))
 
 
-class JobsView(ReworkActions):
+class JobsView(View):
     """One list with a filter, and the job under its cursor."""
 
     PLACE = "jobs"
+    ROWS = (JobActions,)
     STAGES: ClassVar[dict[str, str]] = {"all-jobs": "home", "detail": "detail"}
     ORDER: ClassVar[tuple[str, ...]] = ("home", "detail")
 

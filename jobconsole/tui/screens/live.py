@@ -10,7 +10,8 @@ from textual.containers import Vertical
 from jobconsole.core.snapshot import Snapshot
 from jobconsole.present.columns import QUEUES
 from jobconsole.present.job import Subject
-from jobconsole.tui.screens.row_actions import QueueActions, WorkerActions
+from jobconsole.tui.screens.row_actions import JobActions, QueueActions, WorkerActions
+from jobconsole.tui.screens.view import View
 from jobconsole.tui.widgets.detail import Detail
 from jobconsole.tui.widgets.live import Chart, QueueTable, RunningTable, TypeTable, WorkerTable
 from jobconsole.tui.widgets.table import Table
@@ -21,13 +22,14 @@ LISTS = ("running", "types", "workers")
 """Lists of which small screens show one, by their ids."""
 
 
-class LiveView(QueueActions, WorkerActions):
+class LiveView(View):
     """What happens now."""
 
     # which of the lists a small screen shows
     which = 0
 
     PLACE = "live"
+    ROWS = (JobActions, QueueActions, WorkerActions)
     STAGES: ClassVar[dict[str, str]] = {
         "queues": "home",
         "running": "home",
@@ -96,10 +98,8 @@ class LiveView(QueueActions, WorkerActions):
             self.query_one(Detail).about(Subject(pane.selection.row.id))
 
     def do_open(self) -> None:
-        """To the jobs of a queue, or to the running job."""
+        """To the running job."""
         pane = self.pane
-        if isinstance(pane, QueueTable):
-            self.open_queue(pane)
-        elif isinstance(pane, RunningTable) and pane.selection.row is not None:
+        if isinstance(pane, RunningTable) and pane.selection.row is not None:
             self.look_at_detail()
             self.enter("detail")

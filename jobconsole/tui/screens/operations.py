@@ -13,6 +13,7 @@ from jobconsole.core.progress import OperationLine, unknown
 from jobconsole.core.snapshot import Snapshot
 from jobconsole.present.job import Subject
 from jobconsole.tui.screens.row_actions import OperationActions
+from jobconsole.tui.screens.view import View
 from jobconsole.tui.widgets.detail import Detail
 from jobconsole.tui.widgets.operations import MemberTable, OperationFacts, OperationTable
 from jobconsole.tui.widgets.pane import Pane
@@ -20,10 +21,11 @@ from jobconsole.tui.widgets.table import Table
 from queue_core.model.filters import Filter
 
 
-class OperationsView(OperationActions):
+class OperationsView(View):
     """The list; beside it one operation with some of its jobs, then one of these jobs."""
 
     PLACE = "operations"
+    ROWS = (OperationActions,)
     STAGES: ClassVar[dict[str, str]] = {
         "operations": "home",
         "facts": "operation",

@@ -1,4 +1,4 @@
-"""The actions on the rows of a view: jobs, queues, workers and operations."""
+"""What can be done with jobs, queues, workers and operations, for the views that show them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jobconsole.core.progress import OperationLine
 from jobconsole.format.humanize import plural
 from jobconsole.format.words import IMMEDIATE
 from jobconsole.tui.base.host import replace, spawn
-from jobconsole.tui.screens.view import View
+from jobconsole.tui.screens.view import RowActions
 from jobconsole.tui.sheets.confirm import Confirm
 from jobconsole.tui.widgets.detail import Detail
 from jobconsole.tui.widgets.jobs import JobTable
@@ -20,36 +20,35 @@ from jobconsole.tui.widgets.live import QueueTable, WorkerTable
 from jobconsole.tui.widgets.operations import MemberTable, OperationFacts, OperationTable
 from jobconsole.tui.widgets.signatures import SignatureTable
 from queue_core.errors import QueueCoreError
-from queue_core.model.filters import Filter, Term
 from queue_core.model.report import WorkerInfo
 
 if TYPE_CHECKING:
     from jobconsole.actions.edit import Edited
 
 
-class WorkerActions(View):
+class WorkerActions(RowActions):
     """Give the worker under the cursor an order, which its next heartbeat brings."""
 
     def missing(self) -> frozenset[str]:
         """There are no orders where no worker is under the cursor."""
-        return super().missing() if isinstance(self.pane, WorkerTable) else super().missing() | {"quiet", "stop"}
+        return frozenset() if isinstance(self.view.pane, WorkerTable) else frozenset({"quiet", "stop"})
 
     def do_quiet(self) -> None:
         """Let the worker claim no more jobs, or let it claim again."""
-        row = self.query_one(WorkerTable).selection.row
+        row = self.view.query_one(WorkerTable).selection.row
         if row is not None:
-            spawn(self, "order", self._order, row, "resume" if row.quiet else "quiet")
+            spawn(self.view, "order", self._order, row, "resume" if row.quiet else "quiet")
 
     def do_stop(self) -> None:
         """Let the worker end, after a question."""
-        row = self.query_one(WorkerTable).selection.row
+        row = self.view.query_one(WorkerTable).selection.row
         if row is not None:
             what = f"{row.host}:{row.pid}, which runs {plural(row.busy, 'job')}"
-            self.app.push_screen(Confirm(IMMEDIATE["worker", "stop"], what), partial(self._stop, row))
+            self.view.app.push_screen(Confirm(IMMEDIATE["worker", "stop"], what), partial(self._stop, row))
 
     def _stop(self, worker: WorkerInfo, agreed: bool | None) -> None:
         if agreed:
-            spawn(self, "order", self._order, worker, "stop")
+            spawn(self.view, "order", self._order, worker, "stop")
 
     async def _order(self, worker: WorkerInfo, order: Order) -> None:
         try:
@@ -64,26 +63,25 @@ class WorkerActions(View):
 TRASHED = "jobs in the trash are not moved; B brings them back first"
 
 
-class ReworkActions(View):
+class JobActions(RowActions):
     """Edit the job that is chosen; move what is chosen. Their screens are loaded when they are first asked for."""
 
-    def refusal_of(self, action: str) -> str | None:
-        """Why an action is off; what was deleted is not moved."""
-        reason = super().refusal_of(action)
-        pane = self.pane
-        return TRASHED if reason == "" and action == "move" and pane is not None and pane.in_trash else reason
+    def refuses(self, action: str) -> str:
+        """What was deleted is not moved."""
+        pane = self.view.pane
+        return TRASHED if action == "move" and pane is not None and pane.in_trash else ""
 
     def do_edit(self) -> None:
         """Edit the payload of the job, and enqueue it as a new one."""
         job_id, sample = self._edited_job()
         if job_id:
-            replace(self, "edit", self._edit, job_id, sample)
+            replace(self.view, "edit", self._edit, job_id, sample)
         else:
             self.notice.say("move the cursor to a job or to a signature: that is what is edited", "warn")
 
     def _edited_job(self) -> tuple[str, str]:
         """The id of the job that is chosen, and the group that it is a sample of, where a group was chosen."""
-        pane = self.pane
+        pane = self.view.pane
         if isinstance(pane, JobTable):
             row = pane.sample()
             return ("", "") if row is None else (row.id, "")
@@ -103,10 +101,10 @@ class ReworkActions(View):
         reason = refusal(original.job.status)
         if reason:
             self.notice.say(f"not edited: {reason}", "warn")
-        elif self.app.screen is self:
+        elif self.view.app.screen is self.view:
             from jobconsole.tui.sheets.edit import EditScreen
 
-            self.app.push_screen(EditScreen(original, sample), partial(self._tell_edited, original.job.status))
+            self.view.app.push_screen(EditScreen(original, sample), partial(self._tell_edited, original.job.status))
 
     def _tell_edited(self, status: str, edited: Edited | None) -> None:
         if edited is None:
@@ -117,29 +115,29 @@ class ReworkActions(View):
 
     def do_move(self) -> None:
         """Move what is chosen, after a look."""
-        target = self.target("move")
+        target = self.view.target("move")
         if target is not None:
             self._move(target)
 
     def _move(self, target: Target) -> None:
         from jobconsole.tui.sheets.move import MoveSheet
 
-        self.app.push_screen(MoveSheet(target), self.console.carry_out)
+        self.view.app.push_screen(MoveSheet(target), self.console.carry_out)
 
 
-class QueueActions(ReworkActions):
-    """Pause and open the queue under the cursor, and what can be done with the jobs beside it."""
+class QueueActions(RowActions):
+    """Pause the queue under the cursor, or let it go on."""
 
     def missing(self) -> frozenset[str]:
         """There is no pausing where no queue is under the cursor."""
-        return super().missing() if isinstance(self.pane, QueueTable) else super().missing() | {"pause"}
+        return frozenset() if isinstance(self.view.pane, QueueTable) else frozenset({"pause"})
 
     def do_pause(self) -> None:
         """Pause the queue, or let it go on."""
-        pane = self.pane
+        pane = self.view.pane
         if isinstance(pane, QueueTable) and pane.selection.row is not None:
             queue = pane.selection.row
-            spawn(self, "pause", self._pause, queue.name, queue.paused)
+            spawn(self.view, "pause", self._pause, queue.name, queue.paused)
 
     async def _pause(self, queue: str, paused: bool) -> None:
         try:
@@ -148,12 +146,6 @@ class QueueActions(ReworkActions):
             self.notice.say(str(error), "bad")
         self.console.refresher.resync()
 
-    def open_queue(self, pane: QueueTable) -> None:
-        """Go to the jobs of the queue."""
-        if pane.selection.row is not None:
-            queue = pane.selection.row
-            self.console.open_jobs(Filter((Term("queue", "=", queue.name),)), f'queue:"{queue.label}"')
-
 
 class CancelSheet(Confirm):
     """What is cancelled does no harm: Go has the focus."""
@@ -161,47 +153,47 @@ class CancelSheet(Confirm):
     FIRST = "go"
 
 
-class OperationActions(View):
+class OperationActions(RowActions):
     """What is done to the operation under the cursor, anybody's."""
 
     def do_pause(self) -> None:
         """Let the operation take no more steps, or let it go on; one that was stopped after a question."""
-        line = self.query_one(OperationTable).selection.row
+        line = self.view.query_one(OperationTable).selection.row
         if line is None:
             return
         state = line.operation.state
         if state == "stopped":
-            self.app.push_screen(
+            self.view.app.push_screen(
                 Confirm(IMMEDIATE["operation", "resume"], _what(line), f"{line.note}. "),
                 partial(self._answered, line, "resume"),
             )
         else:
-            spawn(self, "steer", self._steer, line, "resume" if state == "paused" else "pause")
+            spawn(self.view, "steer", self._steer, line, "resume" if state == "paused" else "pause")
 
     def do_cancel(self) -> None:
         """End the operation where it stands, after a look; of a job, cancel that."""
-        line = self.query_one(OperationTable).selection.row
-        if isinstance(self.pane, Detail | MemberTable):
-            super().do_cancel()
+        line = self.view.query_one(OperationTable).selection.row
+        if isinstance(self.view.pane, Detail | MemberTable):
+            self.view.do_cancel()
         elif line is not None:
             one = line.operation
             left = f"{one.done:,} of {plural(one.total, 'job')} are done. "
-            self.app.push_screen(
+            self.view.app.push_screen(
                 CancelSheet(IMMEDIATE["operation", "cancel"], _what(line), left, f" #{line.number}"),
                 partial(self._answered, line, "cancel"),
             )
 
     def _answered(self, line: OperationLine, verb: Steer, agreed: bool | None) -> None:
         if agreed:
-            spawn(self, "steer", self._steer, line, verb)
+            spawn(self.view, "steer", self._steer, line, verb)
 
     async def _steer(self, line: OperationLine, verb: Steer) -> None:
         try:
             self.notice.say(await self.console.operator.steer(line.number, verb), "good")
         except QueueCoreError as error:
             self.notice.say(str(error), "bad")
-        self.query_one(OperationTable).read()
-        self.query_one(OperationFacts).read()
+        self.view.query_one(OperationTable).read()
+        self.view.query_one(OperationFacts).read()
 
 
 def _what(line: OperationLine) -> str:

@@ -13,7 +13,8 @@ from jobconsole.actions.plan import Choice, Target, dead_of, dead_only
 from jobconsole.core.snapshot import Snapshot
 from jobconsole.present.columns import DEAD_JOBS, QUEUES_SMALL
 from jobconsole.present.job import Subject
-from jobconsole.tui.screens.row_actions import QueueActions
+from jobconsole.tui.screens.row_actions import JobActions, QueueActions
+from jobconsole.tui.screens.view import View
 from jobconsole.tui.widgets.detail import Detail
 from jobconsole.tui.widgets.jobs import JobTable
 from jobconsole.tui.widgets.live import Chart, QueueTable, RunningTable
@@ -28,13 +29,14 @@ IDLE_SECONDS = 20.0
 """After so long without a key, signatures are sorted anew; the cursor stays on its signature."""
 
 
-class TriageView(QueueActions):
+class TriageView(View):
     """Signatures, then the jobs of one, then one job; beside them queues, running jobs, throughput."""
 
     # operations on the signature that is shown, with their states as they were last seen
     _retrying: frozenset[tuple[int, str]] = frozenset()
 
     PLACE = "triage"
+    ROWS = (JobActions, QueueActions)
     STAGES: ClassVar[dict[str, str]] = {
         "signatures": "home",
         "running": "home",
@@ -170,8 +172,6 @@ class TriageView(QueueActions):
         if isinstance(pane, SignatureTable):
             self.enter("jobs")
             self.look_at_jobs()
-        elif isinstance(pane, QueueTable):
-            self.open_queue(pane)
         elif isinstance(pane, JobTable | RunningTable):
             self.look_at_detail()
             self.enter("detail")

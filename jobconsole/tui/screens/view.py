@@ -11,14 +11,14 @@ from jobconsole.actions.plan import Choice, Report, Target, Verb
 from jobconsole.actions.verbs import sentence, tone_of
 from jobconsole.core.snapshot import Snapshot
 from jobconsole.tui.base.bindings import BY_ID, refusal
-from jobconsole.tui.base.host import displayed
+from jobconsole.tui.base.host import Host, displayed
 from jobconsole.tui.base.links import Link
 from jobconsole.tui.base.messages import Adopted, Finished, Flush, Operating, Progressed, ServersChanged
 from jobconsole.tui.screens.frame import Frame
 from jobconsole.tui.sheets.change import Sheet
 from jobconsole.tui.widgets.detail import Detail
 from jobconsole.tui.widgets.filterline import FilterLine
-from jobconsole.tui.widgets.footer import KeyBar
+from jobconsole.tui.widgets.footer import KeyBar, Notice
 from jobconsole.tui.widgets.header import Header
 from jobconsole.tui.widgets.jobs import JobTable
 from jobconsole.tui.widgets.table import Table
@@ -28,18 +28,49 @@ NOT_IN_TRASH = "only jobs in the trash can be brought back: 3 shows all jobs, it
 DETAIL_ACTIONS = frozenset({"frames", "next_tab", "previous_tab", "next_match", "previous_match"})
 
 
+class RowActions:
+    """Actions on the rows of some panes. A view holds it; what it can do are its methods `do_<action>`."""
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+
+    @property
+    def console(self) -> Host:
+        """The application."""
+        return self.view.console
+
+    @property
+    def notice(self) -> Notice:
+        """The line for sentences."""
+        return self.view.notice
+
+    def missing(self) -> frozenset[str]:
+        """Actions that there are none of now."""
+        return frozenset()
+
+    def refuses(self, action: str) -> str:
+        """Why an action that nothing else speaks against is off; "" when it is on."""
+        return ""
+
+
 class View(Frame):
     """A frame whose keys find the pane that they are about."""
 
     # how a link names the view
     PLACE: ClassVar[str]
+    # what can be done with its rows
+    ROWS: ClassVar[tuple[Callable[[View], RowActions], ...]] = ()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = tuple(actions(self) for actions in self.ROWS)
 
     # -- from key to pane
 
     def owner(self, action: str) -> object | None:
-        """Who carries an action out: the pane with the focus, the view, or the application."""
-        name = f"do_{action}"
-        return next((one for one in (self.pane, self, self.console) if one is not None and hasattr(one, name)), None)
+        """Return what carries an action out: the pane with the focus, what the view holds, itself, the application."""
+        owners = (self.pane, *self.rows, self, self.console, self.console.navigation)
+        return next((one for one in owners if one is not None and hasattr(one, f"do_{action}")), None)
 
     def refusal_of(self, action: str) -> str | None:
         """Why an action is off; "" when it is on, None when there is no such thing here."""
@@ -55,11 +86,12 @@ class View(Frame):
         if not reason and action in {"open", "full"} and isinstance(pane, Table) and pane.selection.row is None:
             # What stands behind no row would be about more than anybody has chosen.
             return pane.nothing()
-        return reason
+        return reason or next((why for rows in self.rows if (why := rows.refuses(action))), "")
 
     def missing(self) -> frozenset[str]:
         """Actions that there are none of on this screen now."""
-        return frozenset() if displayed(self.query_one(Detail)) else DETAIL_ACTIONS
+        here = frozenset() if displayed(self.query_one(Detail)) else DETAIL_ACTIONS
+        return here.union(*(rows.missing() for rows in self.rows))
 
     def perform(self, action: str) -> None:
         """Carry an action out that is on."""
@@ -257,7 +289,7 @@ class View(Frame):
         if target is None:
             self.notice.say("move the cursor to jobs or to a signature: that is what is exported", "warn")
         else:
-            self.console.export(target)
+            self.console.navigation.export(target)
 
     def target(self, verb: Choice) -> Target | None:
         """What a verb would act on: what the focused pane says."""

@@ -298,4 +298,4 @@ class Detail(ScrollPane):
     def do_copy(self) -> None:
         """Copy the id of the job."""
         if self.subject.job_id:
-            self.console.copy(self.subject.group.signature if self.subject.group else self.subject.job_id)
+            self.console.navigation.copy(self.subject.group.signature if self.subject.group else self.subject.job_id)

@@ -117,4 +117,4 @@ class EventTable(Table[EventLine]):
     def do_copy(self) -> None:
         """Copy the id of the event's job."""
         if self.selection.row is not None:
-            self.console.copy(self.selection.row.id)
+            self.console.navigation.copy(self.selection.row.id)

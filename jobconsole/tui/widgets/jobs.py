@@ -259,7 +259,7 @@ class JobTable(MarkTable[JobLine]):
     def do_copy(self) -> None:
         """Copy the job's id."""
         if self.selection.row is not None:
-            self.console.copy(self.selection.row.id)
+            self.console.navigation.copy(self.selection.row.id)
 
 
 def _only(action: str) -> str:

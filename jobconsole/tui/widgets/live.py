@@ -19,6 +19,7 @@ from jobconsole.present.columns import RUNNING_JOBS, TYPES, WORKERS, Column
 from jobconsole.tui.base.links import Link
 from jobconsole.tui.widgets.pane import Pane
 from jobconsole.tui.widgets.table import Table
+from queue_core.model.filters import Filter, Term
 from queue_core.model.report import WorkerInfo
 
 
@@ -88,10 +89,16 @@ class QueueTable(Table[QueueLine]):
         """Why an action makes no sense on this row."""
         return "" if action != "pause" or self.selection.row else self.nothing()
 
+    def do_open(self) -> None:
+        """Go to the jobs of the queue."""
+        row = self.selection.row
+        if row is not None:
+            self.console.navigation.open_jobs(Filter((Term("queue", "=", row.name),)), f'queue:"{row.label}"')
+
     def do_copy(self) -> None:
         """Copy the queue's name."""
         if self.selection.row is not None:
-            self.console.copy(self.selection.row.label)
+            self.console.navigation.copy(self.selection.row.label)
 
 
 SPARK = 16
@@ -164,7 +171,7 @@ class RunningTable(Table[RunningJob]):
     def do_copy(self) -> None:
         """Copy the job's id."""
         if self.selection.row is not None:
-            self.console.copy(self.selection.row.id)
+            self.console.navigation.copy(self.selection.row.id)
 
 
 class TypeTable(Table[TypeLine]):
@@ -196,7 +203,7 @@ class TypeTable(Table[TypeLine]):
     def do_copy(self) -> None:
         """Copy the type's name."""
         if self.selection.row is not None:
-            self.console.copy(self.selection.row.type)
+            self.console.navigation.copy(self.selection.row.type)
 
 
 class WorkerTable(Table[WorkerInfo]):
@@ -235,4 +242,4 @@ class WorkerTable(Table[WorkerInfo]):
     def do_copy(self) -> None:
         """Copy the worker's id."""
         if self.selection.row is not None:
-            self.console.copy(self.selection.row.id)
+            self.console.navigation.copy(self.selection.row.id)

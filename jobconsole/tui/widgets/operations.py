@@ -163,7 +163,7 @@ class OperationTable(Table[OperationLine]):
     def do_copy(self) -> None:
         """Copy the operation's number."""
         if self.selection.row is not None:
-            self.console.copy(self.selection.row.key)
+            self.console.navigation.copy(self.selection.row.key)
 
 
 def refuses_steering(line: OperationLine, action: str) -> str:
@@ -224,7 +224,7 @@ class MemberTable(Table[JobLine]):
     def do_copy(self) -> None:
         """Copy the job's id."""
         if self.selection.row is not None:
-            self.console.copy(self.selection.row.id)
+            self.console.navigation.copy(self.selection.row.id)
 
 
 GLANCE = 10
@@ -329,7 +329,7 @@ class OperationFacts(ScrollPane):
     def do_copy(self) -> None:
         """Copy the operation's number."""
         if self.line is not None:
-            self.console.copy(self.line.key)
+            self.console.navigation.copy(self.line.key)
 
 
 class OperationStrip(Pane):

@@ -137,7 +137,7 @@ class ScheduleTable(Table[ScheduleLine]):
     def do_copy(self) -> None:
         """Copy the schedule's name."""
         if self.selection.row is not None:
-            self.console.copy(self.selection.row.name)
+            self.console.navigation.copy(self.selection.row.name)
 
 
 class TickTable(Table[TickLine]):
@@ -237,7 +237,7 @@ class TickTable(Table[TickLine]):
     def do_copy(self) -> None:
         """Copy the id of the tick's job."""
         if self.selection.row is not None and self.selection.row.tick.job_id is not None:
-            self.console.copy(self.selection.row.tick.job_id)
+            self.console.navigation.copy(self.selection.row.tick.job_id)
 
 
 GLANCE = 9
@@ -303,4 +303,4 @@ class ScheduleFacts(ScrollPane):
     def do_copy(self) -> None:
         """Copy the schedule's name."""
         if self.line is not None:
-            self.console.copy(self.line.name)
+            self.console.navigation.copy(self.line.name)

@@ -161,4 +161,4 @@ class SignatureTable(MarkTable[SignatureInfo]):
     def do_copy(self) -> None:
         """Copy the signature."""
         if self.selection.row is not None:
-            self.console.copy(self.selection.row.signature)
+            self.console.navigation.copy(self.selection.row.signature)
