@@ -13,7 +13,7 @@ from jobconsole.format.humanize import plural
 from jobconsole.format.words import IMMEDIATE
 from jobconsole.tui.base.host import replace, spawn
 from jobconsole.tui.screens.view import RowActions
-from jobconsole.tui.sheets.confirm import Confirm
+from jobconsole.tui.sheets.confirm import Confirm, Offer
 from jobconsole.tui.widgets.detail import Detail
 from jobconsole.tui.widgets.jobs import JobTable
 from jobconsole.tui.widgets.live import QueueTable, WorkerTable
@@ -147,12 +147,6 @@ class QueueActions(RowActions):
         self.console.refresher.resync()
 
 
-class CancelSheet(Confirm):
-    """What is cancelled does no harm: Go has the focus."""
-
-    FIRST = "go"
-
-
 class OperationActions(RowActions):
     """What is done to the operation under the cursor, anybody's."""
 
@@ -179,7 +173,7 @@ class OperationActions(RowActions):
             one = line.operation
             left = f"{one.done:,} of {plural(one.total, 'job')} are done. "
             self.view.app.push_screen(
-                CancelSheet(IMMEDIATE["operation", "cancel"], _what(line), left, f" #{line.number}"),
+                Offer(IMMEDIATE["operation", "cancel"], _what(line), left, f" #{line.number}"),
                 partial(self._answered, line, "cancel"),
             )
 

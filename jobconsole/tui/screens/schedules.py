@@ -17,19 +17,13 @@ from jobconsole.format.words import IMMEDIATE
 from jobconsole.present.job import Subject
 from jobconsole.tui.base.host import spawn
 from jobconsole.tui.screens.view import View
-from jobconsole.tui.sheets.confirm import Confirm
+from jobconsole.tui.sheets.confirm import Offer
 from jobconsole.tui.widgets.detail import Detail
 from jobconsole.tui.widgets.pane import Pane
 from jobconsole.tui.widgets.schedules import ScheduleFacts, ScheduleTable, TickTable
 from jobconsole.tui.widgets.table import Table
 from queue_core.errors import QueueCoreError
 from queue_core.model.filters import Filter
-
-
-class TriggerSheet(Confirm):
-    """What is triggered can be cancelled: Go has the focus."""
-
-    FIRST = "go"
 
 
 class SchedulesView(View):
@@ -163,7 +157,7 @@ class SchedulesView(View):
         line = self.chosen
         if line is not None:
             what = f"{line.label} brings one job {line.type} to queue {line.queue} now"
-            self.app.push_screen(TriggerSheet(IMMEDIATE["schedule", "trigger"], what), partial(self._trigger, line))
+            self.app.push_screen(Offer(IMMEDIATE["schedule", "trigger"], what), partial(self._trigger, line))
 
     def _trigger(self, line: ScheduleLine, agreed: bool | None) -> None:
         if agreed:

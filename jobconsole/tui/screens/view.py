@@ -15,7 +15,7 @@ from jobconsole.tui.base.host import Host, displayed
 from jobconsole.tui.base.links import Link
 from jobconsole.tui.base.messages import Adopted, Finished, Flush, Operating, Progressed, ServersChanged
 from jobconsole.tui.screens.frame import Frame
-from jobconsole.tui.sheets.change import Sheet
+from jobconsole.tui.sheets.change import ChangeSheet
 from jobconsole.tui.widgets.detail import Detail
 from jobconsole.tui.widgets.filterline import FilterLine
 from jobconsole.tui.widgets.footer import KeyBar, Notice
@@ -281,7 +281,7 @@ class View(Frame):
     def _propose(self, verb: Verb) -> None:
         target = self.target(verb)
         if target is not None:
-            self.app.push_screen(Sheet(verb, target), self.console.carry_out)
+            self.app.push_screen(ChangeSheet(verb, target), self.console.carry_out)
 
     def do_export(self) -> None:
         """Write what is chosen into a file."""

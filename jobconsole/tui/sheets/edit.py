@@ -12,7 +12,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
-from textual.screen import ModalScreen
 from textual.timer import Timer
 
 from jobconsole.actions.edit import UNCHANGED, Draft, Edited, Known, Original, Problem, check, diff, draft_of
@@ -21,8 +20,9 @@ from jobconsole.format.humanize import plural
 from jobconsole.format.spans import Line, fit, wrap
 from jobconsole.format.words import IMMEDIATE
 from jobconsole.tui.base import host
-from jobconsole.tui.base.host import NARROW, Host, host_of
+from jobconsole.tui.base.host import NARROW
 from jobconsole.tui.sheets.confirm import Confirm
+from jobconsole.tui.sheets.sheet import Sheet
 from jobconsole.tui.widgets.fields import Field, Push, TextField
 from jobconsole.tui.widgets.jsonarea import JsonArea
 from jobconsole.tui.widgets.pane import Drawn, LineWidget
@@ -96,14 +96,11 @@ PAUSE_SECONDS = 0.2
 KEYS = (("Tab", "next field"), ("^T", "changes"), ("^Z", "undo"), ("Esc", "back"))
 
 
-class EditScreen(ModalScreen[Edited | None]):
+class EditScreen(Sheet[Edited]):
     """Gives back the new job, or None. Whatever goes wrong, the text stays until it is thrown away."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "go back"),
         Binding("ctrl+t", "turn", "changes"),
-        Binding("tab", "app.focus_next", "next", show=False),
-        Binding("shift+tab", "app.focus_previous", "previous", show=False),
     ]
 
     # Textual declares it without ClassVar
@@ -139,11 +136,6 @@ class EditScreen(ModalScreen[Edited | None]):
         self._timer: Timer | None = None
 
     @property
-    def console(self) -> Host:
-        """The application."""
-        return host_of(self)
-
-    @property
     def area(self) -> JsonArea:
         """Where the payload is written."""
         return self.query_one(JsonArea)
@@ -162,9 +154,7 @@ class EditScreen(ModalScreen[Edited | None]):
                 yield TextPane((("Changes", "title"),), (), self._difference, id="edit-diff")
             yield Drawn(self._said, id="edit-said")
             yield TextField("reason", "", id="edit-why")
-            with Horizontal(id="sheet-buttons"):
-                yield Push("Enqueue as a new job", id="go")
-                yield Push("Go back", id="no")
+            yield from self.buttons(go="Enqueue as a new job")
             yield Drawn(self._keys, id="edit-keys")
 
     def on_mount(self) -> None:
@@ -207,12 +197,9 @@ class EditScreen(ModalScreen[Edited | None]):
         """From the reason to the button."""
         self.query_one("#go", Push).focus()
 
-    @on(Push.Pressed)
-    def press(self, message: Push.Pressed) -> None:
-        """Enqueue it, or go back."""
-        if message.push_id == "no":
-            self.action_leave()
-        elif not self._going:
+    def go(self, button: str) -> None:
+        """Enqueue it."""
+        if not self._going:
             self._going = True
             host.spawn(self, "submit", self._submit)
 

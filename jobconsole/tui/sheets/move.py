@@ -8,16 +8,12 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
-from textual.screen import ModalScreen
+from textual.containers import Vertical
 
-from jobconsole.actions.plan import Plan, Target, warnings, way_of
+from jobconsole.actions.plan import Target, warnings, way_of
 from jobconsole.format.humanize import plural
 from jobconsole.format.spans import Line, fit, wrap
-from jobconsole.format.words import WORDS
-from jobconsole.tui.base.host import Host, host_of, spawn
-from jobconsole.tui.base.messages import Planned
-from jobconsole.tui.sheets.change import WHY
+from jobconsole.tui.sheets.sheet import WHY, PlanSheet
 from jobconsole.tui.widgets.fields import LABEL, ChoiceField, Field, Push, QueueChoice, QueueField, TextField
 from jobconsole.tui.widgets.pane import Drawn
 from jobconsole.tui.widgets.retryfields import HINTS, PRIORITIES
@@ -30,36 +26,23 @@ FACTS = 2
 """Facts about the jobs that are shown, a line each."""
 
 
-class MoveSheet(ModalScreen[Plan | None]):
+class MoveSheet(PlanSheet):
     """Gives back the plan to carry out, or None. The ids are frozen while one writes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "go back"),
         Binding("down", "step(1)", "next", show=False),
         Binding("up", "step(-1)", "previous", show=False),
-        Binding("tab", "app.focus_next", "next", show=False),
-        Binding("shift+tab", "app.focus_previous", "previous", show=False),
     ]
 
     def __init__(self, target: Target) -> None:
-        super().__init__()
-        self._target = target
-        self._plan: Plan | None = None
-        # why the ids are not frozen; then nothing can be done
-        self._lost = ""
+        super().__init__("move", target)
         # what cannot be of what was written
         self._problem = ""
-        self._going = False
         self._queue = QueueField(id="move-queue")
         self._priority: ChoiceField[int | None] = ChoiceField(
             "priority", HINTS["priority"], PRIORITIES, id="move-priority", parse=parse_priority, letters="0123456789-"
         )  # fmt: skip
         self._why = TextField("reason", WHY, id="move-why")
-
-    @property
-    def console(self) -> Host:
-        """The application."""
-        return host_of(self)
 
     def compose(self) -> ComposeResult:
         """The jobs, the fields with the list of queues under the first, what is known, the buttons."""
@@ -70,25 +53,18 @@ class MoveSheet(ModalScreen[Plan | None]):
             yield self._priority
             yield self._why
             yield Drawn(self._said, id="move-said")
-            with Horizontal(id="sheet-buttons"):
-                yield Push(WORDS["move"].button, id="go")
-                yield Push("Go back", id="no")
+            yield from self.buttons(go=self.words.button)
 
     def on_mount(self) -> None:
-        self.query_one("#move").border_title = WORDS["move"].title
+        self.query_one("#move").border_title = self.words.title
         self.query_one("#move-jobs").styles.height = len(self._jobs(WIDTH, 0))
         self._queue.focus()
-        spawn(self, "freeze", self._freeze)
+        self.freeze()
 
-    async def _freeze(self) -> None:
-        self.post_message(await self.console.operator.freeze("move", self._target))
-
-    def on_planned(self, message: Planned) -> None:
-        self._plan, self._lost = message.plan, message.problem
-        if self._plan is not None:
-            self.query_one("#go", Push).put(f"{WORDS['move'].button} {plural(len(self._plan.ids), 'job')}")
-        if self._going:
-            self._go()
+    def planned(self) -> None:
+        """Show how many jobs are moved."""
+        if self.plan is not None:
+            self.query_one("#go", Push).put(f"{self.words.button} {plural(len(self.plan.ids), 'job')}")
         self._repaint()
 
     # -- keys
@@ -111,49 +87,30 @@ class MoveSheet(ModalScreen[Plan | None]):
         else:
             (self.focus_next if step > 0 else self.focus_previous)()
 
-    @on(Push.Pressed)
-    def press(self, message: Push.Pressed) -> None:
-        """Go on, as soon as the ids are frozen, or change nothing."""
-        if message.push_id == "no":
-            self.dismiss(None)
-        else:
-            self._go()
-
-    def _go(self) -> None:
+    def go(self, button: str) -> None:
+        """Go on, as soon as the ids are frozen."""
         # What is not frozen yet goes on by itself once it is, unless that failed.
-        self._going = self._plan is None and not self._lost
+        self.going = self.plan is None and not self.lost
         try:
             way = way_of(self._queue.typed, self._priority.value)
         except (QueueCoreError, ValueError) as error:
-            self._problem, self._going = str(error), False
+            self._problem, self.going = str(error), False
             self._repaint()
             return
-        if self._plan is not None:
-            self.dismiss(dataclasses.replace(self._plan, way=way, why=self._why.typed.strip()))
+        if self.plan is not None:
+            self.leave_with(dataclasses.replace(self.plan, way=way), self._why.typed)
+        else:
+            self._repaint()
 
     def on_descendant_focus(self) -> None:
         self._repaint()
 
-    def action_leave(self) -> None:
-        """Change nothing."""
-        self.dismiss(None)
-
     # -- drawing
 
     def _jobs(self, width: int, height: int) -> list[Line]:
-        lines: list[Line] = [fit(((self._target.label, "strong"),), width), (), (_label("jobs"), *self._count())]
-        facts = self._target.facts[:FACTS]
+        lines: list[Line] = [fit(((self.chosen.label, "strong"),), width), (), (_label("jobs"), *self.count())]
+        facts = self.chosen.facts[:FACTS]
         return [*lines, *(fit((_label(label), (value, "text")), width) for label, value in facts)]
-
-    def _count(self) -> Line:
-        if self._lost:
-            return ((self._lost, "bad"),)
-        if self._plan is None:
-            about = f"about {self._target.about:,}, " if self._target.about is not None else ""
-            return ((f"{about}being frozen ...", "muted"),)
-        number = len(self._plan.ids)
-        capped: Line = ((", the first million", "warn"),) if self._plan.capped else ()
-        return ((f"{number:,}", "strong"), (", frozen: none will be added" if number != 1 else "", "text"), *capped)
 
     def _said(self, width: int, height: int) -> list[Line]:
         problem = self._problem or self._priority.problem
@@ -161,12 +118,10 @@ class MoveSheet(ModalScreen[Plan | None]):
             return [((part, "bad"),) for part in wrap(problem, width)[:height]]
         hint = self.focused.hint if isinstance(self.focused, Field) else ""
         alert = self.console.glyphs.alert
-        said = [
-            f"{alert} {one}" for one in warnings(self._queue.typed, self._target.types, self.console.model.snapshot)
-        ]
+        said = [f"{alert} {one}" for one in warnings(self._queue.typed, self.chosen.types, self.console.model.snapshot)]
         known: list[Line] = [((part, "warn"),) for text in said for part in wrap(text, width)]
         undo = "u takes it back." if self._priority.value is None else "Another priority cannot be taken back."
-        kept: list[Line] = [((part, "muted"),) for part in wrap(f"{WORDS['move'].consequence} {undo}", width)]
+        kept: list[Line] = [((part, "muted"),) for part in wrap(f"{self.words.consequence} {undo}", width)]
         return [((hint, "muted"),), *known[: height - 1 - len(kept)], *kept]
 
     def _repaint(self) -> None:

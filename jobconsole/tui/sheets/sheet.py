@@ -1,0 +1,109 @@
+"""What sheets have in common: text, fields and buttons over the view; Esc goes back and changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar, Generic, TypeVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.screen import ModalScreen
+
+from jobconsole.actions.plan import Plan, Target, Verb
+from jobconsole.format.spans import Line, Spans
+from jobconsole.format.words import WORDS
+from jobconsole.tui.base.host import Host, host_of, spawn
+from jobconsole.tui.base.messages import Planned
+from jobconsole.tui.widgets.fields import Push
+
+R = TypeVar("R")
+
+WHY = "a reason, kept with the operation and shown to whoever looks at these jobs later"
+
+
+class Sheet(ModalScreen[R | None], Generic[R]):
+    """Gives back what was decided; None: nothing is to be done."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "go back"),
+        Binding("tab", "app.focus_next", "next", show=False),
+        Binding("shift+tab", "app.focus_previous", "previous", show=False),
+    ]
+
+    @property
+    def console(self) -> Host:
+        """The application."""
+        return host_of(self)
+
+    def buttons(self, **words: str) -> ComposeResult:
+        """Yield the buttons that go on, by their ids, and the one that goes back."""
+        with Horizontal(id="sheet-buttons"):
+            for id_, word in words.items():
+                yield Push(word, id=id_)
+            yield Push("Go back", id="no")
+
+    @on(Push.Pressed)
+    def press(self, message: Push.Pressed) -> None:
+        """Go on or back."""
+        if message.push_id == "no":
+            self.action_leave()
+        else:
+            self.go(message.push_id)
+
+    def go(self, button: str) -> None:
+        """Go on, by the id of the button."""
+        raise NotImplementedError
+
+    def action_leave(self) -> None:
+        """Change nothing."""
+        self.dismiss(None)
+
+
+class PlanSheet(Sheet[Plan]):
+    """A sheet before a change of jobs, whose ids are frozen while one reads; going on waits for that."""
+
+    def __init__(self, verb: Verb, target: Target) -> None:
+        super().__init__()
+        self.verb = verb
+        self.words = WORDS[verb]
+        self.chosen = target
+        # None: the ids are not frozen yet, or not to be had
+        self.plan: Plan | None = None
+        # why the ids are not frozen; then nothing can be done
+        self.lost = ""
+        # going on was asked for before the ids were frozen
+        self.going = False
+
+    def freeze(self) -> None:
+        """Begin to freeze the ids."""
+        spawn(self, "freeze", self._freeze)
+
+    async def _freeze(self) -> None:
+        self.post_message(await self.console.operator.freeze(self.verb, self.chosen))
+
+    def on_planned(self, message: Planned) -> None:
+        self.plan, self.lost = message.plan, message.problem
+        self.planned()
+        if self.going:
+            self.go("go")
+
+    def planned(self) -> None:
+        """Show that the ids are frozen, or why they are not."""
+
+    def leave_with(self, plan: Plan, why: str) -> None:
+        """Give back the plan, with the reason as it was typed."""
+        self.dismiss(replace(plan, why=why.strip()))
+
+    def count(self) -> Line:
+        """How many jobs it is about, and whether that is final."""
+        if self.lost:
+            return ((self.lost, "bad"),)
+        if self.plan is None:
+            about = f"about {self.chosen.about:,}, " if self.chosen.about is not None else ""
+            goes = ": goes on as soon as they are" if self.going else ""
+            return ((f"{about}being frozen ...{goes}", "muted"),)
+        number = len(self.plan.ids)
+        capped: Spans = ((", the first million", "warn"),) if self.plan.capped else ()
+        return ((f"{number:,}", "strong"), (", frozen: none will be added" if number != 1 else "", "text"), *capped)
