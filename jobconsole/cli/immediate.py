@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from jobconsole.cli.failures import DONE
@@ -80,3 +81,25 @@ async def switched(
         return "" if await act() else f"it was {IMMEDIATE[kind, options.verb].past} already"
 
     return not await noted(jobs, options, options.verb, f"{kind} {name}", said)
+
+
+async def switch_each(
+    jobs: JobQueue,
+    options: argparse.Namespace,
+    output: Output,
+    kind: Kind,
+    names: Sequence[str],
+    act: Callable[[str], Awaitable[bool]],
+) -> int:
+    """Do the verb of the options to each of these things, which are known, and report; return the exit code.
+
+    Raises:
+        InvalidArgument, StoreUnavailable: what was done until then is reported.
+    """
+    if options.dry_run:
+        return rehearse(output, options.verb, names)
+    changed, error = await in_turn(names, lambda name: switched(jobs, options, kind, name, partial(act, name)))
+    tell_switched(output, kind, options.verb, changed)
+    if error is not None:
+        raise error
+    return DONE

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jobconsole.cli.failures import DONE, Missing
-from jobconsole.cli.immediate import in_turn, rehearse, switched, tell_switched
+from jobconsole.cli.immediate import switch_each
 from jobconsole.cli.output import Column, Output
 from jobconsole.cli.root import Parser, add_change, add_verbs
 from jobconsole.cli.selection import check_queue
@@ -75,14 +74,7 @@ async def _each(
     for name in options.names:
         # All names first: a mistyped one must not leave half of the work done.
         await check_queue(jobs, name)
-    if options.dry_run:
-        return rehearse(output, options.verb, list(dict.fromkeys(options.names)))
-    names = dict.fromkeys(options.names)
-    changed, error = await in_turn(names, lambda name: switched(jobs, options, "queue", name, partial(act, name)))
-    tell_switched(output, "queue", options.verb, changed)
-    if error is not None:
-        raise error
-    return DONE
+    return await switch_each(jobs, options, output, "queue", list(dict.fromkeys(options.names)), act)
 
 
 _LONGEST = 100_000

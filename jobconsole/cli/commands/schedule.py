@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jobconsole.cli.failures import DONE, check_terminal, confirm
-from jobconsole.cli.immediate import in_turn, noted, rehearse, switched, tell_switched
+from jobconsole.cli.immediate import in_turn, noted, rehearse, switch_each, tell_switched
 from jobconsole.cli.output import Column, Output
 from jobconsole.cli.root import Parser, add_change, add_verbs
 from jobconsole.cli.session import connected
@@ -99,7 +98,8 @@ def run_pause(options: argparse.Namespace, output: Output) -> int:
     """Pause schedules."""
 
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
-        return await _each(jobs, options, output, jobs.schedules.pause)
+        names = await _checked(jobs, options)
+        return await switch_each(jobs, options, output, "schedule", names, jobs.schedules.pause)
 
     return connected(options, output, run, "" if options.dry_run else "schedule pause")
 
@@ -108,7 +108,9 @@ def run_resume(options: argparse.Namespace, output: Output) -> int:
     """Resume schedules."""
 
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
-        return await _each(jobs, options, output, jobs.schedules.resume)
+        return await switch_each(
+            jobs, options, output, "schedule", await _checked(jobs, options), jobs.schedules.resume
+        )
 
     return connected(options, output, run, "" if options.dry_run else "schedule resume")
 
@@ -135,19 +137,6 @@ def run_remove(options: argparse.Namespace, output: Output) -> int:
         return DONE
 
     return connected(options, output, run, "" if options.dry_run else "schedule remove")
-
-
-async def _each(
-    jobs: JobQueue, options: argparse.Namespace, output: Output, act: Callable[[str], Awaitable[bool]]
-) -> int:
-    names = await _checked(jobs, options)
-    if options.dry_run:
-        return rehearse(output, options.verb, names)
-    changed, error = await in_turn(names, lambda name: switched(jobs, options, "schedule", name, partial(act, name)))
-    tell_switched(output, "schedule", options.verb, changed)
-    if error is not None:
-        raise error
-    return DONE
 
 
 async def _checked(jobs: JobQueue, options: argparse.Namespace) -> list[str]:

@@ -38,8 +38,6 @@ from queue_core.model.states import FINAL, Status
 
 ROOMY = 48
 """Cells that the tabs take with their whole names."""
-GLANCE = 9
-"""Lines up to which the pane shows only the heart of the matter."""
 LOG_SECONDS = 1.0
 """Between two looks at the log that is shown."""
 LASTING_SECONDS = 5.0
@@ -49,6 +47,7 @@ LASTING_SECONDS = 5.0
 class Detail(ScrollPane):
     """The detail of a subject; its job is read when the subject changes or the job does."""
 
+    GLANCE = 9
     NEVER: ClassVar[dict[str, str]] = {
         "open": "this is the innermost pane; Esc goes back",
         "filter": "go back to a list to filter it",
@@ -84,19 +83,9 @@ class Detail(ScrollPane):
         self.set_interval(LOG_SECONDS, self._read_log)
 
     @property
-    def glance(self) -> bool:
-        """Whether there is room for a few lines only."""
-        return self.size.height <= GLANCE
-
-    @property
     def in_trash(self) -> bool:
         """Whether the job that is shown was deleted."""
         return self.subject.group is None and self._loaded is not None and self._loaded.job.trashed_at is not None
-
-    @property
-    def reachable(self) -> bool:
-        """A glance only accompanies the list that it is about."""
-        return not self.glance
 
     def heading(self) -> Spans:
         """The tabs; of a glance, what it is about."""
@@ -149,7 +138,7 @@ class Detail(ScrollPane):
 
     def _read_log(self) -> None:
         """A handler writes lines without an event."""
-        shown = self.tab == LOGS and self.screen.is_current and self.size.height > GLANCE
+        shown = self.tab == LOGS and self.screen.is_current and not self.glance
         if shown and not self.console.frozen:
             self.refresh_if_changed()
 

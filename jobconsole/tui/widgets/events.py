@@ -114,7 +114,6 @@ class EventTable(Table[EventLine]):
         row = self.selection.row
         return Link("job", row.id) if row is not None and row.type else None
 
-    def do_copy(self) -> None:
-        """Copy the id of the event's job."""
-        if self.selection.row is not None:
-            self.console.navigation.copy(self.selection.row.id)
+    def copied(self, row: EventLine) -> str:
+        """The id of the job."""
+        return row.id

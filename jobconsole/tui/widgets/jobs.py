@@ -256,11 +256,6 @@ class JobTable(MarkTable[JobLine]):
         """The place of the row under the cursor."""
         return None if self.selection.row is None else Link("job", self.selection.row.id)
 
-    def do_copy(self) -> None:
-        """Copy the job's id."""
-        if self.selection.row is not None:
-            self.console.navigation.copy(self.selection.row.id)
-
 
 def _only(action: str) -> str:
     states = "waiting and dead" if action == "move" else " and ".join(sorted(ACTS_ON[action]))

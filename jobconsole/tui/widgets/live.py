@@ -95,10 +95,9 @@ class QueueTable(Table[QueueLine]):
         if row is not None:
             self.console.navigation.open_jobs(Filter((Term("queue", "=", row.name),)), f'queue:"{row.label}"')
 
-    def do_copy(self) -> None:
-        """Copy the queue's name."""
-        if self.selection.row is not None:
-            self.console.navigation.copy(self.selection.row.label)
+    def copied(self, row: QueueLine) -> str:
+        """The queue's name, as it is shown."""
+        return row.label
 
 
 SPARK = 16
@@ -168,11 +167,6 @@ class RunningTable(Table[RunningJob]):
         """The place of the row under the cursor."""
         return None if self.selection.row is None else Link("job", self.selection.row.id)
 
-    def do_copy(self) -> None:
-        """Copy the job's id."""
-        if self.selection.row is not None:
-            self.console.navigation.copy(self.selection.row.id)
-
 
 class TypeTable(Table[TypeLine]):
     """One line for each type that ended attempts, those that fail most first."""
@@ -199,11 +193,6 @@ class TypeTable(Table[TypeLine]):
     def flush(self) -> None:
         """Take over what the model knows now."""
         self.show(self.console.model.latency.lines())
-
-    def do_copy(self) -> None:
-        """Copy the type's name."""
-        if self.selection.row is not None:
-            self.console.navigation.copy(self.selection.row.type)
 
 
 class WorkerTable(Table[WorkerInfo]):
@@ -238,8 +227,3 @@ class WorkerTable(Table[WorkerInfo]):
         if row is None:
             return self.nothing()
         return "this worker is lost: it hears no orders" if row.lost else ""
-
-    def do_copy(self) -> None:
-        """Copy the worker's id."""
-        if self.selection.row is not None:
-            self.console.navigation.copy(self.selection.row.id)

@@ -160,11 +160,6 @@ class OperationTable(Table[OperationLine]):
         """The place of the operation under the cursor."""
         return None if self.selection.row is None else Link("operation", self.selection.row.key)
 
-    def do_copy(self) -> None:
-        """Copy the operation's number."""
-        if self.selection.row is not None:
-            self.console.navigation.copy(self.selection.row.key)
-
 
 def refuses_steering(line: OperationLine, action: str) -> str:
     """Return why an operation can be neither paused nor cancelled; "" when it can."""
@@ -221,14 +216,7 @@ class MemberTable(Table[JobLine]):
             return Link("job", self.selection.row.id)
         return None if self.line is None else Link("operation", self.line.key)
 
-    def do_copy(self) -> None:
-        """Copy the job's id."""
-        if self.selection.row is not None:
-            self.console.navigation.copy(self.selection.row.id)
 
-
-GLANCE = 10
-"""Lines up to which only the list has the focus."""
 AGAIN_SECONDS = 2.0
 """Between two reads of an operation that is shown."""
 
@@ -236,6 +224,7 @@ AGAIN_SECONDS = 2.0
 class OperationFacts(ScrollPane):
     """Everything that was asked, how far it is, what came of it."""
 
+    GLANCE = 10
     NEVER: ClassVar[dict[str, str]] = {
         **dict.fromkeys(("retry", "delete", "restore", "export"), CHOOSE),
         "filter": "go back to the list to filter it",
@@ -257,16 +246,6 @@ class OperationFacts(ScrollPane):
         self._problem = ""
         self._read_at = 0.0
         self._renewal = Renewal(self, "operation")
-
-    @property
-    def glance(self) -> bool:
-        """Whether there is room for a few lines only."""
-        return self.size.height <= GLANCE
-
-    @property
-    def reachable(self) -> bool:
-        """A glance only accompanies the list."""
-        return not self.glance
 
     def heading(self) -> Spans:
         """Whose facts these are."""

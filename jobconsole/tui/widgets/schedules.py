@@ -134,11 +134,6 @@ class ScheduleTable(Table[ScheduleLine]):
         """The place of the schedule under the cursor."""
         return None if self.selection.row is None else Link("schedule", self.selection.row.name)
 
-    def do_copy(self) -> None:
-        """Copy the schedule's name."""
-        if self.selection.row is not None:
-            self.console.navigation.copy(self.selection.row.name)
-
 
 class TickTable(Table[TickLine]):
     """The last ticks of a schedule, the newest first; the verbs act on the job that a tick brought."""
@@ -234,19 +229,15 @@ class TickTable(Table[TickLine]):
             return Link("job", self.selection.row.job.id)
         return Link("schedule", self.schedule) if self.schedule else None
 
-    def do_copy(self) -> None:
-        """Copy the id of the tick's job."""
-        if self.selection.row is not None and self.selection.row.tick.job_id is not None:
-            self.console.navigation.copy(self.selection.row.tick.job_id)
-
-
-GLANCE = 9
-"""Lines up to which only the ticks are shown."""
+    def copied(self, row: TickLine) -> str:
+        """The id of the tick's job; "" where it brought none."""
+        return row.tick.job_id or ""
 
 
 class ScheduleFacts(ScrollPane):
     """The next ticks, the options, the payload."""
 
+    GLANCE = 9
     NEVER: ClassVar[dict[str, str]] = {
         **dict.fromkeys(("retry", "delete", "cancel", "export"), CHOOSE),
         "filter": "go back to the list to filter it",
@@ -259,16 +250,6 @@ class ScheduleFacts(ScrollPane):
         # when next ticks were worked out: that is too much for four times a second
         self._kept_for: tuple[object, ...] = ()
         self._kept: list[Line] = []
-
-    @property
-    def glance(self) -> bool:
-        """Whether there is room for a few lines only."""
-        return self.size.height <= GLANCE
-
-    @property
-    def reachable(self) -> bool:
-        """A glance only accompanies the list."""
-        return not self.glance
 
     def heading(self) -> Spans:
         """Whose facts these are."""

@@ -18,10 +18,23 @@ WHEEL = 3
 class ScrollPane(Pane):
     """Shows a part of its content; the actions that move a cursor elsewhere move the content here."""
 
+    # lines up to which the pane shows only the heart of the matter; 0: it has none
+    GLANCE: ClassVar[int] = 0
+
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.top = 0
         self._height = 0
+
+    @property
+    def glance(self) -> bool:
+        """Whether there is room for a few lines only."""
+        return self.GLANCE > 0 and self.size.height <= self.GLANCE
+
+    @property
+    def reachable(self) -> bool:
+        """A glance only accompanies the list that it is about."""
+        return not self.glance
 
     def content(self, width: int) -> list[Line]:
         """Return all lines."""

@@ -157,8 +157,3 @@ class SignatureTable(MarkTable[SignatureInfo]):
     def link(self) -> Link | None:
         """The place of the row under the cursor."""
         return None if self.selection.row is None else Link("signature", self.selection.row.signature)
-
-    def do_copy(self) -> None:
-        """Copy the signature."""
-        if self.selection.row is not None:
-            self.console.navigation.copy(self.selection.row.signature)

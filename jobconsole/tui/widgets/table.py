@@ -145,6 +145,17 @@ class Table(Pane, Generic[T]):
         """Half a page down."""
         self.move(max(1, self.visible_rows // 2))
 
+    def copied(self, row: T) -> str:
+        """What `copy` copies of a row: what the cursor holds on to; "": there is nothing to copy."""
+        return self.selection.key or ""
+
+    def do_copy(self) -> None:
+        """Copy what names the row under the cursor."""
+        row = self.selection.row
+        text = "" if row is None else self.copied(row)
+        if text:
+            self.console.navigation.copy(text)
+
     def do_top(self) -> None:
         """To the first row."""
         self.move_to(0)
