@@ -32,7 +32,7 @@ async def test_whoever_comes_back_from_a_job_is_on_that_job(
         selection = seat.table("all-jobs").selection
         key = selection.key
         await seat.press("enter")
-        await seat.until("retries used")
+        await seat.until("retries      ")
         new = await dead(world, 3, smtp(), type="send_email", queue="mail")
         await seat.until(lambda: selection.rows[0].id == new[0])
         await seat.press("escape")
@@ -50,7 +50,7 @@ async def test_a_flood_takes_nobody_off_the_job_that_was_opened(
         selection = seat.table("jobs").selection
         key = selection.key
         await seat.press("enter")
-        await seat.until("retries used")
+        await seat.until("retries      ")
         await dead(world, 25, disk(), type="resize_image", queue="images")
         await seat.until(lambda: seat.table("jobs").window.behind)
         await seat.press("escape")

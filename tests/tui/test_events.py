@@ -64,7 +64,7 @@ class TestTail:
             await seat.until("created")
             row = seat.table("events").selection.row
             await seat.press("enter")
-            await seat.until("queue     mail")
+            await seat.until("queue        mail")
             assert (await jobs.inspector.get(row.id)).type == row.type
             await seat.press("escape")
             await seat.until(lambda: seat.view.focused is seat.table("events"))

@@ -64,12 +64,12 @@ async def test_one_operation_in_detail_with_its_jobs(
         await at_operations(seat, 1)
         await seat.press("enter")
         for part in (
-            "by ana on desk-7", "the field is back", "to queue crm, with priority 20", "77aa00cccccc", "3 of 3 jobs",
-            "3 changed, 0 skipped, 0 errored", "1 completed, 2 on their way", "Jobs it changed", "✓ completed",
+            "ana@desk-7", "the field is back", "into queue crm, with priority 20", "77aa00cccccc", "3 of 3 jobs",
+            "changed      3", "1 completed, 2 on their way", "Jobs it changed", "✓ completed",
         ):  # fmt: skip
             await seat.until(part)
         await seat.press("enter", "enter")
-        await seat.until("0 of 3 retries used")
+        await seat.until("retries      0 of 3")
         await seat.press("escape", "escape", "escape")
         await seat.until(lambda: seat.view.focused is seat.table("operations"))
 

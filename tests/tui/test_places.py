@@ -116,7 +116,7 @@ async def test_a_signature_is_shown_on_the_whole_screen_and_retried_there(
         await seat.ready()
         await seat.until("OSError")
         await seat.press("j", "f")
-        await seat.until("signature 1a2b3cbbbbbb", but="Running")
+        await seat.until("signature    1a2b3cbbbbbb", but="Running")
         await seat.until("images.py:12")
         await seat.press("right_square_bracket")
         await seat.until("[Payload]")
@@ -151,7 +151,7 @@ async def test_the_window_of_growth_is_changed(sit: Sit, buried: Buried) -> None
         await seat.press("w")
         await seat.until("growth is counted over the last 1h")
         await seat.until(lambda: " 15m " not in seat.text() and " 1h " in seat.text())
-        await seat.until("+5 in 1h")
+        await seat.until("grown        5 in 1h")
 
 
 async def test_signatures_are_sorted_by_something_else(sit: Sit, world: World, buried: Buried) -> None:

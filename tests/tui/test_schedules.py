@@ -67,7 +67,7 @@ class TestLooking:
         async with sit(size) as seat:
             await at_schedules(seat)
             await seat.press("enter")
-            await seat.until("priority 10, at most 2 retries")
+            await seat.until("retries      2")
             # Whether or not the clocks of Paris are changed in these days, they say three o'clock.
             ticks = [line for line in seat.text().splitlines() if " 03:00 CE" in line]
             assert len(ticks) == 4, "the first tick is where the store has it, the others come from the expression"
@@ -91,7 +91,7 @@ class TestLooking:
             await seat.until("this tick brought no job")
             await seat.press("j", "enter")
             await seat.until("✖ dead")
-            await seat.until("of 3 retries used")
+            await seat.until(" of 3")
             await seat.press("R", "enter")
             await seat.until("retried 1 job")
             assert (await jobs.inspector.get(brought[1])).status is Status.QUEUED
@@ -180,7 +180,7 @@ class TestLooking:
             await seat.press("escape", "f")
             await seat.until("Last ticks  nightly")
             await seat.press("tab", "f")
-            await seat.until("of 3 retries used")
+            await seat.until(" of 3")
             await seat.press("f")
             await seat.until("Last ticks  nightly")
 
@@ -299,7 +299,7 @@ class TestPlaces:
         app = ConsoleApp(jobs)
         app.link = Link("schedule", "weekly")
         async with seated(app, size) as seat:
-            await seat.until("archive on queue default")
+            await seat.until("type         archive")
             await seat.press("P")
             await seat.until("weekly is ticking again")
 

@@ -134,7 +134,7 @@ async def test_drill_down_and_back(sit: Sit, buried: Buried, size: tuple[int, in
         await at_jobs_of(seat, "OSError")
         await seat.until("3 jobs")
         await seat.press("enter")
-        await seat.until("0 of 3 retries used")
+        await seat.until("retries      0 of 3")
         await seat.until("images.py:12")
         await seat.press("escape")
         await seat.until(lambda: seat.view.focused is seat.table("jobs"))
