@@ -208,7 +208,7 @@ def _known(error: BaseException) -> bool:
 
 
 def check_terminal(what: str) -> None:
-    """Make sure that there is somebody to ask.
+    """Check that there is a terminal to ask at.
 
     Raises:
         Refused: standard input is no terminal.

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def rehearse(output: Output, verb: str, names: Sequence[str]) -> int:
-    """Say what a verb on things that have names would do."""
+    """Report what a verb on things that have names would do."""
     if output.as_json:
         output.json({"dry_run": True, "verb": verb, "matched": len(names), "names": list(names)})
         return DONE
@@ -47,7 +47,7 @@ async def noted(
 async def in_turn(names: Iterable[K], act: Callable[[K], Awaitable[T]]) -> tuple[dict[K, T], Exception | None]:
     """Do something to one after the other; return what came of those that it was done to, and what ended it early.
 
-    The caller says what was done before it raises the error: a verb that fails must not hide what it has changed.
+    The caller reports what was done before it raises the error: a verb that fails must not hide what it has changed.
     """
     done: dict[K, T] = {}
     for name in names:
@@ -59,7 +59,7 @@ async def in_turn(names: Iterable[K], act: Callable[[K], Awaitable[T]]) -> tuple
 
 
 def tell_switched(output: Output, kind: Kind, verb: str, changed: Mapping[str, bool]) -> None:
-    """Say of things that have names whether they were changed, or were so already."""
+    """Report which things that have names were changed, and which were so already."""
     past = IMMEDIATE[kind, verb].past
     if output.as_json:
         output.json({f"{kind}s": [{"name": name, "state": past, "changed": new} for name, new in changed.items()]})

@@ -138,6 +138,19 @@ def whole(least: int, most: int) -> Callable[[str], int]:
     return read
 
 
+def size(text: str) -> int:
+    """Return the bytes of the memory of a process, as in 512MiB."""
+    from queue_core.model.validation import parse_size
+
+    try:
+        number = parse_size(text)
+    except ValueError as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from None
+    if number < 16 << 20:
+        raise argparse.ArgumentTypeError(f"'{text}' is less than a process needs to start (16MiB)")
+    return number
+
+
 def port(text: str) -> int:
     """Return a TCP port; 0 takes a free one."""
     return whole(0, 65535)(text)

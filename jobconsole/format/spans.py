@@ -88,7 +88,7 @@ def spread(left: Sequence[Span], right: Sequence[Span], width: int, ground: str 
 LABEL = 13
 """Cells of a fact's label, with a blank behind it."""
 CELL = 23
-"""Cells that a short fact takes at least; as many as fit stand beside each other."""
+"""Cells that a short fact takes at least; as many as fit share a line."""
 BESIDE = 2
 """Facts beside each other at most."""
 HIGHEST = 4

@@ -95,7 +95,7 @@ WORDS: Mapping[str, VerbWords] = {
 
 
 def title_of(verb: str, states: AbstractSet[str]) -> str:
-    """Return the title of a verb's sheet; a retry says which of these states its jobs are in."""
+    """Return the title of a verb's sheet; a retry names which of these states its jobs are in."""
     if verb != "retry" or "completed" not in states:
         return WORDS[verb].title
     return "Retry dead and completed jobs" if "dead" in states else "Run completed jobs again"

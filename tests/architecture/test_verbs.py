@@ -5,11 +5,11 @@ from typing import get_args
 import pytest
 
 from jobconsole.format.words import IMMEDIATE, WORDS
-from queue_core.model.operation import MemberVerb
+from queue_core.model.operation import VERBS, MemberVerb
 
 
 def test_each_verb_on_jobs_has_words_and_none_has_words_alone() -> None:
-    assert set(WORDS) == set(get_args(MemberVerb))
+    assert set(WORDS) == set(VERBS) == set(get_args(MemberVerb))
 
 
 @pytest.mark.parametrize("verb", WORDS)

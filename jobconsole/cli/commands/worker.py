@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from jobconsole.cli.failures import DONE, Missing, check_terminal, confirm
 from jobconsole.cli.immediate import in_turn, noted, rehearse
 from jobconsole.cli.output import Output
-from jobconsole.cli.root import Parser, add_change, add_verbs, duration, positive, whole
+from jobconsole.cli.root import Parser, add_change, add_verbs, duration, positive, size, whole
 from jobconsole.cli.session import connected, settings_of
 from jobconsole.cli.tables import WORKERS, show_table, worker_body
 from jobconsole.format.humanize import plural
@@ -19,7 +19,6 @@ from jobconsole.present.facts import of_worker
 from queue_core.configuration import PROGRAMS
 from queue_core.errors import ConfigurationError, ReadOnly
 from queue_core.model.text import safe
-from queue_core.model.validation import parse_size
 
 if TYPE_CHECKING:
     from jobconsole.actions.verbs import Order
@@ -40,18 +39,8 @@ def add_run_arguments(verb: Parser) -> None:
     verb.add_argument("--lease", type=positive, metavar="T", help="(default: jobs.defaults.lease, 5m)")
     verb.add_argument("--heartbeat", type=positive, metavar="T", help="(default: jobs.defaults.heartbeat, 1m)")
     verb.add_argument("--max-jobs", type=whole(1, 10**12), metavar="N", help="replace a process after so many jobs")
-    verb.add_argument("--max-memory", type=_size, metavar="SIZE", help="replace a process over so much, as 512MiB")
+    verb.add_argument("--max-memory", type=size, metavar="SIZE", help="replace a process over so much, as 512MiB")
     verb.add_argument("--grace", type=duration, default=30.0, metavar="T", help="to finish jobs after SIGTERM (30s)")
-
-
-def _size(text: str) -> int:
-    try:
-        size = parse_size(text)
-    except ValueError as problem:
-        raise argparse.ArgumentTypeError(str(problem)) from None
-    if size < 16 << 20:
-        raise argparse.ArgumentTypeError(f"'{text}' is less than a process needs to start (16MiB)")
-    return size
 
 
 def run_workers(options: argparse.Namespace, output: Output) -> int:
