@@ -6,11 +6,10 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from typing import Literal
 
 from queue_core.client.effects import Effects
 from queue_core.errors import OperationNotFound, StoreRefused, StoreUnavailable
-from queue_core.model.operation import Operation, Outcomes
+from queue_core.model.operation import Operation, Outcomes, judge
 from queue_core.ports.operations import OperationStore
 
 logger = logging.getLogger("queue_core.operations")
@@ -26,31 +25,10 @@ CANARY_LOOK = 0.5
 """Seconds between two looks at a canary."""
 LATELY = 1000
 """Retried jobs whose outcome decides whether an operation is stopped: the last ones."""
-ENOUGH = 20
-"""Outcomes that have to be known before an operation is stopped behind its canary."""
 ABANDON_LOOK = 60.0
 """Seconds between two looks for operations whose authors are gone."""
 MOST = 100
 """Operations that are carried out beside each other."""
-
-Verdict = Literal["go", "wait", "stop"]
-
-
-def judge(operation: Operation, outcomes: Outcomes) -> Verdict:
-    """Decide about an operation by what became of the jobs that it has retried: all of its canary, or the last ones.
-
-    A canary is waited for until its outcome is certain either way.
-    """
-    percent = operation.asked.pace.stop_percent
-    if operation.in_canary:
-        most = outcomes.looked if percent is None else percent * outcomes.looked / 100
-        if outcomes.dead > most:
-            return "stop"
-        certain = percent is not None and outcomes.dead + outcomes.unfinished <= most
-        return "go" if certain or not outcomes.unfinished else "wait"
-    if percent is None or outcomes.ended < ENOUGH:
-        return "go"
-    return "stop" if 100 * outcomes.dead > percent * outcomes.ended else "go"
 
 
 class Executor:

@@ -1,4 +1,5 @@
-"""Operations: what operators do, kept in the store with who did it, why, and what came of it. Verbs and records.
+"""Operations: what operators do, kept in the store with who did it, why, and what came of it. Verbs, records,
+transitions.
 
 A change of many jobs is frozen first: its members are the jobs that it was asked for, with the lease tokens that they
 had. The executor then takes one step after another: a step changes the next members and counts them, all
@@ -8,9 +9,9 @@ or nothing, so any number of executors may work, stop and go on. What decides ab
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Literal, NamedTuple
 
 from queue_core.model.events import EventName
 from queue_core.model.job import Ready
@@ -226,3 +227,121 @@ class MemberJob(NamedTuple):
     id: str
     # its queue when it was frozen
     queue: str
+
+
+ENOUGH = 20
+"""Outcomes that have to be known before an operation is stopped behind its canary."""
+Verdict = Literal["go", "wait", "stop"]
+
+
+def judge(operation: Operation, outcomes: Outcomes) -> Verdict:
+    """Decide about an operation by what became of the jobs that it has retried: all of its canary, or the last ones.
+
+    A canary is waited for until its outcome is certain either way.
+    """
+    percent = operation.asked.pace.stop_percent
+    if operation.in_canary:
+        most = outcomes.looked if percent is None else percent * outcomes.looked / 100
+        if outcomes.dead > most:
+            return "stop"
+        certain = percent is not None and outcomes.dead + outcomes.unfinished <= most
+        return "go" if certain or not outcomes.unfinished else "wait"
+    if percent is None or outcomes.ended < ENOUGH:
+        return "go"
+    return "stop" if 100 * outcomes.dead > percent * outcomes.ended else "go"
+
+
+# The transitions of an operation, as pure functions on its record. A store locks its row, calls one of them, and writes
+# what it returns; mode redis has its own copy in Lua, which the conformance suite compares with these.
+
+
+class OperationRecord(NamedTuple):
+    """An operation as a store keeps it."""
+
+    view: Operation
+    # seconds since the epoch before which its rate allows no step
+    next_at: float = 0.0
+
+
+def begin(number: int, asked: NewOperation, now: float) -> OperationRecord:
+    """Return a new operation, preparing and without members."""
+    at = _moment(now)
+    return OperationRecord(Operation(number, asked, "preparing", "", 0, 0, 0, 0, 0, 0, at, at, None, None))
+
+
+def add(record: OperationRecord, members: int, now: float) -> OperationRecord | None:
+    """Return a preparing operation with so many more members; None: it takes no members any more."""
+    view = record.view
+    return _changed(record, now, total=view.total + members) if view.state == "preparing" else None
+
+
+def move(record: OperationRecord, state: OperationState, note: str, now: float) -> OperationRecord | None:
+    """Return an operation in another state; None: `MOVES` does not lead there. See `OperationStore.move`."""
+    view = record.view
+    if state not in MOVES[view.state]:
+        return None
+    fields: dict[str, Any] = {"state": state, "note": note}
+    if view.state == "preparing" and state in {"running", "done"}:
+        fields |= {"barrier": view.total, "started_at": _moment(now)}
+        if state == "done":
+            fields |= {"done": view.total, "processed": view.total}
+        elif 0 < view.asked.pace.canary < view.total:
+            fields["barrier"] = view.asked.pace.canary
+    elif view.state == "stopped" and state == "running":
+        free = replace(view.asked, pace=view.asked.pace._replace(stop_percent=None))
+        fields |= {"asked": free, "barrier": view.total}
+    return _changed(record, now, **fields)
+
+
+class NextMembers(NamedTuple):
+    """What the next step of an operation may take."""
+
+    # how many behind those that are done; 0: none now
+    members: int
+    # seconds until its rate allows the step
+    wait: float = 0.0
+
+
+def next_members(record: OperationRecord, most: int, now: float) -> NextMembers:
+    """Return how many members the next step may take: of a running operation, up to its barrier, as its rate allows."""
+    view = record.view
+    count = min(max(most, 0), view.barrier - view.done)
+    if view.state != "running" or count <= 0:
+        return NextMembers(0)
+    return NextMembers(0, record.next_at - now) if now < record.next_at else NextMembers(count)
+
+
+def step(record: OperationRecord, count: int, processed: int, now: float) -> OperationRecord:
+    """Return a running operation behind its next members, of which so many were changed."""
+    view, rate = record.view, record.view.asked.pace.rate
+    if rate:
+        record = record._replace(next_at=max(record.next_at, now) + count / rate)
+    skipped = view.skipped + count - processed
+    return _changed(record, now, done=view.done + count, processed=view.processed + processed, skipped=skipped)
+
+
+def fail_member(record: OperationRecord, note: str, now: float) -> OperationRecord | None:
+    """Return a running operation whose next member counts as errored; None: there is none before its barrier."""
+    view = record.view
+    if view.state != "running" or view.done >= view.barrier:
+        return None
+    return _changed(record, now, done=view.done + 1, errored=view.errored + 1, note=note)
+
+
+def pass_canary(record: OperationRecord, now: float) -> OperationRecord | None:
+    """Return a running operation that goes on behind its canary; None: it has no barrier left, or does not run."""
+    view = record.view
+    return _changed(record, now, barrier=view.total) if view.state == "running" and view.in_canary else None
+
+
+def _changed(record: OperationRecord, now: float, **fields: Any) -> OperationRecord:
+    """Return a changed operation; one that runs is done behind its last member."""
+    at = _moment(now)
+    view = replace(record.view, updated_at=at, **fields)
+    if view.state == "running" and view.done == view.total:
+        view = replace(view, state="done")
+    return record._replace(view=replace(view, finished_at=at) if view.ended else view)
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)

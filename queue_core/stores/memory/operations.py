@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 
 from queue_core.errors import OperationNotFound, QueueNotFound
+from queue_core.model import operation
 from queue_core.model.operation import (
     AS_IT_WAS,
-    MOVES,
     Changed,
     MemberJob,
     MemberVerb,
     NewOperation,
     Operation,
+    OperationRecord,
     OperationState,
     Outcomes,
     Step,
@@ -23,7 +23,7 @@ from queue_core.model.operation import (
 )
 from queue_core.model.states import FINAL, Status
 from queue_core.stores.memory.change import change
-from queue_core.stores.memory.records import MemberRow, OperationRow, moment
+from queue_core.stores.memory.records import MemberRow, OperationRow
 from queue_core.stores.memory.store import MemoryStore
 from queue_core.stores.memory.upkeep import abandon_operations
 
@@ -65,78 +65,56 @@ class MemoryOperations:
 
     async def create(self, asked: NewOperation) -> Operation:
         with self._state.lock:
-            number, now = max(self._rows, default=0) + 1, moment(self._state.clock.now())
-            view = Operation(number, asked, "preparing", "", 0, 0, 0, 0, 0, 0, now, now, None, None)
-            self._rows[number] = OperationRow(view)
-            return view
+            number = max(self._rows, default=0) + 1
+            self._rows[number] = OperationRow(operation.begin(number, asked, self._state.clock.now()))
+            return self._rows[number].view
 
     async def add(self, number: int, ids: Sequence[str]) -> Operation:
         with self._state.lock:
             row = self._row(number)
-            if row.view.state != "preparing":
-                return row.view
             there = {member.id for member in row.members}
-            for job_id in dict.fromkeys(ids):
-                if job_id not in there:
+            new = [job_id for job_id in dict.fromkeys(ids) if job_id not in there]
+            if self._write(row, operation.add(row.record, len(new), self._state.clock.now())):
+                for job_id in new:
                     job = self._state.jobs.get(job_id)
                     token, queue = (None, "") if job is None else (job.token, job.queue)
                     row.members.append(MemberRow(job_id, token, queue))
-            return self._write(row, total=len(row.members))
+            return row.view
 
     async def step(self, number: int, most: int) -> Step:
         with self._state.lock:
             row, now = self._row(number), self._state.clock.now()
             view = row.view
-            count = min(max(most, 0), view.barrier - view.done)
-            if view.state != "running" or count <= 0:
-                return Step(view)
-            if now < row.next_at:
-                return Step(view, wait=row.next_at - now)
-            members = row.members[view.done : view.done + count]
-            same = [member for member in members if self._unchanged(member)]
+            count, wait = operation.next_members(row.record, most, now)
+            if not count:
+                return Step(view, wait=wait)
+            same = [member for member in row.members[view.done : view.done + count] if self._unchanged(member)]
             changed = change(self._state, view.asked.verb, [member.id for member in same], view.asked.way)  # type: ignore[arg-type]
             for member in same:
                 member.changed = member.id in changed.ids
-            rate = view.asked.pace.rate
-            if rate:
-                row.next_at = max(row.next_at, now) + count / rate
-            done, processed = len(changed.ids), view.processed + len(changed.ids)
-            self._write(row, done=view.done + count, processed=processed, skipped=view.skipped + count - done)
-            return Step(self._end(row), changed, max(0.0, row.next_at - now) if rate else 0.0)
+            row.record = operation.step(row.record, count, len(changed.ids), now)
+            return Step(row.view, changed, max(0.0, row.record.next_at - now))
 
     async def err(self, number: int, note: str) -> Operation:
         with self._state.lock:
             row = self._row(number)
-            view = row.view
-            if view.state == "running" and view.done < view.barrier:
-                self._write(row, done=view.done + 1, errored=view.errored + 1, note=note)
-            return self._end(row)
+            self._write(row, operation.fail_member(row.record, note, self._state.clock.now()))
+            return row.view
 
     async def move(self, number: int, state: OperationState, note: str = "") -> bool:
         with self._state.lock:
             row = self._row(number)
-            before = row.view.state
-            if state not in MOVES[before]:
-                return False
-            self._write(row, state=state, note=note)
-            if before == "preparing":
-                self._begin(row)
-            elif before == "stopped" and state == "running":
-                asked = row.view.asked
-                free = replace(asked, pace=asked.pace._replace(stop_percent=None))
-                self._write(row, asked=free, barrier=row.view.total)
-            if row.view.ended:
-                self._write(row, finished_at=row.view.updated_at)
-            self._end(row)
-            return True
+            at_once = row.view.state == "preparing" and state == "done"
+            moved = self._write(row, operation.move(row.record, state, note, self._state.clock.now()))
+            if moved and at_once:
+                for member in row.members:
+                    member.changed = True
+            return moved
 
     async def release(self, number: int) -> bool:
         with self._state.lock:
             row = self._row(number)
-            if row.view.state != "running" or not row.view.in_canary:
-                return False
-            self._write(row, barrier=row.view.total)
-            return True
+            return self._write(row, operation.pass_canary(row.record, self._state.clock.now()))
 
     async def abandon(self) -> None:
         with self._state.lock:
@@ -186,25 +164,11 @@ class MemoryOperations:
         job = self._state.jobs.get(member.id)
         return job is not None and job.token == member.token
 
-    def _begin(self, row: OperationRow) -> None:
-        view = row.view
-        if view.state == "running":
-            canary, total = view.asked.pace.canary, view.total
-            self._write(row, barrier=canary if 0 < canary < total else total, started_at=view.updated_at)
-        elif view.state == "done":
-            for member in row.members:
-                member.changed = True
-            self._write(row, done=view.total, processed=view.total, barrier=view.total, started_at=view.updated_at)
-
-    def _write(self, row: OperationRow, **fields: object) -> Operation:
-        row.view = replace(row.view, updated_at=moment(self._state.clock.now()), **fields)  # type: ignore[arg-type]
-        return row.view
-
-    def _end(self, row: OperationRow) -> Operation:
-        """Let a running operation be done behind its last member."""
-        if row.view.state == "running" and row.view.done == row.view.total:
-            self._write(row, state="done", finished_at=moment(self._state.clock.now()))
-        return row.view
+    def _write(self, row: OperationRow, record: OperationRecord | None) -> bool:
+        """Keep a transition; False when there was none."""
+        if record is not None:
+            row.record = record
+        return record is not None
 
 
 def _has_changed(row: OperationRow, job_id: str) -> bool:

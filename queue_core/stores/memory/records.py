@@ -11,7 +11,7 @@ from math import inf
 from typing import Any
 
 from queue_core.model.job import NOWHERE, Attempt, Claim, Final, Job, LogEntry, NewJob, OutcomeKind, Place, Ready
-from queue_core.model.operation import Operation
+from queue_core.model.operation import Operation, OperationRecord
 from queue_core.model.schedule import PassedTick, Planned
 from queue_core.model.states import Status
 from queue_core.ports.store import WorkerBeat
@@ -235,10 +235,13 @@ class MemberRow:
 class OperationRow:
     """An operation."""
 
-    view: Operation
+    record: OperationRecord
     members: list[MemberRow] = field(default_factory=list)
-    # seconds since the epoch before which its rate allows no step
-    next_at: float = 0.0
+
+    @property
+    def view(self) -> Operation:
+        """As it is shown."""
+        return self.record.view
 
 
 def of_one_claim(rows: Iterable[JobRow]) -> list[JobRow]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import inf
 
+from queue_core.model import operation
 from queue_core.model.operation import ABANDONED, NEVER_STARTED
 from queue_core.model.states import Status
-from queue_core.stores.memory.records import JobRow, moment
+from queue_core.stores.memory.records import JobRow
 from queue_core.stores.memory.state import MemoryState
 
 SERIES_SECONDS = 2 * 86400.0
@@ -54,8 +54,7 @@ def abandon_operations(state: MemoryState, now: float) -> None:
     """Cancel operations that are still preparing long after their last change."""
     for row in state.operations.values():
         if row.view.state == "preparing" and now - row.view.updated_at.timestamp() > ABANDONED:
-            view = replace(row.view, state="cancelled", note=NEVER_STARTED)
-            row.view = replace(view, updated_at=moment(now), finished_at=moment(now))
+            row.record = operation.move(row.record, "cancelled", NEVER_STARTED, now) or row.record
 
 
 def _over(state: MemoryState, row: JobRow, now: float) -> bool:

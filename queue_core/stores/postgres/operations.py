@@ -8,12 +8,11 @@ from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
 from queue_core.errors import OperationNotFound, QueueNotFound, SchemaError, StoreRefused
+from queue_core.model import operation
 from queue_core.model.job import new_id
 from queue_core.model.operation import (
     ABANDONED,
     AS_IT_WAS,
-    ENDED,
-    MOVES,
     NEVER_STARTED,
     Author,
     Changed,
@@ -21,6 +20,7 @@ from queue_core.model.operation import (
     MemberVerb,
     NewOperation,
     Operation,
+    OperationRecord,
     OperationState,
     Outcomes,
     Pace,
@@ -40,20 +40,21 @@ from queue_core.stores.postgres.records import id_or_none, known_ids, utc_or_non
 T = TypeVar("T")
 
 
-class Locked(NamedTuple):
-    """An operation that nobody else changes before this transaction ends."""
+class Kept(NamedTuple):
+    """An operation as it was read."""
 
-    operation: Operation
-    # seconds until its rate lets the next step be taken
-    wait: float
+    record: OperationRecord
+    # seconds since the epoch, of the server
+    now: float
 
 
-def operation_of(row: tuple[Any, ...]) -> Operation:
+def kept_of(row: tuple[Any, ...]) -> Kept:
     """Return the operation in a row of operations/read."""
     number, verb, label, user, host, why, delay, spread, queue, priority, canary, rate, stop, signatures = row[:14]
     way, pace = Way(delay, spread, queue, priority), Pace(canary, rate, stop)
     asked = NewOperation(verb, label, Author(user, host), why, way, pace, tuple(signatures))
-    return Operation(number, asked, *row[14:22], *[utc_or_none(moment) for moment in row[22:26]])
+    view = Operation(number, asked, *row[14:22], *[utc_or_none(moment) for moment in row[22:26]])
+    return Kept(OperationRecord(view, row[26]), row[27])
 
 
 def create(asked: NewOperation, query: str = "operations/create") -> Plan[int]:
@@ -78,16 +79,20 @@ def read(number: int) -> Plan[Operation]:
     Raises:
         OperationNotFound: there is none of this number.
     """
+    return (yield from _read(number)).record.view
+
+
+def _read(number: int) -> Plan[Kept]:
     rows = yield "operations/read", {"numbers": plain_array([number])}
     if not rows:
         raise OperationNotFound(number)
-    return operation_of(rows[0])
+    return kept_of(rows[0])
 
 
 def add(number: int, texts: list[str], ids: list[str | None]) -> Plan[Operation]:
     """Append members to an operation that is preparing; `ids`: as they are stored, where they can be ids."""
-    locked = yield from _lock(number)
-    if texts and locked.operation.state == "preparing":
+    view = (yield from _lock(number)).record.view
+    if texts and view.state == "preparing":
         yield "operations/add", {"number": number, "texts": text_array(texts), "ids": plain_array(ids)}
     return (yield from read(number))
 
@@ -98,69 +103,72 @@ def step(number: int, most: int, rules: Rules) -> Plan[Step]:
     Raises:
         NoSuchQueue: the queue that they are to go to has to be made first.
     """
-    operation, wait = yield from _lock(number)
-    count = min(max(most, 0), operation.barrier - operation.done)
-    if operation.state != "running" or count <= 0:
-        return Step(operation)
-    if wait > 0 and operation.asked.pace.rate is not None:
-        return Step(operation, wait=wait)
-    rows = yield "operations/members", {"number": number, "done": operation.done, "count": count}
+    record, now = yield from _lock(number)
+    view = record.view
+    count, wait = operation.next_members(record, most, now)
+    if not count:
+        return Step(view, wait=wait)
+    place = {"number": number, "done": view.done, "count": count}
+    rows = yield "operations/members", place
     members = [Member(job_id, token) for job_id, token in rows if token is not None]
     changed = Changed(())
     if members:
-        changed = yield from change(operation.asked.verb, members, operation.asked.way, rules)  # type: ignore[arg-type]
-    wait = yield from _count(operation, count, changed)
-    return Step((yield from read(number)), changed, wait)
+        changed = yield from change(view.asked.verb, members, view.asked.way, rules)  # type: ignore[arg-type]
+    if changed.ids:
+        yield "operations/mark", place | {"changed": text_array(changed.ids)}
+    record = operation.step(record, count, len(changed.ids), now)
+    yield from _write(record)
+    return Step(record.view, changed, max(0.0, record.next_at - now))
 
 
 def err(number: int, note: str) -> Plan[Operation]:
     """Count the next member of a running operation as errored."""
-    operation, _ = yield from _lock(number)
-    if operation.state != "running" or operation.done >= operation.barrier:
-        return operation
-    yield from _count(operation, 1, Changed(()), note)
-    return (yield from read(number))
+    record, now = yield from _lock(number)
+    failed = operation.fail_member(record, note, now)
+    if failed is None:
+        return record.view
+    yield from _write(failed)
+    return failed.view
 
 
-def turn(number: int, state: OperationState, note: str) -> Plan[bool]:
+def move(number: int, state: OperationState, note: str) -> Plan[bool]:
     """Move an operation to another state."""
-    before = (yield from _lock(number)).operation.state
-    if state not in MOVES[before]:
+    record, now = yield from _lock(number)
+    moved = operation.move(record, state, note, now)
+    if moved is None:
         return False
-    query = {
-        ("preparing", "running"): "operations/begin",
-        ("preparing", "done"): "operations/finish",
-        ("stopped", "running"): "operations/restart",
-    }.get((before, state), "operations/turn")
-    yield query, {"number": number, "state": state, "note": note, "ended": state in ENDED}
+    if record.view.state == "preparing" and state == "done":
+        yield "operations/mark_all", {"number": number}
+    yield from _write(moved)
+    if record.view.state == "preparing" and state == "running":
+        yield "operations/notify", {}
     return True
 
 
 def release(number: int) -> Plan[bool]:
     """Let a running operation go on behind its canary."""
-    yield from read(number)
-    return bool((yield "operations/release", {"number": number}))
+    record, now = yield from _lock(number)
+    passed = operation.pass_canary(record, now)
+    if passed is not None:
+        yield from _write(passed)
+    return passed is not None
 
 
-def _lock(number: int) -> Plan[Locked]:
-    rows = yield "operations/lock", {"number": number}
-    return Locked((yield from read(number)), rows[0][0] if rows else 0.0)
+def _lock(number: int) -> Plan[Kept]:
+    yield "operations/lock", {"number": number}
+    return (yield from _read(number))
 
 
-def _count(operation: Operation, count: int, changed: Changed, note: str | None = None) -> Plan[float]:
-    rows = yield (
-        "operations/count",
-        {
-            "number": operation.number,
-            "done": operation.done,
-            "count": count,
-            "changed": text_array(changed.ids),
-            "processed": len(changed.ids),
-            "errored": 0 if note is None else 1,
-            "note": note,
-        },
-    )
-    return float(rows[0][0])
+def _write(record: OperationRecord) -> Plan[None]:
+    view = record.view
+    columns = {name: getattr(view, name) for name in _WRITTEN}
+    yield "operations/write", columns | {"stop_percent": view.asked.pace.stop_percent, "next_at": record.next_at}
+
+
+_WRITTEN = (
+    "number", "state", "note", "done", "processed", "skipped", "errored", "barrier", "updated_at", "started_at",
+    "finished_at",
+)  # fmt: skip
 
 
 MOST = 1000
@@ -230,7 +238,7 @@ class PostgresOperations:
         return await self._carry_out(number, lambda: err(number, storable(note)))
 
     async def move(self, number: int, state: OperationState, note: str = "") -> bool:
-        return await self._carry_out(number, lambda: turn(number, state, storable(note)))
+        return await self._carry_out(number, lambda: move(number, state, storable(note)))
 
     async def release(self, number: int) -> bool:
         return await self._carry_out(number, lambda: release(number))
@@ -269,7 +277,7 @@ class PostgresOperations:
     async def _read(self, query: str, params: Mapping[str, object]) -> list[Operation]:
         numbers = [row[0] for row in await self._pool.rows(query, params)]
         rows = await self._pool.rows("operations/read", {"numbers": plain_array(numbers)}) if numbers else []
-        return [operation_of(row) for row in rows]
+        return [kept_of(row).record.view for row in rows]
 
     async def _carry_out(self, number: int, begin: Callable[[], Plan[T]]) -> T:
         _known(number)
@@ -342,7 +350,7 @@ def _operation(asked: NewOperation, job: str, rules: Rules) -> Plan[int]:
     number = yield from create(asked, CREATE)
     yield from add(number, [job, "no id"], [job, None])
     for state in ("running", "paused", "running"):
-        yield from turn(number, state, "")
+        yield from move(number, state, "")
     yield from step(number, 1, rules)
     yield from err(number, "")
     yield "operations/changed", {"number": number, "after": 0, "limit": 1}
@@ -354,7 +362,7 @@ def _operation(asked: NewOperation, job: str, rules: Rules) -> Plan[int]:
 def _at_once(queue: str) -> Plan[None]:
     """Do what is done at once, and only noted."""
     number = yield from create(NewOperation("pause", queue, AUTHOR), CREATE)
-    yield from turn(number, "done", "")
+    yield from move(number, "done", "")
     yield "change/pause", {"queue": queue}
     yield "change/resume", {"queue": queue}
     yield "change/command", {"worker": queue, "command": "quiet"}

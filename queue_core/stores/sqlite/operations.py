@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from queue_core.errors import OperationNotFound
+from queue_core.model import operation
 from queue_core.model.operation import (
     AS_IT_WAS,
-    MOVES,
     Author,
     Changed,
     MemberJob,
     MemberVerb,
     NewOperation,
     Operation,
+    OperationRecord,
     OperationState,
     Outcomes,
     Pace,
@@ -38,14 +38,6 @@ HIGHEST = 2**63 - 1
 """The last whole number that SQLite has."""
 
 
-class Kept(NamedTuple):
-    """A row of operations/records."""
-
-    view: Operation
-    # seconds since the epoch before which its rate allows no step
-    next_at: float
-
-
 def create(transaction: Transaction, asked: NewOperation) -> Operation:
     """Write a new operation, preparing and without members."""
     fields: dict[str, Any] = {
@@ -61,7 +53,7 @@ def create(transaction: Transaction, asked: NewOperation) -> Operation:
     return kept(transaction, number).view
 
 
-def kept(transaction: Transaction, number: int) -> Kept:
+def kept(transaction: Transaction, number: int) -> OperationRecord:
     """Return an operation.
 
     Raises:
@@ -73,21 +65,21 @@ def kept(transaction: Transaction, number: int) -> Kept:
     return found[0]
 
 
-def records(transaction: Transaction, numbers: Sequence[int]) -> list[Kept]:
+def records(transaction: Transaction, numbers: Sequence[int]) -> list[OperationRecord]:
     """Return operations by their numbers."""
     return [_kept(*row) for row in transaction.rows("operations/records", (texts(numbers),))]
 
 
 def add(transaction: Transaction, number: int, ids: Sequence[str]) -> Operation:
     """Append members to a preparing operation, as their jobs are now."""
-    row = kept(transaction, number)
-    if row.view.state != "preparing":
-        return row.view
-    total = row.view.total
+    record = kept(transaction, number)
+    if record.view.state != "preparing":
+        return record.view
+    added = 0
     for job_id in dict.fromkeys(ids):
-        member = {"number": number, "place": total + 1, "id": member_id(job_id)}
-        total += transaction.run("operations/add", member)
-    return _write(transaction, row, total=total).view
+        member = {"number": number, "place": record.view.total + added + 1, "id": member_id(job_id)}
+        added += transaction.run("operations/add", member)
+    return write(transaction, operation.add(record, added, transaction.now) or record)
 
 
 def member_id(job_id: str) -> str:
@@ -98,86 +90,62 @@ def member_id(job_id: str) -> str:
 def step(transaction: Transaction, number: int, most: int, rules: Rules) -> Step:
     """Change the next members that are as they were frozen, and count all of them."""
     keep_time(transaction)
-    row, now = kept(transaction, number), transaction.now
-    view = row.view
-    count = min(max(most, 0), view.barrier - view.done)
-    if view.state != "running" or count <= 0:
-        return Step(view)
-    if now < row.next_at:
-        return Step(view, wait=row.next_at - now)
+    record, now = kept(transaction, number), transaction.now
+    view = record.view
+    count, wait = operation.next_members(record, most, now)
+    if not count:
+        return Step(view, wait=wait)
     same = transaction.rows("operations/unchanged", (number, view.done, view.done + count))
     places = {job_id: place for place, job_id in same}
     changed = change(transaction, rules, view.asked.verb, list(places), view.asked.way)  # type: ignore[arg-type]
     transaction.run_many("operations/mark", [(number, places[job_id]) for job_id in changed.ids])
-    rate, processed = view.asked.pace.rate, len(changed.ids)
-    if rate:
-        row = row._replace(next_at=max(row.next_at, now) + count / rate)
-    counts = {"processed": view.processed + processed, "skipped": view.skipped + count - processed}
-    written = _write(transaction, row, done=view.done + count, **counts)
-    return Step(written.view, changed, max(0.0, row.next_at - now) if rate else 0.0)
+    record = operation.step(record, count, len(changed.ids), now)
+    return Step(write(transaction, record), changed, max(0.0, record.next_at - now))
 
 
 def err(transaction: Transaction, number: int, note: str) -> Operation:
     """Count the next member as errored."""
-    row = kept(transaction, number)
-    view = row.view
-    if view.state != "running" or view.done >= view.barrier:
-        return view
-    return _write(transaction, row, done=view.done + 1, errored=view.errored + 1, note=note).view
+    record = kept(transaction, number)
+    failed = operation.fail_member(record, note, transaction.now)
+    return record.view if failed is None else write(transaction, failed)
 
 
 def move(transaction: Transaction, number: int, state: OperationState, note: str) -> bool:
     """Move an operation to another state."""
-    row = kept(transaction, number)
-    view = row.view
-    if state not in MOVES[view.state]:
+    record = kept(transaction, number)
+    moved = operation.move(record, state, note, transaction.now)
+    if moved is None:
         return False
-    fields: dict[str, Any] = {"state": state, "note": note}
-    if view.state == "preparing" and state in {"running", "done"}:
-        canary, total = view.asked.pace.canary, view.total
-        fields |= {"started_at": moment(transaction.now), "barrier": total}
-        if state == "running" and 0 < canary < total:
-            fields["barrier"] = canary
-        elif state == "done":
-            transaction.run("operations/mark_all", (number,))
-            fields |= {"done": total, "processed": total}
-    elif view.state == "stopped" and state == "running":
-        free = replace(view.asked, pace=view.asked.pace._replace(stop_percent=None))
-        fields |= {"asked": free, "barrier": view.total}
-    _write(transaction, row, **fields)
+    if record.view.state == "preparing" and state == "done":
+        transaction.run("operations/mark_all", (number,))
+    write(transaction, moved)
     return True
 
 
 def release(transaction: Transaction, number: int) -> bool:
     """Let a running operation go on behind its canary."""
-    row = kept(transaction, number)
-    if row.view.state != "running" or not row.view.in_canary:
-        return False
-    _write(transaction, row, barrier=row.view.total)
-    return True
+    passed = operation.pass_canary(kept(transaction, number), transaction.now)
+    if passed is not None:
+        write(transaction, passed)
+    return passed is not None
 
 
-def _write(transaction: Transaction, row: Kept, **fields: Any) -> Kept:
-    """Write an operation; one that runs is done behind its last member."""
-    now = moment(transaction.now)
-    view = replace(row.view, updated_at=now, **fields)
-    if view.state == "running" and view.done == view.total:
-        view = replace(view, state="done")
-    if view.ended:
-        view = replace(view, finished_at=now)
-    columns = {name: getattr(view, name) for name in _COUNTED}
+def write(transaction: Transaction, record: OperationRecord) -> Operation:
+    """Write what a transition has made of an operation, and return that."""
+    view = record.view
+    columns: dict[str, Any] = {name: getattr(view, name) for name in _COUNTED}
     for name in ("updated_at", "started_at", "finished_at"):
         at = getattr(view, name)
         columns[name] = None if at is None else at.timestamp()
-    columns |= {"next_at": row.next_at, "stop_percent": view.asked.pace.stop_percent}
+    columns |= {"next_at": record.next_at, "stop_percent": view.asked.pace.stop_percent}
     transaction.run("operations/write", columns)
-    return row._replace(view=view)
+    return view
 
 
 _COUNTED = ("number", "state", "note", "total", "done", "processed", "skipped", "errored", "barrier")
 
 
-def _kept(number: int, verb: str, label: str, user: str, host: str, why: str, *rest: Any) -> Kept:
+def _kept(number: int, verb: str, label: str, user: str, host: str, why: str, *rest: Any) -> OperationRecord:
     delay, spread, queue, priority, canary, rate, stop_percent, signatures, state, note, *counts = rest
     total, done, processed, skipped, errored, barrier, created_at, updated_at, started_at, finished_at, next_at = counts
     asked = NewOperation(
@@ -205,7 +173,7 @@ def _kept(number: int, verb: str, label: str, user: str, host: str, why: str, *r
         started_at=moment_or_none(started_at),
         finished_at=moment_or_none(finished_at),
     )
-    return Kept(view, next_at)
+    return OperationRecord(view, next_at)
 
 
 MEMBERS = 1_000

@@ -15,17 +15,19 @@ VALUES (%(verb)s, %(label)s, %(user)s, %(host)s, %(why)s, %(delay)s, %(spread)s,
         %(stop_percent)s, %(signatures)s::text[])
 RETURNING number
 
--- name: turn
--- Move a locked operation to another state.
+-- name: write
+-- Write what a transition has made of a locked operation.
 UPDATE operations
-   SET state = %(state)s, note = %(note)s, updated_at = clock_timestamp(),
-       finished_at = CASE WHEN %(ended)s THEN clock_timestamp() END
+   SET state = %(state)s, note = %(note)s, done = %(done)s, processed = %(processed)s, skipped = %(skipped)s, errored = %(errored)s,
+       barrier = %(barrier)s, stop_percent = %(stop_percent)s, updated_at = %(updated_at)s, started_at = %(started_at)s,
+       finished_at = %(finished_at)s, next_at = to_timestamp(%(next_at)s::float8)
  WHERE number = %(number)s
 
 -- name: read
--- Return operations, the newest first.
+-- Return operations, the newest first, each with the time from which its rate allows a step, and that of the server.
 SELECT number, verb, label, author_user, author_host, why, delay, spread, queue, priority, canary, rate, stop_percent, signatures,
-       state, note, total, done, processed, skipped, errored, barrier, created_at, updated_at, started_at, finished_at
+       state, note, total, done, processed, skipped, errored, barrier, created_at, updated_at, started_at, finished_at,
+       extract(epoch FROM next_at)::float8, extract(epoch FROM clock_timestamp())::float8
   FROM operations
  WHERE number = ANY (%(numbers)s::int[])
  ORDER BY number DESC
@@ -37,30 +39,21 @@ SELECT job_id, token FROM operation_members
  ORDER BY place
 
 -- name: lock
--- Lock an operation; the next statement sees what was done by who had it locked before. Returns the seconds until its rate lets
--- the next step be taken. `next_at` may be -infinity, from which PostgreSQL before 17 subtracts nothing.
-SELECT greatest(0, extract(epoch FROM greatest(next_at, c.now) - c.now))::float8
-  FROM operations, (SELECT clock_timestamp() AS now OFFSET 0) c
- WHERE number = %(number)s FOR NO KEY UPDATE OF operations
+-- Lock an operation; the next statement sees what was done by who had it locked before.
+SELECT number FROM operations WHERE number = %(number)s FOR NO KEY UPDATE
 
--- name: count
--- Count members of a locked operation behind those that are done, tell which of them were changed, and end it behind the last one.
--- Returns the seconds until its rate lets the next step be taken.
-WITH told AS (
-    UPDATE operation_members SET changed = true
-     WHERE operation = %(number)s AND place > %(done)s::int AND place <= %(done)s::int + %(count)s::int AND job_id = ANY (%(changed)s::text[])
-)
-UPDATE operations
-   SET done = done + %(count)s::int, processed = processed + %(processed)s::int, errored = errored + %(errored)s::int,
-       skipped = skipped + %(count)s::int - %(processed)s::int - %(errored)s::int, note = coalesce(%(note)s, note),
-       next_at = CASE WHEN rate IS NULL OR %(errored)s::int > 0 THEN next_at
-                      ELSE greatest(next_at, clock_timestamp()) + make_interval(secs => %(count)s::int / rate) END,
-       state = CASE WHEN done + %(count)s::int = total THEN 'done' ELSE state END,
-       finished_at = CASE WHEN done + %(count)s::int = total THEN clock_timestamp() END, updated_at = clock_timestamp()
- WHERE number = %(number)s
--- Not from -infinity, from which PostgreSQL before 17 subtracts nothing.
-RETURNING CASE WHEN rate IS NULL THEN 0
-               ELSE greatest(0, extract(epoch FROM greatest(next_at, updated_at) - clock_timestamp())) END::float8
+-- name: mark
+-- Note which of the next members of a locked operation were changed.
+UPDATE operation_members SET changed = true
+ WHERE operation = %(number)s AND place > %(done)s::int AND place <= %(done)s::int + %(count)s::int AND job_id = ANY (%(changed)s::text[])
+
+-- name: mark_all
+-- Note that a locked operation has changed all its members.
+UPDATE operation_members SET changed = true WHERE operation = %(number)s
+
+-- name: notify
+-- Let the leader look for operations that run.
+SELECT pg_notify('queue_core_due', '')
 
 -- name: rehearse_dead
 -- Write dead jobs of a queue, for the rehearsal of what operators do to them.
@@ -146,38 +139,6 @@ WITH input AS MATERIALIZED (
 )
 UPDATE operations SET total = total + (SELECT count(*) FROM written), updated_at = clock_timestamp()
  WHERE number = %(number)s AND state = 'preparing'
-
--- name: begin
--- Let a locked operation that was prepared run, with a barrier behind its canary; one without members is done.
-UPDATE operations
-   SET state = CASE WHEN total = 0 THEN 'done' ELSE 'running' END, note = %(note)s,
-       barrier = CASE WHEN canary > 0 AND canary < total THEN canary ELSE total END,
-       started_at = clock_timestamp(), updated_at = clock_timestamp(), finished_at = CASE WHEN total = 0 THEN clock_timestamp() END
- WHERE number = %(number)s
-RETURNING pg_notify('queue_core_due', '')
-
--- name: finish
--- Note of a locked operation that was prepared that all was done at once.
-WITH told AS (
-    UPDATE operation_members SET changed = true WHERE operation = %(number)s
-)
-UPDATE operations
-   SET state = 'done', note = %(note)s, done = total, processed = total, barrier = total,
-       started_at = clock_timestamp(), updated_at = clock_timestamp(), finished_at = clock_timestamp()
- WHERE number = %(number)s
-
--- name: restart
--- Let a locked operation that was stopped go on to its end, without its threshold.
-UPDATE operations
-   SET state = CASE WHEN done = total THEN 'done' ELSE 'running' END, note = %(note)s, barrier = total, stop_percent = NULL,
-       updated_at = clock_timestamp(), finished_at = CASE WHEN done = total THEN clock_timestamp() END
- WHERE number = %(number)s
-
--- name: release
--- Let a running operation go on behind its canary.
-UPDATE operations SET barrier = total, updated_at = clock_timestamp()
- WHERE number = %(number)s AND state = 'running' AND barrier < total
-RETURNING number
 
 -- name: find
 -- Return the numbers of operations, the newest first: older than a number, not ended, of an error signature.
