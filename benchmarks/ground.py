@@ -21,10 +21,9 @@ def seed(servers: EmbeddedServers, jobs: int) -> dict[str, str]:
     """Fill a new schema with dead jobs in 40 signatures; return the environment of programs that use it."""
     url = servers.postgres_url
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("DROP SCHEMA public CASCADE")
-        connection.execute("CREATE SCHEMA public")
+        connection.execute("DROP SCHEMA IF EXISTS jobconsole CASCADE")
     migrate(url)
-    with psycopg.connect(url, autocommit=True) as connection:
+    with psycopg.connect(url, autocommit=True, options="-c search_path=jobconsole") as connection:
         connection.execute(SEED, {"count": jobs})
         connection.execute("VACUUM ANALYZE")
     return without_settings(os.environ) | {

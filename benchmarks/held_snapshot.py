@@ -49,6 +49,8 @@ INSERT INTO leases (id, token, queue_id, worker, started_at, expires_at)
 SELECT id, 1, (SELECT min(id) FROM queues), 'ended', now(), now() + interval '1 hour'
   FROM many
 """
+TABLES = "-c search_path=jobconsole"
+"""The options of a session that finds the queue's tables."""
 CLAIMED = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM lease_seq"
 """How many jobs were claimed: exact, at once, and for nothing. The server's own counts of rows are up to ten seconds
 late when a session falls idle, and a producer that goes by them leaves the worker without jobs for as long."""
@@ -74,7 +76,7 @@ class Load:
         self._ground = ground
         self._crew = crew
         self._rate = rate
-        self._looking = psycopg.connect(self.url, autocommit=True)
+        self._looking = psycopg.connect(self.url, autocommit=True, options=TABLES)
         self._made = 0
 
     def _claimed(self) -> int:
@@ -120,7 +122,7 @@ class Load:
 
     def leave(self, count: int) -> None:
         """Write jobs and leases that end at once, as load would have left them."""
-        with psycopg.connect(self.url, autocommit=True) as writing:
+        with psycopg.connect(self.url, autocommit=True, options=TABLES) as writing:
             for start in range(0, count, 100_000):
                 with writing.transaction():
                     writing.execute(ENDED, {"count": min(100_000, count - start)})
@@ -141,7 +143,7 @@ async def loading(ground: Ground, rate: float) -> AsyncIterator[Load]:
 @contextmanager
 def snapshot(url: str) -> Iterator[None]:
     """Hold a snapshot."""
-    with psycopg.connect(url) as idle:
+    with psycopg.connect(url, options=TABLES) as idle:
         idle.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         idle.execute("SELECT count(*) FROM jobs")
         yield

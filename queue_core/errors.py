@@ -22,6 +22,7 @@
     ├── SchemaError
     │   ├── SchemaMissing
     │   ├── SchemaNewer
+    │   ├── SchemaEarlier         made by a version before the first of this numbering
     │   └── SchemaForeign         a file that is no database of this package
     ├── ReadOnly                  the connection may look and not change
     └── ResultError
@@ -219,6 +220,13 @@ class SchemaNewer(SchemaError):
         super().__init__(f"the database has schema {found}, newer than {known} known here; upgrade this program")
         self.found = found
         self.known = known
+
+
+class SchemaEarlier(SchemaError):
+    """The store was made by a version before the first one that this program's migrations begin with."""
+
+    def __init__(self, found: str, remedy: str = "run 'jobconsole migrate', which takes over all jobs") -> None:
+        super().__init__(f"{found}; {remedy}")
 
 
 class SchemaForeign(SchemaError):

@@ -206,6 +206,7 @@ class JobQueue(Housed, Verbs):
         self,
         *,
         postgres: str | None = None,
+        schema: str | None = None,
         redis: str | None = None,
         prefix: str | None = None,
         sqlite: str | os.PathLike[str] | None = None,
@@ -213,7 +214,7 @@ class JobQueue(Housed, Verbs):
         settings: JobsSettings | None = None,
     ) -> None:
         self.settings = settings or settings_from(
-            postgres=postgres, redis=redis, prefix=prefix, sqlite=sqlite, memory=memory
+            postgres=postgres, schema=schema, redis=redis, prefix=prefix, sqlite=sqlite, memory=memory
         )
         super().__init__()
         self._compose(open_backend(self.settings), opened=False)

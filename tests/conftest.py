@@ -24,6 +24,7 @@ from tests.servers import (
     fresh_prefix,
     name_servers,
     prepare_template,
+    see_tables,
     session_servers,
 )
 
@@ -175,7 +176,9 @@ def start_servers(servers: SessionServers) -> Iterator[StartServers]:
             # A copy of an initialised data folder takes a fifth of the time of initdb.
             template = servers.embedded.data_template() if servers.embedded else None
             options = {"prefer": servers.prefer, "template": template} | options
-            return stack.enter_context(EmbeddedServers.start(**options))
+            started = stack.enter_context(EmbeddedServers.start(**options))
+            see_tables(started.postgres_url)
+            return started
 
         yield start
 

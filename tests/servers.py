@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+import psycopg
 import pytest
 import redis
+from psycopg import sql
 
 from jobconsole.embedded import servers
 from jobconsole.embedded.binaries import POSTGRES_VARIABLE, REDIS_VARIABLE, Source
@@ -68,9 +70,18 @@ def fresh_database(server_url: str, template: str | None = None) -> Iterator[str
     """Make a database, answer its address, and remove it at the end."""
     name = random_name("jobconsole_test_")
     try:
-        yield servers.create_database(server_url, name, template)
+        url = servers.create_database(server_url, name, template)
+        see_tables(url)
+        yield url
     finally:
         servers.drop_database(server_url, name)
+
+
+def see_tables(url: str) -> None:
+    """Let tests find the queue's tables for what they write and read themselves; tests/postgres/schema does without."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        place = sql.Identifier(connection.info.dbname)
+        connection.execute(sql.SQL("alter database {} set search_path = jobconsole, public").format(place))
 
 
 @contextmanager

@@ -154,6 +154,7 @@ def _codes() -> tuple[tuple[type[BaseException], int], ...]:
         (errors.StoreUnavailable, UNREACHABLE),
         (DispatchUnavailable, UNREACHABLE),
         (errors.SchemaNewer, REFUSED),
+        (errors.SchemaEarlier, REFUSED),
         (errors.SchemaMissing, UNREACHABLE),
         (errors.SchemaForeign, UNREACHABLE),
         (errors.ReadOnly, REFUSED),

@@ -78,6 +78,7 @@ def add_globals(parser: argparse.ArgumentParser) -> None:
     add("--config", metavar="FILE", help="configuration file (otherwise: JOBCONSOLE_CONFIG, ./jobconsole.yaml, …)")
     add("--context", metavar="NAME", help="use this block of the configuration's contexts")
     add("--postgres-url", metavar="URL", help="the durable store")
+    add("--schema", metavar="NAME", help="schema of PostgreSQL with the jobs (default jobconsole)")
     add("--redis-url", metavar="URL", help="the delivery")
     add("--prefix", metavar="TEXT", help="prefix of all keys in Redis (default jobs:)")
     add("--timeout", type=positive, metavar="T", help="give up on a server after this time (default 10s; Redis 2s)")

@@ -109,6 +109,7 @@ def _overrides(options: argparse.Namespace) -> dict[str, Any]:
     overrides: dict[str, Any] = {"postgres": {}, "redis": {}, "sqlite": {}}
     for name, block, key in (
         ("postgres_url", "postgres", "url"),
+        ("schema", "postgres", "schema"),
         ("redis_url", "redis", "url"),
         ("prefix", "redis", "prefix"),
         ("timeout", "postgres", "timeout"),

@@ -123,6 +123,9 @@ def check_schema(facts: Facts) -> Check:
         return Check("schema", "ok", f"version {found}")
     if found > known:
         return Check("schema", "fail", f"version {found}, newer than {known} known here", "upgrade this program")
+    if facts.get("earlier"):
+        wrong = f"an earlier version has left its tables in schema '{facts['earlier']}'"
+        return Check("schema", "fail", wrong, "run 'jobconsole migrate'")
     said = "the database has no schema" if found == 0 else f"version {found}, older than {known}"
     return Check("schema", "fail", said, "run 'jobconsole migrate'")
 

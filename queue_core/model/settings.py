@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import warnings
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -49,6 +51,14 @@ def _prefix(value: object) -> str:
     return text.rstrip(":") + ":" if text.rstrip(":") else ""
 
 
+def _schema(value: str) -> str:
+    if not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", value):
+        raise ValueError("a schema's name is made of a to z, 0 to 9 and _, not with a digit first, 63 at most")
+    if value.startswith("pg_") or value in ("public", "information_schema"):
+        raise ValueError(f"the schema '{value}' is not the queue's own; name one for it alone")
+    return value
+
+
 def _queue_name(value: str) -> str:
     try:
         return check_name(value, "the queue's name")
@@ -61,20 +71,30 @@ PostgresUrl = Annotated[SecretStr, AfterValidator(_postgres_url), PlainSerialize
 """A checked URL; its password is masked in every form but `get_secret_value()`."""
 RedisUrl = Annotated[SecretStr, AfterValidator(_redis_url), PlainSerializer(_masked, when_used="json")]
 """A checked URL; its password is masked in every form but `get_secret_value()`."""
+SchemaName = Annotated[str, AfterValidator(_schema)]
 SqlitePath = Annotated[str, BeforeValidator(_sqlite_path)]
 QueueName = Annotated[str, AfterValidator(_queue_name)]
 
 
-class PostgresSettings(Model):
-    url: PostgresUrl | None = None
-    # LISTEN needs a direct connection where `url` leads through a pooler in transaction mode
-    listen_url: PostgresUrl | None = None
-    # seconds to wait for a connection or an answer before StoreUnavailable
-    timeout: Duration = 10.0
-    # the most connections of one process's shared pool, and of its handlers' own transactions
-    pool: int = Field(default=8, ge=2, le=100)
-    # False where a pooler in transaction mode cannot keep prepared statements
-    prepare: bool = True
+SCHEMA = "jobconsole"
+"""The PostgreSQL schema of a queue that names none."""
+
+with warnings.catch_warnings():
+    # `schema` is what PostgreSQL calls it; pydantic's own method of that name is deprecated and not used here.
+    warnings.filterwarnings("ignore", 'Field name "schema"', UserWarning)
+
+    class PostgresSettings(Model):
+        url: PostgresUrl | None = None
+        # in which all tables are; two schemas of a database are two queues that do not see each other
+        schema: SchemaName = SCHEMA  # type: ignore[assignment]
+        # LISTEN needs a direct connection where `url` leads through a pooler in transaction mode
+        listen_url: PostgresUrl | None = None
+        # seconds to wait for a connection or an answer before StoreUnavailable
+        timeout: Duration = 10.0
+        # the most connections of one process's shared pool, and of its handlers' own transactions
+        pool: int = Field(default=8, ge=2, le=100)
+        # False where a pooler in transaction mode cannot keep prepared statements
+        prepare: bool = True
 
 
 class RedisSettings(Model):
@@ -168,6 +188,7 @@ class JobsSettings(Model):
 def settings_from(
     *,
     postgres: str | None = None,
+    schema: str | None = None,
     redis: str | None = None,
     prefix: str | None = None,
     sqlite: str | os.PathLike[str] | None = None,
@@ -185,10 +206,11 @@ def settings_from(
     if sqlite is not None and (postgres or redis or memory):
         raise ConfigurationError("sqlite=… is a store of its own: give it without postgres=…, redis=… and memory=True")
     backend = "sqlite" if sqlite is not None else "memory" if memory else "redis" if redis else "postgres"
+    named = {} if schema is None else {"schema": schema}
     try:
         return JobsSettings(
             queue_backend=backend,  # type: ignore[arg-type]
-            postgres=PostgresSettings.model_validate({"url": postgres}),
+            postgres=PostgresSettings.model_validate({"url": postgres, **named}),
             redis=RedisSettings.model_validate({"url": redis, **({} if prefix is None else {"prefix": prefix})}),
             sqlite=SqliteSettings.model_validate({} if sqlite is None else {"path": sqlite}),
         )

@@ -52,7 +52,7 @@ async def test_a_repaired_kind_succeeds_and_what_was_done_to_the_rows_is_noticed
             await asyncio.to_thread(subprocess.run, repair.split(), check=True)
             await jobs.operations.change("retry", [dead])
             assert (await jobs.result(dead, timeout=60))["kind"] == "dict"
-        with psycopg.connect(addresses["postgres"]) as connection:
+        with psycopg.connect(addresses["postgres"], options="-c search_path=jobconsole") as connection:
             assert connection.execute("DELETE FROM job_history WHERE id = %s", [dead]).rowcount == 1
             # What a write by an attempt before the last one would leave.
             connection.execute(

@@ -37,7 +37,6 @@ MANY_IMPORTS: Mapping[str, str] = {
     "jobconsole.tui.screens.view": "several small modules in one, each with its own imports",
     "queue_core.backends": "the one place that names every part of every mode, each imported on demand",
     "queue_core.queue": "the public face: it composes every seam and shows each under its type",
-    "queue_core.stores.postgres.read": "several small modules in one, each with its own imports",
     "queue_core.worker.manual": "several small modules in one, each with its own imports",
 }
 

@@ -139,7 +139,8 @@ def test_rights_that_are_missing_are_exit_code_1(night: Shop) -> None:
     with psycopg.connect(night.address) as connection:
         connection.execute("drop role if exists looker")
         connection.execute("create role looker login")
-        connection.execute("grant select on all tables in schema public to looker")
+        connection.execute("grant usage on schema jobconsole to looker")
+        connection.execute("grant select on all tables in schema jobconsole to looker")
     night.cli.environ["JOBS__POSTGRES__URL"] = night.address.replace("app@", "looker@")
     try:
         answer = night("queue", "pause", "work")

@@ -7,6 +7,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from queue_core.model.settings import SCHEMA
 from queue_core.stores.postgres.migrate import KNOWN
 from queue_core.stores.postgres.queries import load
 from tests.cli.running import Cli
@@ -191,7 +192,7 @@ class TestSchema:
 
     def test_a_newer_schema_is_refused(self, cli: Cli, postgres_url: str) -> None:
         with psycopg.connect(postgres_url, autocommit=True) as connection:
-            connection.execute(load("migrate/record"), {"version": 99, "name": "from_the_future"})
+            connection.execute(load("migrate/record", SCHEMA), {"version": 99, "name": "from_the_future"})
         answer = cli("job", "list")
         assert answer.code == cli("migrate", "--dry-run").code == 5
         assert answer.err == (

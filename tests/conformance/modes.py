@@ -58,6 +58,11 @@ def memory(_address: str | None) -> Opener:
     return opened
 
 
+def nowhere(url: str) -> str:
+    """Return the address with a search_path on which there is nothing: the store names its schema itself."""
+    return f"{url}{'&' if '?' in url else '?'}options=-csearch_path%3D"
+
+
 def postgres(url: str | None) -> Opener:
     """Return what opens the PostgreSQL store of a migrated database."""
     from queue_core.stores.postgres.operations import PostgresOperations
@@ -66,7 +71,7 @@ def postgres(url: str | None) -> Opener:
     from queue_core.stores.postgres.store import PostgresStore
 
     async def opened(rules: Rules | None = None) -> World:
-        settings = PostgresSettings(url=url)
+        settings = PostgresSettings(url=nowhere(str(url)))
         store = PostgresStore(settings, rules=rules)
         await store.open()
         # Claims find nothing before a first leader has made sure that no token comes twice.
@@ -184,7 +189,7 @@ def settings_of(mode: str, request: pytest.FixtureRequest) -> JobsSettings:
     redis = RedisSettings(url=request.getfixturevalue("redis_url"), prefix=request.getfixturevalue("redis_prefix"))
     if mode == "redis":
         return JobsSettings(queue_backend="redis", redis=redis)
-    postgres = PostgresSettings(url=request.getfixturevalue("empty_workers_url"))
+    postgres = PostgresSettings(url=nowhere(request.getfixturevalue("empty_workers_url")))
     if mode == "postgres":
         return JobsSettings(queue_backend="postgres", postgres=postgres)
     return JobsSettings(queue_backend="redis", postgres=postgres, redis=redis)

@@ -151,9 +151,9 @@ FENCE = (
 )
 
 
-def without_fence(name: str, load: Any = session.load) -> bytes:
+def without_fence(name: str, schema: str | None = None, load: Any = session.load) -> bytes:
     """Return a query without what refuses outdated tokens, to show that the checks see what comes of it."""
-    text: bytes = load(name)
+    text: bytes = load(name, schema)
     if name == "settle/finish":
         for clause in FENCE:
             assert clause in text, f"the statement has no longer: {clause!r}"

@@ -10,12 +10,15 @@ import pytest
 from psycopg import sql
 
 from queue_core.model.filters import parse
+from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres.pool import Pool
 from queue_core.stores.postgres.statistics import Signatures
 
 
 class Kept:
     """Keeps a query instead of asking it."""
+
+    settings = PostgresSettings()
 
     async def rows(self, query: sql.Composed, params: dict[str, Any]) -> list[object]:
         """Return nothing."""

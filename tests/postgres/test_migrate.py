@@ -10,7 +10,7 @@ import pytest
 from pydantic import SecretStr
 
 from queue_core.errors import ConfigurationError, SchemaError, SchemaMissing, SchemaNewer, StoreUnavailable
-from queue_core.model.settings import PostgresSettings
+from queue_core.model.settings import SCHEMA, PostgresSettings
 from queue_core.stores.postgres import migrate as migrating
 from queue_core.stores.postgres.migrate import KNOWN, check, migrate, migrations, schema_version
 from queue_core.stores.postgres.queries import load
@@ -66,7 +66,7 @@ def test_a_newer_schema_is_refused_and_left_alone(postgres_url: str) -> None:
 def test_a_failing_migration_is_rolled_back_and_those_before_it_stay(
     empty_postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broken = migrating.Migration(KNOWN + 1, "broken", b"create table half (n int); select 1 / 0")
+    broken = migrating.Migration(KNOWN + 1, "broken", "create table half (n int); select 1 / 0")
     monkeypatch.setattr(migrating, "migrations", lambda: (*migrations(), broken))
     with pytest.raises(SchemaError, match=r"migration \d+ \(broken\) failed and was rolled back: division by zero"):
         migrate(empty_postgres_url)
@@ -77,8 +77,8 @@ def test_a_failing_migration_is_rolled_back_and_those_before_it_stay(
 
 def test_tables_of_somebody_else_are_named_in_one_sentence(empty_postgres_url: str) -> None:
     with psycopg.connect(empty_postgres_url, autocommit=True) as connection:
-        connection.execute("create table queues (n int)")
-    with pytest.raises(SchemaError, match=r'^migration 1 \(jobs\) failed and was rolled back: relation "queues"'):
+        connection.execute("create schema jobconsole create table queues (n int)")
+    with pytest.raises(SchemaError, match=r'^migration 1 \(schema\) failed and was rolled back: relation "queues"'):
         migrate(empty_postgres_url)
 
 
@@ -100,8 +100,8 @@ def test_partitions_reach_from_yesterday_to_a_week_ahead(postgres_url: str) -> N
         today = row[0].astimezone(UTC)
         assert expected_days(today) <= days(connection)
         connection.execute(f"drop table job_history_{today + timedelta(days=3):%Y%m%d}")
-        assert connection.execute(load("upkeep/partitions")).fetchone() == (1,)
-        assert connection.execute(load("upkeep/partitions")).fetchone() == (0,)
+        assert connection.execute(load("upkeep/partitions", SCHEMA)).fetchone() == (1,)
+        assert connection.execute(load("upkeep/partitions", SCHEMA)).fetchone() == (0,)
         assert expected_days(today) <= days(connection)
 
 
@@ -170,7 +170,7 @@ async def test_days_that_another_session_makes_meanwhile_are_not_made_twice(
     async with upkeep:
         with lacking as another, psycopg.connect(postgres_url, autocommit=True) as hand:
             another.execute("select make_job_history(7)")
-            waiting = asyncio.create_task(upkeep.execute(load("upkeep/partitions")))
+            waiting = asyncio.create_task(upkeep.execute(load("upkeep/partitions", SCHEMA)))
             assert await eventually(lambda: hand.execute("select 1 from pg_locks where not granted").fetchall())
         assert await (await waiting).fetchone() == (0,)
 
@@ -189,4 +189,4 @@ async def test_where_no_day_is_lacking_nothing_is_locked(postgres_url: str) -> N
     with psycopg.connect(postgres_url) as another:
         another.execute("select pg_advisory_xact_lock(5812640217730002)")
         with psycopg.connect(postgres_url, options="-c lock_timeout=10ms") as upkeep:
-            assert upkeep.execute(load("upkeep/partitions")).fetchone() == (0,)
+            assert upkeep.execute(load("upkeep/partitions", SCHEMA)).fetchone() == (0,)

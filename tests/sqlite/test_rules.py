@@ -17,9 +17,7 @@ from queue_core.model.filters import Filter
 from queue_core.model.job import Claim
 from queue_core.model.operation import MemberVerb
 from queue_core.model.rules import BandLimits, QueueRules, Rules
-from queue_core.model.settings import RetentionSettings, SqliteSettings
-from queue_core.stores.sqlite import migrate as schema
-from queue_core.stores.sqlite.migrate import migrate
+from queue_core.model.settings import RetentionSettings
 from queue_core.stores.sqlite.operations import SqliteOperations
 from queue_core.stores.sqlite.read import SqliteInspector
 from queue_core.stores.sqlite.session import SqliteFile
@@ -29,7 +27,6 @@ from tests.conformance.making import LEASE, QUEUE, TYPE, new_job, outcome
 from tests.sqlite.conftest import NewFile
 from tests.sqlite.crashing import REQUEST
 
-QUERIES = Path(__file__).parent / "queries"
 LIMITED: Rules = {QUEUE: QueueRules(limit=1_000_000, concurrency=1_000_000)}
 COUNTS = "select running, high, normal, low from queues where counted = 1"
 JOBS = """select count(*) filter (where place = 'running'),
@@ -247,32 +244,6 @@ async def test_a_clock_that_is_set_moves_keys_and_tokens_along(new_file: NewFile
     clock.advance(61)
     (last,) = await store.insert([new_job(unique_key="k", unique_seconds=100.0)])
     assert last.created
-
-
-@pytest.mark.parametrize(
-    ("version", "files"), [(1, ("history.sql", "unfinished.sql")), (4, ("history.sql", "unfinished.sql", "keyed.sql"))]
-)
-def test_a_file_of_before_is_brought_along(
-    path: Path, monkeypatch: pytest.MonkeyPatch, version: int, files: tuple[str, ...]
-) -> None:
-    jobs = [(QUERIES / name).read_text(encoding="utf-8") for name in files]
-    first = schema.migrations()[:version]
-    with monkeypatch.context() as before:
-        before.setattr(schema, "migrations", lambda: first)
-        migrate(SqliteSettings(path=str(path)))
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("insert into queues (name) values ('work')")
-        for statement in ";".join(jobs).split(";"):
-            connection.execute(statement, {"n": 1000} if ":n" in statement else {})
-        columns = [row[1] for row in connection.execute("pragma table_info (jobs)")]
-        query = f"select {', '.join(columns)} from jobs order by number"
-        kept = connection.execute(query).fetchall()
-    assert migrate(SqliteSettings(path=str(path))) == list(range(version + 1, schema.KNOWN + 1))
-    with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute(query).fetchall() == kept
-        assert connection.execute("pragma integrity_check").fetchall() == [("ok",)]
-        assert Counter(row[0] for row in connection.execute("select status from job_list"))["completed"] > 900
-        assert connection.execute("select counted, high, normal, low from queues").fetchall() == [(0, 0, 0, 0)]
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ _STORES = {"sqlite": check_sqlite, "redis": check_redis_store}
 
 
 async def _store(jobs: JobQueue) -> list[Check]:
-    from queue_core.errors import ConfigurationError, QueueCoreError
+    from queue_core.errors import ConfigurationError, QueueCoreError, SchemaEarlier
 
     name = jobs.store.name
     checks: list[Check] = []
@@ -82,6 +82,8 @@ async def _store(jobs: JobQueue) -> list[Check]:
         return [*checks, *check_work(overview), check_operations(operations, overview)]
     except ConfigurationError:
         raise
+    except SchemaEarlier as error:
+        return [Check("schema", "fail", str(error))]
     except (QueueCoreError, OSError) as error:
         # What was found before may say why.
         return [unreachable(name, str(error)), *checks[1:]]
@@ -148,7 +150,11 @@ def run_migrate(options: argparse.Namespace, output: Output) -> int:
     if mode == "redis":
         applied, known = _migrate_redis()
     else:
-        applied, known = _migrate_sqlite(settings.jobs) if mode == "sqlite" else _migrate_postgres(url)
+        applied, known = (
+            _migrate_sqlite(settings.jobs)
+            if mode == "sqlite"
+            else _migrate_postgres(url, settings.jobs.postgres.schema)
+        )
     if output.as_json:
         output.json({"applied": applied, "schema": known})
     elif applied:
@@ -194,10 +200,10 @@ def _numbers(migrations: Sequence[int]) -> str:
     return ", ".join(f"{number:04}" for number in migrations)
 
 
-def _migrate_postgres(url: str) -> tuple[list[int], int]:
+def _migrate_postgres(url: str, schema: str) -> tuple[list[int], int]:
     from queue_core.stores.postgres.migrate import KNOWN, migrate
 
-    return migrate(url), KNOWN
+    return migrate(url, schema), KNOWN
 
 
 def _migrate_sqlite(jobs: JobsSettings) -> tuple[list[int], int]:

@@ -65,7 +65,7 @@ def _show_console(settings: ConsoleSettings, link: Link | None) -> int:
     return int(run_console(settings.jobs, read_only=settings.read_only, context=context, link=link))
 
 
-CARRIED = ("config", "context", "postgres_url", "redis_url", "prefix")
+CARRIED = ("config", "context", "postgres_url", "schema", "redis_url", "prefix")
 """Options that say where the jobs are."""
 ADDRESSES = frozenset({"postgres_url", "redis_url"})
 """Those of them that may hold a password."""

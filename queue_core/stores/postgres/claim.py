@@ -64,7 +64,7 @@ class PostgresHeart:
             rows = self._execute(beat)
             strays = self._strays(beat) if beat.doubts else []
             if beat.place and not self._told:
-                message = {"channel": "queue_core_orders", "messages": text_array([beat.place])}
+                message = {"channel": "orders", "messages": text_array([beat.place])}
                 self._run("listening/send", message, beat.lease / 3)
                 self._told = True
         # The others name jobs of this worker that are to be cancelled, whatever the attempt, and (null) other workers.
@@ -124,11 +124,11 @@ class PostgresHeart:
         seconds = max(1.0, min(self._settings.timeout, seconds))
         connection = self._connected(seconds)
         if prepares(self._settings):
-            cursor = connection.execute(load(query), params, binary=True)
+            cursor = connection.execute(load(query, self._settings.schema), params, binary=True)
             return cursor.fetchall() if cursor.description else []
         # Behind a pooler the bounds come with the statement; see `connection.run_bounded`.
         with psycopg.ClientCursor(connection) as bounded:
-            bounded.execute(limits(seconds, patient=True) + load(query), params)
+            bounded.execute(limits(seconds, patient=True) + load(query, self._settings.schema), params)
             while bounded.nextset():
                 pass
             return bounded.fetchall() if bounded.description else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -14,7 +15,7 @@ from queue_core.errors import QueueCoreError
 from queue_core.model.filters import Filter, Term
 from queue_core.model.states import UNFINISHED, Status
 from queue_core.model.text import storable
-from queue_core.stores.postgres.queries import load, text_array
+from queue_core.stores.postgres.queries import load, qualified, text_array
 
 PLACES: dict[str, frozenset[Status]] = {
     "running_jobs": frozenset({Status.RUNNING}),
@@ -28,8 +29,8 @@ _NUMBER = re.compile(r"-?[0-9]{1,300}(?:\.[0-9]{1,300})?(?:[eE][+-]?[0-9]{1,3})?
 
 
 @cache
-def fragments() -> dict[str, sql.SQL]:
-    """Return the named pieces of SQL."""
+def fragments(schema: str) -> dict[str, sql.SQL]:
+    """Return the named pieces of SQL, with what they use of a schema."""
     text = (files("queue_core.stores.postgres") / "sql" / "conditions.sql").read_text(encoding="utf-8")
     found: dict[str, list[str]] = {}
     name = ""
@@ -39,12 +40,12 @@ def fragments() -> dict[str, sql.SQL]:
             found[name] = []
         elif name and line and not line.startswith("--"):
             found[name].append(line)
-    return {name: _sql("\n".join(["", *lines, ""])) for name, lines in found.items()}
+    return {name: _sql(qualified("\n".join(["", *lines, ""]), schema)) for name, lines in found.items()}
 
 
-def template(name: str) -> sql.SQL:
+def template(name: str, schema: str) -> sql.SQL:
     """Return a query file that has places to fill in."""
-    return _sql(load(name).decode())
+    return _sql(load(name, schema).decode())
 
 
 def _sql(text: str) -> sql.SQL:
@@ -56,6 +57,7 @@ def _sql(text: str) -> sql.SQL:
 class Conditions:
     """A filter as SQL, with its parameters."""
 
+    schema: str
     # views that can hold what matches
     places: tuple[str, ...]
     condition: sql.Composed
@@ -63,21 +65,22 @@ class Conditions:
 
     def also(self, name: str, **params: Any) -> Conditions:
         """Return these conditions together with another fragment."""
-        joined = fragments()["and"].join([self.condition, fragments()[name]])
-        return Conditions(self.places, joined, self.params | params)
+        known = fragments(self.schema)
+        joined = known["and"].join([self.condition, known[name]])
+        return Conditions(self.schema, self.places, joined, self.params | params)
 
     def union(self, part: str, order: str = "newest") -> sql.Composed:
         """Return a query file for each place, all of them together."""
-        one = template(part)
+        one, known = template(part, self.schema), fragments(self.schema)
         parts = [
-            one.format(place=sql.Identifier(place), conditions=self.condition, order=fragments()[order])
+            one.format(place=sql.Identifier(self.schema, place), conditions=self.condition, order=known[order])
             for place in self.places
         ]
-        return fragments()["union"].join(parts)
+        return known["union"].join(parts)
 
 
-def conditions(where: Filter) -> Conditions | None:
-    """Return a filter as SQL; None when no state can match.
+def conditions(where: Filter, schema: str) -> Conditions | None:
+    """Return a filter as SQL on the tables of a schema; None when no state can match.
 
     Raises:
         QueueCoreError: a term that `queue_core.model.filters.parse` would not have made.
@@ -88,14 +91,15 @@ def conditions(where: Filter) -> Conditions | None:
     if not places:
         return None
     params: dict[str, Any] = {}
-    parts = [_term(term, f"p{number}", params) for number, term in enumerate(where.terms)]
-    everything = fragments()["everything"].format()
-    return Conditions(places, fragments()["and"].join(parts or [everything]), params)
+    known = fragments(schema)
+    parts = [_term(term, f"p{number}", params, known) for number, term in enumerate(where.terms)]
+    everything = known["everything"].format()
+    return Conditions(schema, places, known["and"].join(parts or [everything]), params)
 
 
-def _term(term: Term, prefix: str, params: dict[str, Any]) -> sql.Composed:
+def _term(term: Term, prefix: str, params: dict[str, Any], known: Mapping[str, sql.SQL]) -> sql.Composed:
     head, _, path = term.field.partition(".")
-    fragment = fragments().get(f"{head} {term.operator}")
+    fragment = known.get(f"{head} {term.operator}")
     if fragment is None or (head == "payload") is not bool(path):
         raise QueueCoreError(f"a filter has no term '{term.field}' with '{term.operator}'")
     # Stores refuse a NUL; so none of them can hold what is looked for.
@@ -111,7 +115,7 @@ def _term(term: Term, prefix: str, params: dict[str, Any]) -> sql.Composed:
     names = {name: f"{prefix}_{name}" for name in values}
     params.update({names[name]: values[name] for name in values})
     condition = fragment.format(**{name: sql.Placeholder(names[name]) for name in values})
-    return fragments()["not" if term.negated else "yes"].format(condition=condition)
+    return known["not" if term.negated else "yes"].format(condition=condition)
 
 
 def _escaped(text: str) -> str:

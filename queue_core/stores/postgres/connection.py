@@ -222,7 +222,7 @@ def prepares(settings: PostgresSettings) -> bool:
 
 
 def place_of(settings: PostgresSettings) -> str:
-    """Return the server and the database of the settings, for people."""
+    """Return the server, the database and the schema of the settings, for people; it tells two queues apart."""
     if settings.url is None:
         return "no database"
     parts = conninfo_to_dict(settings.url.get_secret_value())
@@ -231,7 +231,7 @@ def place_of(settings: PostgresSettings) -> str:
     ports *= len(hosts) if len(ports) == 1 else 1
     servers = [named(host, "" if host.startswith("/") else port) for host, port in zip(hosts, ports, strict=False)]
     name = parts.get("dbname") or os.environ.get("PGDATABASE") or parts.get("user") or os.environ.get("PGUSER", "")
-    return f"'{name}' at {', '.join(servers)}"
+    return f"'{name}' at {', '.join(servers)}, schema '{settings.schema}'"
 
 
 def found_pooler(settings: PostgresSettings, why: str) -> None:

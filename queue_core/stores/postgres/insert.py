@@ -270,7 +270,7 @@ class Producing:
 
     async def write_on(self, connection: Any, jobs: Sequence[NewJob], numbers: Mapping[str, int]) -> list[Inserted]:
         """Write the jobs in somebody's transaction, for which they were prepared."""
-        run = partial(run_on, await driver_connection(connection))
+        run = partial(run_on, await driver_connection(connection), self._lane.schema)
         if is_plain(jobs, self._rules):
             written = await carry_out(insert_parts(parts_for(jobs), numbers, compare=False), run)
         else:

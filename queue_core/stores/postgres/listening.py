@@ -14,7 +14,7 @@ import psycopg
 from queue_core.errors import QueueCoreError, StoreUnavailable
 from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres.connection import BROKEN, Connection, Try, connect, connection_options, cut
-from queue_core.stores.postgres.queries import load, text_array
+from queue_core.stores.postgres.queries import channels_of, load, text_array
 from queue_core.stores.postgres.session import Lane, Sessions
 
 logger = logging.getLogger("queue_core.delivery")
@@ -31,7 +31,6 @@ CONNECT = 5.0
 """Seconds for one try to connect: a way that swallows everything must not pass for one that is merely new."""
 SOON = 0.02
 """Seconds for which what is due soon rides on the next notification."""
-PREFIX = "queue_core_"
 
 
 class Deaf(Exception):
@@ -48,6 +47,7 @@ class Notifications:
 
     def __init__(self, settings: PostgresSettings) -> None:
         self._settings = settings
+        self._prefix = f"{channels_of(settings.schema)}_"
         # for all that this process asks, here and in the store
         self.sessions = Sessions(settings)
         self._direct = (
@@ -115,7 +115,7 @@ class Notifications:
         Raises:
             StoreUnavailable: the store did not answer in time.
         """
-        await self._lane.run("listening/send", {"channel": PREFIX + channel, "messages": text_array(messages)})
+        await self._lane.run("listening/send", {"channel": channel, "messages": text_array(messages)})
 
     async def send_each(self, messages: Sequence[tuple[str, str]]) -> None:
         """Notify channels of messages, in this order and all at once: each process is woken once.
@@ -123,7 +123,7 @@ class Notifications:
         Raises:
             StoreUnavailable: the store did not answer in time.
         """
-        channels = text_array([PREFIX + channel for channel, _ in messages])
+        channels = text_array([channel for channel, _ in messages])
         await self._lane.run(
             "listening/send_each", {"channels": channels, "messages": text_array([message for _, message in messages])}
         )
@@ -201,7 +201,7 @@ class Notifications:
         watch = loop.call_at(one.ends, cut, connection, one)
         try:
             for channel in sorted(set(self._calls) - self._listened):
-                await connection.execute(load(f"listening/listen_{channel}"))
+                await connection.execute(load(f"listening/listen_{channel}", self._settings.schema))
                 self._listened.add(channel)
             self._listening.set()
         finally:
@@ -222,7 +222,7 @@ class Notifications:
             self._stirred.set()
 
     def _hear(self, channel: str, payload: str) -> None:
-        for call in self._calls.get(channel.removeprefix(PREFIX), ()):
+        for call in self._calls.get(channel.removeprefix(self._prefix), ()):
             call(payload)
 
     # -- whether notifications arrive

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from importlib.resources import files
@@ -11,16 +11,19 @@ from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import errors as pg
+from psycopg import sql
 
 from queue_core.errors import (
     ConfigurationError,
+    SchemaEarlier,
     SchemaError,
     SchemaMissing,
     SchemaNewer,
     StoreRefused,
     StoreUnavailable,
 )
-from queue_core.stores.postgres.queries import load
+from queue_core.model.settings import SCHEMA
+from queue_core.stores.postgres.queries import load, qualified
 
 CONNECT_SECONDS = 10
 LOCK_ATTEMPTS = 5
@@ -34,7 +37,8 @@ class Migration(NamedTuple):
 
     version: int
     name: str
-    sql: bytes
+    # `{schema}` stands for the schema's name
+    sql: str
 
 
 @cache
@@ -45,7 +49,7 @@ def migrations() -> tuple[Migration, ...]:
         SchemaError: the files are not numbered from 1 on without a gap.
     """
     found = sorted(
-        Migration(int(match[1]), match[2], file.read_bytes())
+        Migration(int(match[1]), match[2], file.read_text(encoding="utf-8"))
         for file in files("queue_core.stores.postgres").joinpath("migrations").iterdir()
         if (match := re.fullmatch(r"(\d{4})_(\w+)\.sql", file.name))
     )
@@ -58,27 +62,31 @@ KNOWN = len(migrations())
 """The newest schema version that this program knows."""
 
 
-def migrate(url: str) -> list[int]:
-    """Bring the database to the newest schema and return the versions that were applied, none when it had it.
+LAST_EARLIER = 11
+"""The last version of the numbering before this one, whose tables were not in a schema of their own."""
 
-    Also makes the history's partitions for the days ahead. Any number of processes may do it at once: one works, the
-    others wait for it and then find nothing to do.
+
+def migrate(url: str, schema: str = SCHEMA) -> list[int]:
+    """Bring a schema of the database to the newest version and return what was applied, nothing when it had that.
+
+    Also makes the schema where there is none, taking over the tables that an earlier version has made elsewhere, and
+    the history's partitions for the days ahead. Any number of processes may do it at once: one works, the others
+    wait for it and then find nothing to do.
 
     Raises:
         ConfigurationError: the URL cannot be read.
         StoreUnavailable: no connection, or the tables stayed locked.
         SchemaNewer: a newer version of this program has migrated the database.
-        SchemaError: a migration failed; it was rolled back, those before it stay.
+        SchemaEarlier: an earlier version has made tables that cannot be taken over.
+        SchemaError: a grant is missing, or a migration failed; it was rolled back, those before it stay.
     """
-    applied: list[int] = []
     with _connect(url) as connection:
-        _exclusively(connection, "preparing", lambda: _prepare(connection))
+        one = _Migrating(connection, schema)
+        one.alone("preparing", one.prepare)
         for migration in migrations():
-            doing = f"migration {migration.version} ({migration.name})"
-            if _exclusively(connection, doing, partial(_apply, connection, migration)):
-                applied.append(migration.version)
-        _exclusively(connection, "making partitions", lambda: _make_partitions(connection))
-    return applied
+            one.alone(f"migration {migration.version} ({migration.name})", partial(one.apply, migration))
+        one.alone("making partitions", one.make_partitions)
+    return one.applied
 
 
 @contextmanager
@@ -99,45 +107,100 @@ def _connect(url: str) -> Iterator[Connection]:
         raise ConfigurationError("this is no address that PostgreSQL's client understands") from error
 
 
-def _exclusively(connection: Connection, doing: str, work: Callable[[], bool]) -> bool:
-    """Run one step in its own transaction, alone among all processes that migrate this database."""
-    for attempt in range(1, LOCK_ATTEMPTS + 1):
-        try:
-            with connection.transaction():
-                # A lock of the transaction, not of the session: it works through a pooler and cannot be left behind.
-                connection.execute(load("migrate/patience"))
-                connection.execute(load("migrate/lock"))
-                connection.execute(load("migrate/impatience"))
-                return work()
-        except pg.LockNotAvailable as error:
-            if attempt == LOCK_ATTEMPTS:
-                raise StoreRefused("postgres", f"{doing}: the tables are locked by others", passing=True) from error
-        except psycopg.OperationalError:
-            raise
-        except psycopg.Error as error:
-            raise SchemaError(f"{doing} failed and was rolled back: {_sentence(error)}") from error
-    raise AssertionError("the last attempt returns or raises")
+class _Migrating:
+    """The steps of a migration of one schema."""
+
+    def __init__(self, connection: Connection, schema: str) -> None:
+        self._connection = connection
+        self._schema = schema
+        # versions, those of tables that were taken over included
+        self.applied: list[int] = []
+
+    def alone(self, doing: str, work: Callable[[], None]) -> None:
+        """Run one step in its own transaction, alone among all processes that migrate this schema."""
+        for attempt in range(1, LOCK_ATTEMPTS + 1):
+            try:
+                with self._connection.transaction():
+                    # A lock of the transaction, not of the session: it works through a pooler and is never left behind.
+                    self._run("migrate/patience")
+                    self._run("migrate/lock")
+                    self._run("migrate/impatience")
+                    work()
+                return
+            except (pg.LockNotAvailable, pg.DeadlockDetected) as error:
+                if attempt == LOCK_ATTEMPTS:
+                    raise StoreRefused("postgres", f"{doing}: the tables are locked by others", passing=True) from error
+            except psycopg.OperationalError:
+                raise
+            except psycopg.Error as error:
+                raise SchemaError(f"{doing} failed and was rolled back: {_sentence(error)}") from error
+
+    def prepare(self) -> None:
+        """Make the schema and its list of migrations where they are missing, or take over an earlier version's."""
+        ((exists, looks, makes, role, database),) = self._run("migrate/grants").fetchall()
+        if looks is False:
+            raise SchemaError(_missing_grant(self._schema, exists, role, database))
+        found = schema_version(self._connection, self._schema)
+        if found > KNOWN:
+            raise SchemaNewer(found, KNOWN)
+        if found == KNOWN:
+            return
+        if not makes:
+            raise SchemaError(_missing_grant(self._schema, exists, role, database))
+        if not exists:
+            self._run("migrate/make_schema")
+        earlier = [place for (place,) in self._run("migrate/earlier").fetchall()] if found == 0 else []
+        if earlier:
+            self._take_over(earlier[0])
+        else:
+            self._run("migrate/versions")
+
+    def _take_over(self, place: str) -> None:
+        """Move the tables of an earlier version into the schema, with all that is in them."""
+        self._run("migrate/lock_earlier")
+        names = {"place": sql.Identifier(place)}
+        ((version,),) = self._fill("migrate/earlier_version", **names).fetchall()
+        if version != LAST_EARLIER:
+            raise SchemaEarlier(
+                f"the tables in schema '{place}' are of version {version} of an earlier numbering, and only its last "
+                f"one, {LAST_EARLIER}, can be taken over",
+                "migrate them with a program of that time first",
+            )
+        for (day,) in self._run("migrate/earlier_days", {"place": place}).fetchall():
+            self._fill("migrate/take_over_day", **names, day=sql.Identifier(day))
+        self._fill("migrate/take_over", **names)
+        self.applied.append(migrations()[0].version)
+
+    def apply(self, migration: Migration) -> None:
+        """Apply a migration unless it was applied before."""
+        if schema_version(self._connection, self._schema) >= migration.version:
+            return
+        self._connection.execute(qualified(migration.sql, self._schema).encode())
+        self._run("migrate/record", {"version": migration.version, "name": migration.name})
+        self.applied.append(migration.version)
+
+    def make_partitions(self) -> None:
+        """Make the history's partitions for the days ahead."""
+        self._run("upkeep/partitions")
+
+    def _run(self, query: str, params: Mapping[str, Any] | None = None) -> psycopg.Cursor[tuple[Any, ...]]:
+        return self._connection.execute(load(query, self._schema), params)
+
+    def _fill(self, query: str, **names: sql.Identifier) -> psycopg.Cursor[tuple[Any, ...]]:
+        """Run a query file that has places for names."""
+        # Literal in the only sense that counts: it comes from a file of this package.
+        text = sql.SQL(load(query, self._schema).decode())
+        return self._connection.execute(text.format(**names))
 
 
-def _prepare(connection: Connection) -> bool:
-    connection.execute(load("migrate/versions"))
-    found = schema_version(connection)
-    if found > KNOWN:
-        raise SchemaNewer(found, KNOWN)
-    return True
-
-
-def _apply(connection: Connection, migration: Migration) -> bool:
-    if schema_version(connection) >= migration.version:
-        return False
-    connection.execute(migration.sql)
-    connection.execute(load("migrate/record"), {"version": migration.version, "name": migration.name})
-    return True
-
-
-def _make_partitions(connection: Connection) -> bool:
-    connection.execute(load("upkeep/partitions"))
-    return True
+def _missing_grant(schema: str, exists: bool, role: str, database: str) -> str:
+    """Return what a role lacks that is to make tables, and who can give it."""
+    if exists:
+        return f'the role "{role}" lacks a grant: GRANT USAGE, CREATE ON SCHEMA "{schema}" TO "{role}"'
+    return (
+        f'the role "{role}" may not make the schema "{schema}": either GRANT CREATE ON DATABASE "{database}" '
+        f'TO "{role}", or CREATE SCHEMA "{schema}" AUTHORIZATION "{role}"'
+    )
 
 
 def _sentence(error: psycopg.Error) -> str:
@@ -145,32 +208,50 @@ def _sentence(error: psycopg.Error) -> str:
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
-def schema_version(connection: Connection) -> int:
-    """Return the schema version of a database, 0 when it has no schema."""
+def schema_version(connection: Connection, schema: str = SCHEMA) -> int:
+    """Return the version of a schema of a database, 0 when there is none."""
     try:
         with connection.transaction():
-            row = connection.execute(load("migrate/version")).fetchone()
+            row = connection.execute(load("migrate/version", schema)).fetchone()
     except (pg.UndefinedTable, pg.UndefinedColumn):
         return 0
     return int(row[0]) if row else 0
 
 
-def check(connection: Connection) -> None:
+def check(connection: Connection, schema: str = SCHEMA) -> None:
     """Make sure that this program and the database's schema fit.
 
     Raises:
-        SchemaMissing, SchemaNewer: they do not.
+        SchemaMissing, SchemaNewer, SchemaEarlier: they do not.
     """
-    require(schema_version(connection))
+    found = schema_version(connection, schema)
+    require(found, [] if found else connection.execute(load("migrate/earlier", schema)).fetchall())
 
 
-def require(found: int) -> None:
+def require(found: int, earlier: Sequence[tuple[Any, ...]] = ()) -> None:
     """Make sure that this program can work with a schema of this version.
 
+    `earlier`: rows of migrate/earlier, which count where no schema was found.
+
     Raises:
-        SchemaMissing, SchemaNewer: it cannot.
+        SchemaMissing, SchemaNewer, SchemaEarlier: it cannot.
     """
+    if found == 0 and earlier:
+        raise SchemaEarlier(f"an earlier version has left its tables in schema '{earlier[0][0]}'")
     if found < KNOWN:
         raise SchemaMissing(found, KNOWN)
     if found > KNOWN:
         raise SchemaNewer(found, KNOWN)
+
+
+async def require_schema(run: Callable[[str], Awaitable[Sequence[tuple[Any, ...]]]]) -> None:
+    """Make sure that this program can work with the schema in which this runs queries by their names.
+
+    Raises:
+        SchemaMissing, SchemaNewer, SchemaEarlier: it cannot.
+    """
+    try:
+        found = int((await run("migrate/version"))[0][0])
+    except SchemaMissing:
+        found = 0
+    require(found, [] if found else await run("migrate/earlier"))

@@ -321,7 +321,7 @@ async def rehearse(pool: Pool, rules: Rules) -> str:
             await connection.execute(bounds(pool.settings.timeout * 0.9), prepare=False)
 
             async def run(query: str, params: Mapping[str, Any]) -> Rows:
-                cursor = await connection.execute(load(query), params)
+                cursor = await connection.execute(load(query, pool.settings.schema), params)
                 return await cursor.fetchall() if cursor.description else []
 
             return await carry_out(_everything(rules), run)

@@ -91,8 +91,8 @@ class Pool:
         """
         async with self.connection() as connection:
             if prepares(self._settings):
-                return await fetch(connection, query, params)
-            return await self._bounded(connection, load(query) if isinstance(query, str) else query, params, tuple_row)
+                return await self.fetch(connection, query, params)
+            return await self._bounded(connection, self._text(query), params, tuple_row)
 
     async def records(self, query: Query, params: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Run a composed query like `rows`, and return each row by the names of its columns."""
@@ -102,6 +102,24 @@ class Pool:
             async with connection.cursor(row_factory=dict_row) as cursor:
                 await cursor.execute(query, params, prepare=False)
                 return await cursor.fetchall()
+
+    async def fetch(
+        self, connection: Connection, query: str | Query, params: Mapping[str, Any] | None = None
+    ) -> list[Row]:
+        """Run a query file by its name, or a composed query, on a connection of this pool and return its rows."""
+        # Each filter makes a text of its own, which would fill the session with prepared statements.
+        prepare = None if isinstance(query, str) else False
+        cursor = await connection.execute(self._text(query), params, prepare=prepare)
+        return await cursor.fetchall()
+
+    def _text(self, query: str | Query) -> Query:
+        return load(query, self.settings.schema) if isinstance(query, str) else query
+
+    async def _version(self, connection: Connection) -> int:
+        try:
+            return int((await self.fetch(connection, "migrate/version"))[0][0])
+        except (pg.UndefinedTable, pg.UndefinedColumn):
+            return 0
 
     async def _bounded(
         self, connection: Connection, query: Query, params: Mapping[str, Any] | None, rows: AsyncRowFactory[R]
@@ -116,8 +134,8 @@ class Pool:
 
         async def run(connection: Connection) -> list[Row]:
             for step in steps[:-1]:
-                await connection.execute(load(step), params)
-            return await fetch(connection, steps[-1], params)
+                await connection.execute(load(step, self.settings.schema), params)
+            return await self.fetch(connection, steps[-1], params)
 
         return await self.transact(run)
 
@@ -126,7 +144,7 @@ class Pool:
 
         async def work(connection: Connection) -> T:
             async def run(query: str, params: Mapping[str, Any]) -> list[Row]:
-                cursor = await connection.execute(load(query), params)
+                cursor = await connection.execute(load(query, self.settings.schema), params)
                 return await cursor.fetchall() if cursor.description else []
 
             return await carry_out(begin(), run)
@@ -172,7 +190,7 @@ class Pool:
     async def schema(self) -> int:
         """Return the version of the schema, 0 when there is none."""
         async with self.connection(any_schema=True) as connection:
-            return await _version(connection)
+            return await self._version(connection)
 
     @asynccontextmanager
     async def connection(self, any_schema: bool = False) -> AsyncIterator[Connection]:
@@ -272,8 +290,8 @@ class Pool:
             require(self._schema)
         except QueueCoreError:
             # Not read yet; or it did not fit, and somebody may have migrated since.
-            self._schema = await _version(connection)
-            require(self._schema)
+            self._schema = await self._version(connection)
+            require(self._schema, [] if self._schema else await self.fetch(connection, "migrate/earlier"))
 
     async def _drop(self, generation: int) -> None:
         """Leave all connections that are as old as the one that failed."""
@@ -294,20 +312,3 @@ class Pool:
 
 class _InTheWay(QueueCoreError):
     """A deadlock, or a row that another transaction has just written; nothing was changed."""
-
-
-async def fetch(connection: Connection, query: str | Query, params: Mapping[str, Any] | None = None) -> list[Row]:
-    """Run a query file by its name, or a composed query, and return its rows."""
-    if isinstance(query, str):
-        cursor = await connection.execute(load(query), params)
-    else:
-        # Each filter makes a text of its own, which would fill the session with prepared statements.
-        cursor = await connection.execute(query, params, prepare=False)
-    return await cursor.fetchall()
-
-
-async def _version(connection: Connection) -> int:
-    try:
-        return int((await fetch(connection, "migrate/version"))[0][0])
-    except (pg.UndefinedTable, pg.UndefinedColumn):
-        return 0

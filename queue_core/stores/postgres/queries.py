@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from functools import cache
+from hashlib import sha256
 from importlib.resources import files
 from typing import Any, TypeVar
 
@@ -40,20 +41,54 @@ async def carry_out(plan: Plan[T], run: Callable[[str, Mapping[str, Any]], Await
 
 
 @cache
-def load(name: str) -> bytes:
+def load(name: str, schema: str | None = None) -> bytes:
     """Return a query by its name, such as `claim/by_ids`: that block of the file `claim.sql`, without comment lines.
+
+    Its tables and channels are those of a schema; None: it names none of them.
 
     Raises:
         KeyError, FileNotFoundError: no query has this name.
+        ValueError: it names tables or channels, and no schema is given.
     """
     file, _, block = name.partition("/")
     lines = _blocks(file)[block].splitlines()
-    return "\n".join(line for line in lines if not line.lstrip().startswith("--")).strip().encode()
+    text = "\n".join(line for line in lines if not line.lstrip().startswith("--")).strip()
+    return qualified(text, schema).encode()
 
 
 @cache
 def _blocks(file: str) -> dict[str, str]:
     return blocks_of(files("queue_core.stores.postgres").joinpath("sql", f"{file}.sql").read_text(encoding="utf-8"))
+
+
+def qualified(text: str, schema: str | None) -> str:
+    """Return a text with `{schema}` and `{channels}` replaced, so that it depends on no search_path.
+
+    Raises:
+        ValueError: it holds one of them, and no schema is given.
+    """
+    if schema is None:
+        if "{schema}" in text or "{channels}" in text:
+            raise ValueError("a text that names tables or channels needs a schema")
+        return text
+    return text.replace("{schema}", f'"{schema}"').replace("{channels}", channels_of(schema))
+
+
+LONGEST_NAME = 63
+"""Bytes of an identifier of PostgreSQL, and of the name of a channel."""
+_LONGEST_CHANNEL = len("_committed")
+
+
+def channels_of(schema: str) -> str:
+    """Return how the names of a schema's notification channels begin.
+
+    A long name of a schema is cut and told apart by a hash, behind a character that no such name has.
+    """
+    begin = f"queue_core_{schema}"
+    if len(begin) + _LONGEST_CHANNEL <= LONGEST_NAME:
+        return begin
+    digest = sha256(schema.encode()).hexdigest()[:20]
+    return f"{begin[: LONGEST_NAME - _LONGEST_CHANNEL - len(digest) - 1]}~{digest}"
 
 
 def plain_array(values: Iterable[object]) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from psycopg.rows import dict_row
@@ -17,16 +18,17 @@ from queue_core.model.report import Announced, Order, Overview, Page, QueueInfo,
 from queue_core.model.rules import Rules, rules_of
 from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres.conditions import conditions, fragments, template
-from queue_core.stores.postgres.connection import Connection
 from queue_core.stores.postgres.listening import Notifications
 from queue_core.stores.postgres.logs import Logs
 from queue_core.stores.postgres.migrate import KNOWN
 from queue_core.stores.postgres.operations import rehearse
-from queue_core.stores.postgres.pool import Pool, Row, fetch
+from queue_core.stores.postgres.pool import Pool, Row
 from queue_core.stores.postgres.queries import load, plain_array
 from queue_core.stores.postgres.records import EVERY_TYPE, after, attempt_of, cursor_of, id_or_none, job_of, utc
 from queue_core.stores.postgres.statistics import Signatures, Totals
 
+Fetch = Callable[..., Awaitable[list[Row]]]
+"""`Pool.fetch` on one connection."""
 LONGEST = 6.0
 """Seconds that `doctor` waits for a notification."""
 BLOCKERS = 4
@@ -44,13 +46,14 @@ class Facts:
         """Return the seconds that one round trip takes."""
         async with self._pool.connection() as connection:
             began = time.perf_counter()
-            await fetch(connection, "read/ping")
+            await self._pool.fetch(connection, "read/ping")
             return time.perf_counter() - began
 
     async def facts(self) -> dict[str, Any]:
         """Return what `doctor` checks, in seconds and bytes. A schema that does not fit is no error here.
 
-        backend, version, version_number (such as 180006); schema (0: none) and schema_known; fsync, full_page_writes,
+        backend, version, version_number (such as 180006); schema (0: none) and schema_known; earlier (in which
+        PostgreSQL schema an earlier version has left its tables, None: in none); fsync, full_page_writes,
         synchronous_commit, read_only; connections and max_connections; oldest_transaction_s and
         oldest_transaction_pid (None: no other transaction is open), prepared_transactions, held_snapshots (of slots
         and standbys: kind, name, and for how many transactions); blockers (transactions that others wait for on these
@@ -64,12 +67,13 @@ class Facts:
         schema = await self._pool.schema()
         async with self._pool.connection(any_schema=True) as connection:
             asked = time.time()
-            ((now,),) = await fetch(connection, "read/now")
+            ((now,),) = await self._pool.fetch(connection, "read/now")
             answered = time.time()
+            earlier = [] if schema else await self._pool.fetch(connection, "migrate/earlier")
             async with connection.cursor(row_factory=dict_row) as cursor:
-                await cursor.execute(load("read/facts"))
+                await cursor.execute(load("read/facts", self._pool.settings.schema))
                 (found,) = await cursor.fetchall()
-                await cursor.execute(load("read/locks"), {"limit": BLOCKERS})
+                await cursor.execute(load("read/locks", self._pool.settings.schema), {"limit": BLOCKERS})
                 blockers = await cursor.fetchall()
             pooler = found.pop("backend_pid") != connection.info.backend_pid
         tried = schema == KNOWN and not found["read_only"]
@@ -81,6 +85,7 @@ class Facts:
             "blockers": blockers,
             "schema": schema,
             "schema_known": KNOWN,
+            "earlier": earlier[0][0] if earlier else None,
             "clock_skew_s": now.timestamp() - (asked + answered) / 2,
             "clock_skew_error_s": (answered - asked) / 2,
             "pooler": pooler,
@@ -114,14 +119,15 @@ class Overviews:
     async def overview(self) -> Overview:
         """Return queues, workers and depths as of one moment."""
         async with self._pool.snapshot() as connection:
-            ((now,),) = await fetch(connection, "read/now")
-            queues = await fetch(connection, "read/queues")
+            ((now,),) = await self._pool.fetch(connection, "read/now")
+            queues = await self._pool.fetch(connection, "read/queues")
             aging = {number for number, name, _ in queues if rules_of(self._rules, name).aging}
-            counts = await _counts(connection, aging)
-            heads = await _heads(connection, counts, aging)
+            fetch = partial(self._pool.fetch, connection)
+            counts = await _counts(fetch, aging)
+            heads = await _heads(fetch, counts, aging)
             heads += [(queue, type_, n, since) for queue, _, type_, n, since in counts.gated]
-            due = await fetch(connection, "read/due", {"limit": HEAD})
-            workers = [_worker(row) for row in await fetch(connection, "read/workers")]
+            due = await self._pool.fetch(connection, "read/due", {"limit": HEAD})
+            workers = [_worker(row) for row in await self._pool.fetch(connection, "read/workers")]
         names = {number: name for number, name, _ in queues}
         # Jobs under a number that no queue has are of a queue that a failover has lost.
         waiting = [((names[row[0]], row[1]), row[2]) for row in (*heads, *due) if row[0] in names]
@@ -167,26 +173,26 @@ class _Counts:
             self.depth[queue][priority] += n
 
 
-async def _counts(connection: Connection, aging: Collection[int]) -> _Counts:
+async def _counts(fetch: Fetch, aging: Collection[int]) -> _Counts:
     params = {"aging": plain_array(aging)}
-    aged = await fetch(connection, "read/aged_depths", params) if aging else []
+    aged = await fetch("read/aged_depths", params) if aging else []
     return _Counts(
-        ranked=aged + await fetch(connection, "read/depths", params),
-        running=await fetch(connection, "read/running"),
-        gated=await fetch(connection, "read/gated"),
-        waiting=await fetch(connection, "read/waiting"),
-        dead=await fetch(connection, "read/dead"),
+        ranked=aged + await fetch("read/depths", params),
+        running=await fetch("read/running"),
+        gated=await fetch("read/gated"),
+        waiting=await fetch("read/waiting"),
+        dead=await fetch("read/dead"),
     )
 
 
-async def _heads(connection: Connection, counts: _Counts, aging: Collection[int]) -> list[Row]:
+async def _heads(fetch: Fetch, counts: _Counts, aging: Collection[int]) -> list[Row]:
     pairs = {(queue, None if queue in aging else priority) for queue, priority in counts.ready}
     params = {
         "queue_ids": plain_array(queue for queue, _ in pairs),
         "priorities": plain_array(priority for _, priority in pairs),
         "limit": HEAD,
     }
-    return await fetch(connection, "read/heads", params)
+    return await fetch("read/heads", params)
 
 
 def _queue(row: Row, counts: _Counts, heads: list[Row]) -> QueueInfo:
@@ -244,7 +250,8 @@ class Reads:
             JobNotFound: no job has this id.
         """
         found = id_or_none(job_id)
-        rows = await self._pool.records(template("read/job").format(), {"id": found}) if found else []
+        query = template("read/job", self._pool.settings.schema).format()
+        rows = await self._pool.records(query, {"id": found}) if found else []
         if not rows:
             raise JobNotFound(job_id)
         return job_of(rows[0])
@@ -255,14 +262,14 @@ class Reads:
         Raises:
             FilterError: no page gave this cursor.
         """
-        wanted = conditions(where)
+        wanted = conditions(where, self._pool.settings.schema)
         if wanted is None or limit <= 0:
             return Page((), None)
         limit = min(limit, LONGEST_PAGE)
         if cursor is not None:
             wanted = wanted.also(f"after {order}", **after(cursor))
-        query = template("read/page").format(
-            places=wanted.union("read/page_place", order), order=fragments()[f"all {order}"]
+        query = template("read/page", wanted.schema).format(
+            places=wanted.union("read/page_place", order), order=fragments(wanted.schema)[f"all {order}"]
         )
         # One more than asked for tells whether there is a next page.
         rows = await self._pool.records(query, {**wanted.params, "limit": limit + 1, "room": PAGE_TEXT})
@@ -271,19 +278,20 @@ class Reads:
 
     async def count(self, where: Filter, at_most: int = 100_000) -> int:
         """Return how many jobs match, counting no further than `at_most`."""
-        wanted = conditions(where)
+        wanted = conditions(where, self._pool.settings.schema)
         if wanted is None or at_most <= 0:
             return 0
-        query = template("read/count").format(places=wanted.union("read/count_place"))
+        query = template("read/count", wanted.schema).format(places=wanted.union("read/count_place"))
         rows = await self._pool.rows(query, wanted.params | {"limit": at_most})
         return min(int(rows[0][0]), at_most)
 
     async def ids(self, where: Filter, limit: int) -> list[str]:
         """Return the ids of matching jobs, newest first."""
-        wanted = conditions(where)
+        wanted = conditions(where, self._pool.settings.schema)
         if wanted is None or limit <= 0:
             return []
-        query = template("read/ids").format(places=wanted.union("read/ids_place"), order=fragments()["all newest"])
+        newest = fragments(wanted.schema)["all newest"]
+        query = template("read/ids", wanted.schema).format(places=wanted.union("read/ids_place"), order=newest)
         return [row[0] for row in await self._pool.rows(query, wanted.params | {"limit": limit})]
 
     async def attempts(self, job_id: str) -> list[Attempt]:

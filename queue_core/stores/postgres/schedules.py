@@ -10,7 +10,7 @@ from queue_core.model.job import Inserted
 from queue_core.model.schedule import Announcement, PassedTick, Planned, Planning, Schedule, Tick
 from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres.connection import Connection
-from queue_core.stores.postgres.pool import Pool, fetch
+from queue_core.stores.postgres.pool import Pool
 from queue_core.stores.postgres.queries import plain_array, text_array
 from queue_core.stores.postgres.store import PostgresStore
 
@@ -70,9 +70,9 @@ class PostgresSchedules:
         numbers = await self._store.producing.prepare(jobs)
 
         async def run(connection: Connection) -> Inserted | None:
-            if not await fetch(connection, "schedules/pass", passing):
+            if not await self._pool.fetch(connection, "schedules/pass", passing):
                 return None
-            await fetch(connection, "schedules/last", passing)
+            await self._pool.fetch(connection, "schedules/last", passing)
             return (await self._store.producing.write_on(connection, jobs, numbers))[0] if jobs else None
 
         return await self._pool.transact(run)

@@ -208,7 +208,7 @@ def translate(error: BaseException) -> QueueCoreError:
     """Return the error of this package's tree that a driver's error means."""
     if isinstance(error, pg.NotNullViolation) and error.diag.column_name == "queue_id":
         return QueuesLost("postgres", "it has lost the row of a queue, or numbers it otherwise")
-    if isinstance(error, pg.UndefinedTable):
+    if isinstance(error, pg.UndefinedTable | pg.InvalidSchemaName):
         return SchemaMissing(0, 1)
     if isinstance(error, pg.LockNotAvailable):
         return LockHeld()
@@ -255,6 +255,7 @@ class Lane:
 
     def __init__(self, settings: PostgresSettings, sessions: Sessions | None = None) -> None:
         self._settings = settings
+        self.schema = settings.schema
         self._sessions = sessions or Sessions(settings)
         self._shares = sessions is not None
         # that it had last
@@ -374,11 +375,12 @@ class Lane:
     async def _alone(self, connection: Connection, query: str, params: Mapping[str, Any] | None) -> Rows:
         if prepares(self._settings):
             return await self._step(connection, query, params)
-        return await run_bounded(connection, limits(self._settings.timeout), load(query), params, tuple_row)
+        return await run_bounded(
+            connection, limits(self._settings.timeout), load(query, self.schema), params, tuple_row
+        )
 
-    @staticmethod
-    async def _step(connection: Connection, query: str, params: Mapping[str, Any] | None) -> Rows:
-        cursor = await connection.execute(load(query), params, binary=True)
+    async def _step(self, connection: Connection, query: str, params: Mapping[str, Any] | None) -> Rows:
+        cursor = await connection.execute(load(query, self.schema), params, binary=True)
         return await cursor.fetchall() if cursor.description else []
 
     async def close(self) -> None:

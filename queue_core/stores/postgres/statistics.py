@@ -32,16 +32,17 @@ class Signatures:
 
         A minute is the smallest time that growth is known for: it counts with the slice that it begins in.
         """
-        wanted = conditions(where.having(_DEAD))
+        wanted = conditions(where.having(_DEAD), self._pool.settings.schema)
         if wanted is None or limit <= 0:
             return []
         (place,) = wanted.places
-        pieces = {"place": sql.Identifier(place), "conditions": wanted.condition}
+        pieces = {"place": sql.Identifier(wanted.schema, place), "conditions": wanted.condition}
         known = minutes_tell(where)
-        pieces["deaths"] = template("statistics/deaths" if known else "statistics/deaths_of")
+        pieces["deaths"] = template("statistics/deaths" if known else "statistics/deaths_of", wanted.schema)
         # One look at the jobs tells both how many there are and when they died: a second one took as long again.
-        pieces["slice"] = fragments()["no slice" if known else "slice"]
-        query = template("statistics/signatures").format(**pieces, order=fragments()["newest"])
+        pieces["slice"] = fragments(wanted.schema)["no slice" if known else "slice"]
+        pieces["order"] = fragments(wanted.schema)["newest"]
+        query = template("statistics/signatures", wanted.schema).format(**pieces)
         given = {"window": max(window, 1.0), "slices": max(slices, 1), "limit": limit}
         rows = await self._pool.rows(query, wanted.params | given)
         return [_info(row, max(slices, 1)) for row in rows]

@@ -26,7 +26,7 @@ from queue_core.stores.postgres import logs
 from queue_core.stores.postgres.claim import Claiming, PostgresHeart
 from queue_core.stores.postgres.insert import Numbers, Producing
 from queue_core.stores.postgres.listening import News, Notifications
-from queue_core.stores.postgres.migrate import require
+from queue_core.stores.postgres.migrate import require_schema
 from queue_core.stores.postgres.queries import Plan, plain_array, text_array
 from queue_core.stores.postgres.scans import Walk
 from queue_core.stores.postgres.session import Lane, LockHeld
@@ -231,9 +231,9 @@ class PostgresStore:
         """Connect and check the schema.
 
         Raises:
-            SchemaMissing, SchemaNewer: the schema does not fit.
+            SchemaMissing, SchemaNewer, SchemaEarlier: the schema does not fit.
         """
-        require(int((await self._inserts.run("migrate/version"))[0][0]))
+        await require_schema(self._inserts.run)
 
     async def close(self) -> None:
         """Disconnect; doing it twice is safe."""

@@ -66,15 +66,18 @@ async def _behind_sqlalchemy(given: Any) -> Any:
 
 
 async def run_on(
-    connection: psycopg.AsyncConnection[Any] | psycopg.Connection[Any], query: str, params: Mapping[str, Any]
+    connection: psycopg.AsyncConnection[Any] | psycopg.Connection[Any],
+    schema: str,
+    query: str,
+    params: Mapping[str, Any],
 ) -> Rows:
     """Run a query file on a caller's connection and return its rows; a blocking connection blocks for one statement."""
     if isinstance(connection, psycopg.AsyncConnection):
         async with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
-            await cursor.execute(load(query), params)
+            await cursor.execute(load(query, schema), params)
             return await cursor.fetchall() if cursor.description else []
     with connection.cursor(binary=True, row_factory=tuple_row) as blocking:
-        blocking.execute(load(query), params)
+        blocking.execute(load(query, schema), params)
         return blocking.fetchall() if blocking.description else []
 
 
@@ -147,8 +150,9 @@ class Transactions:
         async with self._in_time(connection):
             limit = round(self._settings.timeout * 1000)
             params = {"silent": min(SILENT_MS, limit) if awaited else limit, "limit": limit}
-            await run_on(connection, "transaction/ending", params)
-            return await carry_out(plan, partial(run_on, connection))
+            run = partial(run_on, connection, self._settings.schema)
+            await run("transaction/ending", params)
+            return await carry_out(plan, run)
 
     async def _take(self) -> Connection:
         while self._idle:

@@ -139,8 +139,8 @@ class History:
             await asyncio.sleep(took)
 
     async def _do(self, connection: Connection, query: str, day: _Day | None = None, **params: Any) -> list[Any]:
-        text = sql.SQL(load(query).decode())
-        composed = text if day is None else text.format(day=sql.Identifier(day.name))
+        text = sql.SQL(load(query, self._settings.schema).decode())
+        composed = text if day is None else text.format(day=sql.Identifier(self._settings.schema, day.name))
         # Cancelled, the driver asks the server to end the statement.
         patience = (
             self._settings.timeout if query in ("upkeep/history_old", "upkeep/history_empty") else PATIENCE_SECONDS + 1

@@ -11,13 +11,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
-from queue_core.errors import ConfigurationError, SchemaError, SchemaForeign, SchemaMissing, SchemaNewer
+from queue_core.errors import ConfigurationError, SchemaEarlier, SchemaError, SchemaForeign, SchemaMissing, SchemaNewer
 from queue_core.model.settings import SqliteSettings
 from queue_core.stores.sqlite.file import BUSY, check_place, primary_code, translate
 from queue_core.stores.sqlite.queries import load, statements
 
-APPLICATION = 1246708307
-"""SQLite's mark of whose file it is: "JOBS" as a number; see claim_file in sql/migrate.sql."""
+APPLICATION = 1246708291
+"""SQLite's mark of whose file it is: "JOBC" as a number; see claim_file in sql/migrate.sql."""
+EARLIER, LAST_EARLIER = 1246708307, 7
+"""The mark of files of the numbering before this one, "JOBS", and its last version: its tables are those of 1 here."""
 OLDEST = (3, 37, 0)
 """The first SQLite with strict tables."""
 
@@ -56,7 +58,7 @@ def prepare(connection: sqlite3.Connection, path: str) -> None:
 
     Raises:
         ConfigurationError: the SQLite of this Python is too old, or the file system cannot carry a write-ahead log.
-        SchemaMissing, SchemaNewer: the schema does not fit.
+        SchemaMissing, SchemaNewer, SchemaEarlier: the schema does not fit.
         SchemaForeign: the file belongs to another program.
     """
     if sqlite3.sqlite_version_info < OLDEST:
@@ -80,11 +82,14 @@ def version(connection: sqlite3.Connection, path: str) -> int | None:
     """Return the schema's version; None for a file with nothing in it.
 
     Raises:
+        SchemaEarlier: an earlier version has made it, which `migrate` takes over.
         SchemaForeign: the file belongs to another program.
     """
     application, found, objects = connection.execute(load("migrate/identity")).fetchone()
     if application == APPLICATION:
         return int(found)
+    if application == EARLIER:
+        raise SchemaEarlier(f"an earlier version has made {path}")
     if application or found or objects:
         raise SchemaForeign(f"{path} is the database of another program; choose another file")
     return None
@@ -119,6 +124,31 @@ def make(connection: sqlite3.Connection, path: str) -> None:
         if connection.in_transaction:
             connection.execute(load("migrate/rollback"))
         raise
+
+
+def take_over(connection: sqlite3.Connection, path: str) -> bool:
+    """Mark a file that an earlier version has made as one of this program; return whether it still was one.
+
+    Raises:
+        SchemaEarlier: it is not of the last version of that time.
+    """
+    connection.execute(load("migrate/begin_write"))
+    try:
+        application, found, _ = connection.execute(load("migrate/identity")).fetchone()
+        if application == EARLIER:
+            if found != LAST_EARLIER:
+                raise SchemaEarlier(
+                    f"{path} is of version {found} of an earlier numbering, and only its last one, {LAST_EARLIER}, "
+                    "can be taken over",
+                    "migrate it with a program of that time first",
+                )
+            _mark(connection, migrations()[0].version)
+        connection.execute(load("migrate/commit"))
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute(load("migrate/rollback"))
+        raise
+    return bool(application == EARLIER)
 
 
 def advance(connection: sqlite3.Connection, path: str) -> Iterator[int]:
@@ -156,8 +186,12 @@ def _apply(connection: sqlite3.Connection, migration: Migration) -> None:
             raise
         said = f"migration {migration.version} ({migration.name}) failed and was rolled back: {error}"
         raise SchemaError(said) from error
+    _mark(connection, migration.version)
+
+
+def _mark(connection: sqlite3.Connection, version: int) -> None:
     connection.execute(load("migrate/claim_file"))
-    connection.execute(load("migrate/set_version").format(version=migration.version))
+    connection.execute(load("migrate/set_version").format(version=version))
 
 
 __all__ = ["KNOWN", "migrate", "schema_of"]
@@ -204,6 +238,8 @@ def schema_of(settings: SqliteSettings) -> int:
         connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=settings.timeout)
         try:
             return version(connection, str(path)) or 0
+        except SchemaEarlier:
+            return 0  # for `migrate` to take over
         finally:
             connection.close()
     except sqlite3.Error as error:
@@ -213,7 +249,11 @@ def schema_of(settings: SqliteSettings) -> int:
 def _migrate(path: str, applied: list[int]) -> None:
     connection = sqlite3.connect(path, timeout=0, isolation_level=None)
     try:
-        version(connection, path)
+        try:
+            version(connection, path)
+        except SchemaEarlier:
+            if take_over(connection, path):
+                applied.append(migrations()[0].version)
         for setting in ("migrate/wal", "migrate/durable"):
             connection.execute(load(setting))
         # Another process may take the lock between two of them, and then this goes on where it was.

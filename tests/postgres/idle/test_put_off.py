@@ -14,7 +14,7 @@ from tests.conformance.world import World
 
 def heard(connection: psycopg.Connection, mark: str) -> bool:
     """Tell whether the leader was told since the last mark; what was committed before this one has arrived with it."""
-    connection.execute("select pg_notify('queue_core_due', %s)", [mark])
+    connection.execute("select pg_notify('queue_core_jobconsole_due', %s)", [mark])
     told = False
     for one in connection.notifies(timeout=30):
         if one.payload == mark:
@@ -33,7 +33,7 @@ async def test_the_leader_hears_of_retries_that_are_put_off(world: World, postgr
     operations = PostgresOperations(settings)
     dead = [(await world.ended("dead")).id for _ in range(3)]
     with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute("listen queue_core_due")
+        connection.execute("listen queue_core_jobconsole_due")
         assert (await operations.change("retry", dead[:1])).ids == (dead[0],)
         assert not heard(connection, "first"), "it is ready"
         assert (await operations.change("retry", dead[1:2], Way(spread=0.5))).ids == (dead[1],)

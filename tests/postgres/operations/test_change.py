@@ -11,7 +11,7 @@ import pytest
 from queue_core.model.filters import parse
 from queue_core.model.job import NewJob, new_id
 from queue_core.model.operation import Way
-from queue_core.model.settings import PostgresSettings
+from queue_core.model.settings import SCHEMA, PostgresSettings
 from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres.change import members_of, retry
 from queue_core.stores.postgres.operations import PostgresOperations
@@ -38,7 +38,7 @@ async def test_a_claim_that_is_not_committed_yet_wins_over_a_cancel(
         "worker": "w", "lease": 60.0, "claim": 0, "inline": None,
     }  # fmt: skip
     async with database.connection.transaction():
-        claimed = await database.connection.execute(load("claim/by_ids"), request)
+        claimed = await database.connection.execute(load("claim/by_ids", SCHEMA), request)
         assert len(await claimed.fetchall()) == 1
         cancelling = asyncio.create_task(operations.change("cancel", [job_id]))
         await asyncio.wait_for(database.until("select exists (select from pg_locks where not granted)"), 30)
@@ -184,7 +184,7 @@ async def test_purged_jobs_go_on_counting_before_and_after_the_fold(
     ids = await inspector.ids(parse("trash:yes"), 60)
     assert len((await operations.change("purge", ids)).ids) == 60
     assert (await inspector.conservation()).dead == 100
-    await database.do(load("upkeep/fold").decode(), {"limit": 1_000, **WHOLE})
+    await database.do(load("upkeep/fold", SCHEMA).decode(), {"limit": 1_000, **WHOLE})
     assert await database.value("select count(*) from tally_deltas") == 0
     assert (await inspector.conservation()).dead == 100
     assert await database.value("select count(*) from job_attempts") == 40
@@ -204,7 +204,7 @@ async def test_a_day_that_is_dropped_counts_no_job_that_is_just_being_retried(
         )
     history = History(PostgresSettings(url=postgres_url), 0.0)
     async with await psycopg.AsyncConnection.connect(postgres_url) as retrying:
-        await carry_out(retry(members_of(ids[:1]), Way(), {}), partial(run_on, retrying))
+        await carry_out(retry(members_of(ids[:1]), Way(), {}), partial(run_on, retrying, SCHEMA))
         history.begin()
         await asyncio.wait({asyncio.ensure_future(history.idle())}, timeout=0.5)
         await retrying.commit()

@@ -118,9 +118,9 @@ async def test_an_idle_transaction_with_locks_is_named_and_one_that_has_read_is_
 async def test_tables_of_others_are_no_concern(
     inspector: PostgresInspector, database: Database, caller: psycopg.AsyncConnection[Any]
 ) -> None:
-    await database.do("create table orders (n int)")
-    await caller.execute("lock table orders")
-    other = asyncio.create_task(database.do("select * from orders"))
+    await database.do("create table public.orders (n int)")
+    await caller.execute("lock table public.orders")
+    other = asyncio.create_task(database.do("select * from public.orders"))
     try:
         assert await blockers(inspector) == []
     finally:

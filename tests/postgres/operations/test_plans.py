@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from queue_core.model.filters import Filter, parse
+from queue_core.model.settings import SCHEMA
 from queue_core.stores.postgres.pool import Pool, Query
 from queue_core.stores.postgres.queries import load
 from queue_core.stores.postgres.read import PostgresInspector
@@ -35,7 +36,7 @@ def plans(filled: Database, inspector: PostgresInspector, monkeypatch: pytest.Mo
     rows, records = Pool.rows, Pool.records
 
     async def note_rows(pool: Pool, query: str | Query, params: Mapping[str, Any] | None = None) -> Any:
-        asked.append((load(query) if isinstance(query, str) else query, params))
+        asked.append((load(query, SCHEMA) if isinstance(query, str) else query, params))
         return await rows(pool, query, params)
 
     async def note_records(pool: Pool, query: Query, params: Mapping[str, Any]) -> Any:
@@ -102,13 +103,13 @@ async def test_groups_come_from_their_index_alone(plans: Callable[[Ask], Any]) -
     [("read/depths", "jobs_ready"), ("read/dead", "jobs_dead_signature"), ("read/due", "jobs_due")],
 )
 async def test_the_overview_counts_in_indexes(filled: Database, query: str, index: str) -> None:
-    plan = await filled.explain(load(query), {"limit": 500, "aging": "{}"})
+    plan = await filled.explain(load(query, SCHEMA), {"limit": 500, "aging": "{}"})
     assert index in plan
     assert "Seq Scan" not in plan.replace("Seq Scan on jobs_dead jobs_dead_1", "")
 
 
 async def test_the_oldest_is_looked_for_at_the_heads(filled: Database) -> None:
-    plan = await filled.explain(load("read/heads"), {"queue_ids": "{1,2}", "priorities": "{5,5}", "limit": 20})
+    plan = await filled.explain(load("read/heads", SCHEMA), {"queue_ids": "{1,2}", "priorities": "{5,5}", "limit": 20})
     assert "Index Scan using jobs_ready" in plan
 
 

@@ -21,6 +21,7 @@ from jobconsole.embedded.servers import EmbeddedServers
 from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres.migrate import migrate
 from queue_core.stores.postgres.read import PostgresInspector
+from tests.servers import see_tables
 from tests.waiting import eventually, until
 
 NAME, SLOT = "reporting", "reports"
@@ -30,6 +31,7 @@ NAME, SLOT = "reporting", "reports"
 def primary() -> Iterator[EmbeddedServers]:
     """A server of this test alone: what holds its rows must not hold those of others."""
     with EmbeddedServers.start() as servers:
+        see_tables(servers.postgres_url)
         migrate(servers.postgres_url)
         yield servers
 

@@ -13,7 +13,7 @@ import pytest
 
 from queue_core.model.operation import Author, NewOperation, Operation, Pace, Way
 from queue_core.model.rules import QueueRules
-from queue_core.model.settings import PostgresSettings
+from queue_core.model.settings import SCHEMA, PostgresSettings
 from queue_core.stores.postgres import upkeep
 from queue_core.stores.postgres.connection import connection_options
 from queue_core.stores.postgres.operations import PostgresOperations, step
@@ -289,7 +289,7 @@ def drive(connection: psycopg.Connection[Any], plan: Plan[T]) -> T:
     """Carry out a plan with statements that are prepared for any values."""
     name, params = next(plan)
     while True:
-        cursor = connection.execute(load(name), params, prepare=True)
+        cursor = connection.execute(load(name, SCHEMA), params, prepare=True)
         try:
             name, params = plan.send(cursor.fetchall() if cursor.description else [])
         except StopIteration as end:

@@ -179,7 +179,7 @@ async def test_a_connection_that_the_server_ends_comes_back(
             assert ended == [(True,)]
             assert await eventually(lambda: not one.arriving)
             assert await eventually(lambda: one.arriving)
-            other.execute("notify queue_core_ready, 'again'")
+            other.execute("notify queue_core_jobconsole_ready, 'again'")
         assert await eventually(lambda: heard == ["again"])
     finally:
         await one.close()
@@ -256,7 +256,7 @@ async def test_a_notification_that_comes_with_an_answer_proves_nothing(postgres_
     try:
         connection.add_notify_handler(lambda notification: one._hear(notification.channel, notification.payload))
         await one._listen(connection)
-        await connection.execute("notify queue_core_probe")
+        await connection.execute("notify queue_core_jobconsole_probe")
         one._read(connection, proof=False)
         assert not one.arriving
     finally:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from queue_core.model.job import Outcome, new_id
 from queue_core.model.operation import Way
 from queue_core.model.rules import QueueRules, Rules
+from queue_core.model.settings import SCHEMA
 from queue_core.stores.postgres.change import Member, cancel, delete, members_of, move, retry
 from queue_core.stores.postgres.insert import insert_ruled
 from queue_core.stores.postgres.queries import Plan, load
@@ -23,6 +25,9 @@ TOKEN = 100
 
 Text = Callable[[str], bytes]
 """Gives the text of a query by its name."""
+
+ours: Text = partial(load, schema=SCHEMA)
+"""The queries as they are."""
 
 JOBS = """
 insert into jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, max_retries, losses, ordering_key,
@@ -125,7 +130,7 @@ ACTIONS: dict[str, Action] = {
 class Player:
     """Carries out a plan by hand, query by query."""
 
-    def __init__(self, hand: Hand, plan: Plan[Any], text: Text = load) -> None:
+    def __init__(self, hand: Hand, plan: Plan[Any], text: Text = ours) -> None:
         self.hand = hand
         self.steps = 0
         self._plan = plan

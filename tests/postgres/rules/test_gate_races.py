@@ -8,13 +8,14 @@ from itertools import cycle
 import pytest
 
 from queue_core.model.operation import Way
+from queue_core.model.settings import SCHEMA
 from queue_core.stores.postgres import ordering
 from queue_core.stores.postgres.change import cancel, members_of
 from queue_core.stores.postgres.queries import load
 from queue_core.stores.postgres.settle import promote_gated
 from tests.conformance.making import QUEUE
 from tests.postgres.rules.conftest import NewHand
-from tests.postgres.rules.scenes import ACTIONS, OTHER, RULES, Player, Text, meet, scene, state
+from tests.postgres.rules.scenes import ACTIONS, OTHER, RULES, Player, Text, meet, ours, scene, state
 
 
 @pytest.fixture(autouse=True)
@@ -25,14 +26,14 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def unlocked(name: str) -> bytes:
     """Return the queries, but that no gate is locked."""
-    text = load(name)
+    text = load(name, SCHEMA)
     if name in ("ordering/gates_lock", "ordering/gates_lock_soon"):
         start, end = text.index(b", locked AS ("), text.index(b"SELECT DISTINCT queue, id FROM named")
         return text[:start] + b"\n" + text[end:]
     return text.replace(b" FOR UPDATE SKIP LOCKED", b"") if name == "ordering/gates_lock_free" else text
 
 
-def outcomes(new_hand: NewHand, one: str, other: str, alone: bool, text: Text = load) -> list[str]:
+def outcomes(new_hand: NewHand, one: str, other: str, alone: bool, text: Text = ours) -> list[str]:
     """Let two actions meet at every step of the first, on a key of its own each time; return what went wrong.
 
     `alone`: nobody waits yet, and the second one's commit comes last.

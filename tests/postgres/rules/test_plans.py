@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 
 from queue_core.model.job import new_id
-from queue_core.model.settings import PostgresSettings
+from queue_core.model.settings import SCHEMA, PostgresSettings
 from queue_core.stores.postgres.connection import hot_options
 from queue_core.stores.postgres.queries import load, plain_array
 from queue_core.stores.postgres.settle import group_parameters
@@ -91,7 +91,7 @@ def after_a_burst(hand: Hand, url: str, **options: Any) -> dict[str, int]:
             )
             for _ in range(8):
                 with connection.transaction(force_rollback=True):
-                    connection.execute(load(name), params, prepare=True)
+                    connection.execute(load(name, SCHEMA), params, prepare=True)
         hand.do(BURST)
         for name, params in statements(on).items():
             connections[name].execute(load("session/forget_plans"), prepare=False)

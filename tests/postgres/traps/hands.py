@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 import psycopg
 
 from queue_core.model.job import Claim, NewJob, Outcome, new_id
+from queue_core.model.settings import SCHEMA
 from queue_core.stores.postgres.queries import load, plain_array, text_array
 from queue_core.stores.postgres.scans import EVERYWHERE
 from queue_core.stores.postgres.scans import rank_parameters as parameters_of
@@ -51,7 +52,7 @@ class Hand:
     def do(self, statement: str | bytes, params: dict[str, Any] | None = None) -> list[Row]:
         """Run a statement, or a query file by its name, and return its rows."""
         named = isinstance(statement, str) and re.fullmatch(r"\w+/\w+", statement)
-        text = load(statement) if isinstance(statement, str) and named else statement
+        text = load(statement, SCHEMA) if isinstance(statement, str) and named else statement
         cursor = self._connection.execute(text, params)  # type: ignore[arg-type]
         return cursor.fetchall() if cursor.description else []
 

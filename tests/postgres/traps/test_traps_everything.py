@@ -111,12 +111,12 @@ async def asked(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> list[t
     found: list[tuple[str, Mapping[str, Any] | None]] = []
     step = Lane._step
 
-    async def noted(connection: Any, query: str, params: Mapping[str, Any] | None) -> Any:
+    async def noted(lane: Lane, connection: Any, query: str, params: Mapping[str, Any] | None) -> Any:
         found.append((query, params))
-        return await step(connection, query, params)
+        return await step(lane, connection, query, params)
 
     with monkeypatch.context() as noting:
-        noting.setattr(Lane, "_step", staticmethod(noted))
+        noting.setattr(Lane, "_step", noted)
         await everything(store, 9)
     return found
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from queue_core.model.job import Claim
+from queue_core.model.settings import SCHEMA
 from queue_core.stores.postgres.queries import load, plain_array, text_array
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import outcome
@@ -48,12 +49,14 @@ async def logged_after_a_reclaim_began(
 
 
 async def test_a_line_of_an_attempt_that_is_just_taken_back_is_refused(store: PostgresStore, new_hand: NewHand) -> None:
-    assert await logged_after_a_reclaim_began(store, new_hand, load("logs/append")) == (False, [], [])
+    assert await logged_after_a_reclaim_began(store, new_hand, load("logs/append", SCHEMA)) == (False, [], [])
 
 
 async def test_that_can_fail(store: PostgresStore, new_hand: NewHand) -> None:
     """Without the lock the line of the lost attempt is written."""
-    waited, rows, written = await logged_after_a_reclaim_began(store, new_hand, without(load("logs/append"), LOCK))
+    waited, rows, written = await logged_after_a_reclaim_began(
+        store, new_hand, without(load("logs/append", SCHEMA), LOCK)
+    )
     assert (waited, len(rows), len(written)) == (False, 1, 1)
 
 

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from queue_core.model.job import NewJob
-from queue_core.model.settings import PostgresSettings
+from queue_core.model.settings import SCHEMA, PostgresSettings
 from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres import session
 from queue_core.stores.postgres.connection import hot_options
@@ -103,7 +103,7 @@ def burst(hand: Hand) -> None:
 
 LOOKED_AT = """
 select sum(pg_stat_get_xact_tuples_returned(c.oid))::bigint from pg_class c
- where c.relkind in ('r', 'i') and c.relnamespace = 'public'::regnamespace
+ where c.relkind in ('r', 'i') and c.relnamespace = 'jobconsole'::regnamespace
 """
 
 
@@ -111,7 +111,7 @@ def looked_at(connection: psycopg.Connection[Any], name: str, params: dict[str, 
     """Return how many rows and entries of indexes a statement looks at; what it does is taken back."""
     with connection.transaction(force_rollback=True):
         before = connection.execute(LOOKED_AT, prepare=False).fetchone()
-        connection.execute(load(name), params, prepare=True)  # type: ignore[arg-type]
+        connection.execute(load(name, SCHEMA), params, prepare=True)  # type: ignore[arg-type]
         after = connection.execute(LOOKED_AT, prepare=False).fetchone()
     assert before is not None
     assert after is not None
@@ -132,7 +132,7 @@ async def looked_at_after_a_burst(
             connection = stack.enter_context(psycopg.connect(**hot_options(settings) | options))
             connections[name] = connection
             for _ in range(8):
-                connection.execute(load(name), params, prepare=True)  # type: ignore[arg-type]
+                connection.execute(load(name, SCHEMA), params, prepare=True)  # type: ignore[arg-type]
         burst(hand)
         for name, params in statements(job).items():
             connections[name].execute(refresh, prepare=False)
@@ -189,7 +189,7 @@ async def test_trap_10_a_burst_on_an_idle_worker_is_claimed_at_once(
 def pages(hand: Hand, name: str, params: dict[str, Any]) -> int:
     """Return how many pages a statement touches; what it does is taken back."""
     hand.do("begin")
-    plan = hand.do(b"explain (analyze, buffers, format json) " + load(name), params)[0][0][0]["Plan"]
+    plan = hand.do(b"explain (analyze, buffers, format json) " + load(name, SCHEMA), params)[0][0][0]["Plan"]
     hand.do("rollback")
     return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
 
@@ -212,7 +212,7 @@ async def test_trap_10_a_claim_costs_the_same_with_many_finished_and_many_waitin
 
 @pytest.mark.parametrize("name", ["claim/by_ids", "claim/by_rank"])
 def test_trap_10_nothing_but_the_rank_orders_a_claim(name: str) -> None:
-    assert re.findall(rb"ORDER BY ([\w.]+)", load(name)) == [b"j.rank", b"c.rank", b"n.rank"]
+    assert re.findall(rb"ORDER BY ([\w.]+)", load(name, SCHEMA)) == [b"j.rank", b"c.rank", b"n.rank"]
 
 
 async def test_trap_10_plans_are_forgotten_by_themselves(
@@ -221,10 +221,10 @@ async def test_trap_10_plans_are_forgotten_by_themselves(
     """Before the first statement after a while, and not before each."""
     loaded: list[str] = []
 
-    def noting(name: str) -> bytes:
+    def noting(name: str, schema: str | None = None) -> bytes:
         if not name.startswith("listening/"):  # a probe comes when it comes
             loaded.append(name)
-        return load(name)
+        return load(name, schema)
 
     monkeypatch.setattr(session, "load", noting)
     monkeypatch.setattr(session, "PLANS_SECONDS", 3600.0)

@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from queue_core.model.job import Claim
+from queue_core.model.settings import SCHEMA
 from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres.queries import load
 from queue_core.stores.postgres.store import PostgresStore
@@ -76,14 +77,14 @@ async def completed_while_a_claim_runs(
 
 
 async def test_trap_2_a_job_that_is_just_completed_is_not_claimed(store: PostgresStore, new_hand: NewHand) -> None:
-    waited, where = await completed_while_a_claim_runs(store, new_hand, load("claim/by_ids"))
+    waited, where = await completed_while_a_claim_runs(store, new_hand, load("claim/by_ids", SCHEMA))
     assert where == ["job_history"]
     assert not waited, "a claim leaves locked jobs to others"
 
 
 async def test_trap_2_can_fail(store: PostgresStore, new_hand: NewHand) -> None:
     """Without the lock the claim waits at the lease, and then runs the completed job again."""
-    _, where = await completed_while_a_claim_runs(store, new_hand, without(load("claim/by_ids"), LOCK))
+    _, where = await completed_while_a_claim_runs(store, new_hand, without(load("claim/by_ids", SCHEMA), LOCK))
     assert where == ["leases", "job_history"]
 
 
@@ -140,7 +141,7 @@ async def settled_while_the_job_goes_back(
     statement, params = settle_parameters([outcome(claim, kind)])
     with first.transaction():
         ENDINGS[ending](first, claim)
-        late = zombie.later(without(load(statement), *clauses), params)
+        late = zombie.later(without(load(statement, SCHEMA), *clauses), params)
         assert zombie.waits_or_ends(late, watching), "the settle has to have seen the job as it was before"
     rows = late.result()
     tokens = watching.do("select last_token from jobs where id = %(id)s", {"id": claim.id})
@@ -224,7 +225,7 @@ async def reclaimed_while_a_heartbeat_renews(
     (claim,) = await running(store)
     beating, reclaiming, watching = new_hand(), new_hand(), new_hand()
     expire(watching)
-    statement = without(load("settle/reclaim"), *clauses)
+    statement = without(load("settle/reclaim", SCHEMA), *clauses)
     with beating.transaction():
         beating.do("claim/worker_beat", beat_parameters([claim]))
         late = reclaiming.later(statement, reclaim_parameters())
@@ -260,7 +261,7 @@ async def test_trap_3_heartbeat_can_fail(store: PostgresStore, new_hand: NewHand
     settling, beating, watching = new_hand(), new_hand(), new_hand()
     with settling.transaction():
         settling.do(*settle_parameters([outcome(claim, "completed")]))
-        text = without(load("claim/worker_beat"), "SKIP LOCKED")
+        text = without(load("claim/worker_beat", SCHEMA), "SKIP LOCKED")
         late = beating.later(text, beat_parameters([claim]))
         assert beating.waits_or_ends(late, watching)
     late.result()

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from queue_core.model.settings import PostgresSettings
+from queue_core.model.settings import SCHEMA, PostgresSettings
 from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres import scans, upkeep
 from queue_core.stores.postgres.connection import hot_options
@@ -57,7 +57,7 @@ def generic(connection: psycopg.Connection[Any], name: str, params: dict[str, An
         names.append(match[1].decode())
         return b"$%d" % (names.index(match[1].decode()) + 1)
 
-    text = re.sub(rb"%\((\w+)\)s", numbered, load(name)).replace(b"%%", b"%")
+    text = re.sub(rb"%\((\w+)\)s", numbered, load(name, SCHEMA)).replace(b"%%", b"%")
     values = [params[one] for one in dict.fromkeys(names)]
     text = re.sub(rb"\$(\d+)", lambda m: b"$%d" % (list(dict.fromkeys(names)).index(names[int(m[1]) - 1]) + 1), text)
     with connection.transaction(force_rollback=True), connection.cursor() as cursor:
@@ -141,14 +141,14 @@ async def test_trap_12_can_fail(
     """As an anti-join, the look at leases reads all there ever were since the snapshot."""
     hand = new_hand()
     hand.do(END_JOBS)
-    statement = load("claim/ready_after")
+    statement = load("claim/ready_after", SCHEMA)
     joined = statement.replace(
-        b"coalesce((SELECT false FROM leases l WHERE l.id = j.id), true)",
-        b"NOT EXISTS (SELECT FROM leases l WHERE l.id = j.id)",
+        b'coalesce((SELECT false FROM "jobconsole".leases l WHERE l.id = j.id), true)',
+        b'NOT EXISTS (SELECT FROM "jobconsole".leases l WHERE l.id = j.id)',
     )
     assert joined != statement
     await hot_statements(store, hand)
-    monkeypatch.setattr("tests.postgres.traps.test_traps_snapshot.load", lambda name: joined)
+    monkeypatch.setattr("tests.postgres.traps.test_traps_snapshot.load", lambda name, schema: joined)
     with psycopg.connect(**hot_options(PostgresSettings(url=postgres_url))) as connection:
         plan = generic(connection, "claim/ready_after", statements(new_job())["claim/ready_after"])
     assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] > FEW

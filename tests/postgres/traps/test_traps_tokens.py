@@ -9,7 +9,7 @@ import pytest
 
 from jobconsole.embedded.servers import EmbeddedServers
 from queue_core.model.job import Claim
-from queue_core.model.settings import PostgresSettings
+from queue_core.model.settings import SCHEMA, PostgresSettings
 from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres.migrate import migrate
 from queue_core.stores.postgres.queries import load
@@ -71,8 +71,11 @@ async def test_trap_1_no_token_comes_twice_after_a_crash(servers_with_a_slow_wri
 async def test_trap_1_can_fail(servers_with_a_slow_writer: EmbeddedServers) -> None:
     """Without the epoch, the sequence gives the same numbers again."""
     url = servers_with_a_slow_writer.postgres_url
-    epoch = "(SELECT epoch FROM lease_epoch_live)::bigint << 40 | ", "WHERE EXISTS (SELECT FROM lease_epoch_live)"
-    text = without(load("claim/by_rank"), *epoch)
+    epoch = (
+        '(SELECT epoch FROM "jobconsole".lease_epoch_live)::bigint << 40 | ',
+        'WHERE EXISTS (SELECT FROM "jobconsole".lease_epoch_live)',
+    )
+    text = without(load("claim/by_rank", SCHEMA), *epoch)
     async with opened(url) as store:
         await store.insert([new_job() for _ in range(5)])
     numbers = []

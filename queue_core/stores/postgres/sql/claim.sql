@@ -11,22 +11,22 @@ WITH soft AS MATERIALIZED (
     -- A row that a settle has locked is about to go: waiting for it here could only deadlock.
     SELECT l.id, i.progress, i.message, i.begun
       FROM input i
-     CROSS JOIN LATERAL (SELECT id FROM leases WHERE id = i.id AND token = i.token FOR NO KEY UPDATE SKIP LOCKED) l
+     CROSS JOIN LATERAL (SELECT id FROM {schema}.leases WHERE id = i.id AND token = i.token FOR NO KEY UPDATE SKIP LOCKED) l
 ), news AS MATERIALIZED (
     SELECT array_agg(id ORDER BY id) AS ids, array_agg(progress ORDER BY id) AS progress,
            array_agg(message ORDER BY id) AS message, array_agg(begun ORDER BY id) AS begun
       FROM held
 ), renewed AS (
-    UPDATE leases l
+    UPDATE {schema}.leases l
        SET (expires_at, progress, message, begun) = (
            SELECT now() + make_interval(secs => %(lease)s), greatest(l.progress, least(100, coalesce(n.progress[p.place], 0))),
                   CASE WHEN n.progress[p.place] IS NULL THEN l.message ELSE n.message[p.place] END, l.begun OR n.begun[p.place]
              FROM news n, width_bucket(l.id, n.ids) AS p (place))
      WHERE l.id = ANY (ARRAY(SELECT id FROM held))
 ), before AS MATERIALIZED (
-    SELECT command FROM workers WHERE id = %(worker)s
+    SELECT command FROM {schema}.workers WHERE id = %(worker)s
 ), entry AS (
-    INSERT INTO workers AS w (id, host, pid, version, queues, types, concurrency, busy, quiet, interval_s, place, process, stuck)
+    INSERT INTO {schema}.workers AS w (id, host, pid, version, queues, types, concurrency, busy, quiet, interval_s, place, process, stuck)
     SELECT %(worker)s, %(host)s, %(pid)s, %(version)s, %(queues)s::text[], %(types)s::text[], %(concurrency)s, %(busy)s,
            %(quiet)s, %(interval)s, %(place)s, %(process)s, %(stuck)s
       FROM soft
@@ -39,21 +39,21 @@ WITH soft AS MATERIALIZED (
 -- A lease that is there but was locked is not lost: it is answered like a renewed one.
 SELECT i.id::text, false, ''
   FROM input i
- CROSS JOIN LATERAL (SELECT FROM leases l WHERE l.id = i.id AND l.token = i.token OFFSET 0) l
+ CROSS JOIN LATERAL (SELECT FROM {schema}.leases l WHERE l.id = i.id AND l.token = i.token OFFSET 0) l
 UNION ALL
-SELECT id::text, true, '' FROM leases WHERE worker = %(worker)s AND cancel
+SELECT id::text, true, '' FROM {schema}.leases WHERE worker = %(worker)s AND cancel
 UNION ALL
 SELECT '', false, command FROM before
 UNION ALL
 -- Who else is at this place, where it asks for it.
-SELECT id, NULL, process FROM workers WHERE %(look)s AND place = %(place)s AND place <> '' AND process <> '' AND id <> %(worker)s
+SELECT id, NULL, process FROM {schema}.workers WHERE %(look)s AND place = %(place)s AND place <> '' AND process <> '' AND id <> %(worker)s
 
 -- name: worker_strays
 -- Return what some claims have given to a worker.
 SELECT l.id::text, l.token, q.name, j.type, j.ordering_key
-  FROM leases l
- CROSS JOIN LATERAL (SELECT queue_id, type, ordering_key FROM jobs j WHERE j.id = l.id OFFSET 0) j
-  JOIN queues q ON q.id = j.queue_id
+  FROM {schema}.leases l
+ CROSS JOIN LATERAL (SELECT queue_id, type, ordering_key FROM {schema}.jobs j WHERE j.id = l.id OFFSET 0) j
+  JOIN {schema}.queues q ON q.id = j.queue_id
  WHERE l.worker = %(worker)s AND l.claim = ANY (%(claims)s::int[])
 
 -- name: worker_hand_back
@@ -61,43 +61,43 @@ SELECT l.id::text, l.token, q.name, j.type, j.ordering_key
 WITH soft AS MATERIALIZED (
     SELECT set_config('synchronous_commit', 'off', true)
 ), held AS MATERIALIZED (
-    SELECT l.id FROM leases l, soft WHERE l.worker = %(worker)s AND l.id <> ALL (%(begun)s::uuid[])
+    SELECT l.id FROM {schema}.leases l, soft WHERE l.worker = %(worker)s AND l.id <> ALL (%(begun)s::uuid[])
        FOR NO KEY UPDATE OF l SKIP LOCKED
 )
-UPDATE leases SET expires_at = now() - interval '1 second', begun = false WHERE id = ANY (ARRAY(SELECT id FROM held))
+UPDATE {schema}.leases SET expires_at = now() - interval '1 second', begun = false WHERE id = ANY (ARRAY(SELECT id FROM held))
 
 -- name: payloads
 -- Return the payloads of jobs that were just claimed.
-SELECT id::text, payload FROM jobs WHERE id = ANY (%(ids)s::uuid[])
+SELECT id::text, payload FROM {schema}.jobs WHERE id = ANY (%(ids)s::uuid[])
 
 -- name: claimable
 -- Return which of these jobs are claimable by a live worker: a worker that lacks their types gives them back.
 -- '' is announced by who takes every type.
 WITH announced AS MATERIALIZED (
     SELECT DISTINCT unnest(w.types) AS type
-      FROM workers w JOIN queues q ON q.name = ANY (w.queues)
+      FROM {schema}.workers w JOIN {schema}.queues q ON q.name = ANY (w.queues)
      WHERE q.id = %(queue_id)s AND w.heartbeat_at > now() - make_interval(secs => 3 * w.interval_s)
 )
 SELECT j.id::text, j.rank
-  FROM jobs j
+  FROM {schema}.jobs j
  WHERE j.id = ANY (%(ids)s::uuid[])
    AND j.queue_id = %(queue_id)s
    AND j.status = 'queued'
    AND (j.ordering_key IS NULL OR j.holds)
    AND (j.type IN (SELECT type FROM announced) OR '' IN (SELECT type FROM announced))
-   AND coalesce((SELECT false FROM leases l WHERE l.id = j.id), true)
-   AND EXISTS (SELECT FROM queues q WHERE q.id = %(queue_id)s AND q.paused_at IS NULL)
+   AND coalesce((SELECT false FROM {schema}.leases l WHERE l.id = j.id), true)
+   AND EXISTS (SELECT FROM {schema}.queues q WHERE q.id = %(queue_id)s AND q.paused_at IS NULL)
  ORDER BY j.rank
 
 -- name: heads
 -- Return the first claimable jobs of queues whose type a live worker of that queue has announced, by queue and rank, of each part of
 -- its ranks that is named, and a hash of what is announced; no job where a part has none. '' is announced by who takes every type.
 WITH alive AS MATERIALIZED (
-    SELECT w.queues, w.types FROM workers w WHERE w.heartbeat_at > now() - make_interval(secs => 3 * w.interval_s)
+    SELECT w.queues, w.types FROM {schema}.workers w WHERE w.heartbeat_at > now() - make_interval(secs => 3 * w.interval_s)
 ), part AS MATERIALIZED (
     SELECT p.above, p.up_to, q.id, q.name
       FROM unnest(%(queues)s::text[], %(above)s::bigint[], %(up_to)s::bigint[]) AS p (queue, above, up_to)
-     CROSS JOIN LATERAL (SELECT q.id, q.name FROM queues q WHERE q.name = p.queue AND q.paused_at IS NULL OFFSET 0) q
+     CROSS JOIN LATERAL (SELECT q.id, q.name FROM {schema}.queues q WHERE q.name = p.queue AND q.paused_at IS NULL OFFSET 0) q
 ), known AS MATERIALIZED (
     SELECT q.id, array_agg(DISTINCT t.type) AS types
       FROM (SELECT DISTINCT id, name FROM part) q, alive a, unnest(a.types) AS t (type)
@@ -108,12 +108,12 @@ SELECT h.id::text, p.name, h.rank, hashtext(k.types::text)
   FROM part p
   JOIN known k ON k.id = p.id
   LEFT JOIN LATERAL (
-       SELECT j.id, j.rank FROM jobs j
+       SELECT j.id, j.rank FROM {schema}.jobs j
         WHERE j.queue_id = p.id
           AND j.rank IS NOT NULL
           AND j.rank > p.above AND j.rank <= p.up_to
           AND (j.type = ANY (k.types) OR '' = ANY (k.types))
-          AND coalesce((SELECT false FROM leases l WHERE l.id = j.id), true)
+          AND coalesce((SELECT false FROM {schema}.leases l WHERE l.id = j.id), true)
         ORDER BY j.rank
         LIMIT %(limit)s) h ON true
  ORDER BY p.name, h.rank
@@ -123,25 +123,25 @@ SELECT h.id::text, p.name, h.rank, hashtext(k.types::text)
 SELECT j.id::text, j.rank
   FROM unnest(%(above)s::bigint[], %(up_to)s::bigint[]) AS p (above, up_to)
  CROSS JOIN LATERAL (
-       SELECT j.id, j.rank FROM jobs j
+       SELECT j.id, j.rank FROM {schema}.jobs j
         WHERE j.queue_id = %(queue_id)s
           AND j.rank IS NOT NULL
           AND j.rank > p.above AND j.rank <= p.up_to
-          AND coalesce((SELECT false FROM leases l WHERE l.id = j.id), true)
+          AND coalesce((SELECT false FROM {schema}.leases l WHERE l.id = j.id), true)
         ORDER BY j.rank
         LIMIT %(limit)s) j
  LIMIT %(limit)s
 
 -- name: sweep_edge
 -- Return how far the order of arrival has come.
-SELECT last_value FROM job_seq
+SELECT last_value FROM {schema}.job_seq
 
 -- name: ready_queues
 -- Return the queues that are not paused and have ready jobs, or running ones: one look at the index for each queue.
 -- (The limit keeps the planner from reading all jobs for a join.)
 SELECT q.name
-  FROM queues q
- CROSS JOIN LATERAL (SELECT FROM jobs j WHERE j.queue_id = q.id AND j.rank IS NOT NULL ORDER BY j.rank LIMIT 1) one
+  FROM {schema}.queues q
+ CROSS JOIN LATERAL (SELECT FROM {schema}.jobs j WHERE j.queue_id = q.id AND j.rank IS NOT NULL ORDER BY j.rank LIMIT 1) one
  WHERE q.paused_at IS NULL
  ORDER BY q.name
 
@@ -152,25 +152,25 @@ WITH soft AS MATERIALIZED (
 ), candidate AS MATERIALIZED (
     SELECT j.id, j.type, j.payload, j.priority, j.rank, j.retry_count, j.max_retries, j.crashes, j.created_at, j.tags,
            j.ordering_key, j.losses
-      FROM jobs j
+      FROM {schema}.jobs j
      WHERE j.id = ANY (%(ids)s::uuid[])
        AND j.queue_id = %(queue_id)s
        AND j.status = 'queued'
        AND (j.ordering_key IS NULL OR j.holds)
        AND (%(types)s::text[] IS NULL OR j.type = ANY (%(types)s::text[]))
-       AND EXISTS (SELECT FROM queues q WHERE q.id = %(queue_id)s AND q.name = %(queue)s AND q.paused_at IS NULL)
+       AND EXISTS (SELECT FROM {schema}.queues q WHERE q.id = %(queue_id)s AND q.name = %(queue)s AND q.paused_at IS NULL)
      ORDER BY j.rank
      LIMIT %(limit)s
        FOR NO KEY UPDATE OF j SKIP LOCKED
 ), numbered AS MATERIALIZED (
-    SELECT c.*, (SELECT epoch FROM lease_epoch_live)::bigint << 40 | nextval('lease_seq') AS token,
+    SELECT c.*, (SELECT epoch FROM {schema}.lease_epoch_live)::bigint << 40 | nextval('{schema}.lease_seq') AS token,
            row_number() OVER best AS place, sum(octet_length(c.payload)) OVER best - octet_length(c.payload) AS ahead
       FROM candidate c
-     WHERE EXISTS (SELECT FROM lease_epoch_live)
+     WHERE EXISTS (SELECT FROM {schema}.lease_epoch_live)
     WINDOW best AS (ORDER BY c.rank ROWS UNBOUNDED PRECEDING)
 -- Jobs until their payloads fill 8 MB (queue_core.runtime.LARGEST).
 ), leased AS (
-    INSERT INTO leases (id, token, queue_id, worker, started_at, expires_at, begun, claim, counted)
+    INSERT INTO {schema}.leases (id, token, queue_id, worker, started_at, expires_at, begun, claim, counted)
     SELECT n.id, n.token, %(queue_id)s, %(worker)s, now(), now() + make_interval(secs => %(lease)s), n.place <= %(starting)s,
            %(claim)s, %(inline)s::int IS NOT NULL
       FROM numbered n, soft
@@ -197,26 +197,26 @@ WITH soft AS MATERIALIZED (
      CROSS JOIN LATERAL (
            SELECT j.id, j.type, j.payload, j.priority, j.rank, j.retry_count, j.max_retries, j.crashes, j.created_at, j.tags,
                   j.ordering_key, j.losses
-             FROM jobs j
+             FROM {schema}.jobs j
             WHERE j.queue_id = %(queue_id)s
               AND j.rank IS NOT NULL
               AND j.rank > p.above AND j.rank <= p.up_to
               AND (%(types)s::text[] IS NULL OR j.type = ANY (%(types)s::text[]))
-              AND coalesce((SELECT false FROM leases l WHERE l.id = j.id), true)
-              AND EXISTS (SELECT FROM queues q WHERE q.id = %(queue_id)s AND q.name = %(queue)s AND q.paused_at IS NULL)
+              AND coalesce((SELECT false FROM {schema}.leases l WHERE l.id = j.id), true)
+              AND EXISTS (SELECT FROM {schema}.queues q WHERE q.id = %(queue_id)s AND q.name = %(queue)s AND q.paused_at IS NULL)
             ORDER BY j.rank
             LIMIT %(limit)s
               FOR NO KEY UPDATE OF j SKIP LOCKED) j
      LIMIT %(limit)s
 ), numbered AS MATERIALIZED (
-    SELECT c.*, (SELECT epoch FROM lease_epoch_live)::bigint << 40 | nextval('lease_seq') AS token,
+    SELECT c.*, (SELECT epoch FROM {schema}.lease_epoch_live)::bigint << 40 | nextval('{schema}.lease_seq') AS token,
            row_number() OVER best AS place, sum(octet_length(c.payload)) OVER best - octet_length(c.payload) AS ahead
       FROM candidate c
-     WHERE EXISTS (SELECT FROM lease_epoch_live)
+     WHERE EXISTS (SELECT FROM {schema}.lease_epoch_live)
     WINDOW best AS (ORDER BY c.rank ROWS UNBOUNDED PRECEDING)
 -- Jobs until their payloads fill 8 MB (queue_core.runtime.LARGEST).
 ), leased AS (
-    INSERT INTO leases (id, token, queue_id, worker, started_at, expires_at, begun, claim, counted)
+    INSERT INTO {schema}.leases (id, token, queue_id, worker, started_at, expires_at, begun, claim, counted)
     SELECT n.id, n.token, %(queue_id)s, %(worker)s, now(), now() + make_interval(secs => %(lease)s), n.place <= %(starting)s,
            %(claim)s, %(inline)s::int IS NOT NULL
       FROM numbered n, soft
@@ -234,20 +234,20 @@ SELECT n.id::text, n.token, n.type, CASE WHEN %(inline)s::int IS NULL OR octet_l
 
 -- name: edge
 -- Return how far the order of arrival has come; nothing where nothing can be claimed.
-SELECT s.last_value FROM job_seq s, queues q
- WHERE q.id = %(queue_id)s AND q.name = %(queue)s AND q.paused_at IS NULL AND EXISTS (SELECT FROM lease_epoch_live)
+SELECT s.last_value FROM {schema}.job_seq s, {schema}.queues q
+ WHERE q.id = %(queue_id)s AND q.name = %(queue)s AND q.paused_at IS NULL AND EXISTS (SELECT FROM {schema}.lease_epoch_live)
 
 -- name: first
 -- Return the best rank of a ready job above and up to some, part after part.
 SELECT j.rank
   FROM unnest(%(above)s::bigint[], %(up_to)s::bigint[]) AS p (above, up_to)
  CROSS JOIN LATERAL (
-       SELECT j.rank FROM jobs j
+       SELECT j.rank FROM {schema}.jobs j
         WHERE j.queue_id = %(queue_id)s
           AND j.rank IS NOT NULL
           AND j.rank > p.above AND j.rank <= p.up_to
           AND (%(types)s::text[] IS NULL OR j.type = ANY (%(types)s::text[]))
-          AND coalesce((SELECT false FROM leases l WHERE l.id = j.id), true)
+          AND coalesce((SELECT false FROM {schema}.leases l WHERE l.id = j.id), true)
         ORDER BY j.rank
         LIMIT 1) j
  LIMIT 1

@@ -1,7 +1,7 @@
 -- The conditions of filters, each under the field and the operator it stands for. Values come in as parameters only.
 
 -- [status =]
-v.status = {value}::job_status
+v.status = {value}::{schema}.job_status
 -- [type =]
 v.type = {value}
 -- [type ~]
@@ -48,13 +48,13 @@ v.error ILIKE {like} OR v.payload ILIKE {like} OR v.type ILIKE {like}
 OR EXISTS (SELECT FROM unnest(v.tags) AS tag WHERE tag ILIKE {like})
 OR replace(v.id::text, '-', '') LIKE {begins}
 -- [payload =]
-payload_matches(v.payload, {path}::text[], '=', {value}, {number}::numeric)
+{schema}.payload_matches(v.payload, {path}::text[], '=', {value}, {number}::numeric)
 -- [payload ~]
-payload_matches(v.payload, {path}::text[], '~', {value}, {number}::numeric)
+{schema}.payload_matches(v.payload, {path}::text[], '~', {value}, {number}::numeric)
 -- [payload <]
-payload_matches(v.payload, {path}::text[], '<', {value}, {number}::numeric)
+{schema}.payload_matches(v.payload, {path}::text[], '<', {value}, {number}::numeric)
 -- [payload >]
-payload_matches(v.payload, {path}::text[], '>', {value}, {number}::numeric)
+{schema}.payload_matches(v.payload, {path}::text[], '>', {value}, {number}::numeric)
 
 -- [yes]
 ({condition})

@@ -3,11 +3,11 @@
 -- their names any more (a failover has lost them) become NULL where the jobs are counted, once a queue and type: the table
 -- refuses that, and nothing is written. Without names nothing is compared. `unnest` yields its rows in the order of the arrays.
 WITH written AS (
-    INSERT INTO jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, max_retries)
+    INSERT INTO {schema}.jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, max_retries)
     SELECT id, queue_id, CASE WHEN due <= now() THEN (127 - priority)::bigint << 45 | seq END, seq, priority,
-           CASE WHEN due <= now() THEN 'queued'::job_status ELSE 'scheduled' END,
+           CASE WHEN due <= now() THEN 'queued'::{schema}.job_status ELSE 'scheduled' END,
            due, type, payload, tag_list::text[], max_retries
-      FROM (SELECT i.*, nextval('job_seq') AS seq,
+      FROM (SELECT i.*, nextval('{schema}.job_seq') AS seq,
                    greatest(now(), coalesce(to_timestamp(i.run_at), now() + make_interval(secs => i.delay))) AS due
               FROM unnest(%(id)s::uuid[], %(queue_id)s::int[], %(type)s::text[], %(payload)s::text[], %(priority)s::smallint[],
                           %(delay)s::float8[], %(run_at)s::float8[], %(max_retries)s::int[], %(tags)s::text[])
@@ -16,9 +16,9 @@ WITH written AS (
         ON CONFLICT (id) DO NOTHING
     RETURNING id, rank, run_at, queue_id, type
 ), counted AS (
-    INSERT INTO tally_deltas (queue_id, type, outcome, n)
+    INSERT INTO {schema}.tally_deltas (queue_id, type, outcome, n)
     SELECT CASE WHEN cardinality(%(names)s::text[]) = 0 THEN w.queue_id
-                ELSE (SELECT q.id FROM queues q
+                ELSE (SELECT q.id FROM {schema}.queues q
                        WHERE q.id = w.queue_id
                          AND q.name = (%(names)s::text[])[array_position(%(numbers)s::int[], q.id)]) END,
            w.type, 'enqueued', count(*)
@@ -30,14 +30,14 @@ SELECT id::text, rank, extract(epoch FROM run_at)::float8 FROM written
 -- Write jobs with keys, or in a queue with aging. Who has an ordering key waits for it, until ordering/gates_open; an id that is
 -- unfinished already is left alone. Of numbers of queues, and of the order, see insert/jobs.
 WITH written AS (
-    INSERT INTO jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, max_retries, ordering_key,
+    INSERT INTO {schema}.jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, max_retries, ordering_key,
                       unique_key, unique_seconds, place)
     SELECT id, queue_id,
            CASE WHEN due <= now() AND ordering_key IS NULL THEN coalesce(place, (127 - priority)::bigint << 45 | seq) END,
-           seq, priority, CASE WHEN due <= now() THEN 'queued'::job_status ELSE 'scheduled' END,
+           seq, priority, CASE WHEN due <= now() THEN 'queued'::{schema}.job_status ELSE 'scheduled' END,
            due, type, payload, tag_list::text[], max_retries, ordering_key, unique_key, unique_seconds, place
-      FROM (SELECT i.*, t.due, nextval('job_seq') AS seq,
-                   aged_rank(i.priority, CASE WHEN t.due <= now() THEN i.arrival_us ELSE (extract(epoch FROM t.due) * 1000000)::bigint END,
+      FROM (SELECT i.*, t.due, nextval('{schema}.job_seq') AS seq,
+                   {schema}.aged_rank(i.priority, CASE WHEN t.due <= now() THEN i.arrival_us ELSE (extract(epoch FROM t.due) * 1000000)::bigint END,
                              i.aging_us) AS place
               FROM unnest(%(id)s::uuid[], %(queue_id)s::int[], %(type)s::text[], %(payload)s::text[], %(priority)s::smallint[],
                           %(delay)s::float8[], %(run_at)s::float8[], %(max_retries)s::int[], %(tags)s::text[],
@@ -50,8 +50,8 @@ WITH written AS (
         ON CONFLICT (id) DO NOTHING
     RETURNING id, rank, status, run_at, queue_id, type
 ), counted AS (
-    INSERT INTO tally_deltas (queue_id, type, outcome, n)
-    SELECT (SELECT q.id FROM queues q
+    INSERT INTO {schema}.tally_deltas (queue_id, type, outcome, n)
+    SELECT (SELECT q.id FROM {schema}.queues q
              WHERE q.id = w.queue_id
                AND q.name = (%(names)s::text[])[array_position(%(numbers)s::int[], q.id)]),
            w.type, 'enqueued', count(*)
@@ -62,9 +62,9 @@ SELECT id::text, rank, CASE WHEN status = 'scheduled' THEN extract(epoch FROM ru
 -- name: tell
 -- Tell of queues that got jobs, and of their ranks first, when the caller's transaction commits; equal ones arrive once.
 SELECT pg_notify(m.channel, m.message)
-  FROM (SELECT 'queue_core_ranks' AS channel, unnest(%(ranks)s::text[]) AS message
+  FROM (SELECT '{channels}_ranks' AS channel, unnest(%(ranks)s::text[]) AS message
         UNION ALL
-        SELECT 'queue_core_committed', unnest(%(queues)s::text[])) m
+        SELECT '{channels}_committed', unnest(%(queues)s::text[])) m
 
 -- name: worker_finals
 -- Return what is known about jobs, wherever they are; a result that is over its retention is gone. Each is looked up by its id,
@@ -72,30 +72,30 @@ SELECT pg_notify(m.channel, m.message)
 SELECT i.id::text, f.status, CASE WHEN NOT f.expired THEN f.result END, f.error, f.expired
   FROM (SELECT DISTINCT unnest(%(ids)s::uuid[]) AS id) i
  CROSS JOIN LATERAL (
-       SELECT CASE WHEN (SELECT true FROM leases l WHERE l.id = j.id) THEN 'running' ELSE j.status::text END AS status,
+       SELECT CASE WHEN (SELECT true FROM {schema}.leases l WHERE l.id = j.id) THEN 'running' ELSE j.status::text END AS status,
               NULL AS result, j.error, false AS expired
-         FROM jobs j WHERE j.id = i.id
+         FROM {schema}.jobs j WHERE j.id = i.id
        UNION ALL
-       SELECT 'dead', NULL, d.error, false FROM jobs_dead d WHERE d.id = i.id
+       SELECT 'dead', NULL, d.error, false FROM {schema}.jobs_dead d WHERE d.id = i.id
        UNION ALL
        SELECT h.status::text, h.result, h.error,
               h.status = 'completed' AND h.finished_at <= now() - make_interval(secs => %(seconds)s)
-         FROM job_history h WHERE h.id = i.id
+         FROM {schema}.job_history h WHERE h.id = i.id
        OFFSET 0) f
 
 -- name: queues
 -- Create queues that do not exist yet and return the numbers of all that were named.
 WITH created AS (
-    INSERT INTO queues (name)
+    INSERT INTO {schema}.queues (name)
     SELECT name FROM unnest(%(names)s::text[]) AS n (name)
-     WHERE NOT EXISTS (SELECT FROM queues q WHERE q.name = n.name)
+     WHERE NOT EXISTS (SELECT FROM {schema}.queues q WHERE q.name = n.name)
         ON CONFLICT (name) DO NOTHING
     RETURNING name, id
 )
 SELECT name, id FROM created
 UNION ALL
-SELECT q.name, q.id FROM queues q WHERE q.name = ANY (%(names)s::text[])
+SELECT q.name, q.id FROM {schema}.queues q WHERE q.name = ANY (%(names)s::text[])
 
 -- name: sweep_queues
 -- Return every queue and whether it is paused.
-SELECT name, id, paused_at IS NOT NULL FROM queues ORDER BY name
+SELECT name, id, paused_at IS NOT NULL FROM {schema}.queues ORDER BY name

@@ -1,6 +1,6 @@
 -- name: send_each
 -- Notify channels of messages, in the order given and in one transaction, so that each process is woken once.
-SELECT set_config('synchronous_commit', 'off', true), count(pg_notify(channel, message))
+SELECT set_config('synchronous_commit', 'off', true), count(pg_notify('{channels}_' || channel, message))
   FROM unnest(%(channels)s::text[], %(messages)s::text[]) AS m (channel, message)
 
 -- name: probe
@@ -9,37 +9,37 @@ SELECT 1
 
 -- name: send
 -- Notify a channel of several messages; equal ones in one transaction arrive once.
-SELECT set_config('synchronous_commit', 'off', true), count(pg_notify(%(channel)s, message))
+SELECT set_config('synchronous_commit', 'off', true), count(pg_notify('{channels}_' || %(channel)s, message))
   FROM unnest(%(messages)s::text[]) AS m (message)
 
 -- name: listen_committed
 -- Be told of queues that got jobs in a caller's transaction.
-LISTEN queue_core_committed
+LISTEN "{channels}_committed"
 
 -- name: listen_due
 -- Be told of jobs that become due soon.
-LISTEN queue_core_due
+LISTEN "{channels}_due"
 
 -- name: listen_events
 -- Be told of lifecycle events.
-LISTEN queue_core_events
+LISTEN "{channels}_events"
 
 -- name: listen_leader
 -- Be told of whether the sweeps have a leader.
-LISTEN queue_core_leader
+LISTEN "{channels}_leader"
 
 -- name: listen_orders
 -- Be told of workers that were given orders.
-LISTEN queue_core_orders
+LISTEN "{channels}_orders"
 
 -- name: listen_probe
 -- Be told of probes: notifications that only show that they arrive.
-LISTEN queue_core_probe
+LISTEN "{channels}_probe"
 
 -- name: listen_ranks
 -- Hear of ranks that came back to where claims may have passed.
-LISTEN queue_core_ranks
+LISTEN "{channels}_ranks"
 
 -- name: listen_ready
 -- Be told of queues with ready jobs.
-LISTEN queue_core_ready
+LISTEN "{channels}_ready"

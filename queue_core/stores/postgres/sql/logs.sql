@@ -1,29 +1,29 @@
 -- name: logs_last
 -- The last lines of a job's log, oldest first.
 SELECT number, token, at, text
-  FROM (SELECT number, token, at, text FROM job_logs
+  FROM (SELECT number, token, at, text FROM {schema}.job_logs
          WHERE job_id = %(id)s::uuid ORDER BY number DESC LIMIT %(limit)s) newest
  ORDER BY number
 
 -- name: logs_after
 -- The lines of a job's log that follow one.
-SELECT number, token, at, text FROM job_logs
+SELECT number, token, at, text FROM {schema}.job_logs
  WHERE job_id = %(id)s::uuid AND number > %(after)s ORDER BY number LIMIT %(limit)s
 
 -- name: known
 -- What is known of these types.
-SELECT type, schema FROM task_types WHERE type = ANY (%(types)s::text[])
+SELECT type, schema FROM {schema}.task_types WHERE type = ANY (%(types)s::text[])
 
 -- name: write
 -- Write what has changed about types.
-INSERT INTO task_types (type, schema)
+INSERT INTO {schema}.task_types (type, schema)
 SELECT * FROM unnest(%(type)s::text[], %(schema)s::text[]) AS i (type, schema)
  ORDER BY type
     ON CONFLICT (type) DO UPDATE SET schema = excluded.schema, announced_at = now()
 
 -- name: types
 -- What workers have announced of types.
-SELECT type, schema, announced_at FROM task_types ORDER BY type
+SELECT type, schema, announced_at FROM {schema}.task_types ORDER BY type
 
 -- name: append
 -- Append lines to the logs of jobs whose lease still holds; forget those beyond the newest of each job. Returns these leases.
@@ -38,54 +38,54 @@ WITH soft AS MATERIALIZED (
     -- Whoever ends the attempt waits for this lock; a row that one has locked is about to go.
     SELECT l.id, l.token
       FROM (SELECT DISTINCT id, token FROM input) i
-     CROSS JOIN LATERAL (SELECT id, token FROM leases WHERE id = i.id AND token = i.token FOR KEY SHARE SKIP LOCKED) l
+     CROSS JOIN LATERAL (SELECT id, token FROM {schema}.leases WHERE id = i.id AND token = i.token FOR KEY SHARE SKIP LOCKED) l
 ), last AS MATERIALIZED (
     -- Where the attempt's count begins in the job's, and how far it has come.
     SELECT h.id, h.token,
            CASE WHEN p.token = h.token THEN p.number - p.line ELSE coalesce(p.number, 0) END AS start,
            CASE WHEN p.token = h.token THEN p.line ELSE 0 END AS line
       FROM held h
-      LEFT JOIN LATERAL (SELECT number, token, line FROM job_logs WHERE job_id = h.id ORDER BY number DESC LIMIT 1) p ON true
+      LEFT JOIN LATERAL (SELECT number, token, line FROM {schema}.job_logs WHERE job_id = h.id ORDER BY number DESC LIMIT 1) p ON true
 ), new AS MATERIALIZED (
     SELECT i.id, i.token, l.start + i.line AS number, i.line, i.age, i.text,
            max(l.start + i.line) OVER (PARTITION BY i.id) AS newest
       FROM input i JOIN last l ON l.id = i.id AND l.token = i.token AND l.line < i.line
 ), written AS (
-    INSERT INTO job_logs (job_id, number, token, line, at, text)
+    INSERT INTO {schema}.job_logs (job_id, number, token, line, at, text)
     SELECT n.id, n.number, n.token, n.line, now() - make_interval(secs => n.age), n.text
       FROM new n, soft
      WHERE n.number > n.newest - %(keep)s
         ON CONFLICT (job_id, number) DO NOTHING
 ), forgotten AS (
-    DELETE FROM job_logs
+    DELETE FROM {schema}.job_logs
      WHERE ctid = ANY (ARRAY(SELECT l.ctid
                                FROM (SELECT DISTINCT id, newest FROM new) n
-                              CROSS JOIN LATERAL (SELECT ctid FROM job_logs
+                              CROSS JOIN LATERAL (SELECT ctid FROM {schema}.job_logs
                                                    WHERE job_id = n.id AND number <= n.newest - %(keep)s OFFSET 0) l))
 )
 SELECT id::text, token FROM held
 
 -- name: logs_dropped
 -- Whether a job is known, and how many lines of its log are not kept any more.
-SELECT EXISTS (SELECT FROM all_jobs WHERE id = %(id)s::uuid),
-       (SELECT coalesce(max(number), 0) - count(*) FROM job_logs WHERE job_id = %(id)s::uuid)
+SELECT EXISTS (SELECT FROM {schema}.all_jobs WHERE id = %(id)s::uuid),
+       (SELECT coalesce(max(number), 0) - count(*) FROM {schema}.job_logs WHERE job_id = %(id)s::uuid)
 
 -- name: forget_logs
 -- Forget the lines of jobs that are gone, among the next ones by their key; returns the last key and the number looked at.
 WITH looked AS MATERIALIZED (
-    SELECT job_id, number FROM job_logs
+    SELECT job_id, number FROM {schema}.job_logs
      WHERE (job_id, number) > (%(job)s::uuid, %(number)s) ORDER BY job_id, number LIMIT %(limit)s
 ), gone AS MATERIALIZED (
     SELECT k.job_id
       FROM (SELECT DISTINCT job_id FROM looked) k
-     WHERE NOT EXISTS (SELECT FROM jobs WHERE id = k.job_id)
-       AND NOT EXISTS (SELECT FROM jobs_dead WHERE id = k.job_id)
-       AND NOT EXISTS (SELECT FROM job_history WHERE id = k.job_id)
+     WHERE NOT EXISTS (SELECT FROM {schema}.jobs WHERE id = k.job_id)
+       AND NOT EXISTS (SELECT FROM {schema}.jobs_dead WHERE id = k.job_id)
+       AND NOT EXISTS (SELECT FROM {schema}.job_history WHERE id = k.job_id)
 ), forgotten AS (
-    DELETE FROM job_logs
+    DELETE FROM {schema}.job_logs
      WHERE ctid = ANY (ARRAY(SELECT l.ctid
                                FROM looked k
-                              CROSS JOIN LATERAL (SELECT ctid FROM job_logs
+                              CROSS JOIN LATERAL (SELECT ctid FROM {schema}.job_logs
                                                    WHERE job_id = k.job_id AND number = k.number OFFSET 0) l
                               WHERE (k.job_id IN (SELECT job_id FROM gone)) IS TRUE))
 )

@@ -1,7 +1,7 @@
 -- name: rehearse_create
 -- Write a new operation as operations/create does, but under a negative number of its own: a number of the sequence would be
 -- lost with the transaction, and leave a gap in the list of operations.
-INSERT INTO operations (number, verb, label, author_user, author_host, why, delay, spread, queue, priority, canary, rate,
+INSERT INTO {schema}.operations (number, verb, label, author_user, author_host, why, delay, spread, queue, priority, canary, rate,
                         stop_percent, signatures) OVERRIDING SYSTEM VALUE
 VALUES (-1 - floor(random() * 2e9)::int, %(verb)s, %(label)s, %(user)s, %(host)s, %(why)s, %(delay)s, %(spread)s, %(queue)s,
         %(priority)s, %(canary)s, %(rate)s, %(stop_percent)s, %(signatures)s::text[])
@@ -9,7 +9,7 @@ RETURNING number
 
 -- name: create
 -- Write a new operation, preparing and without members; returns its number.
-INSERT INTO operations (verb, label, author_user, author_host, why, delay, spread, queue, priority, canary, rate, stop_percent,
+INSERT INTO {schema}.operations (verb, label, author_user, author_host, why, delay, spread, queue, priority, canary, rate, stop_percent,
                         signatures)
 VALUES (%(verb)s, %(label)s, %(user)s, %(host)s, %(why)s, %(delay)s, %(spread)s, %(queue)s, %(priority)s, %(canary)s, %(rate)s,
         %(stop_percent)s, %(signatures)s::text[])
@@ -17,7 +17,7 @@ RETURNING number
 
 -- name: write
 -- Write what a transition has made of a locked operation.
-UPDATE operations
+UPDATE {schema}.operations
    SET state = %(state)s, note = %(note)s, done = %(done)s, processed = %(processed)s, skipped = %(skipped)s, errored = %(errored)s,
        barrier = %(barrier)s, stop_percent = %(stop_percent)s, updated_at = %(updated_at)s, started_at = %(started_at)s,
        finished_at = %(finished_at)s, next_at = to_timestamp(%(next_at)s::float8)
@@ -28,51 +28,51 @@ UPDATE operations
 SELECT number, verb, label, author_user, author_host, why, delay, spread, queue, priority, canary, rate, stop_percent, signatures,
        state, note, total, done, processed, skipped, errored, barrier, created_at, updated_at, started_at, finished_at,
        extract(epoch FROM next_at)::float8, extract(epoch FROM clock_timestamp())::float8
-  FROM operations
+  FROM {schema}.operations
  WHERE number = ANY (%(numbers)s::int[])
  ORDER BY number DESC
 
 -- name: members
 -- Return the next members of a locked operation.
-SELECT job_id, token FROM operation_members
+SELECT job_id, token FROM {schema}.operation_members
  WHERE operation = %(number)s AND place > %(done)s::int AND place <= %(done)s::int + %(count)s::int
  ORDER BY place
 
 -- name: lock
 -- Lock an operation; the next statement sees what was done by who had it locked before.
-SELECT number FROM operations WHERE number = %(number)s FOR NO KEY UPDATE
+SELECT number FROM {schema}.operations WHERE number = %(number)s FOR NO KEY UPDATE
 
 -- name: mark
 -- Note which of the next members of a locked operation were changed.
-UPDATE operation_members SET changed = true
+UPDATE {schema}.operation_members SET changed = true
  WHERE operation = %(number)s AND place > %(done)s::int AND place <= %(done)s::int + %(count)s::int AND job_id = ANY (%(changed)s::text[])
 
 -- name: mark_all
 -- Note that a locked operation has changed all its members.
-UPDATE operation_members SET changed = true WHERE operation = %(number)s
+UPDATE {schema}.operation_members SET changed = true WHERE operation = %(number)s
 
 -- name: notify
 -- Let the leader look for operations that run.
-SELECT pg_notify('queue_core_due', '')
+SELECT pg_notify('{channels}_due', '')
 
 -- name: rehearse_dead
 -- Write dead jobs of a queue, for the rehearsal of what operators do to them.
-INSERT INTO jobs_dead (id, queue_id, seq, priority, run_at, type, payload, retry_count, crashes, max_retries, last_token,
+INSERT INTO {schema}.jobs_dead (id, queue_id, seq, priority, run_at, type, payload, retry_count, crashes, max_retries, last_token,
                        signature, kind, created_at)
-SELECT i.id, q.id, nextval('job_seq'), 5, now(), 'rehearsal', '{}', 0, 0, 0, 1, 'rehearsal', 'error', now()
-  FROM unnest(%(ids)s::uuid[]) AS i (id), queues q
+SELECT i.id, q.id, nextval('{schema}.job_seq'), 5, now(), 'rehearsal', '{}', 0, 0, 0, 1, 'rehearsal', 'error', now()
+  FROM unnest(%(ids)s::uuid[]) AS i (id), {schema}.queues q
  WHERE q.name = %(queue)s
 
 -- name: changed
 -- Return members that were changed, in their order, behind a place.
-SELECT place, job_id, queue FROM operation_members
+SELECT place, job_id, queue FROM {schema}.operation_members
  WHERE operation = %(number)s AND changed AND place > %(after)s
  ORDER BY place
  LIMIT %(limit)s
 
 -- name: of_job
 -- Return the numbers of the operations that have changed a job, the newest first.
-SELECT operation FROM operation_members
+SELECT operation FROM {schema}.operation_members
  WHERE job_id = %(job)s AND changed
  ORDER BY operation DESC
  LIMIT %(limit)s
@@ -81,20 +81,20 @@ SELECT operation FROM operation_members
 -- Count what became of the last members that an operation has changed, each looked up by its id.
 WITH looked AS MATERIALIZED (
     SELECT CASE WHEN token IS NOT NULL THEN job_id::uuid END AS id
-      FROM operation_members
+      FROM {schema}.operation_members
      WHERE operation = %(number)s AND changed
      ORDER BY place DESC
      LIMIT %(last)s
 ), found AS MATERIALIZED (
-    SELECT l.id, (SELECT true FROM jobs j WHERE j.id = l.id) AS unfinished,
-           (SELECT true FROM jobs_dead d WHERE d.id = l.id) AS dead
+    SELECT l.id, (SELECT true FROM {schema}.jobs j WHERE j.id = l.id) AS unfinished,
+           (SELECT true FROM {schema}.jobs_dead d WHERE d.id = l.id) AS dead
       FROM looked l
 ), ended AS MATERIALIZED (
     SELECT f.*, h.status
       FROM found f
       -- Found by their ids and then sorted, for another index has this order.
       LEFT JOIN LATERAL (SELECT status
-                           FROM (SELECT status, finished_at FROM job_history h
+                           FROM (SELECT status, finished_at FROM {schema}.job_history h
                                   WHERE h.id = f.id AND f.unfinished IS NULL AND f.dead IS NULL OFFSET 0) h
                           ORDER BY finished_at DESC LIMIT 1) h ON true
 )
@@ -110,39 +110,39 @@ SELECT count(*), count(*) FILTER (WHERE status = 'completed'), count(*) FILTER (
 WITH input AS MATERIALIZED (
     SELECT i.text, i.id, i.position
       FROM unnest(%(texts)s::text[], %(ids)s::uuid[]) WITH ORDINALITY AS i (text, id, position)
-     WHERE (SELECT true FROM (SELECT operation FROM operation_members m WHERE m.job_id = i.text OFFSET 0) m
+     WHERE (SELECT true FROM (SELECT operation FROM {schema}.operation_members m WHERE m.job_id = i.text OFFSET 0) m
              WHERE m.operation = %(number)s) IS NULL
 ), unfinished AS MATERIALIZED (
     SELECT i.*, j.queue_id, j.token
       FROM input i
-      LEFT JOIN LATERAL (SELECT queue_id, coalesce((SELECT l.token FROM leases l WHERE l.id = j.id), last_token) AS token
-                           FROM jobs j WHERE j.id = i.id OFFSET 0) j ON true
+      LEFT JOIN LATERAL (SELECT queue_id, coalesce((SELECT l.token FROM {schema}.leases l WHERE l.id = j.id), last_token) AS token
+                           FROM {schema}.jobs j WHERE j.id = i.id OFFSET 0) j ON true
 ), dead AS MATERIALIZED (
     SELECT u.text, u.id, u.position, coalesce(u.queue_id, d.queue_id) AS queue_id, coalesce(u.token, d.last_token) AS token
       FROM unfinished u
-      LEFT JOIN LATERAL (SELECT queue_id, last_token FROM jobs_dead d
+      LEFT JOIN LATERAL (SELECT queue_id, last_token FROM {schema}.jobs_dead d
                           WHERE d.id = u.id AND u.token IS NULL OFFSET 0) d ON true
 ), finished AS MATERIALIZED (
     SELECT d.text, d.position, coalesce(d.queue_id, h.queue_id) AS queue_id, coalesce(d.token, h.last_token) AS token
       FROM dead d
       -- Found by their ids and then sorted, for another index has this order.
       LEFT JOIN LATERAL (SELECT queue_id, last_token
-                           FROM (SELECT * FROM job_history h WHERE h.id = d.id AND d.token IS NULL OFFSET 0) h
+                           FROM (SELECT * FROM {schema}.job_history h WHERE h.id = d.id AND d.token IS NULL OFFSET 0) h
                           ORDER BY finished_at DESC LIMIT 1) h ON true
 ), written AS (
-    INSERT INTO operation_members (operation, place, job_id, token, queue)
+    INSERT INTO {schema}.operation_members (operation, place, job_id, token, queue)
     SELECT o.number, o.total + row_number() OVER (ORDER BY f.position), f.text, f.token,
-           coalesce((SELECT name FROM queues q WHERE q.id = f.queue_id), '')
-      FROM operations o CROSS JOIN finished f
+           coalesce((SELECT name FROM {schema}.queues q WHERE q.id = f.queue_id), '')
+      FROM {schema}.operations o CROSS JOIN finished f
      WHERE o.number = %(number)s AND o.state = 'preparing'
     RETURNING 1
 )
-UPDATE operations SET total = total + (SELECT count(*) FROM written), updated_at = clock_timestamp()
+UPDATE {schema}.operations SET total = total + (SELECT count(*) FROM written), updated_at = clock_timestamp()
  WHERE number = %(number)s AND state = 'preparing'
 
 -- name: find
 -- Return the numbers of operations, the newest first: older than a number, not ended, of an error signature.
-SELECT number FROM operations
+SELECT number FROM {schema}.operations
  WHERE (%(before)s::int IS NULL OR number < %(before)s::int)
    AND (NOT %(unfinished)s OR finished_at IS NULL)
    AND (%(signature)s::text IS NULL OR signatures @> ARRAY[%(signature)s::text])

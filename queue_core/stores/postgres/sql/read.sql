@@ -6,10 +6,10 @@
 SELECT g.queue_id, h.type, count(*), min(h.run_at)
   FROM unnest(%(queue_ids)s::int[], %(priorities)s::int[]) AS g (queue_id, priority)
  CROSS JOIN LATERAL (
-       SELECT j.rank, j.type, j.run_at FROM jobs j
+       SELECT j.rank, j.type, j.run_at FROM {schema}.jobs j
         WHERE j.queue_id = g.queue_id
           AND j.rank >= coalesce((127 - g.priority)::bigint << 45, 0)
-          AND coalesce((SELECT false FROM leases l WHERE l.id = j.id), true)
+          AND coalesce((SELECT false FROM {schema}.leases l WHERE l.id = j.id), true)
         ORDER BY j.rank
         LIMIT %(limit)s) h
  WHERE g.priority IS NULL OR h.rank < (128 - g.priority)::bigint << 45
@@ -17,7 +17,7 @@ SELECT g.queue_id, h.type, count(*), min(h.run_at)
 
 -- name: aged_depths
 -- Jobs with a rank in queues with aging, by queue and priority, ready and running ones alike.
-SELECT queue_id, priority::int, count(*) FROM jobs
+SELECT queue_id, priority::int, count(*) FROM {schema}.jobs
  WHERE rank IS NOT NULL AND queue_id = ANY (%(aging)s::int[]) GROUP BY 1, 2
 
 -- name: ping
@@ -30,35 +30,35 @@ SELECT now()
 
 -- name: queues
 -- Every queue with whether it is paused.
-SELECT q.id, q.name, q.paused_at IS NOT NULL FROM queues q ORDER BY q.name
+SELECT q.id, q.name, q.paused_at IS NOT NULL FROM {schema}.queues q ORDER BY q.name
 
 -- name: due
 -- The types of the jobs that become ready next, by queue.
 SELECT queue_id, type, count(*)
-  FROM (SELECT queue_id, type FROM jobs WHERE rank IS NULL AND status <> 'queued' ORDER BY run_at LIMIT %(limit)s) AS first
+  FROM (SELECT queue_id, type FROM {schema}.jobs WHERE rank IS NULL AND status <> 'queued' ORDER BY run_at LIMIT %(limit)s) AS first
  GROUP BY 1, 2
 
 -- name: running
 -- Running jobs by queue and priority, and how many of them have not begun.
 SELECT j.queue_id, j.priority::int, count(*), count(*) FILTER (WHERE NOT l.begun)
-  FROM leases l
- CROSS JOIN LATERAL (SELECT queue_id, priority FROM jobs WHERE id = l.id OFFSET 0) j
+  FROM {schema}.leases l
+ CROSS JOIN LATERAL (SELECT queue_id, priority FROM {schema}.jobs WHERE id = l.id OFFSET 0) j
  GROUP BY 1, 2
 
 -- name: gated
 -- Queued jobs that wait for their ordering keys, by queue, priority and type, and since when the longest of them waits.
 SELECT queue_id, priority::int, type, count(*), min(run_at)
-  FROM jobs WHERE ordering_key IS NOT NULL AND NOT holds AND status = 'queued' GROUP BY 1, 2, 3
+  FROM {schema}.jobs WHERE ordering_key IS NOT NULL AND NOT holds AND status = 'queued' GROUP BY 1, 2, 3
 
 -- name: waiting
 -- Scheduled and retrying jobs by queue.
-SELECT queue_id, status::text, count(*) FROM jobs WHERE rank IS NULL AND status <> 'queued' GROUP BY 1, 2
+SELECT queue_id, status::text, count(*) FROM {schema}.jobs WHERE rank IS NULL AND status <> 'queued' GROUP BY 1, 2
 
 -- name: dead
 -- Dead jobs by queue, those in the trash apart.
-SELECT queue_id, false, count(*) FROM jobs_dead WHERE trashed_at IS NULL GROUP BY 1
+SELECT queue_id, false, count(*) FROM {schema}.jobs_dead WHERE trashed_at IS NULL GROUP BY 1
 UNION ALL
-SELECT queue_id, true, count(*) FROM jobs_dead WHERE trashed_at IS NOT NULL GROUP BY 1
+SELECT queue_id, true, count(*) FROM {schema}.jobs_dead WHERE trashed_at IS NOT NULL GROUP BY 1
 
 -- name: page
 -- A page of jobs over the places that can hold them, each read in order and no further than the page.
@@ -94,14 +94,14 @@ SELECT id::text FROM ({places}) AS found ORDER BY {order} LIMIT %(limit)s
 -- The failed attempts of a job, oldest first.
 SELECT a.job_id::text, a.token, a.number, a.kind, a.exception, a.message, a.traceback, a.signature, a.worker, a.started_at,
        a.finished_at
-  FROM job_attempts a
+  FROM {schema}.job_attempts a
  WHERE a.job_id = %(id)s::uuid
  ORDER BY a.token
 
 -- name: depths
 -- Jobs with a rank by queue and priority, ready and running ones alike: read from the ready index alone. In queues with aging
 -- the rank does not tell the priority.
-SELECT queue_id, (127 - (rank >> 45))::int AS priority, count(*) FROM jobs
+SELECT queue_id, (127 - (rank >> 45))::int AS priority, count(*) FROM {schema}.jobs
  WHERE rank IS NOT NULL AND queue_id <> ALL (%(aging)s::int[]) GROUP BY 1, 2
 
 -- name: facts
@@ -127,16 +127,15 @@ SELECT current_setting('server_version') AS version,
                 SELECT 'standby', coalesce(nullif(application_name, ''), host(client_addr), pid::text), backend_xmin
                   FROM pg_stat_replication) h
          WHERE h.xmin IS NOT NULL) AS held_snapshots,
-       (SELECT coalesce(array_agg(i.indexrelid::regclass::text ORDER BY 1), '{}') FROM pg_index i
-          JOIN pg_class c ON c.oid = i.indrelid
-         WHERE NOT i.indisvalid AND c.relnamespace = current_schema()::regnamespace) AS invalid_indexes,
+       (SELECT coalesce(array_agg(c.relname::text ORDER BY 1), '{}') FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+         WHERE NOT i.indisvalid AND c.relnamespace = to_regnamespace('{schema}')) AS invalid_indexes,
        (SELECT max(to_date(right(c.relname, 8), 'YYYYMMDD')) - (now() AT TIME ZONE 'UTC')::date FROM pg_inherits h
-          JOIN pg_class c ON c.oid = h.inhrelid WHERE h.inhparent = to_regclass('job_history')) AS partitions_ahead_days,
+          JOIN pg_class c ON c.oid = h.inhrelid WHERE h.inhparent = to_regclass('{schema}.job_history')) AS partitions_ahead_days,
        (SELECT jsonb_object_agg(s.relname, jsonb_build_object(
                  'live', s.n_live_tup, 'dead', s.n_dead_tup, 'bytes', pg_total_relation_size(s.relid),
                  'vacuumed_s', extract(epoch FROM now() - greatest(s.last_vacuum, s.last_autovacuum))::float8))
           FROM pg_stat_user_tables s
-         WHERE s.schemaname = current_schema()
+         WHERE s.relid IN (SELECT oid FROM pg_class WHERE relnamespace = to_regnamespace('{schema}'))
            AND s.relname IN ('jobs', 'leases', 'jobs_dead', 'tally_deltas', 'workers')) AS tables,
        pg_backend_pid() AS backend_pid
 
@@ -144,13 +143,7 @@ SELECT current_setting('server_version') AS version,
 -- Who holds up the queue: transactions that others wait for on its tables, and idle ones that hold locks on them.
 WITH RECURSIVE ours AS MATERIALIZED (
     SELECT c.oid, c.relname::text AS name FROM pg_class c
-     WHERE c.relnamespace = current_schema()::regnamespace
-       AND (c.relname IN ('queues', 'jobs', 'leases', 'lease_epoch', 'lease_epoch_live', 'jobs_dead', 'error_signatures',
-                          'job_attempts', 'workers', 'leaders', 'tally_deltas', 'tallies', 'minutes', 'signature_minutes',
-                          'order_gates', 'order_checks', 'job_keys', 'queue_rooms', 'queue_returns', 'queue_starts',
-                          'queue_arrivals', 'schedules', 'schedule_ticks', 'job_logs', 'task_types', 'operations',
-                          'operation_members', 'job_history')
-            OR c.relkind = 'r' AND c.relname ~ '^job_history_[0-9]{8}$')
+     WHERE c.relnamespace = to_regnamespace('{schema}') AND c.relkind IN ('r', 'p') AND c.relname <> 'schema_version'
 ), held AS MATERIALIZED (
     SELECT l.pid, o.name, l.granted, l.locktype, l.mode FROM pg_locks l JOIN ours o ON o.oid = l.relation
      WHERE l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND l.pid <> pg_backend_pid()
@@ -192,7 +185,7 @@ SELECT b.pid, coalesce(a.application_name, '') AS application, host(a.client_add
 -- Every worker that announced itself, with the seconds since its heartbeat and whether it is taken for lost.
 SELECT id, host, pid, version, queues, types, concurrency, busy, quiet, started_at, heartbeat_at,
        extract(epoch FROM now() - heartbeat_at)::float8, heartbeat_at <= now() - make_interval(secs => 3 * interval_s), stuck
-  FROM workers
+  FROM {schema}.workers
  ORDER BY id
 
 -- name: job
@@ -201,12 +194,12 @@ SELECT v.id, v.queue, v.type, v.status::text AS status, v.priority, v.payload, v
        v.retry_count, v.max_retries, v.crashes, v.losses, v.token, v.run_at, v.created_at, v.started_at, v.finished_at, v.updated_at,
        v.error, v.result, v.signature, v.kind, v.progress, v.message, v.worker, v.expires_at, v.cancel, v.trashed_at,
        v.ordering_key, v.unique_key,
-       (SELECT a.traceback FROM job_attempts a WHERE a.job_id = v.id ORDER BY a.token DESC LIMIT 1) AS traceback
-  FROM all_jobs v
+       (SELECT a.traceback FROM {schema}.job_attempts a WHERE a.job_id = v.id ORDER BY a.token DESC LIMIT 1) AS traceback
+  FROM {schema}.all_jobs v
  WHERE v.id = %(id)s::uuid
  ORDER BY v.updated_at DESC
  LIMIT 1
 
 -- name: exists
 -- Whether a job is known.
-SELECT EXISTS (SELECT FROM all_jobs WHERE id = %(id)s::uuid)
+SELECT EXISTS (SELECT FROM {schema}.all_jobs WHERE id = %(id)s::uuid)

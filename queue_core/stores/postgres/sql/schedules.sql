@@ -3,41 +3,41 @@
 SELECT extract(epoch FROM c.now)::float8, s.name, cron, tz, type, payload, queue, priority, max_retries,
        ordering_key, extract(epoch FROM next_tick)::float8, paused_at IS NOT NULL, extract(epoch FROM last_tick)::float8, last_job::text
   FROM (SELECT clock_timestamp() AS now) c
-  LEFT JOIN schedules s ON true
+  LEFT JOIN {schema}.schedules s ON true
  ORDER BY s.name
 
 -- name: ticks
 -- The ticks of a schedule that have passed, the newest first.
 SELECT extract(epoch FROM tick)::float8, job_id::text
-  FROM schedule_ticks
+  FROM {schema}.schedule_ticks
  WHERE schedule = %(name)s
  ORDER BY tick DESC
  LIMIT %(limit)s
 
 -- name: last
 -- Note a schedule's last tick and its job.
-UPDATE schedules SET last_tick = to_timestamp(%(due)s), last_job = %(job_id)s WHERE name = %(name)s RETURNING name
+UPDATE {schema}.schedules SET last_tick = to_timestamp(%(due)s), last_job = %(job_id)s WHERE name = %(name)s RETURNING name
 
 -- name: next
 -- The seconds until the next tick of a schedule that is not paused; null when there is none.
-SELECT extract(epoch FROM min(next_tick) - clock_timestamp())::float8 FROM schedules WHERE paused_at IS NULL
+SELECT extract(epoch FROM min(next_tick) - clock_timestamp())::float8 FROM {schema}.schedules WHERE paused_at IS NULL
 
 -- name: pass
 -- Move a schedule's next tick on, unless somebody else was sooner, or it is paused, and note the tick that has passed. No row:
 -- no job is to come of it. The row lock of `moved` makes others wait for this transaction, and then find another tick.
 WITH moved AS (
-    UPDATE schedules SET next_tick = to_timestamp(%(following)s)
+    UPDATE {schema}.schedules SET next_tick = to_timestamp(%(following)s)
      WHERE name = %(name)s AND next_tick = to_timestamp(%(due)s) AND paused_at IS NULL
     RETURNING name
 )
-INSERT INTO schedule_ticks (schedule, tick, job_id)
+INSERT INTO {schema}.schedule_ticks (schedule, tick, job_id)
 SELECT name, to_timestamp(%(due)s), %(job_id)s FROM moved
     ON CONFLICT (schedule, tick) DO NOTHING
 RETURNING schedule
 
 -- name: announce
 -- Write schedules, each in the place of the one of its name; a next tick stays unless cron, tz or type have changed.
-INSERT INTO schedules AS s (name, cron, tz, type, payload, queue, priority, max_retries, ordering_key, next_tick)
+INSERT INTO {schema}.schedules AS s (name, cron, tz, type, payload, queue, priority, max_retries, ordering_key, next_tick)
 SELECT name, cron, tz, type, payload, queue, priority, max_retries, ordering_key, to_timestamp(next_tick)
   FROM unnest(%(name)s::text[], %(cron)s::text[], %(tz)s::text[], %(type)s::text[], %(payload)s::text[],
               %(queue)s::text[], %(priority)s::smallint[], %(max_retries)s::int[], %(ordering_key)s::text[],
@@ -55,15 +55,15 @@ RETURNING name
 
 -- name: pause
 -- Pause a schedule that is not.
-UPDATE schedules SET paused_at = now() WHERE name = %(name)s AND paused_at IS NULL RETURNING name
+UPDATE {schema}.schedules SET paused_at = now() WHERE name = %(name)s AND paused_at IS NULL RETURNING name
 
 -- name: resume
 -- Let a paused schedule tick again, next at this time.
-UPDATE schedules SET paused_at = NULL, next_tick = to_timestamp(%(next_tick)s)
+UPDATE {schema}.schedules SET paused_at = NULL, next_tick = to_timestamp(%(next_tick)s)
  WHERE name = %(name)s AND paused_at IS NOT NULL
 RETURNING name
 
 -- name: remove
 -- Forget a schedule and its ticks.
-WITH ticks AS (DELETE FROM schedule_ticks WHERE schedule = %(name)s)
-DELETE FROM schedules WHERE name = %(name)s RETURNING name
+WITH ticks AS (DELETE FROM {schema}.schedule_ticks WHERE schedule = %(name)s)
+DELETE FROM {schema}.schedules WHERE name = %(name)s RETURNING name

@@ -9,13 +9,13 @@ WITH input AS MATERIALIZED (
 ), held AS MATERIALIZED (
     SELECT j.*, i.token, i.outcome, i.run_us, i.result, l.worker, l.started_at
       FROM input i
-     CROSS JOIN LATERAL (SELECT * FROM leases l WHERE l.id = i.id AND l.token = i.token OFFSET 0) l
-     CROSS JOIN LATERAL (SELECT * FROM jobs j
+     CROSS JOIN LATERAL (SELECT * FROM {schema}.leases l WHERE l.id = i.id AND l.token = i.token OFFSET 0) l
+     CROSS JOIN LATERAL (SELECT * FROM {schema}.jobs j
                           WHERE j.id = i.id AND j.last_token < i.token
                             AND (j.ordering_key IS NULL OR j.queue_id || ' ' || j.ordering_key = ANY (%(gates)s::text[]))
                          OFFSET 0) j
 ), deleted AS (
-    DELETE FROM jobs
+    DELETE FROM {schema}.jobs
      WHERE id = ANY (ARRAY(SELECT id FROM held))
        -- The fence, for a row that changed while its lock was waited for: whoever ended its attempt has written that
        -- attempt's own token here, which is nobody's last one in this batch.
@@ -24,12 +24,12 @@ WITH input AS MATERIALIZED (
 ), gone AS MATERIALIZED (
     SELECT * FROM held WHERE (id IN (SELECT id FROM deleted)) IS TRUE
 ), freed AS (
-    DELETE FROM leases WHERE id = ANY (ARRAY(SELECT id FROM gone))
+    DELETE FROM {schema}.leases WHERE id = ANY (ARRAY(SELECT id FROM gone))
 ), kept AS (
-    INSERT INTO job_history (id, queue_id, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, losses,
+    INSERT INTO {schema}.job_history (id, queue_id, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, losses,
                              max_retries, last_token, error, result, worker, created_at, started_at, ordering_key,
                              unique_key, unique_seconds)
-    SELECT id, queue_id, seq, priority, outcome::job_status, run_at, type, payload, tags, retry_count, crashes, losses,
+    SELECT id, queue_id, seq, priority, outcome::{schema}.job_status, run_at, type, payload, tags, retry_count, crashes, losses,
            max_retries, token, error, result, worker, created_at, started_at, ordering_key, unique_key, unique_seconds
       FROM gone
 ), measured AS (
@@ -37,7 +37,7 @@ WITH input AS MATERIALIZED (
            greatest(0, extract(epoch FROM started_at - run_at) * 1000000)::bigint AS wait_us
       FROM gone
 ), counted AS (
-    INSERT INTO tally_deltas (queue_id, type, outcome, wait_bucket, run_bucket, n, wait_us, run_us)
+    INSERT INTO {schema}.tally_deltas (queue_id, type, outcome, wait_bucket, run_bucket, n, wait_us, run_us)
     SELECT queue_id, type, outcome, width_bucket(wait_us - 1, %(bounds)s::bigint[]),
            width_bucket(run_us - 1, %(bounds)s::bigint[]), count(*), sum(wait_us), sum(run_us)
       FROM measured
@@ -51,7 +51,7 @@ SELECT id::text, token FROM gone
 -- settle/cancel_instead. Locks, fence and look-ups are those of settle/finish; the row is written anew. Who arrives anew lets
 -- go of its ordering key and waits for it again.
 WITH input AS MATERIALIZED (
-    SELECT *, CASE WHEN anew THEN nextval('job_seq') END AS new_seq,
+    SELECT *, CASE WHEN anew THEN nextval('{schema}.job_seq') END AS new_seq,
            CASE WHEN retry THEN now() + make_interval(secs => delay)
                 WHEN anew THEN greatest(now(), coalesce(to_timestamp(run_at), now() + make_interval(secs => delay))) END AS due
       FROM unnest(%(id)s::uuid[], %(token)s::bigint[], %(retry)s::bool[], %(anew)s::bool[], %(delay)s::float8[],
@@ -64,13 +64,13 @@ WITH input AS MATERIALIZED (
     SELECT j.*, i.token, i.retry, i.new_seq, i.due, i.arrival_us, i.aging_us, i.run_us, i.kind, i.exception, i.message, i.traceback, i.signature,
            i.title, i.summary, l.worker, l.started_at
       FROM input i
-     CROSS JOIN LATERAL (SELECT * FROM leases l WHERE l.id = i.id AND l.token = i.token AND NOT l.cancel OFFSET 0) l
-     CROSS JOIN LATERAL (SELECT * FROM jobs j
+     CROSS JOIN LATERAL (SELECT * FROM {schema}.leases l WHERE l.id = i.id AND l.token = i.token AND NOT l.cancel OFFSET 0) l
+     CROSS JOIN LATERAL (SELECT * FROM {schema}.jobs j
                           WHERE j.id = i.id AND j.last_token < i.token
                             AND (j.ordering_key IS NULL OR j.queue_id || ' ' || j.ordering_key = ANY (%(gates)s::text[]))
                          OFFSET 0) j
 ), deleted AS (
-    DELETE FROM jobs
+    DELETE FROM {schema}.jobs
      WHERE id = ANY (ARRAY(SELECT id FROM held)) AND last_token = ANY (ARRAY(SELECT DISTINCT last_token FROM held))
     RETURNING id
 ), changed AS MATERIALIZED (
@@ -78,12 +78,12 @@ WITH input AS MATERIALIZED (
            max_retries, created_at, token, retry, run_us, kind, exception,
            message, traceback, signature, title, worker, started_at,
            coalesce(new_seq, seq) AS seq,
-           CASE WHEN retry THEN 'retrying'::job_status WHEN due > now() THEN 'scheduled' ELSE 'queued' END AS status,
+           CASE WHEN retry THEN 'retrying'::{schema}.job_status WHEN due > now() THEN 'scheduled' ELSE 'queued' END AS status,
            CASE WHEN retry OR due > now() OR new_seq IS NOT NULL AND ordering_key IS NOT NULL THEN NULL
-                ELSE coalesce(CASE WHEN new_seq IS NULL THEN place ELSE aged_rank(priority, arrival_us, aging_us) END,
+                ELSE coalesce(CASE WHEN new_seq IS NULL THEN place ELSE {schema}.aged_rank(priority, arrival_us, aging_us) END,
                               (127 - priority)::bigint << 45 | coalesce(new_seq, seq)) END AS rank,
            CASE WHEN new_seq IS NULL THEN place
-                ELSE aged_rank(priority, CASE WHEN due > now() THEN (extract(epoch FROM due) * 1000000)::bigint ELSE arrival_us END,
+                ELSE {schema}.aged_rank(priority, CASE WHEN due > now() THEN (extract(epoch FROM due) * 1000000)::bigint ELSE arrival_us END,
                                aging_us) END AS place,
            coalesce(due, run_at) AS run_at,
            retry_count + retry::int AS retry_count,
@@ -92,34 +92,34 @@ WITH input AS MATERIALIZED (
       FROM held
      WHERE (id IN (SELECT id FROM deleted)) IS TRUE
 ), back AS (
-    INSERT INTO jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, losses,
+    INSERT INTO {schema}.jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, losses,
                       max_retries, last_token, error, created_at, ordering_key, holds, unique_key, unique_seconds, place)
     SELECT id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, losses, max_retries, token,
            error, created_at, ordering_key, holds, unique_key, unique_seconds, place
       FROM changed
 ), freed AS (
-    DELETE FROM leases WHERE id = ANY (ARRAY(SELECT id FROM changed))
+    DELETE FROM {schema}.leases WHERE id = ANY (ARRAY(SELECT id FROM changed))
 ), noted AS (
-    INSERT INTO job_attempts (job_id, token, number, kind, exception, message, traceback, signature, outcome, worker, started_at)
+    INSERT INTO {schema}.job_attempts (job_id, token, number, kind, exception, message, traceback, signature, outcome, worker, started_at)
     SELECT id, token, retry_count + crashes + losses, kind, exception, message, traceback, signature,
            CASE WHEN retry THEN 'retrying' ELSE 'released' END, worker, started_at
       FROM changed WHERE kind IS NOT NULL
 ), named AS (
-    INSERT INTO error_signatures (signature, title, exception)
+    INSERT INTO {schema}.error_signatures (signature, title, exception)
     SELECT DISTINCT ON (signature) signature, title, exception FROM changed WHERE kind IS NOT NULL ORDER BY signature
         ON CONFLICT (signature) DO NOTHING
 ), counted AS (
-    INSERT INTO tally_deltas (queue_id, type, outcome, run_bucket, n, run_us)
+    INSERT INTO {schema}.tally_deltas (queue_id, type, outcome, run_bucket, n, run_us)
     SELECT queue_id, type, CASE WHEN retry THEN 'retried' ELSE 'released' END,
            width_bucket(run_us - 1, %(bounds)s::bigint[]), count(*), sum(run_us)
       FROM changed GROUP BY 1, 2, 3, 4
     UNION ALL
     SELECT queue_id, type, 'timed_out', -1, count(*), 0 FROM changed WHERE kind = 'timeout' GROUP BY 1, 2
 ), returned AS (
-    INSERT INTO queue_returns (queue_id, band, n)
+    INSERT INTO {schema}.queue_returns (queue_id, band, n)
     SELECT c.queue_id, b.band, count(*)
-      FROM changed c CROSS JOIN LATERAL (VALUES (''), (priority_band(c.priority))) AS b (band)
-     WHERE c.queue_id = ANY (ARRAY(SELECT id FROM queues WHERE name = ANY (%(limited)s::text[])))
+      FROM changed c CROSS JOIN LATERAL (VALUES (''), ({schema}.priority_band(c.priority))) AS b (band)
+     WHERE c.queue_id = ANY (ARRAY(SELECT id FROM {schema}.queues WHERE name = ANY (%(limited)s::text[])))
      GROUP BY 1, 2
 )
 SELECT id::text, token, rank, CASE WHEN status <> 'queued' THEN extract(epoch FROM run_at)::float8 END
@@ -136,35 +136,35 @@ WITH input AS MATERIALIZED (
     SELECT j.*, i.token, i.run_us, i.kind, i.exception, i.said, i.traceback, i.signature, i.title, i.summary, l.worker,
            l.started_at, l.progress, l.message
       FROM input i
-     CROSS JOIN LATERAL (SELECT * FROM leases l WHERE l.id = i.id AND l.token = i.token OFFSET 0) l
-     CROSS JOIN LATERAL (SELECT * FROM jobs j
+     CROSS JOIN LATERAL (SELECT * FROM {schema}.leases l WHERE l.id = i.id AND l.token = i.token OFFSET 0) l
+     CROSS JOIN LATERAL (SELECT * FROM {schema}.jobs j
                           WHERE j.id = i.id AND j.last_token < i.token
                             AND (j.ordering_key IS NULL OR j.queue_id || ' ' || j.ordering_key = ANY (%(gates)s::text[]))
                          OFFSET 0) j
 ), deleted AS (
-    DELETE FROM jobs
+    DELETE FROM {schema}.jobs
      WHERE id = ANY (ARRAY(SELECT id FROM held)) AND last_token = ANY (ARRAY(SELECT DISTINCT last_token FROM held))
     RETURNING id
 ), gone AS MATERIALIZED (
     SELECT * FROM held WHERE (id IN (SELECT id FROM deleted)) IS TRUE
 ), freed AS (
-    DELETE FROM leases WHERE id = ANY (ARRAY(SELECT id FROM gone))
+    DELETE FROM {schema}.leases WHERE id = ANY (ARRAY(SELECT id FROM gone))
 ), buried AS (
-    INSERT INTO jobs_dead (id, queue_id, seq, priority, run_at, type, payload, tags, retry_count, crashes, losses, max_retries,
+    INSERT INTO {schema}.jobs_dead (id, queue_id, seq, priority, run_at, type, payload, tags, retry_count, crashes, losses, max_retries,
                            last_token, error, signature, kind, progress, message, worker, created_at, started_at,
                            ordering_key, holds, unique_key, unique_seconds)
     SELECT id, queue_id, seq, priority, run_at, type, payload, tags, retry_count, crashes + (kind = 'poison')::int,
            losses + (kind = 'lost')::int, max_retries, token, summary, signature, kind, progress, message, worker, created_at, started_at,
-           ordering_key, holds AND queue_id = ANY (ARRAY(SELECT id FROM queues WHERE name = ANY (%(blocking)s::text[]))),
+           ordering_key, holds AND queue_id = ANY (ARRAY(SELECT id FROM {schema}.queues WHERE name = ANY (%(blocking)s::text[]))),
            unique_key, unique_seconds
       FROM gone
 ), noted AS (
-    INSERT INTO job_attempts (job_id, token, number, kind, exception, message, traceback, signature, outcome, worker, started_at)
+    INSERT INTO {schema}.job_attempts (job_id, token, number, kind, exception, message, traceback, signature, outcome, worker, started_at)
     SELECT id, token, retry_count + crashes + losses + 1, kind, exception, said, traceback, signature, 'dead',
            worker, started_at
       FROM gone
 ), named AS (
-    INSERT INTO error_signatures (signature, title, exception)
+    INSERT INTO {schema}.error_signatures (signature, title, exception)
     SELECT DISTINCT ON (signature) signature, title, exception FROM gone ORDER BY signature
         ON CONFLICT (signature) DO NOTHING
 ), measured AS (
@@ -172,7 +172,7 @@ WITH input AS MATERIALIZED (
            greatest(0, extract(epoch FROM started_at - run_at) * 1000000)::bigint AS wait_us
       FROM gone
 ), counted AS (
-    INSERT INTO tally_deltas (queue_id, type, outcome, signature, wait_bucket, run_bucket, n, wait_us, run_us)
+    INSERT INTO {schema}.tally_deltas (queue_id, type, outcome, signature, wait_bucket, run_bucket, n, wait_us, run_us)
     SELECT queue_id, type, 'dead', signature, width_bucket(wait_us - 1, %(bounds)s::bigint[]),
            width_bucket(run_us - 1, %(bounds)s::bigint[]), count(*), sum(wait_us), sum(run_us)
       FROM measured GROUP BY 1, 2, 3, 4, 5, 6
@@ -185,8 +185,8 @@ SELECT id::text, token FROM gone
 -- Return the ordering keys of unfinished jobs, each looked up by its id.
 SELECT j.id::text, q.name, j.ordering_key
   FROM unnest(%(ids)s::uuid[]) AS i (id)
- CROSS JOIN LATERAL (SELECT * FROM jobs j WHERE j.id = i.id OFFSET 0) j
-  JOIN queues q ON q.id = j.queue_id
+ CROSS JOIN LATERAL (SELECT * FROM {schema}.jobs j WHERE j.id = i.id OFFSET 0) j
+  JOIN {schema}.queues q ON q.id = j.queue_id
  WHERE j.ordering_key IS NOT NULL
 
 -- name: gates_isolation
@@ -199,28 +199,28 @@ SELECT current_setting('transaction_isolation')
 -- those that go back are written anew. A job that lets go of an ordering key is only named, as one without a token, unless its
 -- gate is locked.
 WITH expired AS MATERIALIZED (
-    SELECT id, token, worker, started_at, progress, message, cancel, begun FROM leases
+    SELECT id, token, worker, started_at, progress, message, cancel, begun FROM {schema}.leases
      WHERE expires_at < now() AND ctid BETWEEN %(first_place)s::tid AND %(last_place)s::tid
     UNION ALL
-    SELECT id, token, worker, started_at, progress, message, cancel, begun FROM leases
+    SELECT id, token, worker, started_at, progress, message, cancel, begun FROM {schema}.leases
      WHERE expires_at < now() AND id = ANY (%(ids)s::uuid[])
      LIMIT %(limit)s
 ), locked AS MATERIALIZED (
     SELECT j.*, e.token, e.worker, e.started_at, e.progress, e.message, e.cancel, e.begun,
            CASE WHEN e.begun AND j.losses + 1 >= %(bound)s THEN 'lost' WHEN e.cancel THEN 'cancelled' ELSE 'back' END AS fate
       FROM expired e
-     CROSS JOIN LATERAL (SELECT * FROM jobs j WHERE j.id = e.id AND j.last_token < e.token FOR UPDATE SKIP LOCKED) j
+     CROSS JOIN LATERAL (SELECT * FROM {schema}.jobs j WHERE j.id = e.id AND j.last_token < e.token FOR UPDATE SKIP LOCKED) j
 ), free AS MATERIALIZED (
     SELECT * FROM locked
      WHERE ordering_key IS NULL OR fate = 'back' OR queue_id || ' ' || ordering_key = ANY (%(gates)s::text[])
 ), freed AS (
     -- A heartbeat may have renewed it meanwhile.
-    DELETE FROM leases WHERE id = ANY (ARRAY(SELECT id FROM free)) AND expires_at < now() RETURNING id
+    DELETE FROM {schema}.leases WHERE id = ANY (ARRAY(SELECT id FROM free)) AND expires_at < now() RETURNING id
 ), ended AS MATERIALIZED (
     SELECT * FROM free
      WHERE (id IN (SELECT id FROM freed)) IS TRUE
 ), deleted AS (
-    DELETE FROM jobs WHERE id = ANY (ARRAY(SELECT id FROM ended)) RETURNING id
+    DELETE FROM {schema}.jobs WHERE id = ANY (ARRAY(SELECT id FROM ended)) RETURNING id
 ), back AS MATERIALIZED (
     SELECT id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, losses + begun::int AS losses,
            max_retries, created_at, token, worker, started_at, begun, ordering_key, holds, unique_key, unique_seconds, place,
@@ -228,23 +228,23 @@ WITH expired AS MATERIALIZED (
       FROM ended
      WHERE fate = 'back' AND (id IN (SELECT id FROM deleted)) IS TRUE
 ), written AS (
-    INSERT INTO jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, losses,
+    INSERT INTO {schema}.jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, losses,
                       max_retries, last_token, error, created_at, ordering_key, holds, unique_key, unique_seconds, place)
     SELECT id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, losses, max_retries,
            token, error, created_at, ordering_key, holds, unique_key, unique_seconds, place
       FROM back
 ), returned AS (
-    INSERT INTO queue_returns (queue_id, band, n)
+    INSERT INTO {schema}.queue_returns (queue_id, band, n)
     SELECT r.queue_id, b.band, count(*)
-      FROM back r CROSS JOIN LATERAL (VALUES (''), (priority_band(r.priority))) AS b (band)
-     WHERE r.queue_id = ANY (ARRAY(SELECT id FROM queues WHERE name = ANY (%(limited)s::text[])))
+      FROM back r CROSS JOIN LATERAL (VALUES (''), ({schema}.priority_band(r.priority))) AS b (band)
+     WHERE r.queue_id = ANY (ARRAY(SELECT id FROM {schema}.queues WHERE name = ANY (%(limited)s::text[])))
      GROUP BY 1, 2
 ), stopped AS (
     SELECT * FROM ended WHERE fate = 'cancelled'
 ), gone AS (
     SELECT * FROM ended WHERE fate = 'lost'
 ), kept AS (
-    INSERT INTO job_history (id, queue_id, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, losses,
+    INSERT INTO {schema}.job_history (id, queue_id, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, losses,
                              max_retries, last_token, error, worker, created_at, started_at, ordering_key, unique_key,
                              unique_seconds)
     SELECT id, queue_id, seq, priority, 'cancelled', run_at, type, payload, tags, retry_count, crashes, losses + begun::int, max_retries,
@@ -252,20 +252,20 @@ WITH expired AS MATERIALIZED (
            created_at, started_at, ordering_key, unique_key, unique_seconds
       FROM stopped
 ), buried AS (
-    INSERT INTO jobs_dead (id, queue_id, seq, priority, run_at, type, payload, tags, retry_count, crashes, losses, max_retries,
+    INSERT INTO {schema}.jobs_dead (id, queue_id, seq, priority, run_at, type, payload, tags, retry_count, crashes, losses, max_retries,
                            last_token, error, signature, kind, progress, message, worker, created_at, started_at,
                            ordering_key, holds, unique_key, unique_seconds)
     SELECT id, queue_id, seq, priority, run_at, type, payload, tags, retry_count, crashes, losses + 1, max_retries,
            token, %(exception)s || ': ' || %(lost_said)s || ' (last: ' || worker || ')', %(lost_signature)s, 'lost', progress, message, worker,
            created_at, started_at, ordering_key,
-           holds AND queue_id = ANY (ARRAY(SELECT id FROM queues WHERE name = ANY (%(blocking)s::text[]))), unique_key, unique_seconds
+           holds AND queue_id = ANY (ARRAY(SELECT id FROM {schema}.queues WHERE name = ANY (%(blocking)s::text[]))), unique_key, unique_seconds
       FROM gone
 ), named AS (
-    INSERT INTO error_signatures (signature, title, exception)
+    INSERT INTO {schema}.error_signatures (signature, title, exception)
     SELECT %(lost_signature)s, %(lost_title)s, %(exception)s FROM gone LIMIT 1
         ON CONFLICT (signature) DO NOTHING
 ), noted AS (
-    INSERT INTO job_attempts (job_id, token, number, kind, exception, message, traceback, signature, outcome, worker, started_at)
+    INSERT INTO {schema}.job_attempts (job_id, token, number, kind, exception, message, traceback, signature, outcome, worker, started_at)
     SELECT id, token, retry_count + crashes + losses, 'lost', %(exception)s, %(loss_said)s || ' (last: ' || worker || ')', '',
            %(loss_signature)s, 'crashed', worker, started_at
       FROM back WHERE begun
@@ -278,7 +278,7 @@ WITH expired AS MATERIALIZED (
            %(lost_signature)s, 'crashed', worker, started_at
       FROM gone
 ), counted AS (
-    INSERT INTO tally_deltas (queue_id, type, outcome, signature, n)
+    INSERT INTO {schema}.tally_deltas (queue_id, type, outcome, signature, n)
     SELECT queue_id, type, CASE WHEN begun THEN 'crashed' ELSE 'released' END, '', count(*) FROM back GROUP BY 1, 2, 3
     UNION ALL
     SELECT queue_id, type, 'crashed', '', count(*) FROM gone GROUP BY 1, 2
@@ -288,19 +288,19 @@ WITH expired AS MATERIALIZED (
     SELECT queue_id, type, o.outcome, '', count(*) FROM stopped CROSS JOIN (VALUES ('crashed'), ('cancelled')) AS o (outcome)
      WHERE begun OR o.outcome = 'cancelled' GROUP BY 1, 2, 3
 )
-SELECT b.id::text, q.name, b.type, b.token, b.worker, b.losses, b.rank, false, b.begun, b.ordering_key FROM back b JOIN queues q ON q.id = b.queue_id
+SELECT b.id::text, q.name, b.type, b.token, b.worker, b.losses, b.rank, false, b.begun, b.ordering_key FROM back b JOIN {schema}.queues q ON q.id = b.queue_id
 UNION ALL
-SELECT g.id::text, q.name, g.type, g.token, g.worker, g.losses + 1, NULL, false, true, g.ordering_key FROM gone g JOIN queues q ON q.id = g.queue_id
+SELECT g.id::text, q.name, g.type, g.token, g.worker, g.losses + 1, NULL, false, true, g.ordering_key FROM gone g JOIN {schema}.queues q ON q.id = g.queue_id
 UNION ALL
-SELECT s.id::text, q.name, s.type, s.token, s.worker, s.losses + s.begun::int, NULL, true, s.begun, s.ordering_key FROM stopped s JOIN queues q ON q.id = s.queue_id
+SELECT s.id::text, q.name, s.type, s.token, s.worker, s.losses + s.begun::int, NULL, true, s.begun, s.ordering_key FROM stopped s JOIN {schema}.queues q ON q.id = s.queue_id
 UNION ALL
-SELECT l.id::text, q.name, l.type, NULL, l.worker, l.losses, NULL, false, l.begun, l.ordering_key FROM locked l JOIN queues q ON q.id = l.queue_id
+SELECT l.id::text, q.name, l.type, NULL, l.worker, l.losses, NULL, false, l.begun, l.ordering_key FROM locked l JOIN {schema}.queues q ON q.id = l.queue_id
  WHERE (l.id IN (SELECT id FROM free)) IS NOT TRUE
 
 -- name: gates_noted
 -- Forget that keys were noted, whose gates are locked and opened by the next statement.
-DELETE FROM order_checks
- WHERE ctid = ANY (ARRAY(SELECT c.ctid FROM order_checks c
+DELETE FROM {schema}.order_checks
+ WHERE ctid = ANY (ARRAY(SELECT c.ctid FROM {schema}.order_checks c
                           WHERE c.queue_id || ' ' || c.key = ANY (%(gates)s::text[])))
 
 -- name: cancel_instead
@@ -316,21 +316,21 @@ WITH input AS MATERIALIZED (
     SELECT j.*, i.token, i.retry, i.run_us, i.kind, i.exception, i.message, i.traceback, i.signature, i.title, i.summary, l.worker,
            l.started_at
       FROM input i
-     CROSS JOIN LATERAL (SELECT * FROM leases l WHERE l.id = i.id AND l.token = i.token AND l.cancel OFFSET 0) l
-     CROSS JOIN LATERAL (SELECT * FROM jobs j
+     CROSS JOIN LATERAL (SELECT * FROM {schema}.leases l WHERE l.id = i.id AND l.token = i.token AND l.cancel OFFSET 0) l
+     CROSS JOIN LATERAL (SELECT * FROM {schema}.jobs j
                           WHERE j.id = i.id AND j.last_token < i.token
                             AND (j.ordering_key IS NULL OR j.queue_id || ' ' || j.ordering_key = ANY (%(gates)s::text[]))
                          OFFSET 0) j
 ), deleted AS (
-    DELETE FROM jobs
+    DELETE FROM {schema}.jobs
      WHERE id = ANY (ARRAY(SELECT id FROM held)) AND last_token = ANY (ARRAY(SELECT DISTINCT last_token FROM held))
     RETURNING id
 ), gone AS MATERIALIZED (
     SELECT * FROM held WHERE (id IN (SELECT id FROM deleted)) IS TRUE
 ), freed AS (
-    DELETE FROM leases WHERE id = ANY (ARRAY(SELECT id FROM gone))
+    DELETE FROM {schema}.leases WHERE id = ANY (ARRAY(SELECT id FROM gone))
 ), kept AS (
-    INSERT INTO job_history (id, queue_id, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, losses,
+    INSERT INTO {schema}.job_history (id, queue_id, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, losses,
                              max_retries, last_token, error, worker, created_at, started_at, ordering_key, unique_key,
                              unique_seconds)
     SELECT id, queue_id, seq, priority, 'cancelled', run_at, type, payload, tags, retry_count, crashes,
@@ -338,19 +338,19 @@ WITH input AS MATERIALIZED (
            coalesce(summary, error), worker, created_at, started_at, ordering_key, unique_key, unique_seconds
       FROM gone
 ), noted AS (
-    INSERT INTO job_attempts (job_id, token, number, kind, exception, message, traceback, signature, outcome, worker, started_at)
+    INSERT INTO {schema}.job_attempts (job_id, token, number, kind, exception, message, traceback, signature, outcome, worker, started_at)
     SELECT id, token, retry_count + crashes + losses + 1, kind, exception, message, traceback, signature,
            CASE WHEN retry THEN 'retrying' ELSE 'released' END, worker, started_at
       FROM gone WHERE kind IS NOT NULL
 ), named AS (
-    INSERT INTO error_signatures (signature, title, exception)
+    INSERT INTO {schema}.error_signatures (signature, title, exception)
     SELECT DISTINCT ON (signature) signature, title, exception FROM gone WHERE kind IS NOT NULL ORDER BY signature
         ON CONFLICT (signature) DO NOTHING
 ), measured AS (
     SELECT queue_id, type, kind, run_us, greatest(0, extract(epoch FROM started_at - run_at) * 1000000)::bigint AS wait_us
       FROM gone
 ), counted AS (
-    INSERT INTO tally_deltas (queue_id, type, outcome, wait_bucket, run_bucket, n, wait_us, run_us)
+    INSERT INTO {schema}.tally_deltas (queue_id, type, outcome, wait_bucket, run_bucket, n, wait_us, run_us)
     SELECT queue_id, type, 'cancelled', width_bucket(wait_us - 1, %(bounds)s::bigint[]),
            width_bucket(run_us - 1, %(bounds)s::bigint[]), count(*), sum(wait_us), sum(run_us)
       FROM measured GROUP BY 1, 2, 4, 5
@@ -365,9 +365,9 @@ SELECT id::text, token FROM gone
 WITH due AS MATERIALIZED (
     SELECT j.id
       FROM unnest(%(ids)s::uuid[]) AS i (id)
-     CROSS JOIN LATERAL (SELECT id, queue_id, ordering_key, status, run_at, holds FROM jobs WHERE id = i.id OFFSET 0
+     CROSS JOIN LATERAL (SELECT id, queue_id, ordering_key, status, run_at, holds FROM {schema}.jobs WHERE id = i.id OFFSET 0
                             FOR NO KEY UPDATE SKIP LOCKED) j
      WHERE j.status IN ('scheduled', 'retrying') AND j.run_at <= now() AND NOT j.holds
        AND j.queue_id || ' ' || j.ordering_key = ANY (%(gates)s::text[])
 )
-UPDATE jobs SET status = 'queued', updated_at = now() WHERE id = ANY (ARRAY(SELECT id FROM due))
+UPDATE {schema}.jobs SET status = 'queued', updated_at = now() WHERE id = ANY (ARRAY(SELECT id FROM due))

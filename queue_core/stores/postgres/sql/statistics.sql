@@ -5,10 +5,10 @@ SELECT d.signature, least(greatest(floor((d.minute - b.since) * %(slices)s / b.s
   FROM bounds b
  CROSS JOIN LATERAL (
     SELECT signature, queue_id, extract(epoch FROM minute)::float8 AS minute, n
-      FROM signature_minutes WHERE minute > to_timestamp(b.since) - interval '1 minute'
+      FROM {schema}.signature_minutes WHERE minute > to_timestamp(b.since) - interval '1 minute'
      UNION ALL
     SELECT signature, queue_id, extract(epoch FROM date_trunc('minute', at))::float8, n
-      FROM tally_deltas
+      FROM {schema}.tally_deltas
      WHERE outcome = 'dead' AND date_trunc('minute', at) > to_timestamp(b.since) - interval '1 minute') d
  WHERE (d.signature, d.queue_id) IN (SELECT signature, queue_id FROM one)
  GROUP BY 1, 2
@@ -21,10 +21,10 @@ SELECT signature, slice, sum(n)::bigint AS n FROM one WHERE slice IS NOT NULL GR
 -- Exact totals by queue, type and outcome, with their buckets: what is folded and what is not yet.
 SELECT q.name, t.type, t.outcome, t.wait_bucket::int, t.run_bucket::int, sum(t.n)::bigint, sum(t.wait_us)::bigint,
        sum(t.run_us)::bigint
-  FROM (SELECT queue_id, type, outcome, wait_bucket, run_bucket, n, wait_us, run_us FROM tallies
+  FROM (SELECT queue_id, type, outcome, wait_bucket, run_bucket, n, wait_us, run_us FROM {schema}.tallies
         UNION ALL
-        SELECT queue_id, type, outcome, wait_bucket, run_bucket, n, wait_us, run_us FROM tally_deltas) t
-  JOIN queues q ON q.id = t.queue_id
+        SELECT queue_id, type, outcome, wait_bucket, run_bucket, n, wait_us, run_us FROM {schema}.tally_deltas) t
+  JOIN {schema}.queues q ON q.id = t.queue_id
  GROUP BY 1, 2, 3, 4, 5
  ORDER BY 1, 2, 3
 
@@ -36,13 +36,13 @@ SELECT m.minute, coalesce(sum(t.n) FILTER (WHERE t.outcome = 'enqueued'), 0)::bi
        coalesce(sum(t.n) FILTER (WHERE t.outcome = 'dead'), 0)::bigint
   FROM (SELECT date_trunc('minute', now()) - make_interval(mins => n) AS minute
           FROM generate_series(0, %(minutes)s - 1) AS n) m
-  LEFT JOIN (SELECT minute, queue_id, outcome, n FROM minutes
+  LEFT JOIN (SELECT minute, queue_id, outcome, n FROM {schema}.minutes
               WHERE minute > now() - make_interval(mins => %(minutes)s)
              UNION ALL
-             SELECT date_trunc('minute', at), queue_id, outcome, n FROM tally_deltas
+             SELECT date_trunc('minute', at), queue_id, outcome, n FROM {schema}.tally_deltas
               WHERE at > now() - make_interval(mins => %(minutes)s)) t
     ON t.minute = m.minute
-   AND (%(queue)s::text IS NULL OR t.queue_id = (SELECT id FROM queues WHERE name = %(queue)s))
+   AND (%(queue)s::text IS NULL OR t.queue_id = (SELECT id FROM {schema}.queues WHERE name = %(queue)s))
  GROUP BY m.minute
  ORDER BY m.minute
 
@@ -50,46 +50,46 @@ SELECT m.minute, coalesce(sum(t.n) FILTER (WHERE t.outcome = 'enqueued'), 0)::bi
 -- Where every job is: the rows that are there, and from the totals those that were purged or are over their retention.
 WITH total AS MATERIALIZED (
     SELECT outcome, sum(n)::bigint AS n
-      FROM (SELECT outcome, n FROM tallies
+      FROM (SELECT outcome, n FROM {schema}.tallies
              WHERE outcome IN ('expired_completed', 'expired_cancelled', 'expired_dead', 'purged', 'retried')
             UNION ALL
-            SELECT outcome, n FROM tally_deltas
+            SELECT outcome, n FROM {schema}.tally_deltas
              WHERE outcome IN ('expired_completed', 'expired_cancelled', 'expired_dead', 'purged', 'retried')) t
      GROUP BY outcome
 ), history AS MATERIALIZED (
-    SELECT status, count(*) AS n FROM job_history GROUP BY status
+    SELECT status, count(*) AS n FROM {schema}.job_history GROUP BY status
 )
 SELECT coalesce((SELECT n FROM history WHERE status = 'completed'), 0)
          + coalesce((SELECT n FROM total WHERE outcome = 'expired_completed'), 0),
-       (SELECT count(*) FROM jobs_dead)
+       (SELECT count(*) FROM {schema}.jobs_dead)
          + coalesce((SELECT sum(n)::bigint FROM total WHERE outcome IN ('expired_dead', 'purged')), 0),
        coalesce((SELECT n FROM history WHERE status = 'cancelled'), 0)
          + coalesce((SELECT n FROM total WHERE outcome = 'expired_cancelled'), 0),
-       (SELECT count(*) FROM jobs),
+       (SELECT count(*) FROM {schema}.jobs),
        coalesce((SELECT n FROM total WHERE outcome = 'retried'), 0)
 
 -- name: titles
 -- Return the next signatures that were first seen so long ago, and of each whether no dead job outside the trash has it.
-SELECT e.signature, NOT EXISTS (SELECT FROM jobs_dead d WHERE d.signature = e.signature AND d.trashed_at IS NULL),
+SELECT e.signature, NOT EXISTS (SELECT FROM {schema}.jobs_dead d WHERE d.signature = e.signature AND d.trashed_at IS NULL),
        e.first_seen < now() - make_interval(secs => %(seconds)s)
-  FROM (SELECT * FROM error_signatures WHERE signature > %(after)s ORDER BY signature LIMIT %(limit)s) e
+  FROM (SELECT * FROM {schema}.error_signatures WHERE signature > %(after)s ORDER BY signature LIMIT %(limit)s) e
  ORDER BY e.signature
 
 -- name: titles_in_trash
 -- Return the next jobs of the trash with their signatures.
 SELECT trashed_at::text, id::text, signature
-  FROM jobs_dead
+  FROM {schema}.jobs_dead
  WHERE trashed_at IS NOT NULL AND (trashed_at, id) > (%(at)s::text::timestamptz, %(id)s::uuid)
  ORDER BY trashed_at, id
  LIMIT %(limit)s
 
 -- name: restore_titles
 -- Bring titles back that were forgotten while a job died with their signature: it had found them there.
-INSERT INTO error_signatures (signature, title, exception, first_seen)
+INSERT INTO {schema}.error_signatures (signature, title, exception, first_seen)
 SELECT i.signature, i.title, i.exception, i.first_seen::timestamptz
   FROM unnest(%(signatures)s::text[], %(titles)s::text[], %(exceptions)s::text[], %(first_seen)s::text[])
        AS i (signature, title, exception, first_seen)
- WHERE EXISTS (SELECT FROM jobs_dead d WHERE d.signature = i.signature)
+ WHERE EXISTS (SELECT FROM {schema}.jobs_dead d WHERE d.signature = i.signature)
     ON CONFLICT (signature) DO NOTHING
 
 -- name: signatures
@@ -122,12 +122,12 @@ SELECT g.signature, coalesce(e.title, '') AS title, g.count, g.grown, g.slices, 
        (SELECT v.id::text FROM {place} v
          WHERE v.signature = g.signature AND {conditions}
          ORDER BY {order} LIMIT 1) AS sample
-  FROM top g LEFT JOIN error_signatures e USING (signature)
+  FROM top g LEFT JOIN {schema}.error_signatures e USING (signature)
  ORDER BY g.grown DESC, g.count DESC, g.signature
 
 -- name: forget_titles
 -- Forget the titles of signatures that no dead job has, and return them.
-DELETE FROM error_signatures e
+DELETE FROM {schema}.error_signatures e
  WHERE signature = ANY (%(signatures)s::text[])
-   AND NOT EXISTS (SELECT FROM jobs_dead d WHERE d.signature = e.signature AND d.trashed_at IS NULL)
+   AND NOT EXISTS (SELECT FROM {schema}.jobs_dead d WHERE d.signature = e.signature AND d.trashed_at IS NULL)
 RETURNING signature, title, exception, first_seen::text

@@ -5,32 +5,32 @@
 WITH soft AS MATERIALIZED (
     SELECT set_config('synchronous_commit', 'off', true)
 ), led AS (
-    INSERT INTO leaders AS l (duty, worker, expires_at)
+    INSERT INTO {schema}.leaders AS l (duty, worker, expires_at)
     SELECT %(duty)s, %(worker)s, now() + make_interval(secs => %(seconds)s) FROM soft
         ON CONFLICT (duty) DO UPDATE SET worker = excluded.worker, expires_at = excluded.expires_at
      WHERE l.worker = excluded.worker OR l.expires_at < now()
     RETURNING worker, duty
 )
-SELECT worker, CASE WHEN duty = 'sweep' THEN pg_notify('queue_core_leader', worker) END,
-       EXISTS (SELECT FROM lease_epoch_live)
+SELECT worker, CASE WHEN duty = 'sweep' THEN pg_notify('{channels}_leader', worker) END,
+       EXISTS (SELECT FROM {schema}.lease_epoch_live)
   FROM led
 
 -- name: leaders
 -- Return who leads these duties, or has led them last, and for how many seconds from now.
-SELECT duty, worker, (extract(epoch FROM expires_at) - extract(epoch FROM now()))::float8 FROM leaders WHERE duty = ANY (%(duties)s::text[])
+SELECT duty, worker, (extract(epoch FROM expires_at) - extract(epoch FROM now()))::float8 FROM {schema}.leaders WHERE duty = ANY (%(duties)s::text[])
 
 -- name: look
 -- What the leader has to do, in one look: the seconds until the next job that was not due long ago and the next tick are due (null:
 -- there is none), and whether jobs are ready or running (which keep their rank), ordering keys are noted, or operations have not
 -- ended. All by indexes. What ended stands in front of what is ready: whether there is any is not asked where it is assumed.
-SELECT extract(epoch FROM (SELECT run_at FROM jobs WHERE rank IS NULL AND status <> 'queued'
+SELECT extract(epoch FROM (SELECT run_at FROM {schema}.jobs WHERE rank IS NULL AND status <> 'queued'
                               AND run_at > now() - make_interval(secs => %(back)s)
                             ORDER BY run_at LIMIT 1) - clock_timestamp())::float8,
-       extract(epoch FROM (SELECT min(next_tick) FROM schedules WHERE paused_at IS NULL) - clock_timestamp())::float8,
-       %(busy)s OR EXISTS (SELECT FROM queues q CROSS JOIN LATERAL
-                             (SELECT FROM jobs j WHERE j.queue_id = q.id AND j.rank IS NOT NULL ORDER BY j.rank LIMIT 1) one),
-       EXISTS (SELECT FROM order_checks),
-       EXISTS (SELECT FROM operations WHERE finished_at IS NULL)
+       extract(epoch FROM (SELECT min(next_tick) FROM {schema}.schedules WHERE paused_at IS NULL) - clock_timestamp())::float8,
+       %(busy)s OR EXISTS (SELECT FROM {schema}.queues q CROSS JOIN LATERAL
+                             (SELECT FROM {schema}.jobs j WHERE j.queue_id = q.id AND j.rank IS NOT NULL ORDER BY j.rank LIMIT 1) one),
+       EXISTS (SELECT FROM {schema}.order_checks),
+       EXISTS (SELECT FROM {schema}.operations WHERE finished_at IS NULL)
 
 -- name: settled_already
 -- Return which refused outcomes were in fact written before, by a settle whose reply was lost on the way. What else may have
@@ -38,19 +38,19 @@ SELECT extract(epoch FROM (SELECT run_at FROM jobs WHERE rank IS NULL AND status
 SELECT i.id::text, i.token,
        -- cancelled instead of retried
        i.kind = 'retrying' AND EXISTS (
-           SELECT FROM job_history h
+           SELECT FROM {schema}.job_history h
             WHERE h.id = i.id AND h.last_token = i.token AND h.status = 'cancelled' AND h.worker IS NOT NULL)
   FROM unnest(%(id)s::uuid[], %(token)s::bigint[], %(kind)s::text[]) AS i (id, token, kind)
  WHERE CASE
        WHEN i.kind IN ('retrying', 'dead') THEN EXISTS (
-            SELECT FROM job_attempts a WHERE a.job_id = i.id AND a.token = i.token AND a.outcome = i.kind)
+            SELECT FROM {schema}.job_attempts a WHERE a.job_id = i.id AND a.token = i.token AND a.outcome = i.kind)
        WHEN i.kind = 'released' THEN
-            EXISTS (SELECT FROM jobs j WHERE j.id = i.id AND j.last_token = i.token AND j.status IN ('queued', 'scheduled'))
-            AND NOT EXISTS (SELECT FROM job_attempts a WHERE a.job_id = i.id AND a.token = i.token AND a.outcome <> 'released')
+            EXISTS (SELECT FROM {schema}.jobs j WHERE j.id = i.id AND j.last_token = i.token AND j.status IN ('queued', 'scheduled'))
+            AND NOT EXISTS (SELECT FROM {schema}.job_attempts a WHERE a.job_id = i.id AND a.token = i.token AND a.outcome <> 'released')
        ELSE EXISTS (
-            SELECT FROM job_history h
+            SELECT FROM {schema}.job_history h
              WHERE h.id = i.id AND h.last_token = i.token AND h.status::text = i.kind AND h.worker IS NOT NULL)
-            AND NOT EXISTS (SELECT FROM job_attempts a WHERE a.job_id = i.id AND a.token = i.token)
+            AND NOT EXISTS (SELECT FROM {schema}.job_attempts a WHERE a.job_id = i.id AND a.token = i.token)
        END
 
 -- name: promote
@@ -58,22 +58,22 @@ SELECT i.id::text, i.token,
 -- only named here: its gate has to be locked first. So are keys that were noted by ordering/gates_note. No join with jobs, which would read
 -- all of them, those that ended included while a snapshot is held.
 WITH due AS MATERIALIZED (
-    SELECT id, queue_id, ordering_key, ordering_key IS NOT NULL AND NOT holds AS gated FROM jobs
+    SELECT id, queue_id, ordering_key, ordering_key IS NOT NULL AND NOT holds AS gated FROM {schema}.jobs
      WHERE rank IS NULL AND status <> 'queued' AND run_at <= now() AND run_at > now() - make_interval(secs => %(back)s)
      ORDER BY run_at
      LIMIT %(limit)s
        FOR NO KEY UPDATE SKIP LOCKED
 ), ready AS (
-    UPDATE jobs j
+    UPDATE {schema}.jobs j
        SET status = 'queued', rank = coalesce(j.place, (127 - j.priority)::bigint << 45 | j.seq), updated_at = now()
      WHERE j.id = ANY (ARRAY(SELECT id FROM due WHERE NOT gated))
     RETURNING j.id, j.queue_id, j.rank
 )
-SELECT ready.id::text, q.name, ready.rank, NULL FROM ready JOIN queues q ON q.id = ready.queue_id
+SELECT ready.id::text, q.name, ready.rank, NULL FROM ready JOIN {schema}.queues q ON q.id = ready.queue_id
 UNION ALL
-SELECT due.id::text, q.name, NULL, due.ordering_key FROM due JOIN queues q ON q.id = due.queue_id WHERE due.gated
+SELECT due.id::text, q.name, NULL, due.ordering_key FROM due JOIN {schema}.queues q ON q.id = due.queue_id WHERE due.gated
 UNION ALL
-SELECT NULL, q.name, NULL, c.key FROM (SELECT DISTINCT queue_id, key FROM order_checks) c JOIN queues q ON q.id = c.queue_id
+SELECT NULL, q.name, NULL, c.key FROM (SELECT DISTINCT queue_id, key FROM {schema}.order_checks) c JOIN {schema}.queues q ON q.id = c.queue_id
  ORDER BY 3
 
 -- name: worker_write_off
@@ -82,37 +82,37 @@ SELECT NULL, q.name, NULL, c.key FROM (SELECT DISTINCT queue_id, key FROM order_
 WITH soft AS MATERIALIZED (
     SELECT set_config('synchronous_commit', 'off', true)
 ), held AS MATERIALIZED (
-    SELECT l.id FROM leases l, soft WHERE l.worker = ANY (%(workers)s::text[]) AND l.expires_at >= now()
+    SELECT l.id FROM {schema}.leases l, soft WHERE l.worker = ANY (%(workers)s::text[]) AND l.expires_at >= now()
        FOR NO KEY UPDATE OF l SKIP LOCKED
 ), ended AS (
-    UPDATE leases SET expires_at = now() - interval '1 second' WHERE id = ANY (ARRAY(SELECT id FROM held))
+    UPDATE {schema}.leases SET expires_at = now() - interval '1 second' WHERE id = ANY (ARRAY(SELECT id FROM held))
 ), resigned AS (
-    DELETE FROM leaders WHERE worker = ANY (%(workers)s::text[])
+    DELETE FROM {schema}.leaders WHERE worker = ANY (%(workers)s::text[])
 )
-DELETE FROM workers WHERE id = ANY (%(workers)s::text[])
+DELETE FROM {schema}.workers WHERE id = ANY (%(workers)s::text[])
 
 -- name: worker_retire
 -- Remove a worker's entry and its leaderships after its end; others hear of it and look for the lead, and those at its place look who
 -- is there.
 WITH resigned AS (
-    DELETE FROM leaders WHERE worker = %(worker)s RETURNING duty
+    DELETE FROM {schema}.leaders WHERE worker = %(worker)s RETURNING duty
 ), gone AS (
-    DELETE FROM workers WHERE id = %(worker)s RETURNING place
+    DELETE FROM {schema}.workers WHERE id = %(worker)s RETURNING place
 )
-SELECT pg_notify('queue_core_leader', '') FROM resigned WHERE duty = 'sweep'
+SELECT pg_notify('{channels}_leader', '') FROM resigned WHERE duty = 'sweep'
 UNION ALL
-SELECT pg_notify('queue_core_orders', place) FROM gone WHERE place <> ''
+SELECT pg_notify('{channels}_orders', place) FROM gone WHERE place <> ''
 
 -- name: next_due
 -- Return the seconds until the next scheduled or retrying job is due that was not due long ago; null: there is none. Not by min(): as long as its statistics
 -- say that there are few, PostgreSQL before 17 reads all of them for that.
-SELECT extract(epoch FROM (SELECT run_at FROM jobs WHERE rank IS NULL AND status <> 'queued'
+SELECT extract(epoch FROM (SELECT run_at FROM {schema}.jobs WHERE rank IS NULL AND status <> 'queued'
                                AND run_at > now() - make_interval(secs => %(back)s)
                             ORDER BY run_at LIMIT 1) - now())::float8
 
 -- name: epoch_lock
 -- Let one connection at a time raise the epoch.
-SELECT epoch FROM lease_epoch FOR UPDATE
+SELECT epoch FROM {schema}.lease_epoch FOR UPDATE
 
 -- name: epoch_raise
 -- Raise the lease epoch durably where its live copy is missing; both become visible with the same, synchronous commit.
@@ -120,6 +120,6 @@ SELECT epoch FROM lease_epoch FOR UPDATE
 WITH firm AS MATERIALIZED (
     SELECT set_config('synchronous_commit', 'on', true)
 ), raised AS (
-    UPDATE lease_epoch SET epoch = epoch + 1 WHERE NOT EXISTS (SELECT FROM lease_epoch_live) RETURNING epoch
+    UPDATE {schema}.lease_epoch SET epoch = epoch + 1 WHERE NOT EXISTS (SELECT FROM {schema}.lease_epoch_live) RETURNING epoch
 )
-INSERT INTO lease_epoch_live (epoch) SELECT epoch FROM raised, firm ON CONFLICT DO NOTHING
+INSERT INTO {schema}.lease_epoch_live (epoch) SELECT epoch FROM raised, firm ON CONFLICT DO NOTHING

@@ -1,8 +1,8 @@
 -- name: partitions
 -- Make the history's partitions from yesterday to a week ahead; returns how many were missing. Where none is, nothing is locked.
 SELECT CASE WHEN EXISTS (SELECT FROM generate_series(-1, 7) AS n
-                          WHERE to_regclass('job_history_' || to_char((now() AT TIME ZONE 'UTC')::date + n, 'YYYYMMDD')) IS NULL)
-            THEN make_job_history(7) ELSE 0 END
+                          WHERE to_regclass('{schema}.job_history_' || to_char((now() AT TIME ZONE 'UTC')::date + n, 'YYYYMMDD')) IS NULL)
+            THEN {schema}.make_job_history(7) ELSE 0 END
 
 -- name: history_left
 -- Tell whether a day has any job left.
@@ -16,65 +16,65 @@ DROP TABLE IF EXISTS {day}
 -- Remove dead jobs that are over their retention, a batch; the totals go on counting them. Those that hold
 -- their ordering keys only by their ids, when their gates are locked.
 WITH gone AS (
-    DELETE FROM jobs_dead
-     WHERE id = ANY (ARRAY(SELECT id FROM jobs_dead
+    DELETE FROM {schema}.jobs_dead
+     WHERE id = ANY (ARRAY(SELECT id FROM {schema}.jobs_dead
                             WHERE trashed_at IS NULL AND died_at < now() - make_interval(secs => %(seconds)s)
                               AND CASE WHEN %(ids)s::uuid[] IS NULL THEN NOT holds ELSE id = ANY (%(ids)s::uuid[]) END
                             ORDER BY died_at, id LIMIT %(limit)s))
     RETURNING id, queue_id, type
 ), counted AS (
-    INSERT INTO tally_deltas (queue_id, type, outcome, n)
+    INSERT INTO {schema}.tally_deltas (queue_id, type, outcome, n)
     SELECT queue_id, type, 'expired_dead', count(*) FROM gone GROUP BY 1, 2
 ), unnoted AS (
-    DELETE FROM job_attempts a USING gone g WHERE a.job_id = g.id
+    DELETE FROM {schema}.job_attempts a USING gone g WHERE a.job_id = g.id
 )
 SELECT count(*) FROM gone
 
 -- name: empty_trash
 -- Remove jobs that were in the trash for its retention, a batch; the totals go on counting them.
 WITH gone AS (
-    DELETE FROM jobs_dead
-     WHERE id = ANY (ARRAY(SELECT id FROM jobs_dead
+    DELETE FROM {schema}.jobs_dead
+     WHERE id = ANY (ARRAY(SELECT id FROM {schema}.jobs_dead
                             WHERE trashed_at < now() - make_interval(secs => %(seconds)s)
                             ORDER BY trashed_at, id LIMIT %(limit)s))
     RETURNING id, queue_id, type
 ), counted AS (
-    INSERT INTO tally_deltas (queue_id, type, outcome, n)
+    INSERT INTO {schema}.tally_deltas (queue_id, type, outcome, n)
     SELECT queue_id, type, 'expired_dead', count(*) FROM gone GROUP BY 1, 2
 ), unnoted AS (
-    DELETE FROM job_attempts a USING gone g WHERE a.job_id = g.id
+    DELETE FROM {schema}.job_attempts a USING gone g WHERE a.job_id = g.id
 )
 SELECT count(*) FROM gone
 
 -- name: trim_returns
 -- Forget what went back among the waiting long before any count that is still used.
-DELETE FROM queue_returns WHERE at < now() - interval '10 minutes'
+DELETE FROM {schema}.queue_returns WHERE at < now() - interval '10 minutes'
 
 -- name: trim_series
 -- Forget minutes that no series shows any more, and attempts of jobs that are gone.
 WITH series AS (
-    DELETE FROM minutes WHERE minute < now() - make_interval(secs => %(seconds)s)
+    DELETE FROM {schema}.minutes WHERE minute < now() - make_interval(secs => %(seconds)s)
 ), growth AS (
-    DELETE FROM signature_minutes WHERE minute < now() - make_interval(secs => %(seconds)s)
+    DELETE FROM {schema}.signature_minutes WHERE minute < now() - make_interval(secs => %(seconds)s)
 ), lost AS (
-    DELETE FROM workers WHERE heartbeat_at < now() - interval '1 day'
+    DELETE FROM {schema}.workers WHERE heartbeat_at < now() - interval '1 day'
 )
-DELETE FROM leaders WHERE expires_at < now() - interval '1 day'
+DELETE FROM {schema}.leaders WHERE expires_at < now() - interval '1 day'
 
 -- name: orphans
 -- Remove expired leases without a job: what a crash of the server between two asynchronous commits can leave.
-DELETE FROM leases l
+DELETE FROM {schema}.leases l
  WHERE l.expires_at < now() AND l.ctid BETWEEN %(first_place)s::tid AND %(last_place)s::tid
-   AND (SELECT true FROM jobs j WHERE j.id = l.id) IS NULL
+   AND (SELECT true FROM {schema}.jobs j WHERE j.id = l.id) IS NULL
 
 -- name: history_finalize
 -- Take a day out of the history that is half detached.
-ALTER TABLE job_history DETACH PARTITION {day} FINALIZE
+ALTER TABLE {schema}.job_history DETACH PARTITION {day} FINALIZE
 
 -- name: history_detach
 -- Take a day out of the history. Waits for whoever reads the history, and lets nobody else wait; one that is interrupted is
 -- half detached, and no query sees it any more.
-ALTER TABLE job_history DETACH PARTITION {day} CONCURRENTLY
+ALTER TABLE {schema}.job_history DETACH PARTITION {day} CONCURRENTLY
 
 -- name: history_empty
 -- Remove the jobs in some pages of a day that is over its retention; the totals go on counting them, at every moment. One that
@@ -82,10 +82,10 @@ ALTER TABLE job_history DETACH PARTITION {day} CONCURRENTLY
 WITH gone AS (
     DELETE FROM {day} WHERE ctid >= %(first)s::tid AND ctid < %(last)s::tid RETURNING id, queue_id, type, status
 ), counted AS (
-    INSERT INTO tally_deltas (queue_id, type, outcome, n)
+    INSERT INTO {schema}.tally_deltas (queue_id, type, outcome, n)
     SELECT queue_id, type, 'expired_' || status, count(*) FROM gone GROUP BY 1, 2, 3
 ), unnoted AS (
-    DELETE FROM job_attempts a USING gone g WHERE a.job_id = g.id
+    DELETE FROM {schema}.job_attempts a USING gone g WHERE a.job_id = g.id
 )
 SELECT count(*) FROM gone
 
@@ -97,11 +97,11 @@ SELECT * FROM (
            CASE WHEN i.inhdetachpending THEN 'half' ELSE 'attached' END AS state,
            (regexp_match(pg_get_expr(c.relpartbound, c.oid), 'TO \(''([^'']+)''\)'))[1]::timestamptz AS ends
       FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-     WHERE i.inhparent = 'job_history'::regclass
+     WHERE i.inhparent = '{schema}.job_history'::regclass
     UNION ALL
     SELECT c.relname::text, 0, 'detached', (to_date(right(c.relname, 8), 'YYYYMMDD') + 1)::timestamp AT TIME ZONE 'UTC'
       FROM pg_class c
-     WHERE c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'job_history'::regclass)
+     WHERE c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = '{schema}.job_history'::regclass)
        AND c.relkind = 'r' AND c.relname ~ '^job_history_\d{8}$'
        AND NOT EXISTS (SELECT FROM pg_inherits i WHERE i.inhrelid = c.oid)
 ) d
@@ -111,22 +111,22 @@ SELECT * FROM (
 -- name: fold
 -- Fold appended tallies into the totals, the minutes and the minutes of each signature.
 WITH taken AS MATERIALIZED (
-    DELETE FROM tally_deltas
-     WHERE ctid = ANY (ARRAY(SELECT ctid FROM tally_deltas
+    DELETE FROM {schema}.tally_deltas
+     WHERE ctid = ANY (ARRAY(SELECT ctid FROM {schema}.tally_deltas
                         WHERE ctid BETWEEN %(first_place)s::tid AND %(last_place)s::tid LIMIT %(limit)s))
     RETURNING *
 ), totals AS (
-    INSERT INTO tallies AS t (queue_id, type, outcome, wait_bucket, run_bucket, n, wait_us, run_us)
+    INSERT INTO {schema}.tallies AS t (queue_id, type, outcome, wait_bucket, run_bucket, n, wait_us, run_us)
     SELECT queue_id, type, outcome, wait_bucket, run_bucket, sum(n), sum(wait_us), sum(run_us)
       FROM taken GROUP BY 1, 2, 3, 4, 5
         ON CONFLICT (queue_id, type, outcome, wait_bucket, run_bucket) DO UPDATE
        SET n = t.n + excluded.n, wait_us = t.wait_us + excluded.wait_us, run_us = t.run_us + excluded.run_us
 ), series AS (
-    INSERT INTO minutes AS m (minute, queue_id, outcome, n)
+    INSERT INTO {schema}.minutes AS m (minute, queue_id, outcome, n)
     SELECT date_trunc('minute', at), queue_id, outcome, sum(n) FROM taken GROUP BY 1, 2, 3
         ON CONFLICT (minute, queue_id, outcome) DO UPDATE SET n = m.n + excluded.n
 ), growth AS (
-    INSERT INTO signature_minutes AS s (minute, signature, queue_id, n)
+    INSERT INTO {schema}.signature_minutes AS s (minute, signature, queue_id, n)
     SELECT date_trunc('minute', at), signature, queue_id, sum(n) FROM taken WHERE signature <> '' GROUP BY 1, 2, 3
         ON CONFLICT (minute, signature, queue_id) DO UPDATE SET n = s.n + excluded.n
 )
@@ -135,15 +135,15 @@ SELECT count(*) FROM taken
 -- name: gates_of_expired
 -- Return dead jobs that are over their retention and still hold their ordering keys, a batch.
 SELECT d.id::text, q.name, d.ordering_key
-  FROM jobs_dead d JOIN queues q ON q.id = d.queue_id
+  FROM {schema}.jobs_dead d JOIN {schema}.queues q ON q.id = d.queue_id
  WHERE d.holds AND d.trashed_at IS NULL AND d.died_at < now() - make_interval(secs => %(seconds)s)
  LIMIT %(limit)s
 
 -- name: trim_schedule_ticks
 -- Forget some ticks that passed before a time; return their number.
 WITH gone AS (
-    DELETE FROM schedule_ticks WHERE (schedule, tick) IN (
-        SELECT schedule, tick FROM schedule_ticks WHERE tick < now() - make_interval(secs => %(seconds)s)
+    DELETE FROM {schema}.schedule_ticks WHERE (schedule, tick) IN (
+        SELECT schedule, tick FROM {schema}.schedule_ticks WHERE tick < now() - make_interval(secs => %(seconds)s)
          ORDER BY tick LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
     RETURNING 1
 )
@@ -152,40 +152,40 @@ SELECT count(*) FROM gone
 -- name: partitions_made
 -- Whether all partitions of the history are there, or somebody is making them now, under the lock that make_job_history takes.
 SELECT NOT EXISTS (SELECT FROM generate_series(-1, 7) AS n
-                    WHERE to_regclass('job_history_' || to_char((now() AT TIME ZONE 'UTC')::date + n, 'YYYYMMDD')) IS NULL)
+                    WHERE to_regclass('{schema}.job_history_' || to_char((now() AT TIME ZONE 'UTC')::date + n, 'YYYYMMDD')) IS NULL)
        OR EXISTS (SELECT FROM pg_locks
-                   WHERE locktype = 'advisory' AND granted AND classid::bigint << 32 | objid::bigint = 5812640217730002
+                   WHERE locktype = 'advisory' AND granted AND classid::bigint << 32 | objid::bigint = hashtextextended('queue_core history {schema}', 0)
                          AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))
 
 -- name: forget_operations
 -- Forget some operations that are over their retention, with a batch of their members: themselves only when these were the last
 -- ones. Tells whether there may be more.
 WITH old AS MATERIALIZED (
-    SELECT number FROM operations
+    SELECT number FROM {schema}.operations
      WHERE finished_at IS NOT NULL AND updated_at < now() - make_interval(secs => %(seconds)s)
      ORDER BY updated_at
      LIMIT 100
        FOR UPDATE SKIP LOCKED
 ), gone AS (
-    DELETE FROM operation_members
+    DELETE FROM {schema}.operation_members
      WHERE ctid = ANY (ARRAY(SELECT m.ctid
                                FROM old o
-                              CROSS JOIN LATERAL (SELECT ctid FROM operation_members m
+                              CROSS JOIN LATERAL (SELECT ctid FROM {schema}.operation_members m
                                                    WHERE m.operation = o.number LIMIT %(limit)s) m
                               LIMIT %(limit)s))
     RETURNING 1
 ), counted AS MATERIALIZED (
     SELECT count(*) AS n FROM gone
 ), forgotten AS (
-    DELETE FROM operations
+    DELETE FROM {schema}.operations
      WHERE number = ANY (ARRAY(SELECT number FROM old)) AND (SELECT n FROM counted) < %(limit)s
 )
 SELECT (SELECT n FROM counted) = %(limit)s OR (SELECT count(*) FROM old) = 100
 
 -- name: abandon_operations
 -- Cancel operations that are still preparing so long after their last change: their authors are gone.
-UPDATE operations SET state = 'cancelled', note = %(note)s, updated_at = clock_timestamp(), finished_at = clock_timestamp()
- WHERE number = ANY (ARRAY(SELECT number FROM operations
+UPDATE {schema}.operations SET state = 'cancelled', note = %(note)s, updated_at = clock_timestamp(), finished_at = clock_timestamp()
+ WHERE number = ANY (ARRAY(SELECT number FROM {schema}.operations
                             WHERE finished_at IS NULL AND state = 'preparing'
                               AND updated_at < now() - make_interval(secs => %(seconds)s)
                               FOR NO KEY UPDATE SKIP LOCKED))

@@ -3,8 +3,8 @@
 BEGIN IMMEDIATE
 
 -- name: claim_file
--- Mark the file as one of this program: "JOBS" as a number.
-PRAGMA application_id = 1246708307
+-- Mark the file as one of this program: "JOBC" as a number.
+PRAGMA application_id = 1246708291
 
 -- name: wal
 -- Keep a write-ahead log, with which readers and one writer do not wait for each other; answers with what is kept.
