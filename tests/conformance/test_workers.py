@@ -2,6 +2,7 @@
 
 import pytest
 
+from queue_core.model.operation import Way
 from queue_core.model.report import WorkerInfo
 from tests.conformance.making import held
 from tests.conformance.world import World
@@ -116,3 +117,12 @@ async def test_hostile_names(world: World) -> None:
     (info,) = (await workers(world)).values()
     assert (info.id, info.host, info.version) == (name, name, name)
     assert (info.queues, info.types) == ((name, ""), (name, "NULL"))
+
+
+async def test_a_job_that_comes_back_from_another_queue_is_held(world: World) -> None:
+    claim = await world.running(queue="one")
+    assert (await world.beat(held(claim))).lost == ()
+    assert (await world.settle(claim, "dead")).accepted
+    await world.change("retry", [claim.id], Way(queue="two"))
+    moved = await world.claim_job(claim.id, queue="two")
+    assert (await world.beat(held(moved))).lost == ()

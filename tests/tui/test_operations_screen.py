@@ -116,7 +116,7 @@ async def test_what_goes_on_is_followed_without_moving_the_cursor(sit: Sit, jobs
         await seat.until(lambda: len(table.selection.rows) == 2)
         assert table.selection.row.number == 1, "the cursor stays where it was"
         seen = set()
-        while table.audit.lines[asked.number].operation.state == "running":
+        while table.audit.lines[asked.number].operation.state in {"preparing", "running"}:
             seen.add(table.audit.lines[asked.number].operation.done)
             await seat.pilot.pause(0.05)
         assert len(seen) > 2

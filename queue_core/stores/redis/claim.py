@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -223,7 +223,7 @@ def _claim(queue: str, job_id: str, row: Sequence[Any]) -> Claim:
 
 
 HOMES = 10_000
-"""Jobs whose queues are remembered; a worker holds fewer at a time."""
+"""Attempts whose queues are remembered; a worker holds fewer at a time."""
 
 
 DAY = 86400
@@ -236,8 +236,8 @@ class RedisHeart:
         self._settings = settings
         self._keys = keys_of(settings)
         self._client: redis.Redis | None = None
-        # the queues of jobs that were held some time
-        self._homes: dict[str, str] = {}
+        # the queues of attempts, by id and token: a job that an operator moves comes back under another token
+        self._homes: dict[tuple[str, int], str] = {}
         # the worker whose process others find at its place
         self._placed = ""
 
@@ -261,8 +261,8 @@ class RedisHeart:
         homes = self._find(beat.leases, queues)
         groups: dict[str, list[Beat]] = {}
         for lease in beat.leases:
-            if lease.id in homes:
-                groups.setdefault(homes[lease.id], []).append(lease)
+            if (lease.id, lease.token) in homes:
+                groups.setdefault(homes[lease.id, lease.token], []).append(lease)
         parts = [(queue, part) for queue, leases in groups.items() for part in chunks(leases)]
         held = self._run([self._extend(queue, part, beat.lease) for queue, part in parts])
         kept = {
@@ -271,7 +271,7 @@ class RedisHeart:
             for lease, answer in zip(part, answers, strict=True)
             if answer
         }
-        self._remember({job_id: homes[job_id] for job_id, _ in kept})
+        self._remember({attempt: homes[attempt] for attempt in kept})
         lost = tuple(lease.id for lease in beat.leases if (lease.id, lease.token) not in kept)
         return BeatReply(
             lost,
@@ -338,18 +338,21 @@ class RedisHeart:
         names: Any = self._connected().smembers(self._keys.queues)
         return names  # type: ignore[no-any-return]
 
-    def _find(self, leases: Sequence[Beat], queues: Iterable[str]) -> dict[str, str]:
-        """Return the queue of each job, looking for those that the last heartbeat did not hold."""
-        homes = {lease.id: self._homes[lease.id] for lease in leases if lease.id in self._homes}
-        unknown = [lease.id for lease in leases if lease.id not in homes]
+    def _find(self, leases: Sequence[Beat], queues: Iterable[str]) -> dict[tuple[str, int], str]:
+        """Return the queue of each attempt, looking for those that the last heartbeat did not hold."""
+        asked = [(lease.id, lease.token) for lease in leases]
+        homes = {attempt: self._homes[attempt] for attempt in asked if attempt in self._homes}
+        unknown = [attempt for attempt in asked if attempt not in homes]
         places = [(queue, part) for queue in queues for part in chunks(unknown)]
-        calls = [Call("read", self._keys.jobs(queue, part), ["status"]) for queue, part in places]
+        calls = [
+            Call("read", self._keys.jobs(queue, (job_id for job_id, _ in part)), ["status"]) for queue, part in places
+        ]
         for (queue, part), rows in zip(places, self._run(calls), strict=True):
-            homes.update({job_id: queue for job_id, row in zip(part, rows, strict=True) if row})
+            homes.update({attempt: queue for attempt, row in zip(part, rows, strict=True) if row})
         return homes
 
-    def _remember(self, homes: dict[str, str]) -> None:
-        """Keep in mind where jobs are; they are found again where this forgets them."""
+    def _remember(self, homes: Mapping[tuple[str, int], str]) -> None:
+        """Keep in mind where attempts are; they are found again where this forgets them."""
         if len(self._homes) > HOMES:
             self._homes.clear()
         self._homes |= homes
