@@ -16,7 +16,7 @@ async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
     if request.param == "memory":
         opened = await memory(None)()
     else:
-        opened = await postgres(request.getfixturevalue("postgres_url"))()
+        opened = await postgres(request.getfixturevalue("empty_store_url"))()
         # A leader raises the epoch that claims need.
         await opened.store.lead("upkeep", "leader", 60.0)
     yield opened

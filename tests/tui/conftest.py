@@ -35,6 +35,12 @@ async def _nothing(seconds: float) -> None:
 
 
 @pytest.fixture
+def postgres_url(empty_workers_url: str) -> str:
+    """A database with nothing in it; no test here changes its schema."""
+    return empty_workers_url
+
+
+@pytest.fixture
 async def jobs(postgres_url: str, redis_url: str, redis_prefix: str) -> AsyncIterator[JobQueue]:
     """An empty queue on PostgreSQL and Redis."""
     async with JobQueue(postgres=postgres_url, redis=redis_url, prefix=redis_prefix) as jobs:
