@@ -144,7 +144,7 @@ async def test_a_lease_that_is_over(jobs: JobQueue) -> None:
 
 
 async def test_delayed_jobs_come_without_a_worker(jobs: JobQueue) -> None:
-    handle = await jobs.enqueue("a", delay=0.2)
+    handle = await jobs.enqueue("a", delay=1.0)
     assert await jobs.claim_next() is None
     assert (await claimed(jobs)).id == handle.id
 

@@ -105,4 +105,4 @@ def test_the_place_of_a_redis_names_its_server_and_no_credentials(url: str, plac
     ],
 )
 def test_the_place_of_a_database_names_its_server_and_no_credentials(url: str, place: str) -> None:
-    assert postgres_place(PostgresSettings.model_validate({"url": url})) == place
+    assert postgres_place(PostgresSettings.model_validate({"url": url})) == f"{place}, schema 'jobconsole'"
