@@ -52,7 +52,7 @@ class Shot:
 SHOTS = (
     Shot("triage", (), ("Dead letters", BAR)),
     Shot("signature", ("enter",), ("Jobs",)),
-    Shot("job", ("enter", "enter"), ("retries used",)),
+    Shot("job", ("enter", "enter"), ("retries", "ended")),
     Shot("retry", ("R",), ("frozen:", "sample")),
     Shot("filter", ("slash", *"err:~error age:<1h"), ("age:<1h",)),
     Shot("live", ("2", "tab"), ("Queues", BAR)),
