@@ -39,6 +39,7 @@ def report(note: Note) -> None:
 
 async def _take_back(worker: str, settings: JobsSettings) -> None:
     waits = [now - before for before, now in zip((0.0, *AGAIN), AGAIN, strict=False)]
+    reason = ""
     while waits:
         try:
             async with JobQueue(settings=settings) as jobs:
@@ -47,7 +48,9 @@ async def _take_back(worker: str, settings: JobsSettings) -> None:
                     await _write_off(jobs, worker)
                     waits.pop(0)
         except QueueCoreError as error:
-            logger.warning("the jobs of worker %s wait for the store: %s", worker, error)
+            if str(error) != reason:  # once for each reason: it is tried twice a second
+                reason = str(error)
+                logger.warning("the jobs of worker %s wait for the store: %s", worker, reason)
             await asyncio.sleep(PAUSE)
 
 
