@@ -42,7 +42,7 @@ class Context(Model):
     read_only: bool = False
     # of the header
     colour: Colour | None = None
-    # stands in the header; the context's name in capitals when left out
+    # the word in the header; the context's name in capitals when left out
     word: str | None = None
     alerts: Alerts = Alerts()
 

@@ -1,1 +1,1 @@
-"""What every front end stands on, without a screen: connection, snapshot, model, operations, words and numbers."""
+"""What every front end is built on, without a screen: connection, snapshot, model, operations, words and numbers."""

@@ -1,4 +1,4 @@
-"""Thresholds: when a number crosses one, somebody who looks elsewhere should hear of it, once."""
+"""Thresholds: notify once when a metric crosses its limit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jobconsole.format.humanize import elapsed, exact, plural, seconds_between
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """From which value on somebody is told; None: never."""
+    """The limits from which a notification is sent, in the unit of each metric; None: never."""
 
     # jobs in the DLQ
     dead: int | None = None
@@ -21,7 +21,7 @@ class Thresholds:
     queued: int | None = None
     # seconds that the oldest ready job waits
     oldest: float | None = None
-    # workers that were not heard of
+    # workers whose heartbeats stopped
     lost_workers: int | None = None
     # ring the bell of the terminal, send it a notification (OSC 9)
     bell: bool = True
@@ -47,18 +47,18 @@ _MEASURES = (
     _Measure("lost_workers", lambda one: one.totals.lost_workers, lambda value: f"{plural(int(value), 'worker')} lost"),
 )
 REARM = 0.9
-"""A value has to fall below this part of its threshold before it is told again: one that trembles is told once."""
+"""A metric has to fall below this part of its threshold before it alerts again: one that fluctuates alerts once."""
 
 
 class Watcher:
-    """Remembers what it told."""
+    """Compares snapshots with the thresholds and remembers which ones have alerted."""
 
     def __init__(self, thresholds: Thresholds) -> None:
         self.thresholds = thresholds
         self._told: set[str] = set()
 
     def look(self, snapshot: Snapshot) -> list[str]:
-        """Return a sentence for each threshold that was crossed since it was last below."""
+        """Return a sentence for each threshold that was crossed since the metric was last below it."""
         said: list[str] = []
         for measure in _MEASURES:
             limit = getattr(self.thresholds, measure.name)

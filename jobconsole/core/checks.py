@@ -1,4 +1,4 @@
-"""What production needs, judged from facts: each check says how it stands and what to do about it."""
+"""The requirements of production, checked against facts: each check returns its result and what to do about it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SWOLLEN_BYTES = 256 << 20
 SCARCE_BYTES = 256 << 20
 """Free bytes of a disk below which it may be full within minutes."""
 STILL_SECONDS = 60.0
-"""An operation that runs and has not been seen to move for so long is carried out by nobody."""
+"""Seconds without progress after which a running operation counts as carried out by no process."""
 CROWDED = 0.8
 """Part of the connections or the memory in use."""
 _NAMED = 5
@@ -43,7 +43,7 @@ class Check:
 
     name: str
     level: Level
-    # how it stands, in a few words; where there is more to it, one sentence a line
+    # the result in a few words; a longer one has one sentence a line
     said: str
     # what to do; empty when nothing has to be done
     advice: str = ""
@@ -90,7 +90,7 @@ def check_operations(operations: Sequence[Operation], overview: Overview) -> Che
 def check_pairing(reason: str, doubtful: bool) -> Check:
     """Return the finding about whether Redis is the one that works with the database.
 
-    `reason` says why it is not, or is empty; with `doubtful` and no reason it is not known yet.
+    `reason` is why it is not, or empty; with `doubtful` and no reason it is not known yet.
     """
     if not reason and not doubtful:
         return Check("redis pairing", "ok", "this Redis works with this database")

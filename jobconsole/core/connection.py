@@ -33,11 +33,11 @@ class Surroundings:
 
     # as the configuration file names it; "" for none
     name: str = ""
-    # stands in the header; "" for none
+    # shown in the header; "" for none
     word: str = ""
     # a colour's name; "" chooses one by the word
     colour: str = ""
-    # when somebody who looks elsewhere is told
+    # when to notify
     thresholds: Thresholds = field(default_factory=Thresholds)
 
     @classmethod
@@ -50,7 +50,7 @@ class Surroundings:
 
     @property
     def tone(self) -> str:
-        """The tone of the word: production stands out also where nobody chose a colour."""
+        """The tone of the word: production is highlighted also where no colour is configured."""
         if self.colour:
             return _TONES.get(self.colour, CALM)
         return LOUD if self.word.lower().startswith("prod") else CALM
@@ -168,7 +168,7 @@ class Connection:
         return self.jobs.operations.read_only() if self.read_only else self.jobs.operations
 
     async def check(self) -> None:
-        """Open what is not open, ping what is; never raises, `servers` says what came of it."""
+        """Open the queue if it is not open, else ping its servers; never raises, the result is in `servers`."""
         if not self._opened:
             await self._open()
         else:
@@ -179,7 +179,7 @@ class Connection:
         self._note("store", None, _why(error))
 
     async def close(self) -> None:
-        """Close the queue, unless it was given and belongs to somebody else; doing it twice is safe."""
+        """Close the queue, unless it was given by the caller; safe to call twice."""
         self._opened = False
         if self._opening is not None:
             self._opening.cancel()
@@ -203,7 +203,7 @@ class Connection:
                 self._opening = asyncio.ensure_future(self._jobs.open())
             done, _ = await asyncio.wait({self._opening}, timeout=CHECK_SECONDS)
             if not done:
-                # It goes on, and may still come to its end: a driver waits longer than a person.
+                # It continues, and may still succeed: a driver waits longer than a person.
                 self._note("store", None, NO_ANSWER)
                 return
             opening, self._opening = self._opening, None
@@ -235,8 +235,8 @@ class Connection:
             asked = self._asked[which] = Asked(asyncio.ensure_future(ping()), datetime.now(UTC))
         done, _ = await asyncio.wait({asked.answer}, timeout=CHECK_SECONDS)
         if not done:
-            # It goes on until the store's own time limit. Cancelled, the driver of PostgreSQL would ask the server to
-            # cancel the query and wait up to 10 s for that: so long the header said LIVE.
+            # It continues until the store's own time limit. Cancelled, the driver of PostgreSQL would ask the server to
+            # cancel the query and wait up to 10 s for that: so long the header showed LIVE.
             self._note(which, None, NO_ANSWER)
             return
         try:
@@ -251,7 +251,7 @@ class Connection:
     def _note(self, which: str, latency: float | None, error: str) -> None:
         before, asked, now = self._servers[which], self._asked.get(which), datetime.now(UTC)
         state: ServerState = "lost" if error else "up"
-        # A server that refuses says so at once.
+        # A server that refuses answers at once.
         unheard = asked is not None and (now - asked.at).total_seconds() >= SILENT_SECONDS
         since = now if asked is None or not (error and unheard) else asked.at
         if before.state == state:
@@ -260,5 +260,5 @@ class Connection:
 
 
 def _why(error: Exception) -> str:
-    """The reason alone: whoever shows it names the server."""
+    """Return the reason alone: the caller names the server."""
     return error.reason if isinstance(error, StoreUnavailable) else str(error)

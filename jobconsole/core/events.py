@@ -21,7 +21,7 @@ _FIELDS = frozenset({"type", "queue", "id", "worker", "signature", "error", "tex
 class EventLine:
     """One event as a list shows it."""
 
-    # its place among all events that this console has heard, from 1
+    # its sequence number among all events that this console has received, from 1
     number: int
     # seconds since the epoch by the publisher's clock
     at: float

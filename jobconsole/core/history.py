@@ -92,7 +92,7 @@ def _trace(before: str, after: str) -> tuple[str, ...]:
 Kind = Literal["enqueued", "due", "failed", "operator", "now"]
 
 RETRIED = "retried by an operator, with all of its retries"
-"""Where no operation tells by whom: it is older than they are kept, or was done by a program."""
+"""The text where no operation names the operator: it is past its retention, or a program did it."""
 PAST = {
     **{verb: words.timeline or words.past for verb, words in WORDS.items()},
     "edit": IMMEDIATE["job", "edit"].past,
@@ -104,7 +104,7 @@ PAST = {
 class Happening:
     """One thing that happened."""
 
-    # None: nobody noted when
+    # None: the time was not recorded
     at: datetime | None
     kind: Kind
     text: str
@@ -160,7 +160,7 @@ def _failed(attempt: Attempt) -> str:
 
 
 def _lately(job: Job, life: Sequence[Attempt], explained: bool) -> list[Happening]:
-    """What the record itself says beside its last life: how it ended, or what it waits for."""
+    """Return what the record itself shows beside its last life: how it ended, or what it waits for."""
     found: list[Happening] = []
     # A failed attempt counts as a retry, a crashed or lost one does not; only an operator sets the count back.
     counted = any(attempt.kind not in {"crashed", "poison", "lost"} for attempt in life)

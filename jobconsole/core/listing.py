@@ -21,7 +21,7 @@ PAGE = 200
 AHEAD = 100
 """Rows before the end of what is loaded at which the next page is wanted."""
 MOST = 20_000
-"""Rows held at most; a title says that there are more."""
+"""Rows held at most; the title shows when there are more."""
 TOGETHER = 10
 """Rows that are read one by one at a time."""
 _OVER = frozenset({Status.COMPLETED, Status.CANCELLED})
@@ -49,7 +49,7 @@ class Window:
 
     @property
     def full(self) -> bool:
-        """Whether the list goes on but no more of it is held."""
+        """Whether the list continues but no more of it is held."""
         return not self.complete and len(self.rows) >= MOST
 
     def wants(self, last_visible: int) -> bool:
@@ -70,8 +70,8 @@ class Window:
     async def refresh(self, inspector: Inspector, shown: range = range(0), hold: bool = False) -> None:
         """Read the first page again, and what the screen shows beyond it (`shown`: the places of its rows).
 
-        With `hold`, rows are kept that somebody looks at, also when a flood of new ones has cut them off the newest
-        page (`behind`); without, the list then begins anew.
+        With `hold`, visible rows are kept even when a flood of new ones has cut them off the newest page (`behind`);
+        without, the list then restarts at the newest page.
 
         Raises:
             StoreUnavailable: the store did not answer in time.
@@ -91,12 +91,12 @@ class Window:
             fresh |= read
 
     def restart(self) -> None:
-        """Let go of everything that is held: the next page is the newest one."""
+        """Drop all rows: the next page is the newest one."""
         self.rows, self.places, self.cursors = [], {}, {"": None}
         self.loaded = self.complete = self.behind = False
 
     def forget(self, ids: frozenset[str] | set[str]) -> None:
-        """Take rows out that are known to be gone, before the next page that is read says so."""
+        """Remove rows that are known to be gone, before the next page is read."""
         if any(one in self.places for one in ids):
             self._renew([row for row in self.rows if row.id not in ids])
 
@@ -113,7 +113,7 @@ class Window:
         held = [row for one in ids if (row := self.rows[self.places[one]]).status not in _OVER]
         found: dict[str, JobLine] = {}
         for start in range(0, len(held), TOGETHER):
-            # The queue says where to look, where a store keeps each queue for itself.
+            # The queue narrows the search, where a store keeps each queue for itself.
             wheres = [
                 self.where.having(Term("id", "=", row.id.replace("-", "")), Term("queue", "=", row.queue))
                 for row in held[start : start + TOGETHER]
@@ -158,8 +158,8 @@ class Window:
 class Selection(Generic[T]):
     """Rows, a cursor on one of them, and the first row that is shown.
 
-    When the row under the cursor vanishes the cursor is adrift: it keeps its place on the screen and stands on nothing
-    until it is moved. Whoever removed the row on purpose says so with `expect_gone`, and it goes to the next one.
+    When the row under the cursor vanishes the cursor is adrift: it keeps its place on the screen and is on no row
+    until it is moved. Code that removes the row on purpose calls `expect_gone`, and the cursor moves to the next one.
     """
 
     key_of: Callable[[T], str]
@@ -180,7 +180,7 @@ class Selection(Generic[T]):
 
     @property
     def adrift(self) -> bool:
-        """Whether the row that the cursor stood on is gone."""
+        """Whether the row under the cursor is gone."""
         return bool(self.rows) and self.key is None
 
     @property
@@ -189,11 +189,11 @@ class Selection(Generic[T]):
         return None if self.key is None else self.rows[self.place]
 
     def expect_gone(self, keys: Sequence[str]) -> None:
-        """Say that these rows are about to vanish by one's own doing."""
+        """Announce that this console is about to remove these rows."""
         self._leaving.update(keys)
 
     def expect_stay(self, keys: Sequence[str]) -> None:
-        """Say that these rows do not vanish by one's own doing after all."""
+        """Withdraw `expect_gone` for these rows."""
         self._leaving.difference_update(keys)
 
     def show(self, rows: Sequence[T], follow: bool = False, seat: bool = False, head: int = 0) -> None:
@@ -227,7 +227,7 @@ class Selection(Generic[T]):
     def scroll(self, height: int, still: bool = False) -> None:
         """Bring the cursor into view, given how many rows can be seen.
 
-        `still` lets blank lines stand below the last row, so that a short list does not move when rows come in above.
+        `still` allows blank lines below the last row, so that a short list does not move when rows come in above.
         """
         if height <= 0:
             return
@@ -288,7 +288,7 @@ class Selection(Generic[T]):
         self.above = self.above + moved if moved > 0 and self.top else self.above
 
     def _reseat(self, anew: bool) -> None:
-        """Find a seat for a cursor whose row is not there: `anew` at the top, else where it was."""
+        """Find a row for a cursor whose row is not there: the first one with `anew`, else the one at its old place."""
         self.place = 0 if anew else max(0, min(self.place, len(self.rows) - 1))
         if not self.rows:
             self.key, self.top = None, 0

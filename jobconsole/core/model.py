@@ -52,7 +52,7 @@ class Model:
         return None if self.snapshot is None else self._steady() - self.snapshot.taken
 
     def apply(self, batch: EventBatch) -> None:
-        """Apply the events of one message; a message that says that others were lost asks for a snapshot."""
+        """Apply the events of one message; a message that reports lost events asks for a snapshot."""
         steady = self._steady()
         if batch.gap:
             self.gap = self.stale = True
@@ -71,7 +71,7 @@ class Model:
         self.stale = True
 
     def adopt(self, snapshot: Snapshot) -> None:
-        """Take over a snapshot: counts as they stand in it, running jobs where no newer event spoke."""
+        """Adopt a snapshot: its counts as they are, its running jobs where no newer event contradicts."""
         self.running.adopt(snapshot.running, not snapshot.more_running, snapshot.began, self.gap)
         self.snapshot = replace(snapshot, queues=self.record.look(snapshot.queues, snapshot.taken))
         self._offset = snapshot.now.timestamp() - (snapshot.began + snapshot.taken) / 2

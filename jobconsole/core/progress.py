@@ -65,7 +65,7 @@ class OperationLine:
 
     @property
     def seconds_left(self) -> float | None:
-        """How long it will take at this rate; None when nobody can know."""
+        """Return how long it will take at this rate; None when that is unknown."""
         one = self.operation
         if one.state != "running" or one.in_canary or not self.rate:
             return None
@@ -77,7 +77,7 @@ class OperationLine:
 
     @property
     def waits(self) -> bool:
-        """Whether it stands still until somebody decides."""
+        """Whether it makes no progress until an operator decides."""
         return self.operation.state in {"paused", "stopped"}
 
 
@@ -108,7 +108,7 @@ def canary_words(line: OperationLine) -> str:
 
 
 def standing(lines: Sequence[OperationLine], glyphs: Glyphs) -> Spans:
-    """Return how many operations go on, and how many wait for somebody; nothing where there are none."""
+    """Return how many operations are running, paused and stopped; nothing where there are none."""
     counts = Counter(line.operation.state for line in lines)
     going = counts["running"] + counts["preparing"]
     words: tuple[tuple[int, str, str], ...] = (
@@ -132,7 +132,7 @@ class Underway:
 
     @property
     def moving(self) -> bool:
-        """Whether one of them goes on by itself."""
+        """Whether one of them proceeds without an operator."""
         return any(not line.waits for line in self.lines)
 
     def of(self, number: int) -> OperationLine | None:
@@ -215,7 +215,7 @@ class Audit:
 
     @property
     def oldest(self) -> int | None:
-        """The number before which the next page goes on; None: from the newest."""
+        """The number before which the next page starts; None: from the newest."""
         return min(self.lines, default=None)
 
     @property
@@ -226,7 +226,7 @@ class Audit:
     def take(self, page: Sequence[OperationLine], before: int | None, size: int) -> None:
         """Adopt a page of at most `size` that was asked for before a number, or the newest one."""
         if before is None and len(page) == size and not any(line.number in self.lines for line in page):
-            # So many new ones that nothing is known of those between: begin anew.
+            # So many new ones that nothing is known of those between: start over.
             self.lines, self.complete = {}, False
         self.lines.update((line.number, line) for line in page)
         if len(page) < size:
@@ -250,7 +250,7 @@ LOOKED_AT = 20
 
 
 async def retried_before(operations: Operations, signature: str, now: datetime) -> str:
-    """Return who retried a signature last, and what became of it; "" when nobody did.
+    """Return who retried a signature last, and the outcome; "" when it was never retried.
 
     Raises:
         StoreUnavailable: the store did not answer in time.
@@ -270,7 +270,7 @@ async def retries_of(operations: Operations, signature: str, now: datetime, most
 
 
 def told(operation: Operation, outcomes: Outcomes, now: datetime) -> str:
-    """Return one retry and what became of its jobs."""
+    """Return one retry and the outcomes of its jobs."""
     what = "canary " if operation.in_canary else "retried "
     some = f" (the last {exact(outcomes.looked)})" if outcomes.looked < operation.processed else ""
     state = "" if operation.state == "done" else f", {operation.state}"

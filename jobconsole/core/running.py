@@ -10,7 +10,7 @@ from queue_core.model.events import Event, EventName
 from queue_core.model.text import safe
 
 LIVE_LIMIT = 5_000
-"""Running jobs kept; beyond it the newest are left out, and `dropped` says that it is so."""
+"""Running jobs kept; beyond it the newest are left out, and `dropped` is set."""
 ENDED_LIMIT = 20_000
 """Ended attempts remembered, so that a late event cannot bring one back."""
 
@@ -69,7 +69,7 @@ class RunningJobs:
                 self._fill(job, event)
 
     def told(self, job_id: str, token: int, progress: int) -> tuple[int, str] | None:
-        """Return progress and message of an attempt as events tell them; None where what was read is as far."""
+        """Return progress and message of an attempt from its events; None where the row that was read is as recent."""
         job = self.live.get(job_id)
         if job is None or job.token != token or job.progress < progress or not (job.progress or job.message):
             return None
@@ -78,9 +78,9 @@ class RunningJobs:
     def adopt(self, rows: Iterable[JobLine], complete: bool, began: float, lossy: bool) -> None:
         """Put right what a snapshot contradicts. `began`: when its read began, by this process's steady clock.
 
-        What an event said since then is newer than the snapshot and stays. When the snapshot is not `complete` it
-        says nothing about jobs that started after its last one, unless events were lost (`lossy`): then they are
-        let go of, and come back with their next event or a snapshot that has them.
+        Changes by events since then are newer than the snapshot and are kept. A snapshot that is not `complete` shows
+        nothing about jobs that started after its last one; unless events were lost (`lossy`) these are kept. Otherwise
+        they are removed, and come back with their next event or a snapshot that has them.
         """
         seen, last = set(), 0.0
         for row in rows:
@@ -101,7 +101,7 @@ class RunningJobs:
             return
         job.started = started or job.started
         job.priority, job.worker = row.priority, row.worker
-        # The store hears of progress with the heartbeat only: what an event said is newer, unless events fail to come.
+        # The store gets progress with the heartbeat only: an event's is newer, unless events fail to arrive.
         if job.touched == 0 or (job.touched < began and row.progress > job.progress):
             job.progress, job.message = row.progress, row.message
 

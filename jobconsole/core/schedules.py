@@ -15,7 +15,7 @@ from queue_core.model.schedule import PassedTick, Planned, Schedule
 from queue_core.model.text import safe
 
 LATE_SECONDS = 10.0
-"""After which a tick that has not passed says that no worker looks after schedules."""
+"""Seconds after which a tick that has not passed is late: no worker processes schedules."""
 FIELDS = ("type", "queue", "priority", "retries")
 """What a filter can ask of a schedule, beside words and payload.<path>."""
 STATES = ("late", "open", "paused")
@@ -73,7 +73,7 @@ def state_of(planned: Planned, now: float) -> str:
 def coming_ticks(planned: Planned, now: float, number: int = 5) -> tuple[list[float], str]:
     """Return the next ticks in seconds since the epoch, and why there are no more; those of a paused one as if resumed.
 
-    What is due and has not passed stands first: it passes as soon as a worker looks.
+    A due tick that has not passed is first: it passes as soon as a worker looks.
     """
     from queue_core.model.schedule import next_tick
 

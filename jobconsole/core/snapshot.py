@@ -60,7 +60,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What the store said at one moment."""
+    """The store's state at one moment."""
 
     # the store's clock
     now: datetime
@@ -146,7 +146,7 @@ class Rates:
     """One ring for each kind of event.
 
     The store counts exactly, by the minute, but late; events come at once, but some may be lost and some modes send
-    only part of them. What the store has counted and no event said by the next look is added at that time.
+    only part of them. The difference between the store's count and the events is added at the next look.
     """
 
     def __init__(self) -> None:
@@ -164,7 +164,7 @@ class Rates:
             self._missing[name] -= 1
 
     def look(self, series: Sequence[SeriesPoint], now: datetime, steady: float) -> None:
-        """Take the store's counts by the minute as they stand `now`, which is `steady` by this process's clock."""
+        """Take the store's counts by the minute as of `now`, which is `steady` seconds by this process's clock."""
         for name, field in COUNTED.items():
             if self._started:
                 self._correct(name, self._grown(series, field), steady)
@@ -181,7 +181,7 @@ class Rates:
         )
 
     def _correct(self, name: str, grown: int, steady: float) -> None:
-        """Add what was missing at the last look already and has not been heard since; the rest may be on its way."""
+        """Add what was missing at the last look already and has not arrived since; the rest may be on its way."""
         overdue = self._missing[name]
         self._missing[name] += grown
         if overdue > 0:
@@ -192,7 +192,7 @@ class Rates:
             self._missing[name] = 0.0
 
     def _begin(self, name: str, series: Sequence[SeriesPoint], field: str, now: datetime, steady: float) -> None:
-        """Count what happened before anybody looked as if each minute had been even."""
+        """Count what happened before the first look as if each minute had been even."""
         self._missing[name] = 0.0
         for point in series:
             start = int(steady - (now - point.minute).total_seconds())

@@ -37,7 +37,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One exception of a chain: how it came about, its frames outermost first, and what it says."""
+    """One exception of a chain: its link to the one before, its frames outermost first, and its message."""
 
     # the sentence between two exceptions of a chain; "" for the first
     link: str
@@ -83,7 +83,7 @@ def top_frame(sections: tuple[Section, ...]) -> Frame | None:
 
 
 def _split(lines: list[str]) -> tuple[tuple[str, ...], list[str]]:
-    """Part what stands between two tracebacks into the first one's error and the sentence that links them."""
+    """Split the lines between two tracebacks into the first one's error and the sentence that links them."""
     for index in range(len(lines) - 1, -1, -1):
         if lines[index].strip().endswith(":") and "exception" in lines[index].lower():
             return _trim(tuple(lines[:index])), [lines[index].strip()]
