@@ -159,11 +159,11 @@ class Forked(Protocol):
 
 _objects: WeakSet[Forked] = WeakSet()
 _left: list[object] = []
-"""What belongs to the parent, kept in the child: destroyed there, it could end sessions and waits of the parent."""
+"""The parent's objects, kept alive in the child: destroying them there could end the parent's sessions and waits."""
 
 
 def tell_of_forks(one: Forked) -> None:
-    """Let an object know when it finds itself in the child of a fork."""
+    """Register an object to be notified in the child of a fork."""
     _objects.add(one)
 
 
@@ -202,11 +202,11 @@ class Home:
         self._loop = None
 
     def refuse(self, sentence: str) -> None:
-        """Let it be used no more."""
+        """Mark it as closed for further use."""
         self._refusal = sentence
 
     def gone(self) -> bool:
-        """Tell whether its loop has ended, so that all has to be opened again in the one that runs.
+        """Return whether its loop has ended, so that the running loop has to open everything again.
 
         Raises:
             QueueCoreError: its loop is another one that is still there.
@@ -253,13 +253,13 @@ class Housed:
                 self._home.settle()
 
     async def backend(self) -> Backend:
-        """Return what this object works on, opened."""
+        """Return the opened backend of this object."""
         if not self._open or self._home.gone():
             await self.open()
         return self._backend
 
     def _anew(self) -> None:
-        """Forget all connections; what is kept in memory stays."""
+        """Drop all connections; state in memory stays."""
         kept = self._backend.store.name == "memory"
         self._opening = asyncio.Lock()
         self._home.free()

@@ -72,7 +72,7 @@ class BlockingQueue:
         queue.enqueue("thumbnail", {"path": "a.png"}).result(timeout=30)
 
     The queue object belongs to this client from then on: it is opened in the client's thread, and `close` closes it.
-    In the child of a fork it connects anew.
+    In the child of a fork it connects again.
     """
 
     def __init__(self, jobs: AsyncQueue) -> None:

@@ -335,8 +335,8 @@ class JobQueue(Housed, Verbs):
         """Register a function, async or plain, as a task; plain ones run in threads.
 
         `timeout` is the attempt's time limit; 0 means none. After `soft_timeout` an async handler gets a
-        SoftTimeLimitExceeded where it waits, and `ctx.stopping` says so. With `process` it runs in a child process:
-        taking that down fails its attempt and nothing else. A first parameter annotated `JobContext`, or named
+        SoftTimeLimitExceeded where it waits, and `ctx.stopping` is set. With `process` it runs in a child process:
+        killing that fails its attempt and nothing else. A first parameter annotated `JobContext`, or named
         `ctx`, gets the context.
 
         Raises:
@@ -381,11 +381,11 @@ class JobQueue(Housed, Verbs):
         queue: str | None = None,
         priority: int | str | Priority | None = None,
     ) -> None:
-        """Let a job of a type come whenever a cron expression says, by the clocks of a time zone; see
+        """Enqueue a job of a type at the times of a cron expression in a time zone; see
         queue_core.model.schedule.
 
-        Workers of this object write the schedule to the store when they start. One job comes for each tick, however
-        many workers there are, and one for all the ticks missed while none ran. What is left open, the task says.
+        Workers of this object write the schedule to the store when they start. Each tick inserts one job, however
+        many workers run, and all ticks missed while none ran insert one. Omitted options come from the task.
 
         Raises:
             ConfigurationError: the expression or the zone is wrong, or the name is taken.
@@ -449,8 +449,8 @@ class JobQueue(Housed, Verbs):
             connection: a psycopg connection, or an SQLAlchemy session over psycopg, whose transaction the job joins.
 
         Raises:
-            InvalidJob: refused before anything was written; the sentence says why.
-            QueueFull: a limit of the queue refuses it for now; it says when to try again.
+            InvalidJob: refused before anything was written; the message gives the reason.
+            QueueFull: a limit of the queue refuses it for now; the error has the seconds after which to retry.
             StoreUnavailable: the store did not answer in time.
         """
         given = EnqueueOptions(**known_options(options))
@@ -476,7 +476,7 @@ class JobQueue(Housed, Verbs):
     async def enqueue_payloads(
         self, type_: str, payloads: Sequence[Mapping[str, Any]], options: EnqueueOptions
     ) -> list[JobHandle[Any]]:
-        """Enqueue one job a payload, all or none; what a registered task says fills the options left open."""
+        """Enqueue one job a payload, all or none; omitted options come from the registered task."""
         dump = partial(self.tasks.dumped, type_)
         jobs = await self._enqueueing.build(type_, payloads, self._completed(type_, options), dump)
         if self.hooks.before:

@@ -20,7 +20,7 @@ LARGEST = 8 << 20
 """Characters of payloads, results or tracebacks that one statement carries, save for a single item that has more: some
 50 ms of this process and 0.3 s of PostgreSQL. 300 results of 1 MB in one were never stored within a time limit."""
 AT_ONCE = 1 << 20
-"""Characters of values that are put into words before the event loop goes on: some 10 ms."""
+"""Characters of values that are encoded before the event loop continues: some 10 ms."""
 MARGIN = 0.1
 """Seconds for which a group on its way is waited for beyond its time, so that the flush's own error comes first."""
 
@@ -54,7 +54,7 @@ class Pacing:
     """Lets the event loop go on between large values that are put into words: 150 callers with 1 MB held it 1.4 s."""
 
     def __init__(self) -> None:
-        # characters since the loop went on
+        # characters since the loop last ran
         self._done = 0
 
     @property

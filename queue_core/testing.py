@@ -28,7 +28,7 @@ LEASE = 366 * 86400.0
 
 
 class FakeClock:
-    """A `Clock` that stands still until somebody moves it."""
+    """A `Clock` that changes only when it is moved."""
 
     def __init__(self, now: float = 1_767_225_600.0) -> None:
         self._now = now
@@ -53,7 +53,7 @@ class FakeClock:
         self._passed += seconds
 
     def set_back(self, seconds: float) -> None:
-        """Set the time of day back as a person or a time server may, while the monotonic clock goes on."""
+        """Set the time of day back as a person or a time server may, while the monotonic clock continues."""
         self._now -= seconds
 
 
@@ -71,7 +71,7 @@ class Swappable(Protocol):
 
 
 class InProcess:
-    """Runs jobs in process and in memory, when the test says so, by a clock that stands still until it is moved.
+    """Runs jobs in process and in memory, on the test's call, by a clock that changes only when it is moved.
 
     async with jobs.testing() as t:
         handle = await thumbnail.options(delay="5m").enqueue("a.png")

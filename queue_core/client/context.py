@@ -1,4 +1,4 @@
-"""What a handler is told about its job, and what it can tell about itself."""
+"""The context of a handler: the facts of its job, and its progress and log."""
 
 from __future__ import annotations
 
@@ -64,19 +64,19 @@ class ClaimFacts:
 
 
 class Sink(Protocol):
-    """Takes what a handler tells: lines, and the newest progress; what was told in between is dropped."""
+    """Receives a handler's log lines and its newest progress; progress in between is dropped."""
 
     def report(self, percent: int, message: str) -> None:
-        """Note the newest progress, 0 to 100."""
+        """Record the newest progress, 0 to 100."""
         ...
 
     def log(self, text: str) -> bool:
-        """Note a line; True when lines come faster than they are written."""
+        """Record a log line; return True when lines come faster than they are written."""
         ...
 
     @property
     def stopping(self) -> str:
-        """Why the attempt shall end; empty while it may go on."""
+        """The reason why the attempt should end; empty while it may continue."""
         ...
 
 
@@ -106,19 +106,19 @@ class JobContext(ClaimFacts):
 
     @property
     def stopping(self) -> str:
-        """Why the handler should end: soft_timeout, timeout, cancel, lost or release; empty while it may go on.
+        """Why the handler should end: soft_timeout, timeout, cancel, lost or release; empty while it may continue.
 
-        For plain functions, which nothing can interrupt: look at it between two steps. `lost`: the lease is over, and
-        another worker may run the job; `release`: its worker stops, and the job is given back.
+        For plain functions, which cannot be interrupted: check it between two steps. `lost`: the lease is lost, and
+        another worker may run the job; `release`: its worker stops, and the job is released.
         """
         return self._sink.stopping
 
     async def progress(self, percent: float, message: str = "") -> None:
-        """Tell how far the job is, 0 to 100. A tight loop of calls costs nothing: only the newest is sent on."""
+        """Report the job's progress, 0 to 100. Calls in a tight loop are cheap: only the newest is sent."""
         self.progress_now(percent, message)
 
     def progress_now(self, percent: float, message: str = "") -> None:
-        """The same for handlers that are plain functions."""
+        """Do the same for handlers that are plain functions."""
         self._sink.report(max(0, min(100, int(percent))), storable(str(message)[:200]))
 
     async def log(self, text: str) -> None:
@@ -131,15 +131,15 @@ class JobContext(ClaimFacts):
             await asyncio.sleep(0)
 
     def log_now(self, text: str) -> None:
-        """The same for handlers that are plain functions."""
+        """Do the same for handlers that are plain functions."""
         self._sink.log(cut_line(str(text)))
 
     def transaction(self) -> AbstractAsyncContextManager[AsyncConnection[Any]]:
-        """Give a psycopg connection whose statements commit together with the completion of this job.
+        """Yield a psycopg connection whose statements commit together with the completion of this job.
 
-        That is when the handler returns, not when the block ends. Whatever else ends the attempt rolls them back: an
-        exception, a cancellation, a time limit, a lease that is over (`StaleLease`). An exception that leaves the block
-        rolls back what was done in it, also if the handler catches it. For async handlers on a store in PostgreSQL.
+        They commit when the handler returns, not when the block ends. Any other end of the attempt rolls them back: an
+        exception, a cancellation, a time limit, a lost lease (`StaleLease`). An exception that leaves the block
+        rolls back its statements, also if the handler catches it. For async handlers on a store in PostgreSQL.
 
         Raises:
             TransactionError: this store, or this kind of handler, has no such transaction.

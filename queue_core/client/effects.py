@@ -22,7 +22,7 @@ logger = logging.getLogger("queue_core")
 
 
 async def offer(dispatcher: Dispatcher | None, ready: Sequence[Ready]) -> None:
-    """Make jobs known to the workers that wait; without a dispatcher, or while it is away, the audit finds them."""
+    """Offer ready jobs to waiting workers; without a dispatcher, or while it is unreachable, the audit finds them."""
     if dispatcher is None or not ready:
         return
     try:
@@ -32,14 +32,14 @@ async def offer(dispatcher: Dispatcher | None, ready: Sequence[Ready]) -> None:
 
 
 class Effects:
-    """What follows an operator's change outside the store, after its commit."""
+    """Offers and events of an operator's change, after its commit."""
 
     def __init__(self, dispatcher: Dispatcher | None, bus: EventBus) -> None:
         self._dispatcher = dispatcher
         self._bus = bus
 
     async def publish(self, verb: MemberVerb, changed: Changed) -> None:
-        """Offer what is ready by a change, and publish an event for each job that it changed."""
+        """Offer the jobs that a change made ready, and publish an event for each changed job."""
         await offer(self._dispatcher, changed.ready)
         if changed.ids:
             # The queue of a job that is not ready is not known here: its event goes out under none.
@@ -47,12 +47,12 @@ class Effects:
             await self._bus.publish([Event(name, queues.get(job_id, ""), job_id) for job_id in changed.ids])
 
     async def publish_queue(self, queue: str, state: Literal["paused", "resumed"]) -> None:
-        """Publish what became of a queue."""
+        """Publish a queue's new state."""
         await self._bus.publish([Event(EventName.QUEUE, queue, queue, extra={"state": state})])
 
 
 def events_of(outcome: Outcome, answer: Settled) -> list[Event]:
-    """Return the events of an attempt that ended like this."""
+    """Return the events of an attempt's end."""
     job_id, token, queue, type_ = outcome.id, outcome.token, outcome.queue, outcome.type
     if outcome.kind == "completed":
         return [Event(EventName.COMPLETED, queue, job_id, type_, token, {"ms": outcome.run_us / 1000})]
@@ -83,21 +83,21 @@ def ready_after(ends: Iterable[tuple[Outcome, Settled]]) -> list[Ready]:
 
 
 LIST = 50
-"""Jobs that are written together, from which on telling of them takes longer than a few rounds of the event loop."""
+"""Jobs that are written together, from which on publishing them takes longer than a few rounds of the event loop."""
 ROUNDS = 12
 """Of the event loop, from the answer to a caller until the next insert of that caller is on its way; some 0.1 ms."""
 MOST = 20_000
 """Jobs whose offers and events wait in memory while the server is slower than the producers; then these wait, too."""
 PATIENCE = 0.25
-"""Seconds that producers wait so for one batch. A server that takes longer hangs: what comes then is left to the
-audit, and its events are dropped."""
+"""Seconds that producers wait so for one batch. A server that takes longer hangs: later jobs are left to the
+audit, and their events are dropped."""
 CLOSE_SECONDS = 10.0
 
 _News = tuple[Sequence[NewJob], Sequence[Inserted]]
 
 
 class Telling:
-    """The news of batches, told one batch after the other."""
+    """Publishes the offers and events of inserted batches, one batch after the other."""
 
     def __init__(self, backend: Callable[[], Backend]) -> None:
         self._backend = backend
@@ -111,7 +111,7 @@ class Telling:
         self._dropping = False
 
     async def add(self, jobs: Sequence[NewJob], inserted: Sequence[Inserted]) -> None:
-        """Take the news of a batch; returns at once unless very much is to be told before."""
+        """Queue the offers and events of a batch; return at once unless the backlog is full."""
         if self._jobs >= MOST and not await self._room():
             if not self._dropping:
                 logger.warning(
@@ -126,7 +126,7 @@ class Telling:
             self._task = asyncio.create_task(self._run())
 
     async def _room(self) -> bool:
-        """Wait until less is to be told; False when the server seems to hang."""
+        """Wait until the backlog is smaller; return False when the server seems to hang."""
         while self._jobs >= MOST:
             left = self._begun + PATIENCE - asyncio.get_running_loop().time()
             if left <= 0:
@@ -146,7 +146,7 @@ class Telling:
             try:
                 await self._tell(jobs, inserted)
             except Exception:
-                # Nobody waits for this any more: the rows are committed, and the audit offers them.
+                # No caller waits for this: the rows are committed, and the audit offers them.
                 logger.exception("enqueued jobs were not offered")
             finally:
                 self._jobs -= len(jobs)
@@ -154,11 +154,11 @@ class Telling:
 
     async def _tell(self, jobs: Sequence[NewJob], inserted: Sequence[Inserted]) -> None:
         if len(jobs) < LIST:
-            # A worker waits for the offer, nobody for the event.
+            # A worker waits for the offer, no caller for the event.
             await self._offer(inserted)
             await self._backend().bus.publish(created(jobs, inserted))
             return
-        # The caller may be about to hand in the next list. What is to be told of this one is put into words
+        # The caller may be about to hand in the next list. The events of this one are encoded
         # while the server inserts that; if none comes, the rounds are over at once.
         for _ in range(ROUNDS):
             await asyncio.sleep(0)
@@ -170,13 +170,13 @@ class Telling:
             await offer(dispatcher, [Ready(one.id, one.queue, one.rank) for one in inserted if one.rank is not None])
 
     async def drain(self) -> None:
-        """Wait until everything is told, or a server seems not to come back."""
+        """Wait until everything is published, or a server seems not to come back."""
         if self._task is not None and not self._task.done():
             await asyncio.wait([self._task], timeout=CLOSE_SECONDS)
 
 
 def created(jobs: Sequence[NewJob], inserted: Sequence[Inserted]) -> list[Event]:
-    """Return what subscribers are told of new jobs."""
+    """Return the events of new jobs."""
     return [
         Event(
             EventName.CREATED,

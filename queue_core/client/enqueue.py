@@ -54,7 +54,7 @@ class Enqueueing:
         """Return the jobs of a call, whose payloads `dump` brings into their JSON form; nothing is written yet.
 
         Raises:
-            InvalidJob: something in it cannot become a job; the sentence says what.
+            InvalidJob: an item cannot become a job; the message names it.
         """
         jobs: list[NewJob] = []
         payloads, step = tuple(payloads), TOGETHER

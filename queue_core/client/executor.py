@@ -1,4 +1,4 @@
-"""What carries out operations: it takes steps, waits for canaries, and stops what makes things worse."""
+"""The executor of operations: takes their steps, waits for canaries, and stops operations whose jobs fail."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ logger = logging.getLogger("queue_core.operations")
 
 
 CHUNK = 500
-"""Members of a step: short enough that nobody waits behind its transaction, long enough to be fast."""
+"""Members of a step: few enough that other transactions do not wait for it, enough to be fast."""
 RATED_STEP = 0.25
 """Seconds of its rate that one step of a throttled operation takes."""
 LOOK = 1.0
-"""Seconds between two looks for operations, and between two looks at what became of retried jobs."""
+"""Seconds between two reads of operations, and between two reads of the outcomes of retried jobs."""
 CANARY_LOOK = 0.5
-"""Seconds between two looks at a canary."""
+"""Seconds between two reads of a canary's outcomes."""
 LATELY = 1000
-"""Retried jobs whose outcome decides whether an operation is stopped: the last ones."""
+"""How many of the last retried jobs decide whether an operation is stopped."""
 ABANDON_LOOK = 60.0
-"""Seconds between two looks for operations whose authors are gone."""
+"""Seconds between two searches for abandoned operations."""
 MOST = 100
-"""Operations that are carried out beside each other."""
+"""Operations that run concurrently."""
 
 
 class Executor:
-    """Any number of them may work on one store: each step is taken once."""
+    """Runs operations. Any number of executors may work on one store: each step is taken once."""
 
     def __init__(self, store: OperationStore, effects: Effects) -> None:
         self._store = store
         self._effects = effects
-        # operation -> time.monotonic of the next look at what became of its jobs
+        # operation -> time.monotonic of the next read of its outcomes
         self._look_at: dict[int, float] = {}
-        # operation -> members to be taken one by one, since a step of many has failed
+        # operation -> members to take one by one, after a step of many failed
         self._single: dict[int, int] = {}
         # seconds of time.monotonic
         self._abandon_at = float("-inf")
 
     async def run(self, may: Callable[[], bool]) -> None:
-        """Carry out operations for ever, as long as `may` says so."""
+        """Run operations without end, while `may` returns True."""
         waits = False
         while True:
             wait = LOOK
@@ -54,7 +54,7 @@ class Executor:
                     wait = await self.run_once()
                     waits = False
                 except StoreUnavailable as error:
-                    # Once for each absence: the sweeps of the same process go on telling.
+                    # Once for each outage: the sweeps of the same process continue to log.
                     if not waits:
                         logger.warning("operations wait for the store: %s", error)
                     waits = True
@@ -63,12 +63,12 @@ class Executor:
             await asyncio.sleep(wait)
 
     async def run_once(self) -> float:
-        """Take a step of each operation that runs; return the seconds until it wants to be called again.
+        """Take a step of each running operation; return the seconds until the next call.
 
-        Once in a while, those that nobody will begin any more are cancelled.
+        Abandoned operations are cancelled periodically.
 
         Raises:
-            StoreUnavailable: what was not done is still to be done.
+            StoreUnavailable: the remaining steps are still to be taken.
         """
         wait = LOOK
         if time.monotonic() >= self._abandon_at:
@@ -83,10 +83,10 @@ class Executor:
         return wait
 
     async def advance(self, operation: Operation) -> float:
-        """Take the next step of an operation as it was just read; return the seconds until the one after it.
+        """Take the next step of an operation that was just read; return the seconds until the following step.
 
         Raises:
-            StoreUnavailable, OperationNotFound: nothing was done.
+            StoreUnavailable, OperationNotFound: no step was taken.
         """
         if operation.state != "running":
             return LOOK
@@ -95,7 +95,7 @@ class Executor:
         return await self._step(operation)
 
     async def _may_go_on(self, operation: Operation) -> bool:
-        """Look at what became of the jobs, when it is time; False: not now, or not any more."""
+        """Check the outcomes of the jobs, when due; return False when the next step must wait or must not follow."""
         pace, number = operation.asked.pace, operation.number
         due = self._look_at.get(number, 0.0) <= time.monotonic()
         watched = operation.asked.verb == "retry" and pace.stop_percent is not None and operation.processed > 0
@@ -139,7 +139,7 @@ class Executor:
 
 
 def _wait_for(error: Exception) -> bool:
-    """Tell whether a step can work later as it is; else something in one of its members makes it fail."""
+    """Return whether a step may succeed later unchanged; otherwise one of its members makes it fail."""
     if isinstance(error, StoreRefused):
         return error.passing
     return isinstance(error, StoreUnavailable)

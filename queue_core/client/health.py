@@ -31,7 +31,7 @@ class Health:
     workers: int | None
     # postgres+redis, postgres, redis, sqlite or memory
     mode: str
-    # since when this process goes on without Redis, or with one that is not its database's, or without the
+    # since when this process works without Redis, or with one that is not its database's, or without the
     # notifications of PostgreSQL; None: none of them
     degraded_since: datetime | None
     # why it is not healthy, or degraded, or that handlers are stuck; else empty

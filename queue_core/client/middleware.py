@@ -1,4 +1,4 @@
-"""Hooks around enqueueing, running and settling; each does nothing until somebody says otherwise."""
+"""Hooks around enqueueing, running and settling; each does nothing unless overridden."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ logger = logging.getLogger("queue_core.client.middleware")
 
 
 MOST = 20_000
-"""Settled jobs kept for hooks that are slower than the worker; what comes beyond is not told, and logged once."""
+"""Settled jobs kept for hooks that are slower than the worker; more are dropped, with one log line."""
 
 
 @dataclass(frozen=True, slots=True)
 class SettledJob:
-    """How an attempt ended, after the store has it."""
+    """The end of an attempt, after it is stored."""
 
     id: str
     queue: str
     type: str
     # the attempt's lease token
     token: int
-    # what became of the job: one that was to be retried is cancelled when somebody had asked for it
+    # the job's new state: a failed job with a cancel request is cancelled instead of retried
     outcome: OutcomeKind
     # seconds that the handler ran
     run: float
@@ -43,14 +43,14 @@ class SettledJob:
 
 
 class Middleware:
-    """Derive from it, override what is needed, register with `jobs.middleware(MyMiddleware())`.
+    """Base class of hooks: override the methods that are needed, register with `jobs.middleware(MyMiddleware())`.
 
     Hooks run in the order of their registration; of `around_run` the first registered is the outermost. A hook that
     raises is logged and costs no job.
     """
 
     async def before_enqueue(self, jobs: Sequence[NewJob]) -> None:
-        """See the jobs of one call before they are written.
+        """Receive the jobs of one call before they are written.
 
         Raising an error of this package's tree refuses the whole call, and the caller gets it: nothing is written.
         Any other exception is logged, and the jobs are enqueued.
@@ -59,16 +59,16 @@ class Middleware:
     async def around_run(self, ctx: JobContext, call: Callable[[], Awaitable[Any]]) -> Any:
         """Run a handler by awaiting `call`, in the worker, or in the job's own process.
 
-        What the handler returns or raises is what counts, whatever this hook returns or swallows. If the hook raises
+        The handler's result or exception counts, regardless of what this hook returns or catches. If the hook raises
         before it awaited `call`, the handler runs without it; a RetryLater or Reschedule then ends the attempt, as from
         the handler. Time limit and cancellation hold for both together.
         """
         return await call()
 
     async def after_settle(self, job: SettledJob) -> None:
-        """Hear how an attempt ended, once the store has it; one after the other, beside the running jobs.
+        """Receive the end of an attempt after it is stored; one after the other, concurrently with running jobs.
 
-        A hint, not a record: a worker that is killed does not tell, and a hook that is far behind misses some.
+        A hint, not a record: a killed worker calls no hook, and a hook that is far behind misses some ends.
         """
 
 
@@ -77,7 +77,7 @@ class Hooks:
 
     def __init__(self) -> None:
         self._registered: list[Middleware] = []
-        # what a hook is called for; those that nobody overrides cost nothing
+        # the overridden methods of each hook; the others cost nothing
         self.before: list[Middleware] = []
         self.around: list[Middleware] = []
         self.after: list[Middleware] = []
@@ -96,7 +96,7 @@ class Hooks:
             self.after.append(hook)
 
     async def before_enqueue(self, jobs: Sequence[NewJob]) -> None:
-        """Show jobs to the hooks before they are written.
+        """Call the hooks with jobs before they are written.
 
         Raises:
             QueueCoreError: a hook refused them.
@@ -156,7 +156,7 @@ class _Guarded:
 
 
 class AfterSettle:
-    """Tells hooks how attempts ended, in order, without holding up the next batch."""
+    """Calls hooks with the ends of attempts, in order, without delaying the next batch."""
 
     def __init__(self, hooks: Sequence[Middleware]) -> None:
         self._hooks = hooks
@@ -167,7 +167,7 @@ class AfterSettle:
         self._context = contextvars.copy_context()
 
     def note(self, outcome: Outcome, answer: Settled) -> None:
-        """Take the end of an attempt that the store accepted."""
+        """Queue the end of an attempt that the store accepted."""
         if not self._hooks:
             return
         if len(self._buffer) >= MOST:
@@ -195,7 +195,7 @@ class AfterSettle:
                     logger.exception("%s.after_settle failed for job %s", type(hook).__name__, job.id)
 
     async def close(self, seconds: float = 5.0) -> None:
-        """Tell what is left, within some seconds."""
+        """Call the hooks for the remaining ends, for at most `seconds`."""
         if self._task is not None:
             with contextlib.suppress(TimeoutError, asyncio.CancelledError):
                 await asyncio.wait_for(self._task, seconds)

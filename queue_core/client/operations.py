@@ -141,7 +141,7 @@ class Operations(Guarded):
         ids: Sequence[str],
         progress: Callable[[Operation], None] = lambda operation: None,
     ) -> Operation:
-        """Write an operation on these jobs, which runs from now on; `progress` is told what is written of it.
+        """Write an operation on these jobs, which runs from now on; `progress` is called with each written state of it.
 
         One that is cancelled meanwhile is written no further and never runs.
 
@@ -198,7 +198,7 @@ class Operations(Guarded):
     async def carry_out(self, number: int, progress: Callable[[Operation], None] = lambda operation: None) -> Operation:
         """Take the steps of an operation until it has ended, is paused or was stopped, and return it.
 
-        Others may take steps of it meanwhile; it goes on when this call is cancelled and another one executes.
+        Others may take steps of it meanwhile; it continues when this call is cancelled and another executor runs.
 
         Raises:
             OperationNotFound: there is no such operation.
@@ -266,12 +266,12 @@ class Operations(Guarded):
             OperationNotFound: there is no such operation.
         """
         self._check("op resume")
-        # One that is preparing is started by who writes its members, and by nobody else.
+        # One that is preparing is started only by the process that writes its members.
         waits = (await self._store.get(number)).state in {"paused", "stopped"}
         return waits and await self._store.move(number, "running")
 
     async def cancel(self, number: int) -> bool:
-        """End an operation where it stands; False when it has ended already.
+        """End an operation at its present member; return False when it had already ended.
 
         Raises:
             OperationNotFound: there is no such operation.

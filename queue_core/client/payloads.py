@@ -67,7 +67,7 @@ class PayloadTypes:
             InvalidJob: a parameter is missing, unknown or of another type; the sentence names it.
         """
         if not isinstance(payload, dict):
-            return payload  # the codec says what a payload is
+            return payload  # the codec defines what a payload is
         if not (self._needed <= payload.keys() and (self._open or payload.keys() <= self._known)):
             self._misfit(payload)
         kinds = self._kinds
@@ -147,7 +147,7 @@ class PayloadTypes:
             return annotation
         try:
             return eval(annotation, self._globals, self._locals)
-        except Exception as error:  # noqa: BLE001  whatever an annotation raises, it says nothing about the type
+        except Exception as error:  # noqa: BLE001  any exception of an annotation: its type stays unknown
             logger.warning("task '%s': parameter '%s' is not checked: %s", self._task, parameter.name, error)
             return Any
 
@@ -240,7 +240,7 @@ def _kinds_of(annotation: Any) -> frozenset[type] | None:
 
 
 def _is_kind(value: object, kinds: frozenset[type]) -> bool:
-    """Tell whether a value's class derives from one of these, as an IntEnum does from int; True is no number."""
+    """Return whether a value's class derives from one of these, as an IntEnum does from int; True is no number."""
     if isinstance(value, tuple) and list in kinds:
         return True
     return not isinstance(value, bool) and isinstance(value, tuple(kinds))

@@ -1,4 +1,4 @@
-"""Waiting for a job's end: its own channel says it at once, looks into the store say it surely."""
+"""Waiting for a job's end: the job's channel reports it at once, reads of the store report it reliably."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 
 READ_BACK_FIRST, READ_BACK_MOST = 1.0, 5.0
-"""Seconds between two looks at a job that somebody waits for, growing."""
+"""Seconds between two reads of an awaited job, growing."""
 
 
 class Results:
@@ -25,7 +25,7 @@ class Results:
         self._backend = backend
 
     async def wait(self, queue: str, job_id: str, timeout: float | None) -> Any:
-        """Return a job's result once it has completed; see JobHandle.result for what it raises."""
+        """Wait for a job's completion and return its result; for the errors see JobHandle.result."""
         start = time.monotonic()
         pause = READ_BACK_FIRST
         async with self._backend.bus.watch(queue, job_id) as wait:
@@ -40,7 +40,7 @@ class Results:
                 pause = min(READ_BACK_MOST, pause * 1.5)
 
     async def final(self, job_id: str) -> Final:
-        """Return what the store knows about a job.
+        """Return a job's record.
 
         Raises:
             JobNotFound: no job has this id.
@@ -62,14 +62,14 @@ def _given(final: Final) -> Any:
 
 
 class ResultSource(Protocol):
-    """What a handle needs of its queue."""
+    """The methods of a queue that a handle needs."""
 
     async def wait_for(self, queue: str, job_id: str, timeout: float | None) -> Any:
         """Return the job's result."""
         ...
 
     async def status_of(self, job_id: str) -> Status:
-        """Return where the job is in its life."""
+        """Return the job's status."""
         ...
 
 
@@ -83,7 +83,7 @@ class JobHandle(Generic[R]):
         self.id = job_id
         self.queue = queue
         self.type = type_
-        # False: an equal job was there already, and this handle is that job's
+        # False: an equal job already existed, and this is its handle
         self.created = created
 
     def __repr__(self) -> str:
@@ -95,16 +95,16 @@ class JobHandle(Generic[R]):
         Raises:
             JobFailed: the job is dead.
             JobCancelled: the job was cancelled.
-            JobNotFound: the job is gone: purged, or over its retention.
-            ResultExpired: the job has completed, and its result is over `retention.results`.
-            ResultTimeout: not finished in time; it goes on.
+            JobNotFound: the job was purged, or its retention has passed.
+            ResultExpired: the job has completed, and its result has exceeded `retention.results`.
+            ResultTimeout: not finished in time; the job continues.
         """
         return cast(R, await self._source.wait_for(self.queue, self.id, timeout))
 
     async def status(self) -> Status:
-        """Return where the job is in its life.
+        """Return the job's status.
 
         Raises:
-            JobNotFound: the job is gone: purged, or over its retention.
+            JobNotFound: the job was purged, or its retention has passed.
         """
         return await self._source.status_of(self.id)

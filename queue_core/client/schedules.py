@@ -1,4 +1,4 @@
-"""Schedules as programs and operators see them: registered in code, written by workers, paused by people."""
+"""Schedules for programs and operators: registered in code, written by workers, paused by operators."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from queue_core.ports.schedules import ScheduleStore
 
 
 class Registered(NamedTuple):
-    """A schedule as a program has registered it; what is None, the task says, or the defaults."""
+    """A schedule as registered by a program; None values come from its task or from the defaults."""
 
     name: str
     cron: str
@@ -33,7 +33,7 @@ class Registered(NamedTuple):
 
 
 class Owner(Protocol):
-    """What schedules need of the queue object that they belong to."""
+    """The methods of a queue object that schedules need."""
 
     settings: JobsSettings
     tasks: TaskRegistry
@@ -53,7 +53,7 @@ class Owner(Protocol):
 class Schedules(Guarded):
     """The schedules of a queue object: `add` registers one here, workers `announce` them, the rest is for operators.
 
-    The operators' verbs act on every schedule of the store, whoever announced it.
+    The operators' verbs act on every schedule of the store, regardless of which program announced it.
     """
 
     def __init__(self, owner: Owner) -> None:
@@ -75,7 +75,7 @@ class Schedules(Guarded):
 
         Raises:
             ConfigurationError: the expression or the zone is wrong, or the name is taken.
-            InvalidJob: what it brings would be no job.
+            InvalidJob: its job would be invalid.
         """
         name = check_name(name, "the schedule's name")
         if name in self._registered:
@@ -90,11 +90,11 @@ class Schedules(Guarded):
             None if queue is None else check_name(queue, "the queue's name"),
             None if priority is None else parse_priority(priority),
         )
-        self._schedule(registered)  # what is wrong with it is said now, not when a worker starts
+        self._schedule(registered)  # raises errors now, not when a worker starts
         self._registered[name] = registered
 
     async def announce(self) -> None:
-        """Write the registered schedules to the store. Workers do when they start.
+        """Write the registered schedules to the store. Workers do this when they start.
 
         Raises:
             InvalidJob: a payload does not fit a task that was registered after the schedule.
@@ -109,7 +109,7 @@ class Schedules(Guarded):
         await store.announce([Announcement(one, next_tick(one.cron, one.tz, now)) for one in schedules])
 
     def _schedule(self, registered: Registered) -> Schedule:
-        """Return a registered schedule, filled with what its task says by now."""
+        """Return a registered schedule, completed with the present options of its task."""
         name, cron, tz, type_, payload, queue, priority = registered
         tasks, settings = self._owner.tasks, self._owner.settings
         known = tasks.get(type_).options if type_ in tasks else EnqueueOptions()
@@ -135,7 +135,7 @@ class Schedules(Guarded):
         return await self._owner.schedule_store.planning()
 
     async def ticks(self, name: str, limit: int = 100) -> Sequence[PassedTick]:
-        """Return the ticks of a schedule that have passed, the newest first, with the jobs that they brought.
+        """Return the recorded ticks of a schedule, newest first, with the jobs that they inserted.
 
         Raises:
             ScheduleNotFound: no schedule has this name.
@@ -152,7 +152,7 @@ class Schedules(Guarded):
         return _named(name, await self.list())
 
     async def pause(self, name: str) -> bool:
-        """Let a schedule's ticks pass without a job; False when they do already.
+        """Pause a schedule: its ticks insert no job; return False when it was already paused.
 
         Raises:
             ScheduleNotFound: no schedule has this name.
@@ -162,7 +162,7 @@ class Schedules(Guarded):
         return await self._owner.schedule_store.pause(name)
 
     async def resume(self, name: str) -> bool:
-        """Let a schedule tick again, next at its first time from now on; False when it was not paused.
+        """Resume a schedule, with its next tick at the first time from now; return False when it was not paused.
 
         Raises:
             ScheduleNotFound: no schedule has this name.
@@ -188,7 +188,7 @@ class Schedules(Guarded):
         )
 
     async def remove(self, name: str) -> None:
-        """Forget a schedule; a worker that still has it announces it again when it starts.
+        """Delete a schedule; a worker that still registers it announces it again when it starts.
 
         Raises:
             ScheduleNotFound: no schedule has this name.

@@ -197,7 +197,7 @@ class Definition:
     payloads: PayloadTypes
     # runs in a child process
     process: bool = False
-    # seconds after which the handler is told; 0 = never
+    # seconds after which the handler receives SoftTimeLimitExceeded; 0 = never
     soft_timeout: float = 0.0
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -287,7 +287,7 @@ def time_limits(timeout: Duration | None, soft_timeout: Duration | None, default
 
 
 def task_options(queue: str, priority: int | str | Priority, policy: Policy) -> EnqueueOptions:
-    """Return what jobs of a task are enqueued with, unless the caller says otherwise.
+    """Return the default enqueue options of a task's jobs, which a caller may override.
 
     Raises:
         InvalidJob: a name, a priority or a number of retries is out of its range.

@@ -1,4 +1,4 @@
-"""A backend: what a mode is made of, opened and closed as one."""
+"""A backend: the parts of a mode, opened and closed together."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Backend(NamedTuple):
-    """The store, the delivery and the operators' side of a mode, as far as it has them."""
+    """The store, the delivery and the operators' interfaces of a mode; optional parts are None."""
 
     store: JobStore
     inspector: Inspector
@@ -25,15 +25,15 @@ class Backend(NamedTuple):
     bus: EventBus
     schedules: ScheduleStore
     operations: OperationStore
-    # whether Redis, where a mode goes on without it, is in use
+    # whether Redis is in use, in a mode that can work without it
     circuit: Circuit | None = None
-    # whether that Redis, or none, is the one that works with the database
+    # which Redis, if any, belongs to the database
     pairing: Pairing | None = None
     # whether notifications arrive, where workers are woken by them
     hearing: Hearing | None = None
 
     async def open(self) -> None:
-        """Connect to the store and check its schema; all else connects when it is first used.
+        """Connect to the store and check its schema; the other parts connect at their first use.
 
         Raises:
             StoreUnavailable, SchemaMissing, SchemaNewer: the store cannot be used.
@@ -41,7 +41,7 @@ class Backend(NamedTuple):
         await self.store.open()
 
     async def close(self) -> None:
-        """Disconnect, the store last; doing it twice is safe."""
+        """Disconnect, the store last; idempotent."""
         for part in (self.dispatcher, self.bus, self.inspector, self.schedules, self.operations, self.store):
             if part is not None:
                 await part.close()

@@ -11,37 +11,38 @@ from queue_core.model.job import Ready
 
 
 class EventBus(Protocol):
-    """Publish and subscribe. Delivery is at most once; a gap shows as a `EventBatch` with `gap` set."""
+    """Publish and subscribe. Delivery is at most once; a gap is an `EventBatch` with `gap` set."""
 
     async def publish(self, events: Sequence[Event]) -> None:
-        """Send events, many in one message; failing to is never an error of the caller."""
+        """Send events, many in one message; a failure never raises an error in the caller."""
         ...
 
     def subscribe(self) -> AsyncIterator[EventBatch]:
-        """Yield batches as they come, for ever; reconnects by itself and reports what it may have missed as a gap."""
+        """Yield batches as they arrive, without end; reconnect by itself and report possible losses as a gap."""
         ...
 
     def watch(self, queue: str, job_id: str) -> AbstractAsyncContextManager[Callable[[float], Awaitable[bool]]]:
-        """Listen for the end of a job: once inside the context, nothing said from then on is missed.
+        """Listen for the end of a job; no event inside the context is missed.
 
-        Read the store inside the context, then await what it gives: `await wait(seconds)` is True when the job may have
-        finished. A bus that cannot listen now waits out the time, or a part of it, and says False.
+        Read the store inside the context, then call the function that it yields: `await wait(seconds)` returns
+        True when the job may have finished. A bus that cannot listen now waits for the time, or a part of it, and
+        returns False.
         """
         ...
 
     async def close(self) -> None:
-        """Disconnect; doing it twice is safe."""
+        """Disconnect; idempotent."""
         ...
 
 
-# The protocol of delivery: who tells workers quickly which jobs may be ready.
+# The protocol of dispatchers: they notify workers quickly of jobs that may be ready.
 #
 # A dispatcher only nominates. What it loses, repeats or invents costs time, never a job and never a double claim.
 # Every method raises `DispatchUnavailable`, within a bounded time, when the server behind it cannot be reached.
 
 
 class DispatchUnavailable(Exception):
-    """The dispatcher's server did not answer; the caller goes on with the store alone."""
+    """The dispatcher's server did not answer; the caller continues with the store alone."""
 
 
 class Taken(NamedTuple):
@@ -56,30 +57,30 @@ class Dispatcher(Protocol):
     """Ready sets, one per queue."""
 
     async def offer(self, ready: Sequence[Ready]) -> None:
-        """Make these jobs known and wake as many waiting workers; offering again is harmless."""
+        """Add jobs to the ready sets and wake as many waiting workers; idempotent."""
         ...
 
     async def take(self, queues: Sequence[str], limit: int, timeout: float) -> Taken | None:
         """Wait until one of the queues has candidates, first in the order given, and take up to `limit` of them.
 
-        None after `timeout` seconds without any. Cancelling the call loses at most what the audit finds again.
+        None after `timeout` seconds without any. Cancelling the call loses at most candidates that the audit restores.
         """
         ...
 
     async def forget(self, queue: str, ids: Sequence[str]) -> None:
-        """Drop candidates that are no longer ready."""
+        """Remove candidates that are no longer ready."""
         ...
 
     async def lacking(self, heads: Sequence[Ready]) -> list[Ready]:
-        """Return those of the store's first ready jobs, of any number of queues, that the ready sets do not hold."""
+        """Return which of the store's first ready jobs, of any number of queues, the ready sets lack."""
         ...
 
     async def doubtful(self, queues: Sequence[str]) -> list[str]:
-        """Return those whose ready sets may have lost jobs since `mark`: emptied, restored or failed over."""
+        """Return the queues whose ready sets may have lost jobs since `mark`: emptied, restored or failed over."""
         ...
 
     async def mark(self, queue: str) -> None:
-        """Declare the ready set whole, after a rebuild."""
+        """Mark a queue's ready set as complete, after a rebuild."""
         ...
 
     async def ping(self) -> float:
@@ -91,21 +92,21 @@ class Dispatcher(Protocol):
         ...
 
     async def close(self) -> None:
-        """Disconnect; doing it twice is safe."""
+        """Disconnect; idempotent."""
         ...
 
 
 class Hearing(Protocol):
-    """Notifications only save looks into the store: where they do not arrive, everybody looks."""
+    """Whether notifications arrive. They only save reads: without them all processes poll the store."""
 
     @property
     def arriving(self) -> bool:
-        """Whether a notification was heard lately; False until the first one."""
+        """Whether a notification was received recently; False until the first one."""
         ...
 
     @property
     def reason(self) -> str:
-        """Why they do not arrive; "" while they do, and while it is not known."""
+        """The reason why notifications do not arrive; "" while they do, and while it is not known."""
         ...
 
     @property
@@ -114,5 +115,5 @@ class Hearing(Protocol):
         ...
 
     async def known(self, seconds: float) -> bool:
-        """Listen, wait until it is known whether they arrive, at most so long, and return whether they do."""
+        """Listen, wait up to `seconds` until it is known whether notifications arrive, and return whether they do."""
         ...

@@ -1,4 +1,4 @@
-"""What people and exporters ask of a store."""
+"""The read protocol of a store, for operators and exporters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from queue_core.model.report import (
 
 
 class Inspector(Protocol):
-    """Look at everything, and change nothing; what operators change is in queue_core.ports.operations.
+    """Read everything, change nothing; operators' changes are in queue_core.ports.operations.
 
     Every method raises `StoreUnavailable`, within a bounded time, when the store cannot be reached.
     """
@@ -53,7 +53,7 @@ class Inspector(Protocol):
         ...
 
     async def ids(self, where: Filter, limit: int) -> list[str]:
-        """Return the ids of matching jobs, newest first, to freeze what a bulk verb will act on."""
+        """Return the ids of matching jobs, newest first, to freeze the members of a bulk operation."""
         ...
 
     async def attempts(self, job_id: str) -> list[Attempt]:
@@ -73,7 +73,7 @@ class Inspector(Protocol):
         ...
 
     async def types(self) -> dict[str, TypeInfo]:
-        """Return what workers have announced of types, live or not, by name."""
+        """Return the types that workers have announced, live or not, by name."""
         ...
 
     async def signatures(self, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
@@ -106,5 +106,5 @@ class Inspector(Protocol):
         ...
 
     async def close(self) -> None:
-        """Disconnect; doing it twice is safe."""
+        """Disconnect; idempotent."""
         ...

@@ -1,4 +1,4 @@
-"""What operators change in a store: jobs, queues, workers, and operations with their members, steps and record."""
+"""The operators' write protocol of a store: jobs, queues, workers, and operations with members, steps and record."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from queue_core.model.operation import (
 
 
 class OperationStore(Protocol):
-    """Where operators change things. Every method raises `StoreUnavailable`, within a bounded time, when it is away.
+    """Operators' changes. Every method raises `StoreUnavailable`, within a bounded time, when the store is unreachable.
 
-    Those that take a number raise `OperationNotFound` when there is no such operation.
+    Methods that take a number raise `OperationNotFound` when no operation has it.
     """
 
     async def change(self, verb: MemberVerb, ids: Sequence[str], options: Way = AS_IT_WAS) -> Changed:
-        """Change those of these jobs that are in a state that the verb acts on; see `VERBS`. A step does the same.
+        """Change the jobs whose states the verb applies to; see `VERBS`. A step does the same.
 
         retry: to queued with retry count 0, or to scheduled when they are put off; the crash count stays. They queue
-        up behind what waits with their priority, so that a bulk retry does not push in front of live work.
+        behind the waiting jobs of their priority, so that a bulk retry does not push in front of live work.
         delete: to the trash. restore: from the trash back into the DLQ. purge: remove them from the trash for good;
-        the totals go on counting them.
+        the totals still count them.
         cancel: waiting jobs to cancelled; the workers of running ones are asked to stop them. A running job may still
-        complete or die before its worker hears of it, but it does not run again.
-        move: to another queue or priority, in the state that they are in.
+        complete or die before its worker reads the request, but it does not run again.
+        move: to another queue or priority; their state stays.
 
-        `options`: how retried or moved jobs go on.
+        `options`: the queue, priority and time of retried or moved jobs.
         """
         ...
 
     async def pause(self, queue: str) -> bool:
-        """Let no worker claim from this queue; False when it was paused already.
+        """Stop claims from this queue; return False when it was already paused.
 
         Raises:
             QueueNotFound: no queue has this name.
@@ -50,7 +50,7 @@ class OperationStore(Protocol):
         ...
 
     async def resume(self, queue: str) -> bool:
-        """Let workers claim from this queue again; False when it was not paused.
+        """Allow claims from this queue again; return False when it was not paused.
 
         Raises:
             QueueNotFound: no queue has this name.
@@ -58,47 +58,46 @@ class OperationStore(Protocol):
         ...
 
     async def command(self, worker: str, order: WorkerOrder) -> bool:
-        """Give a worker an order that its next heartbeat brings; False when there is no such worker."""
+        """Store an order that a worker's next heartbeat returns; return False when there is no such worker."""
         ...
 
     async def create(self, asked: NewOperation) -> Operation:
-        """Write a new operation, preparing and without members."""
+        """Write a new operation in state preparing, without members, and return it."""
         ...
 
     async def add(self, number: int, ids: Sequence[str]) -> Operation:
         """Append members to a preparing operation, each with the token and the queue that its job has now.
 
-        Unknown ids count as members, too: they will be skipped. Ids that it has already are left out. Nothing is
-        added to one that is not preparing any more.
+        Unknown ids count as members, too: they will be skipped. Ids of present members are left out. Nothing is
+        added to an operation that is no longer preparing.
         """
         ...
 
     async def step(self, number: int, most: int) -> Step:
         """Change the next `most` members of a running operation that are as they were frozen, and count all of them.
 
-        All or nothing, and once: of several executors each takes other members, or none. A member is as it was
-        frozen when its job has the token of that time, for a claim gives another one and so does
-        each retry, move, delete and restore; the verb's own states are checked as by `change`. Nothing
-        happens before the time that the rate of the last step leaves, behind the barrier, or in another state. After
-        the last member it is done.
+        Atomic, and once: each of several executors takes different members, or none. A member is unchanged when its
+        job still has the token of that time: each claim, retry, move, delete and restore changes the token. The
+        states of the verb are checked as by `change`. A step changes nothing before the time that the rate allows,
+        behind the barrier, or when the operation is not running. After the last member the operation is done.
         """
         ...
 
     async def err(self, number: int, note: str) -> Operation:
-        """Count the next member of a running operation as errored, without changing it, and note why."""
+        """Count the next member of a running operation as errored, without changing it, and store the reason."""
         ...
 
     async def move(self, number: int, state: OperationState, note: str = "") -> bool:
-        """Move an operation to another state, with a note; False when `MOVES` does not lead there from where it is.
+        """Move an operation to another state, with a note; return False when `MOVES` has no such move.
 
         From preparing to running its barrier is set: to its canary, where that is smaller than its members, and one
-        without members is done. From preparing to done, all was done at once: its members count as changed. From
-        stopped to running it goes on to the end, without a threshold.
+        without members is done. From preparing to done, its members count as changed: all were changed at once. From
+        stopped to running it runs to the end, without a threshold.
         """
         ...
 
     async def release(self, number: int) -> bool:
-        """Let a running operation go on behind its canary; False when it had no barrier left, or does not run."""
+        """Remove the barrier of a running operation; return False when it has none, or does not run."""
         ...
 
     async def abandon(self) -> None:
@@ -106,7 +105,7 @@ class OperationStore(Protocol):
         ...
 
     async def outcomes(self, number: int, last: int) -> Outcomes:
-        """Return what became of the last `last` members that were changed."""
+        """Return the outcomes of the last `last` members that were changed."""
         ...
 
     async def get(self, number: int) -> Operation:
@@ -116,17 +115,17 @@ class OperationStore(Protocol):
     async def find(
         self, limit: int, before: int | None = None, unfinished: bool = False, signature: str | None = None
     ) -> list[Operation]:
-        """Return operations, the newest first: older than a number, not ended, with this error signature."""
+        """Return operations, newest first, filtered by number below `before`, not ended, and error signature."""
         ...
 
     async def of_job(self, job_id: str, limit: int) -> list[Operation]:
-        """Return the operations that have changed a job, the newest first."""
+        """Return the operations that have changed a job, newest first."""
         ...
 
     async def changed(self, number: int, after: int, limit: int) -> list[MemberJob]:
-        """Return members that were changed, in their order, behind a place."""
+        """Return up to `limit` changed members behind position `after`, in their order."""
         ...
 
     async def close(self) -> None:
-        """Disconnect; doing it twice is safe."""
+        """Disconnect; idempotent."""
         ...

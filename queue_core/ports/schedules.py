@@ -13,7 +13,7 @@ class ScheduleStore(Protocol):
     """The schedules of a store; every method raises `StoreUnavailable` when the store cannot be reached."""
 
     async def announce(self, announcements: Sequence[Announcement]) -> None:
-        """Write schedules, each in the place of the one of its name, which stays paused if it was.
+        """Insert or replace schedules by name; a paused one stays paused.
 
         The next tick stays as it is, unless cron, tz or type have changed.
         """
@@ -28,32 +28,32 @@ class ScheduleStore(Protocol):
         ...
 
     async def fire(self, tick: Tick) -> Inserted | None:
-        """Let a tick pass and insert its job, both or neither; None: without a job, or somebody else was sooner.
+        """Record a tick and insert its job, atomically; return None without a job, or when another process was first.
 
-        A tick passes once: of a time that has passed before, when clocks or definitions moved, no second job comes.
-        Nothing happens when the schedule is paused or gone.
+        A tick is recorded once: when clocks or definitions move back over its time, no second job is inserted.
+        Nothing happens when the schedule is paused or removed.
 
         Raises:
-            QueueFull: the tick has passed without its job.
+            QueueFull: the tick is recorded without its job.
         """
         ...
 
     async def pause(self, name: str) -> bool:
-        """Let no tick of a schedule bring a job; False when it was paused already, or there is none of this name."""
+        """Pause a schedule: its ticks insert no job; return False when it was paused or no schedule has this name."""
         ...
 
     async def resume(self, name: str, next_tick: float) -> bool:
-        """Let a paused schedule tick again, next at this time; False when it was not paused."""
+        """Resume a paused schedule, with its next tick at this time; return False when it was not paused."""
         ...
 
     async def remove(self, name: str) -> bool:
-        """Forget a schedule and its ticks; False when there is none of this name."""
+        """Delete a schedule and its ticks; return False when no schedule has this name."""
         ...
 
     async def ticks(self, name: str, limit: int) -> list[PassedTick]:
-        """Return the ticks that have passed, the newest first; they are kept as long as completed jobs are."""
+        """Return recorded ticks, newest first; they are kept as long as completed jobs are."""
         ...
 
     async def close(self) -> None:
-        """Disconnect; doing it twice is safe."""
+        """Disconnect; idempotent."""
         ...

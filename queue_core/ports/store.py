@@ -1,7 +1,7 @@
-"""The hot path's protocol: what producers and workers ask of a durable store.
+"""The hot path's protocol: the operations of a durable store for producers and workers.
 
-Every method takes and returns lists and says its state change in one sentence. The store's clock decides what is due
-and what has expired. Every method raises `StoreUnavailable`, within a bounded time, when the store cannot be reached.
+Every method takes and returns lists and makes one state change. The store's clock decides which jobs are due and
+which leases have expired. Every method raises `StoreUnavailable`, within a bounded time, when it is unreachable.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ class ClaimRequest(NamedTuple):
 
     queue: str
     worker: str
-    # the types this worker has handlers for; others are left alone. None: every type
+    # the types this worker has handlers for; jobs of others are not claimed. None: every type
     types: tuple[str, ...] | None
     # at most this many
     limit: int
     # seconds
     lease: float
-    # ids that the dispatcher nominated, which may be anything: what is not ready in this queue is passed over;
+    # ids that the dispatcher nominated, unverified: ids of jobs that are not ready in this queue are ignored;
     # None: the store looks for the best ranks itself
     ids: Sequence[str] | None = None
-    # so many of them, the best ranks, begin at once; the others wait for a slot, and until a heartbeat says that they
-    # have begun, the loss of their worker is no crash of theirs. None: all begin at once
+    # how many, by rank, begin at once; the others wait for a slot, and until a heartbeat reports that they
+    # have begun, the loss of their worker does not count as their crash. None: all begin at once
     begin: int | None = None
-    # its number among this worker's claims, by which their leases are known; 0: it counts none
+    # its number among this worker's claims, stored with their leases; 0: not numbered
     number: int = 0
 
 
@@ -50,7 +50,7 @@ class Beat(NamedTuple):
 
     id: str
     token: int
-    # 0 to 100, more and less are taken for that; never falls within an attempt; None leaves progress and message
+    # 0 to 100, clamped; never decreases within an attempt; None keeps progress and message
     progress: int | None = None
     message: str = ""
     # whether the handler was started
@@ -58,7 +58,7 @@ class Beat(NamedTuple):
 
 
 class Doubt(NamedTuple):
-    """A claim whose answer did not come: it may have given out jobs, and may yet do so."""
+    """A claim without an answer: it may have leased jobs, or may still do so."""
 
     queue: str
     number: int
@@ -72,7 +72,7 @@ class WorkerBeat(NamedTuple):
     pid: int
     version: str
     queues: tuple[str, ...]
-    # None: every type that comes in its queues
+    # None: every type in its queues
     types: tuple[str, ...] | None
     concurrency: int
     busy: int
@@ -82,16 +82,16 @@ class WorkerBeat(NamedTuple):
     # seconds between two heartbeats; a worker is taken for lost after three of them
     interval: float
     leases: Sequence[Beat]
-    # where its process runs, and which one it is there (see queue_core.worker.neighbours); empty: nobody can say
+    # where its process runs, and which one it is there (see queue_core.worker.neighbours); empty: unknown
     place: str = ""
     process: str = ""
-    # whether it asks who else is at this place
+    # whether it asks for the other workers of this place
     look: bool = False
-    # it asks what these have given it
+    # claims whose leases it asks for
     doubts: Sequence[Doubt] = ()
-    # handlers that were given up and still run; they hold no slot
+    # abandoned handlers that still run; they hold no slot
     stuck: int = 0
-    # the queues of the jobs that it holds; None: nobody has said, it may be any
+    # the queues of the jobs that it holds; None: unknown, any queue
     held_in: Sequence[str] | None = None
 
 
@@ -103,7 +103,7 @@ class Neighbour(NamedTuple):
 
 
 class Stray(NamedTuple):
-    """A lease whose worker has not heard of it."""
+    """A lease that its worker does not know of."""
 
     id: str
     token: int
@@ -113,7 +113,7 @@ class Stray(NamedTuple):
 
 
 class Led(NamedTuple):
-    """Who leads a duty."""
+    """The leader of a duty."""
 
     worker: str
     # until the leadership ends; below 0: it has ended
@@ -121,16 +121,16 @@ class Led(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What a leader has to do."""
+    """The work that a leader has to do."""
 
     # seconds until the next scheduled or retrying job is due, and the next tick of a schedule; None: there is none
     due: float | None
     tick: float | None
     # jobs are ready or running
     busy: bool
-    # jobs were noted that wait for their ordering keys
+    # jobs are noted that wait for their ordering keys
     noted: bool
-    # operations have not ended
+    # there are operations that have not ended
     operations: bool
     # seconds until the first lease may end, where that is known; None: no lease, or it is looked for while jobs run
     lease: float | None = None
@@ -139,53 +139,53 @@ class Look(NamedTuple):
 class BeatReply(NamedTuple):
     """The store's answer to a heartbeat."""
 
-    # ids whose lease is over: stop them, their writes will be refused
+    # ids whose leases are lost: stop them, their writes will be refused
     lost: tuple[str, ...]
-    # ids of all jobs of this worker that somebody asked to cancel, whether their leases were in the beat or not
+    # ids of its jobs with a cancel request, whether their leases were in the beat or not
     cancel: tuple[str, ...]
     # "", "quiet", "resume" or "stop"
     command: str
-    # where it was asked for: all others at the same place whose process is known; None: it was not
+    # if requested: all other workers of the same place whose process is known; None: not requested
     neighbours: tuple[Neighbour, ...] | None = None
-    # what the claims in doubt have given to this worker, also what it has heard of all the same
+    # leases that the claims in doubt gave to this worker, including those that it knows
     strays: tuple[Stray, ...] = ()
 
 
 class Heart(Protocol):
-    """The heartbeat's own way into the store: blocking, used by one thread, on its own connection."""
+    """The heartbeat's link to the store: blocking, used by one thread, on its own connection."""
 
     def beat(self, beat: WorkerBeat) -> BeatReply:
         """Prolong the leases that still hold, record their progress, and renew the worker's entry.
 
-        A lease that expired holds until the job is reclaimed. A wish to cancel is told until the attempt ends, an order
-        once.
+        A lease that expired holds until the job is reclaimed. A cancel request is returned until the attempt ends, an
+        order once.
         """
         ...
 
     def hand_back(self, worker: str, begun: Sequence[str]) -> None:
-        """End the leases of a worker but for these jobs, as not begun: the next reclaim releases them."""
+        """End a worker's leases of all other jobs than `begun`, as not begun: the next reclaim releases them."""
         ...
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Close the connection."""
         ...
 
 
 @runtime_checkable
 class TransactionalStore(Protocol):
-    """What a store can do besides when callers may write jobs in their own transactions."""
+    """A store that can write jobs in its callers' transactions."""
 
     async def insert_on(self, connection: Any, jobs: Sequence[NewJob]) -> list[Inserted]:
-        """Write the jobs in the transaction of a caller's connection; nobody sees them before it commits.
+        """Write the jobs in the transaction of a caller's connection; they are invisible before it commits.
 
         Raises:
-            InvalidJob: this is no connection to such a store.
-            QueueFull: a limit of a queue refuses them; the caller's transaction is to be rolled back.
+            InvalidJob: the object is not a connection to such a store.
+            QueueFull: a limit of a queue refuses them; the caller must roll its transaction back.
         """
         ...
 
     def transaction(self) -> AbstractAsyncContextManager[Any]:
-        """Give a connection in a transaction, which the block's normal end commits and an exception rolls back.
+        """Yield a connection in a transaction; the block's normal end commits it, an exception rolls it back.
 
         Raises:
             StoreUnavailable: no connection; at the block's end: no answer to whether it was committed.
@@ -193,10 +193,10 @@ class TransactionalStore(Protocol):
         ...
 
     async def settle_on(self, connection: Any, outcome: Outcome) -> Settled:
-        """Complete an attempt in the transaction of such a connection, or refuse; it is done once that has committed.
+        """Complete an attempt in the transaction of such a connection, or refuse; it takes effect at the commit.
 
         Raises:
-            TransactionError: the transaction was ended or has failed before.
+            TransactionError: the transaction has already ended or failed.
             StoreUnavailable: the connection is lost, and the transaction with it.
         """
         ...
@@ -204,34 +204,34 @@ class TransactionalStore(Protocol):
 
 @runtime_checkable
 class AttentiveStore(Protocol):
-    """What a store can do besides whose processes hear of each other, so that idle ones hardly ask it."""
+    """A store whose processes notify each other, so that idle ones rarely query it."""
 
     def hears(self) -> bool:
-        """Tell whether what others tell arrives; while it does not, everything has to be asked for."""
+        """Return whether notifications arrive; while they do not, processes poll."""
         ...
 
     def led_at(self) -> float:
-        """Return the time of time.monotonic at which a leader of the sweeps was heard last."""
+        """Return the time.monotonic of the last notification of a leader of the sweeps."""
         ...
 
     def on_order(self, worker: str, place: str, call: Callable[[], None]) -> None:
-        """Call when an order was left for a worker, or another one has come to its place, until it retires."""
+        """Register a call for each order stored for a worker and each new worker at its place, until it retires."""
         ...
 
     async def look(self) -> Look:
-        """Return what a leader has to do."""
+        """Return the work that a leader has to do."""
         ...
 
     async def committed(self, seconds: float) -> set[str]:
-        """Wait until something is due before the last look, or was committed behind its back, or the time is over.
+        """Wait until an earlier due time is announced, or callers commit jobs, or `seconds` have passed.
 
-        Return the queues that got jobs in callers' own transactions.
+        Return the queues that received jobs in callers' own transactions.
         """
         ...
 
 
 class JobStore(Protocol):
-    """Unfinished jobs, their leases, and the one place that decides who runs what."""
+    """The record of jobs and leases; it alone decides which worker runs which job."""
 
     @property
     def name(self) -> str:
@@ -247,15 +247,15 @@ class JobStore(Protocol):
         ...
 
     async def close(self) -> None:
-        """Disconnect; doing it twice is safe."""
+        """Disconnect; idempotent."""
         ...
 
     async def insert(self, jobs: Sequence[NewJob]) -> list[Inserted]:
-        """Write the jobs, all or none, as queued or scheduled, creating their queues; answer in the same order.
+        """Write the jobs, all or none, as queued or scheduled, creating their queues; return results in the same order.
 
-        An unfinished job of the same id stays as it is, and so does the holder of a unique key: the answer names it.
-        Retries and whatever else puts jobs back may exceed a limit. Who does not know whether an earlier insert was
-        written asks `finals` before inserting again: the job may have finished since.
+        An unfinished job of the same id stays unchanged, and so does the holder of a unique key: the result has its id.
+        Retries and all else that requeues jobs may exceed a limit. A caller that does not know whether an earlier
+        insert was written calls `finals` before inserting again: the job may have finished since.
 
         Raises:
             QueueFull: a limit of a queue refuses them; nothing was written.
@@ -265,8 +265,8 @@ class JobStore(Protocol):
     async def claim(self, request: ClaimRequest) -> list[Claim]:
         """Move ready jobs of a queue that is not paused to running, best rank first, each under a new lease token.
 
-        A queue's concurrency and rate count what this gives out; such a queue's jobs all begin at once. Large payloads
-        are taken until they fill `runtime.LARGEST`: a worker with room for more asks again.
+        A queue's concurrency and rate count these claims; such a queue's jobs all begin at once. Large payloads
+        are claimed until they fill `runtime.LARGEST`: a worker with room for more claims again.
         """
         ...
 
@@ -274,25 +274,25 @@ class JobStore(Protocol):
         """End attempts whose token still holds; refuse the others without changing anything.
 
         A token holds until the attempt was ended or the job reclaimed, also after the lease expired. A released attempt
-        with a failure of kind `lost` counts as a loss, a dead one of kind `poison` as a crash. The same outcome
-        again is accepted again and changes nothing: the first answer may have got lost. A job that somebody asked to
-        cancel is not retried nor released but cancelled.
+        with a failure of kind `lost` counts as a loss, a dead one of kind `poison` as a crash. A repeated
+        outcome is accepted and changes nothing: the first answer may have been lost. A job with a cancel request
+        is cancelled instead of retried or released.
         """
         ...
 
     async def log(self, lines: Sequence[LogLine]) -> list[bool]:
-        """Append lines to the logs of jobs, those of an attempt in order; say of each whether its token still holds.
+        """Append lines to the logs of jobs, an attempt's in order; return per line whether its token still holds.
 
-        A job keeps its newest 1,000 lines. Lines that were written before are accepted again and change nothing.
+        A job keeps its newest 1,000 lines. Repeated lines are accepted and change nothing.
         """
         ...
 
     async def announce(self, types: Mapping[str, Mapping[str, Any]]) -> None:
-        """Write the JSON Schema of the payloads that each of these types takes, where it has changed."""
+        """Write the JSON Schema of each type's payloads, where it has changed."""
         ...
 
     async def promote(self, limit: int) -> list[Ready]:
-        """Move due scheduled and retrying jobs to queued, those that are due the longest; answer by rank."""
+        """Move due scheduled and retrying jobs to queued, the longest due first; return them by rank."""
         ...
 
     async def next_due(self) -> float | None:
@@ -300,10 +300,9 @@ class JobStore(Protocol):
         ...
 
     async def reclaim(self, limit: int, bound: int = MOST_LOSSES) -> list[Reclaimed]:
-        """Move jobs whose lease expired to queued with one loss more, or bury them as lost where that makes `bound`.
+        """Move jobs whose lease expired to queued with one loss more, or to dead as lost where that makes `bound`.
 
-        One that had not begun is queued as if it had been released; one that somebody asked to cancel is cancelled
-        instead of queued.
+        A job that had not begun is queued as if released; a job with a cancel request is cancelled instead of queued.
         """
         ...
 
@@ -312,7 +311,7 @@ class JobStore(Protocol):
         ...
 
     async def heads(self, queues: Sequence[str], limit: int) -> list[Ready]:
-        """Return what `head` returns of each of these queues, those of a queue together and in order."""
+        """Return the jobs of `head` for each of these queues, those of a queue together and in order."""
         ...
 
     async def ready_queues(self) -> list[str]:
@@ -320,13 +319,13 @@ class JobStore(Protocol):
         ...
 
     async def claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
-        """Return those of these jobs that are claimable now and whose type a live worker of this queue announced."""
+        """Return the jobs of `ids` that are claimable now and whose type a live worker of this queue announced."""
         ...
 
     async def ready_after(self, queue: str, rank: int, limit: int, whole: bool = True) -> list[Ready]:
         """Return ready jobs of a queue with a higher rank than this, in order.
 
-        Unless it is to be `whole`, what would take long to find may be left to `heads`.
+        Without `whole`, jobs that would take long to find may be left to `heads`.
         """
         ...
 
@@ -335,7 +334,7 @@ class JobStore(Protocol):
         ...
 
     async def finals(self, ids: Sequence[str]) -> list[Final]:
-        """Return what is known about these jobs, unknown ids left out."""
+        """Return the records of these jobs, unknown ids left out."""
         ...
 
     async def lead(self, duty: str, worker: str, seconds: float) -> bool:
@@ -347,14 +346,14 @@ class JobStore(Protocol):
         ...
 
     async def write_off(self, workers: Sequence[str], place: str) -> None:
-        """Remove the entries and leaderships of workers whose processes are gone, and end their leases.
+        """Remove the entries and leaderships of workers whose processes have ended, and end their leases.
 
-        The next reclaim takes their jobs back. What their last calls do afterwards is found by writing them off again.
+        The next reclaim requeues their jobs. A second call finds the effects of their last, delayed calls.
         """
         ...
 
     async def make_room(self) -> None:
-        """Make room for what ends today, where that takes any: before the first settle, however long nobody ran."""
+        """Prepare the history of jobs that end today, where needed: before the first settle after any pause."""
         ...
 
     async def upkeep(self) -> None:
