@@ -46,7 +46,7 @@ Severity = Literal["error", "warning"]
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A new job as somebody is about to enqueue it."""
+    """A new job before it is enqueued."""
 
     # the payload as JSON, spread over lines
     text: str
@@ -54,7 +54,7 @@ class Draft:
     priority: int
     max_retries: int
     tags: tuple[str, ...]
-    # what was said of the original while it was made editable; "" when there is nothing to say
+    # a note on how the original was made editable; "" when there is none
     remark: str = ""
 
 
@@ -62,7 +62,7 @@ class Draft:
 class Known:
     """What the store knows of the type of a job that is edited."""
 
-    # the JSON Schema that workers announced; None: nobody did
+    # the JSON Schema that workers announced; None: no worker did
     schema: dict[str, Any] | None = None
     # live workers claim jobs of this type from this queue
     announced: bool = True

@@ -22,7 +22,7 @@ from queue_core.ports.inspector import Inspector
 
 
 def create(path: Path) -> TextIO:
-    """Return a new file for UTF-8 text that nobody but its owner can read.
+    """Create a new file for UTF-8 text that only its owner can read.
 
     Raises:
         FileExistsError: something has this name, be it a link that leads nowhere.
@@ -107,10 +107,10 @@ class Wish:
 async def export(
     inspector: Inspector, wish: Wish, stream: Sink, tell: Callable[[int], None] = lambda number: None
 ) -> int:
-    """Write the jobs of a target and return how many there were; `tell` hears the number after each page.
+    """Write the jobs of a target and return how many there were; `tell` is called with the number after each page.
 
     Raises:
-        StoreUnavailable: the store did not answer in time; what was written before stands there.
+        StoreUnavailable: the store did not answer in time; what was written before is kept.
         OSError: the stream cannot be written.
     """
     write = _csv_writer(stream) if wish.format == "csv" else _json_writer(stream)
@@ -214,7 +214,7 @@ def _value(job: Job, name: str) -> object:
 
 
 def cell(value: object) -> str:
-    """Return what stands in a cell: harmless in a terminal, and no formula in a spreadsheet."""
+    """Return a cell's text: harmless in a terminal, and no formula in a spreadsheet."""
     if value is None or isinstance(value, int):
         return "" if value is None else str(value)
     text = value.isoformat() if isinstance(value, datetime) else str(value)

@@ -51,7 +51,7 @@ def value_of(text: str) -> Any:
 
 
 def pretty(text: str) -> str:
-    """Return a JSON text with one value a line. What a terminal must not get stands as an escape in its string."""
+    """Return a JSON text with one value a line; characters that are unsafe in a terminal are escaped in its strings."""
     out: list[str] = []
     depth, before = 0, ""
     for match in _TOKEN.finditer(text):
@@ -74,7 +74,7 @@ def compact(text: str) -> str:
 
 
 def oddities(text: str) -> list[Oddity]:
-    """Return the keys of a JSON text that stand twice in an object, and the numbers that no float can hold."""
+    """Return the keys of a JSON text that occur twice in an object, and the numbers that no float can hold."""
     found: list[Oddity] = []
     keys: list[set[str]] = []
     for token, at, is_key in _walk(text, keys):
@@ -135,7 +135,7 @@ def _place_of(text: str, constant: str) -> int | None:
 
 
 def _plain(message: str) -> str:
-    """Return what Python's reader says in the words of a person who has the text before them."""
+    """Return the error of Python's JSON reader in the words of a person who has the text before them."""
     return _WORDS.get(message, message[:1].lower() + message[1:])
 
 

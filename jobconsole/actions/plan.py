@@ -40,7 +40,7 @@ NAMED = 3
 def offered(queues: Iterable[QueueLine], written: str) -> list[QueueLine]:
     """Return the queues whose names hold what was written, those that begin with it first.
 
-    A name that cannot be shown as it is is not offered: whoever chose it would see another one.
+    A name that cannot be shown as it is is not offered: the user would see another one.
     """
     part = written.strip().casefold()
     found = [queue for queue in queues if part in queue.name.casefold() and queue.name == queue.label]
@@ -89,16 +89,16 @@ REVERSIBLE = frozenset(verb for verb, facts in VERBS.items() if facts.undo)
 """The verbs that can be taken back when they have ended; the others can only be cancelled while they run."""
 MOVABLE = WAITING | {Status.DEAD}
 ACTS_ON: dict[str, frozenset[Status]] = {verb: facts.states for verb, facts in VERBS.items()}
-"""The states that each verb acts on, for the lists that say why a key is off."""
+"""The states that each verb acts on, for the lists that show why a key is off."""
 
 FREEZE_LIMIT = 1_000_000
-"""Ids that one operation takes at most; the plan says when there are more."""
+"""Ids that one operation takes at most; the plan has `capped` set when there are more."""
 TOLD = 100_000
 """Changed ids that a report names."""
 CAREFUL_FROM = 50
 """A retry of more jobs than this begins with a canary, and is throttled."""
 CAREFUL = Pace(canary=10, rate=200.0, stop_percent=20.0)
-"""How it goes on then: ten jobs first; a rate that leaves workers room for live jobs; an end when it helps nobody."""
+"""The pace then: ten jobs first; a rate that leaves workers room for live jobs; a stop when too many fail again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +111,9 @@ class Target:
     wheres: tuple[Filter, ...] = ()
     # how many it is as far as the screen knows; None: unknown
     about: int | None = None
-    # the rows of a screen that stand for it
+    # the keys of the rows that represent it on a screen
     keys: tuple[str, ...] = ()
-    # label and value of what a person wants to know before going on
+    # label and value of what a person wants to know before confirming
     facts: tuple[tuple[str, str], ...] = ()
     # the error signatures that it is all of
     signatures: tuple[str, ...] = ()
@@ -137,11 +137,11 @@ class Plan:
     ids: tuple[str, ...]
     # True: more matched than one operation takes
     capped: bool = False
-    # the rows of a screen that stand for it
+    # the keys of the rows that represent it on a screen
     keys: tuple[str, ...] = ()
     # the error signatures that it is all of
     signatures: tuple[str, ...] = ()
-    # how retried or moved jobs go on
+    # delay, queue and priority of retried or moved jobs
     way: Way = AS_IT_WAS
     pace: Pace = AT_ONCE
     # a person's reason
@@ -203,7 +203,7 @@ def one_job(job_id: str, type_: str, status: Status) -> Target:
 
 
 def default_pace(verb: Verb, number: int) -> Pace:
-    """Return how carefully so many jobs are changed, unless somebody says otherwise."""
+    """Return the default pace of a verb for so many jobs."""
     return CAREFUL if verb == "retry" and number > CAREFUL_FROM else AT_ONCE
 
 
@@ -310,7 +310,7 @@ async def carry_on(
         report = replace(report, operation=await operations.carry_out(number, tell))
     except QueueCoreError as error:
         return replace(report, problem=str(error), error=error)
-    # What is done is done, though it cannot be said of which jobs.
+    # What is done is done, even if the ids of the changed jobs cannot be read.
     with suppress(StoreUnavailable):
         report = replace(report, changed=tuple(await operations.changed_ids(number, TOLD)))
     return report
@@ -356,7 +356,7 @@ def facts_of(rows: Sequence[JobLine], seen: Sequence[JobLine] = (), more: bool =
     """
     types = Counter(row.type for row in rows).most_common(SHOWN)
     queues = sorted({row.queue for row in rows})
-    # In front: what stands at the end of a line is cut off at 80 columns.
+    # In front: the end of a line is cut off at 80 columns.
     some = f"of the newest {exact(len(rows))}: " if more else ""
     times = [row.updated_at for row in seen or rows]
     last = max(times)

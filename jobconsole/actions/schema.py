@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MOST = 20
 """Sentences about one payload."""
 LONGEST = 200
-"""Characters of what a validator says, which quotes the value."""
+"""Characters of a validator's message, which quotes the value."""
 
 _FORMATS = {"date-time": datetime, "date": date, "time": time, "duration": timedelta, "uuid": UUID}
 
@@ -33,7 +33,7 @@ def validate_payload(schema: Mapping[str, Any], payload: object) -> list[str]:
     The rules are those of queue_core.client.payloads: 1.0 is no integer, and a time is what a worker reads as one.
 
     Raises:
-        SchemaUnusable: the schema says nothing about any payload.
+        SchemaUnusable: no payload can be checked by the schema.
     """
     from jsonschema.exceptions import SchemaError
     from referencing import Registry
@@ -102,7 +102,7 @@ def _sentences(error: ValidationError) -> Iterable[str]:
 
 
 def _of_branches(error: ValidationError, where: str) -> Iterable[str]:
-    """Say which types a value may have; of one that has one of them, what is wrong with it by that branch."""
+    """Return which types a value may have; if it has one of them, what is wrong with it by that branch."""
     branches: dict[object, list[ValidationError]] = {}
     for one in error.context or ():
         branches.setdefault(one.relative_schema_path[0], []).append(one)

@@ -58,7 +58,7 @@ LOOKED_AT = 100
 
 
 class Switched(NamedTuple):
-    """What came of pausing something or letting it go on."""
+    """The result of pausing or resuming something."""
 
     words: str
     # False: it was so already
@@ -76,7 +76,7 @@ class AtOnce:
         self._notes: deque[int] = deque(maxlen=LOOKED_AT)
 
     async def pause(self, queue: str, pause: bool, why: str = "") -> Switched:
-        """Pause a queue, or let it go on."""
+        """Pause a queue, or resume it."""
         operations = self._connection.operations
         change = operations.pause_queue if pause else operations.resume_queue
         return await self._switched("queue", queue, change, pause, why)
@@ -96,7 +96,7 @@ class AtOnce:
         return await self._switched("schedule", name, schedules.pause if pause else schedules.resume, pause, why)
 
     async def overtaken(self, kind: Kind, name: str, note: int) -> str:
-        """Say who has paused or resumed something after a note of this console; "" when nobody has."""
+        """Return who has paused or resumed something after a note of this console; "" when no one has."""
         for one in await self._connection.operations.find(LOOKED_AT):
             if one.number <= note:
                 break

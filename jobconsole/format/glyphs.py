@@ -1,4 +1,4 @@
-"""The characters that stand beside every colour, in Unicode and in ASCII."""
+"""The characters shown beside every colour, in Unicode and in ASCII."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Glyphs:
     # of charts, lowest first, beginning with the empty one
     levels: str
     cursor: str
-    # the row that the cursor stood on is gone
+    # the row under the cursor is gone
     adrift: str
     mark: str
     new: str

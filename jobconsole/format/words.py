@@ -25,7 +25,7 @@ class VerbWords:
 
     # of its sheet
     title: str
-    # of the button that goes on
+    # of the button that confirms
     button: str
     # as in "retried 3 jobs"
     past: str
@@ -37,7 +37,7 @@ class VerbWords:
     question: Literal["", "yes", "count"] = ""
     # in a job's timeline; "" where that is the past tense
     timeline: str = ""
-    # what has the focus in its sheet: the button that goes on, the one that goes back, or the count
+    # what has the focus in its sheet: the button that confirms, the one that goes back, or the count
     focus: Literal["go", "no", "count"] = "go"
     # what filters of the command line are narrowed to, in the filter language
     narrowed: tuple[str, ...] = ("status:dead",)
@@ -109,7 +109,7 @@ class ImmediateWords:
     past: str
     # behind the thing's name, as in "bulk is paused"
     becomes: str
-    # of the question before it: title, what happens, the button that goes on; "" where nothing is asked
+    # of the question before it: title, what happens, the button that confirms; "" where nothing is asked
     title: str = ""
     consequence: str = ""
     button: str = ""

@@ -1,4 +1,4 @@
-"""The columns of every table: titles, widths that never change, and what stands in them."""
+"""The columns of every table: titles, fixed widths, and the contents of their cells."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def bar(percent: int, width: int, glyphs: Glyphs) -> Spans:
 
 
 def number(value: int, width: int = 6, tone: str = "text") -> Spans:
-    """Return a count; zero is faint, so that the others stand out."""
+    """Return a count; zero is faint, so that the others are prominent."""
     return ((humanize.count(value, width), tone if value else "faint"),)
 
 

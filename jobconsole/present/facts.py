@@ -135,7 +135,7 @@ def queue_state(paused: bool) -> str:
 
 
 def of_worker(info: WorkerInfo) -> Facts:
-    """Return who a worker is, what it does and how long ago it was heard of."""
+    """Return who a worker is, what it does and how long ago its last heartbeat was."""
     return (
         Fact("id", info.id),
         Fact("host", info.host, "strong"),
@@ -229,7 +229,7 @@ def _outcomes(outcomes: Outcomes) -> str:
 
 
 def in_words(way: Way, pace: Pace) -> list[str]:
-    """Return how an operation goes on, for people; nothing where it goes on as ever."""
+    """Return the options of an operation as sentences; none for those that have their defaults."""
     return [*_pace_in_words(pace), *_way_in_words(way)]
 
 

@@ -1,4 +1,4 @@
-"""A job's past: its timeline with what each attempt said, and how two attempts differ."""
+"""A job's past: its timeline with the error of each attempt, and how two attempts differ."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TONES = {"enqueued": "text", "due": "accent", "failed": "warn", "operator": "ac
 def timeline_lines(
     job: Job, attempts: Sequence[Attempt], operations: Sequence[Operation], moment: Moment, width: int
 ) -> list[Line]:
-    """Return what happened, the newest first, each attempt with what it says and where it ran."""
+    """Return the job's events, newest first, each attempt with its error and where it ran."""
     lines: list[Line] = []
     for happening in reversed(timeline(job, attempts, operations)):
         lines += _happening(happening, moment, width)
@@ -128,7 +128,7 @@ def _section(section: Section, width: int, glyphs: Glyphs, everything: bool) -> 
     lines.append(())
     if everything:
         return lines + [line for frame in section.frames for line in _frame(frame, width, glyphs)]
-    # Where nothing is the application's, the innermost frame still says what it was about.
+    # Where no frame is the application's, the innermost one still shows where it failed.
     own = [frame for frame in section.frames if frame.application] or [section.frames[-1]]
     for frame in reversed(own):
         lines += _frame(frame, width, glyphs)

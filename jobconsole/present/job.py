@@ -37,11 +37,11 @@ def job_lines(job: Job, moment: Moment, width: int) -> list[Line]:
 
 @dataclass(frozen=True, slots=True)
 class GroupNotes:
-    """What is known about a group of dead jobs beside what the store says of it."""
+    """What is known about a group of dead jobs beside the store's own record of it."""
 
     # seconds over which its growth was counted
     window: float = 0.0
-    # how to repair it; "" when nobody said
+    # how to repair it; "" when there is no hint
     hint: str = ""
     # what became of earlier retries; "" when none is known
     retried: str = ""
@@ -76,7 +76,7 @@ _ROWS = 40
 
 
 def log_lines(page: LogPage | None, moment: Moment, width: int) -> list[Line]:
-    """Return the lines with their times; a rule stands where another attempt begins."""
+    """Return the lines with their times; a rule separates the lines of one attempt from those of the next."""
     if page is None:
         return [(("reading ...", "muted"),)]
     if not page.entries:
@@ -168,7 +168,7 @@ class Loaded:
     retried: str = ""
 
     def earlier(self, group: SignatureInfo, moment: Moment) -> str:
-        """Return what became of earlier retries: of this console's, else of those that the sample's attempts tell."""
+        """Return the outcome of earlier retries: of this console's, else of those in the sample's attempts."""
         before = [] if self.retried else retried_before(self.attempts)
         if not before:
             return self.retried
@@ -179,7 +179,7 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """How somebody looks at it."""
+    """How a job is displayed."""
 
     tab: int = TRACEBACK
     all_frames: bool = False
@@ -209,7 +209,7 @@ def _values(job: Job, width: int) -> list[Line]:
 
 
 def head_lines(subject: Subject, loaded: Loaded | None, notes: GroupNotes, moment: Moment, width: int) -> list[Line]:
-    """Return the facts that stand above the tabs."""
+    """Return the facts that are shown above the tabs."""
     if subject.group is not None:
         return signature_lines(subject.group, moment, width, notes)
     return job_lines(loaded.job, moment, width) if loaded else [((subject.job_id, "muted"),)]

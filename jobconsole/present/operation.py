@@ -26,7 +26,7 @@ SMALL_BAR = 7
 
 
 def glyph_of(word: OperationState, glyphs: Glyphs) -> str:
-    """Return the character that stands beside the word of a state."""
+    """Return the character beside the word of a state."""
     return {
         "preparing": glyphs.ellipsis,
         "running": glyphs.states[Status.RUNNING],
@@ -44,7 +44,7 @@ def state_spans(word: OperationState, moment: Moment) -> Spans:
 
 
 def speed(line: OperationLine) -> Spans:
-    """Return how fast it goes on."""
+    """Return its rate in jobs a second."""
     return ((humanize.rate(line.rate), "good" if line.rate else "faint"),) if line.rate is not None else ()
 
 
@@ -110,7 +110,7 @@ ROOMY = 50
 CAME = ("changed", "skipped", "errored", "canary", "outcomes", "note")
 """The labels of what came of it, above what was asked."""
 SHORT = 6
-"""Characters of a signature that stand for it in a line."""
+"""Leading characters of a signature that are shown in a line."""
 
 
 def strip_line(line: OperationLine, moment: Moment, width: int) -> Line:

@@ -1,6 +1,6 @@
 """The console in a terminal.
 
-Textual reads these variables when it is imported, so they stand here, before any module of this package imports it:
+Textual reads these variables when it is imported, so they are set here, before any module of this package imports it:
 few frames a second (fewer over SSH) are enough for numbers, and nothing is animated.
 """
 

@@ -137,11 +137,11 @@ class ConsoleApp(App[int], inherit_bindings=False):
         return Moment(self.model.now, self.glyphs)
 
     def hint_for(self, group: SignatureInfo) -> str:
-        """Return how to repair what killed this group; "" when nobody said."""
+        """Return how to repair what killed this group; "" when there is no hint."""
         return hint_of(self.hints, group)
 
     def tell(self, message: Message) -> None:
-        """Give a message to the view that is on the screen."""
+        """Post a message to the view that is on the screen."""
         if self.view is not None:
             self.view.post_message(message)
 
@@ -184,7 +184,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
             self.view.repaint_all()
 
     def alarm(self, sentences: list[str]) -> None:
-        """Tell somebody who looks elsewhere that a threshold was crossed."""
+        """Show that thresholds were crossed, and ring the bell or notify the desktop as configured."""
         if not sentences:
             return
         said = "; ".join(sentences)
@@ -229,7 +229,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
         self.perform(action)
 
     def perform(self, action: str) -> None:
-        """Carry an action out, or say why it is off."""
+        """Carry an action out, or show why it is off."""
         self.last_key = time.monotonic()
         reason = self.refusal_of(action)
         if reason:
@@ -238,7 +238,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
             self.view.perform(action)
 
     def on_key(self, event: events.Key) -> None:
-        """Say why a key does nothing."""
+        """Show why a key does nothing."""
         active = self.screen.active_bindings.get(event.key)
         if active is not None and not active.enabled and active.node is self:
             self.perform(active.binding.action.removeprefix("do('").removesuffix("')"))
@@ -338,7 +338,7 @@ def run_console(
 
 
 def _queue(settings: JobsSettings) -> JobQueue:
-    """Make the queue, with the drivers that this loads; called once the first picture stands."""
+    """Make the queue, with the drivers that this loads; called once the first picture is drawn."""
     from queue_core.queue import JobQueue
 
     jobs = JobQueue.from_settings(settings)

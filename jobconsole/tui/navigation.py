@@ -83,7 +83,7 @@ class Navigation:
             self._host.say(f"copied {shown}  (also in {path})")
 
     def export(self, target: Target) -> None:
-        """Write jobs into a file, once it was said as what."""
+        """Ask for the format, then write jobs into a file."""
         self._app.push_screen(ExportSheet(target), self._begin_export)
 
     def _begin_export(self, wish: Wish | None) -> None:

@@ -17,14 +17,14 @@ from textual.driver import Driver
 
 # The end of a console whose terminal is gone.
 #
-# The system tells whoever has a controlling terminal with SIGHUP. A console without one (under a supervisor, in a
-# container) or that ignores the signal (nohup) would read an end of input again and again, and write to nobody for
-# ever.
+# The system sends SIGHUP to a process that has a controlling terminal. A console without one (under a supervisor, in a
+# container) or that ignores the signal (nohup) would read an end of input again and again, and write to no reader
+# for ever.
 
 GRACE = 1.0
 """Seconds after which a process that ignores the signal ends all the same."""
 HUNG_UP = 128 + signal.SIGHUP
-"""The exit code of one that a shell would say was ended by the signal."""
+"""The exit code that a shell reports for a process ended by the signal."""
 
 
 def end_with_terminal(descriptor: int, hang_up: Callable[[], None] | None = None) -> None:
@@ -46,9 +46,9 @@ def _end() -> None:
     os._exit(HUNG_UP)
 
 
-# Fewer bytes for the same picture: of two styles in a row, the terminal is told only what differs.
+# Fewer bytes for the same picture: of two styles in a row, only the difference is sent to the terminal.
 #
-# Textual ends each piece of text with a reset and names all of the next one's colours anew; over SSH that is most of
+# Textual ends each piece of text with a reset and repeats all of the next one's colours; over SSH that is most of
 # what a picture costs.
 
 _STYLE = re.compile(r"(\x1b\[[0-9;]*m)")

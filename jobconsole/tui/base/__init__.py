@@ -1,1 +1,1 @@
-"""What every view stands on: the host, keys, messages, the refresher, the operator."""
+"""What every view is built on: the host, keys, messages, the refresher, the operator."""

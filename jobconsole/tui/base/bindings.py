@@ -124,7 +124,7 @@ class Standing:
 
 
 def refusal(action: Action, standing: Standing) -> str:
-    """Return why an action is off whatever the cursor stands on; "" when it is not."""
+    """Return why an action is off whichever row the cursor is on; "" when it is not."""
     if standing.blocked and action.id not in {"quit", "help"}:
         return standing.blocked
     if action.changes and standing.unchangeable:

@@ -58,7 +58,7 @@ class Host(Protocol):
     context: Surroundings
     # goes from place to place
     navigation: Places
-    # says which thresholds were crossed
+    # returns a sentence for each threshold that was crossed
     watcher: Watcher
     # the picture is held still
     frozen: bool
@@ -80,7 +80,7 @@ class Host(Protocol):
         ...
 
     def hint_for(self, group: SignatureInfo) -> str:
-        """Return how to repair what killed this group; "" when nobody said."""
+        """Return how to repair what killed this group; "" when there is no hint."""
         ...
 
     def standing(self, small: bool) -> Standing:
@@ -92,7 +92,7 @@ class Host(Protocol):
         ...
 
     def alarm(self, sentences: list[str]) -> None:
-        """Tell somebody who looks elsewhere that thresholds were crossed."""
+        """Show that thresholds were crossed, and ring the bell or notify the desktop as configured."""
         ...
 
     async def pause(self, seconds: float) -> None:
@@ -108,7 +108,7 @@ class Host(Protocol):
         ...
 
     def perform(self, action: str) -> None:
-        """Carry an action out, or say why it is off."""
+        """Carry an action out, or show why it is off."""
         ...
 
 
@@ -146,7 +146,7 @@ class Renewal:
         self._again = False
 
     def read(self, about: Hashable, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Read it: `about` says which thing it is, and is not None."""
+        """Start `work`, or run it again after one that runs for the same `about` (the thing's identity, not None)."""
         if self._about == about:
             self._again = True
             return

@@ -1,6 +1,6 @@
 """Links to a place in the console, to hand to a colleague: `jobconsole open jobconsole://prod/signature/9f31c2aaaaaa`.
 
-Whatever stands in one is percent-encoded, so that a shell takes it as it is and no text of a job can do anything there.
+Every part is percent-encoded, so that a shell takes it as it is and no text of a job can do anything there.
 """
 
 from __future__ import annotations

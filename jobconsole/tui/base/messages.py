@@ -1,4 +1,4 @@
-"""What the refresher and the operator tell the screens. Where the newest replaces the ones before, it does."""
+"""Messages of the refresher and the operator to the screens. Where possible the newest replaces older ones."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Finished(Message, bubble=False):
 
 
 class Planned(Message, bubble=False):
-    """The ids of a target are frozen; `problem` says why not."""
+    """The ids of a target are frozen; `problem` is the reason when they are not."""
 
     def __init__(self, target: Target, plan: Plan | None, problem: str = "") -> None:
         super().__init__()

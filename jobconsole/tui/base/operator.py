@@ -39,7 +39,7 @@ class Operator:
         self._writing: dict[int, Report] = {}
         # own operations that have not ended, by number
         self._own: dict[int, Report] = {}
-        # own operation -> the state that `Finished` has told of it
+        # own operation -> the state that `Finished` has reported
         self._told: dict[int, str] = {}
         self._undo = Remembered()
         # what is being taken back, in words
@@ -73,7 +73,7 @@ class Operator:
         return self._taking_back
 
     def left_behind(self, workers: bool) -> str:
-        """Say what happens to own operations when the console is left; "" when none is under way."""
+        """Return what happens to own operations when the console is left; "" when none is under way."""
         if self._writing:
             report = next(iter(self._writing.values()))
             left = f"{report.written:,} of {len(report.plan.ids):,} jobs"
@@ -139,13 +139,13 @@ class Operator:
                     wait = min(wait, await executor.run_once())
                     await self._look()
                 except StoreUnavailable:
-                    pass  # the refresher finds out, and says so
+                    pass  # the refresher finds out, and reports it
                 except Exception as error:  # noqa: BLE001 - it must not end the console; the help shows it
                     self.problem = f"operations: {type(error).__name__}: {error}"
             await self._rest(wait)
 
     async def take_back(self) -> str:
-        """Undo the last thing that can be undone; returns a sentence, "" when `Finished` will say it.
+        """Undo the last thing that can be undone; returns a sentence, "" when `Finished` will report it.
 
         Raises:
             StoreUnavailable: nothing was changed, it can be tried again.
@@ -169,7 +169,7 @@ class Operator:
     async def _reverse(self, last: Change) -> str:
         await last.settled.wait()
         if last.failed:
-            # That was told already.
+            # That was reported already.
             return ""
         if isinstance(last, Asked):
             return await self._take_back(last)
@@ -247,7 +247,7 @@ class Operator:
         return await act(name, pause, why)
 
     async def _switch_remembered(self, kind: Kind, name: str, pause: bool) -> Switched:
-        """Pause something or let it go on, remembered from before it is done; not what fails or changes nothing."""
+        """Pause or resume something, remembered from before it is done; not what fails or changes nothing."""
         change = Paused(kind, name, pause)
         change.failed = True
         self._undo.add(change)
@@ -269,7 +269,7 @@ class Operator:
         self._tell(Progressed(report))
 
     def _follow(self, report: Report, operation: Operation) -> None:
-        """Tell what becomes of an operation of this console, until it ends."""
+        """Report the progress of an operation of this console until it ends."""
         self._own[operation.number] = replace(report, operation=operation)
         self._tell(Progressed(report))
         self._kick.set()
@@ -293,7 +293,7 @@ class Operator:
                 self._told.pop(number, None)
 
     async def _settled(self, report: Report, operation: Operation) -> None:
-        """Tell that an operation has ended or was stopped, with the jobs that it has changed."""
+        """Report that an operation has ended or was stopped, with the jobs that it has changed."""
         number = operation.number
         changed = await self._connection.operations.changed_ids(number, TOLD)
         report = replace(report, changed=tuple(changed))
@@ -317,7 +317,7 @@ class Operator:
             await self._at_once.steer(last.number, "cancel", UNDONE)
             said = ""
         if last.verb not in REVERSIBLE or not (ended or (await every.get(last.number)).processed):
-            # What was cancelled is told as such, with what it had done by then.
+            # What was cancelled is reported as such, with what it had done by then.
             self._kick.set()
             return said
         back = await every.undo(last.number, this_author())

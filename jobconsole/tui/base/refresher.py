@@ -1,4 +1,4 @@
-"""The only reader: keeps the model true, tells the screens, and survives whatever the servers do."""
+"""The only reader: keeps the model up to date, notifies the screens, and survives any failure of the servers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PAGE = 100
 MEMBERS = 20
 """Changed jobs of an operation that are shown."""
 TOLD = 2
-"""Earlier retries of a signature that are told."""
+"""Earlier retries of a signature that are shown."""
 
 
 class Read(Protocol):
@@ -124,9 +124,9 @@ CHECK_SECONDS = 1.0
 RESYNC_SECONDS = 1.0
 """At least between two snapshots; a slow one makes the pause longer."""
 COMPARE_SECONDS = 5.0
-"""A snapshot is read after this time even when no event said that anything happened."""
+"""A snapshot is read after this time even when no event arrived."""
 OPERATIONS_SECONDS = 1.0
-"""Between two looks at operations while some go on; else they are looked at with each snapshot."""
+"""Between two looks at operations while some are running; else they are looked at with each snapshot."""
 COUNT_SECONDS = 10.0
 """Between two reads of the exact totals by type."""
 TICKS = 10
@@ -216,7 +216,7 @@ class Refresher:
         return await self._read(lambda _: original(self.connection.jobs, job_id))
 
     async def outcome(self, signature: str) -> str:
-        """Say what became of the last retry of a signature; "" when there was none.
+        """Return the outcome of the last retry of a signature; "" when there was none.
 
         Raises:
             StoreUnavailable: the store did not answer in time.
@@ -294,7 +294,7 @@ class Refresher:
 
     def _servers_changed(self) -> None:
         if self.connection.usable:
-            # Whatever happened while it was away was not heard: read everything.
+            # Events while it was away are lost: read everything.
             self.model.gap = True
             self.resync()
         else:

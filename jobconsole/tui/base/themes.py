@@ -156,7 +156,7 @@ def textual_theme(scheme: Scheme) -> Theme:
 
 
 class Palette:
-    """Tones to Rich styles. A tone may name the ground it stands on: `muted/cursor`.
+    """Tones to Rich styles. A tone may name the ground it is drawn on: `muted/cursor`.
 
     Every style is complete, with both colours: with NO_COLOR, Textual's filter fails on a segment without a style.
     """
@@ -176,7 +176,7 @@ class Palette:
     def _make(self, tone: str) -> Style:
         name, _, ground = tone.partition("/")
         inverse = name.startswith("on-")
-        # What says that the picture is old is inverse, and must not fade with it.
+        # The marker of an old picture is inverse, and must not fade with it.
         colour = self._inverse(name[3:]) if inverse else self._colour(name)
         below = self._ground(ground)
         if inverse:
