@@ -1,4 +1,4 @@
-"""Changes by operators: the statements of each verb, and what they release."""
+"""Changes by operators: the statements of each verb, and the jobs that they release."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from queue_core.stores.postgres.queries import Plan, Rows, plain_array, text_arr
 
 
 class NoSuchQueue(Exception):
-    """A queue has to be made before anything is locked; nothing was written."""
+    """A queue must be created before anything is locked; nothing was written."""
 
     def __init__(self, queue: str) -> None:
         super().__init__(queue)
@@ -32,7 +32,7 @@ class NoSuchQueue(Exception):
 
 
 class Route(NamedTuple):
-    """Where one job goes."""
+    """The old and new queue and keys of a moved job."""
 
     id: str
     # the numbers of its queue and of the one that it goes to
@@ -42,13 +42,13 @@ class Route(NamedTuple):
     target: str
     # its ordering key there
     key: str | None
-    # of the keys that it lets go of and of those that it waits for
+    # of the keys that it releases and of those that it waits for
     gates: tuple[Gate, ...]
     # its unique key, where it is one while the job is unfinished
     unique: str | None
     # it has that key in its queue
     held: bool
-    # it is to have it where it goes
+    # it takes that key in its new queue
     takes: bool
 
 
@@ -78,9 +78,9 @@ def route(row: tuple[Any, ...], way: Way, number: int | None, rules: Rules) -> R
 
 
 def take_unique_keys(routes: Iterable[Route]) -> Plan[None]:
-    """Take the unique keys where jobs go, as far as they are free, and lock those that they have where they come from.
+    """Take the free unique keys of the jobs' new queues, and lock those that they hold in their old ones.
 
-    All in one order; so nobody waits in a circle.
+    All in one order, which prevents deadlocks.
     """
     yield from take_keys(
         [
@@ -94,7 +94,7 @@ def take_unique_keys(routes: Iterable[Route]) -> Plan[None]:
 
 
 def let_go_of_keys(routes: Iterable[Route], gone: Collection[str]) -> Plan[None]:
-    """Let go of the unique keys in the queues that jobs have left; who has not left lets go of those elsewhere."""
+    """Release unique keys in the queues that jobs have left; jobs that stayed release those of the other queue."""
     left = [
         (one.source if one.id in gone else one.number, one.unique, one.id)
         for one in routes
@@ -115,7 +115,7 @@ class Member(NamedTuple):
     """A job to be changed."""
 
     id: str
-    # of the last attempt that it may have had; None: whichever
+    # of the last attempt that it may have had; None: any
     token: int | None = None
 
 
@@ -123,7 +123,7 @@ Members = Sequence[Member]
 
 
 def members_of(ids: Iterable[str]) -> list[Member]:
-    """Return jobs to be changed as they are now."""
+    """Return the jobs to change, at their present tokens."""
     return [Member(job_id) for job_id in ids]
 
 
@@ -131,7 +131,7 @@ def retry(members: Members, way: Way, rules: Rules) -> Plan[Changed]:
     """Move dead and completed jobs to queued, or to scheduled; they take their unique keys where these are free.
 
     Raises:
-        NoSuchQueue: the queue that they are to go to has to be made first.
+        NoSuchQueue: their new queue must be created first.
     """
     looked = yield (
         "change/ruled",
@@ -145,10 +145,10 @@ def retry(members: Members, way: Way, rules: Rules) -> Plan[Changed]:
 
 
 def move(members: Members, way: Way, rules: Rules) -> Plan[Changed]:
-    """Give waiting and dead jobs to another queue or priority, where waiting ones arrive anew.
+    """Move waiting and dead jobs to another queue or priority; waiting ones queue at its end.
 
     Raises:
-        NoSuchQueue: the queue that they are to go to has to be made first.
+        NoSuchQueue: their new queue must be created first.
     """
     looked = yield "change/movable", arrays(members) | {"queue": way.queue, "priority": way.priority}
     if not looked:
@@ -158,9 +158,9 @@ def move(members: Members, way: Way, rules: Rules) -> Plan[Changed]:
 
 
 def _go(members: Members, way: Way, rules: Rules, looked: Rows, query: str) -> Plan[Changed]:
-    """Let jobs arrive where they are to go, under the keys, limits and aging of their queues there."""
+    """Insert jobs into their new queues, under the keys, limits and aging there."""
     target = (yield from number_of(way.queue)) if looked else None
-    # In the order given, so that of several with one key the first takes it.
+    # In the given order, so that the first of several with one key takes it.
     places = {one.id: place for place, one in enumerate(members)}
     routes = {row[0]: route(row, way, target, rules) for row in sorted(looked, key=lambda row: places[row[0]])}
     yield from take_unique_keys(routes.values())
@@ -200,7 +200,7 @@ def _arrivals(arrivals: Arrivals, rules: Rules) -> dict[str, Any]:
 
 
 def delete(members: Members, _way: Way, rules: Rules) -> Plan[Changed]:
-    """Move dead jobs to the trash, and let the next jobs of their ordering keys through."""
+    """Move dead jobs to the trash, and release the next jobs of their ordering keys."""
     keyed = yield "change/gates_of_dead", {"ids": plain_array([one.id for one in members])}
     gates = yield from lock_gates((queue, key) for _, queue, key in keyed)
     rows = yield "change/delete", arrays(members) | {"gates": gates.accepted()}
@@ -208,7 +208,7 @@ def delete(members: Members, _way: Way, rules: Rules) -> Plan[Changed]:
 
 
 def cancel(members: Members, _way: Way, rules: Rules) -> Plan[Changed]:
-    """Cancel waiting jobs, ask the workers of running ones, and let the next jobs of ordering keys through."""
+    """Cancel waiting jobs, request it of running ones, and release the next jobs of their ordering keys."""
     keyed = yield "settle/gates_of_unfinished", {"ids": plain_array([one.id for one in members])}
     gates = yield from lock_gates((queue, key) for _, queue, key in keyed)
     yield from _lock_jobs(members)
@@ -219,7 +219,7 @@ def cancel(members: Members, _way: Way, rules: Rules) -> Plan[Changed]:
 def _lock_jobs(members: Members) -> Plan[None]:
     wanted = [one.id for one in members]
     locked = {job_id for (job_id,) in (yield "change/lock_jobs", {"ids": plain_array(wanted)})}
-    # A row that was waited for while a settle wrote it anew is gone, and there again.
+    # A row that a settle replaced while this statement waited for it exists again, as a new row.
     left = [job_id for job_id in wanted if job_id not in locked]
     if left:
         yield "change/lock_jobs", {"ids": plain_array(left)}
@@ -246,10 +246,10 @@ _VERBS: dict[MemberVerb, Callable[[Members, Way, Rules], Plan[Changed]]] = {
 
 
 def change(verb: MemberVerb, members: Members, way: Way, rules: Rules) -> Plan[Changed]:
-    """Change those of these jobs that are in a state that the verb acts on, and have the tokens of the members.
+    """Change the jobs whose states the verb applies to and whose tokens are those of the members.
 
     Raises:
-        NoSuchQueue: the queue that they are to go to has to be made first.
+        NoSuchQueue: their new queue must be created first.
     """
     return _VERBS[verb](members, way, rules)
 
@@ -260,7 +260,7 @@ def arrays(members: Members) -> dict[str, str]:
 
 
 def in_order(members: Members, changed: Changed) -> Changed:
-    """Return what was changed in the order of the members; jobs that others let through come last."""
+    """Return the changes in the order of the members; the jobs that they released come last."""
     places = {one.id: place for place, one in enumerate(members)}
     ready = sorted(changed.ready, key=lambda one: places.get(one.id, len(places)))
     return Changed(tuple(sorted(changed.ids, key=lambda job_id: places[job_id])), tuple(ready))

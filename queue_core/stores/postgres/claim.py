@@ -51,7 +51,7 @@ class PostgresHeart:
     def __init__(self, settings: PostgresSettings) -> None:
         self._settings = settings
         self._connection: BlockingConnection | None = None
-        # whether the others at this place were told of the worker: while they rest they do not look for new ones
+        # whether the others at this place were notified of the worker: resting ones do not search for new ones
         self._told = False
 
     def beat(self, beat: WorkerBeat) -> BeatReply:
@@ -78,7 +78,7 @@ class PostgresHeart:
         )
 
     def hand_back(self, worker: str, begun: Sequence[str]) -> None:
-        """End the leases of a worker but for these jobs, as not begun.
+        """End a worker's leases of all other jobs than these, as not begun.
 
         Raises:
             StoreUnavailable: no connection or no answer in time.
@@ -120,7 +120,7 @@ class PostgresHeart:
         return self._run("claim/worker_strays", asked, beat.lease / 3)
 
     def _run(self, query: str, params: Mapping[str, Any], seconds: float) -> list[tuple[Any, ...]]:
-        """Run a query file; a heartbeat that hangs longer than its lease helps nobody."""
+        """Run a query file; a heartbeat that hangs longer than its lease is useless."""
         seconds = max(1.0, min(self._settings.timeout, seconds))
         connection = self._connected(seconds)
         if prepares(self._settings):
@@ -153,7 +153,7 @@ class PostgresHeart:
         return self._connection
 
     def close(self) -> None:
-        """Give the connection back; doing it twice is safe."""
+        """Close the connection; idempotent."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
@@ -162,8 +162,8 @@ class PostgresHeart:
 USUAL, USUAL_EACH = 0.005, 0.00003
 """Seconds of a statement about heads that is not slow, and of each queue and each job in it."""
 DOUBT_SECONDS, DOUBT = 60.0, 200.0
-"""How long all queues are taken for ready ones after the look which of them are took long, also as a multiple of that
-time: their heads show it."""
+"""How long all queues count as ready after the search for the ready ones was slow, also as a multiple of that
+time: their heads show which are."""
 
 
 class Heads:
@@ -177,7 +177,7 @@ class Heads:
         self._doubt_until = float("-inf")
 
     def came_back(self, queue: str, parts: Sequence[Part]) -> None:
-        """Look at these ranks of a queue again."""
+        """Read these ranks of a queue again."""
         self._passed.came_back(queue, parts, time.monotonic())
 
     async def heads(self, queues: Sequence[str], limit: int) -> list[Ready]:
@@ -203,9 +203,9 @@ class Heads:
         return [job for jobs in found.values() for job in jobs[:limit]]
 
     async def after(self, queue: str, number: int | None, rank: int, limit: int, whole: bool) -> list[Ready]:
-        """Return the next ready jobs of a queue; unless it is to be `whole`, without what is passed.
+        """Return the next ready jobs of a queue; without `whole`, leave out the passed ranks.
 
-        A whole page reads what ended, too, once. Where that was cut off, it does without what is passed, too.
+        A whole page reads ended rows, too, once. Where that was cut off, it leaves out the passed ranks, too.
         """
         passed = self._passed.of(queue)
         if passed.wants_edge(time.monotonic()):
@@ -228,14 +228,14 @@ class Heads:
                 passed.know_edge(place, now)
 
     def _learn(self, looks: dict[str, Look], rows: Rows, limit: int, extra: float) -> dict[str, list[Ready]]:
-        """Note what the heads show of what is passed; return the jobs of each queue."""
+        """Record which ranks the heads show as passed; return the jobs of each queue."""
         found: dict[str, list[Ready]] = {}
         for job_id, queue, rank, announced in rows:
             jobs = found.setdefault(queue, [])
             if job_id is not None:
                 jobs.append(Ready(job_id, queue, rank))
             if self._announced.setdefault(queue, announced) != announced:
-                # What is passed may have been of a type that nobody ran.
+                # The passed jobs may have been of a type that no worker ran.
                 self._announced[queue] = announced
                 self._passed.forget(queue)
                 looks.pop(queue, None)
@@ -272,11 +272,11 @@ class Claiming:
         self._lane = lane
         self._numbers = numbers
         self._rules = rules
-        # what claims by rank have passed
+        # the ranks that claims have passed
         self.passed = Ranks(PAUSE_CLAIMS)
         # by queue
         self._running: dict[str, Running] = {}
-        # what the audit asks
+        # the audit's reads
         self.heads = Heads(sweeps)
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
@@ -335,7 +335,7 @@ class Claiming:
 
     async def _claim_by_rank(self, request: ClaimRequest, params: Mapping[str, Any]) -> Rows:
         if rules_of(self._rules, request.queue).aging:
-            # What arrives there later may stand before what was passed.
+            # Later arrivals may have lower ranks than those passed.
             return await self._claim("claim/by_rank", request.queue, {**params, **rank_parameters([EVERYWHERE])})
         passed = self.passed.of(request.queue, request.types)
         await self._settle_doubts(passed, params)
@@ -347,19 +347,19 @@ class Claiming:
             raise
         ranks = [row[RANK] for row in rows]
         if rows and rows[-1][PRIORITY] != 127 - (ranks[-1] >> BAND_BITS):
-            self.passed.forget(request.queue)  # it has aging, of which this process does not know
+            self.passed.forget(request.queue)  # it has aging, unknown to this process
         else:
             passed.claimed(look, ranks, time.monotonic())
         return rows
 
     def heard(self, message: str) -> None:
-        """Look again at ranks of a queue that others have put jobs back to, as a notification says."""
+        """Read ranks of a queue again to which others have returned jobs, as notified."""
         queue, parts = read(message)
         self.passed.came_back(queue, parts, time.monotonic())
         self.heads.came_back(queue, parts)
 
     def came_back(self, ready: Sequence[Ready]) -> None:
-        """Look again at the ranks of jobs that are ready once more, or late."""
+        """Read the ranks of jobs again that are ready once more, or late."""
         queues: dict[str, list[int]] = {}
         for job in ready:
             queues.setdefault(job.queue, []).append(job.rank)
@@ -381,7 +381,7 @@ class Claiming:
             passed.stopped(look, found, found[0] if found else MOST, time.monotonic())
 
     async def _with_payloads(self, rows: Rows) -> Rows:
-        """Fetch what was too large to be sent under a lock; who has lost its lease by then is left out."""
+        """Fetch payloads that were too large to be sent under a lock; jobs whose lease is lost by then are left out."""
         large = [row[0] for row in rows if row[PAYLOAD] is None]
         if not large:
             return rows
@@ -394,7 +394,7 @@ class Claiming:
         return [row for row in whole if row[PAYLOAD] is not None]
 
     async def claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
-        """Return those of these jobs that are claimable now and whose type a live worker of this queue announced."""
+        """Return the jobs of `ids` that are claimable now and whose type a live worker of this queue announced."""
         number = await self._numbers.find(queue, self._lane)
         rows = await self._lane.run("claim/claimable", {"queue_id": number, "ids": plain_array(known_ids(ids))})
         return [Ready(job_id, queue, rank) for job_id, rank in rows]

@@ -1,4 +1,4 @@
-"""Inserts, whether of the store or in a caller's transaction, and the numbers by which queues are stored."""
+"""Inserts, in the store's or a caller's transaction, and the numbers by which queues are stored."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NumbersByQueue = Mapping[str, int]
 
 
 def is_plain(jobs: Sequence[NewJob], rules: Rules) -> bool:
-    """Tell whether one statement is enough: no keys, and neither limits nor aging in their queues."""
+    """Return whether one statement is enough: no keys, and neither limits nor aging in their queues."""
     for job in jobs:
         if job.ordering_key is not None or job.unique_key is not None:
             return False
@@ -50,7 +50,7 @@ def parts_for(jobs: Sequence[NewJob]) -> Sequence[Sequence[NewJob]]:
 
 
 def _answered_parts(jobs: Sequence[NewJob]) -> list[list[NewJob]]:
-    """Return the same, but several also where the answers would be long under a lock."""
+    """Return the same, but several also where the server's answers would be long under a lock."""
     return [part for whole in parts_for(jobs) for part in parts_of(whole, lambda _: ROW, ANSWER)]
 
 
@@ -88,7 +88,7 @@ def insert_parameters(jobs: Sequence[NewJob], numbers: NumbersByQueue) -> dict[s
 
 
 def inserted(jobs: Sequence[NewJob], rows: Sequence[tuple[Any, ...]]) -> list[Inserted]:
-    """Return what became of each job, in order; an id that is not in the rows was there before."""
+    """Return the result of each job, in order; an id that is not in the rows already existed."""
     written = {job_id: (rank, due) for job_id, rank, due in rows}
     return [_answer(job, written.pop(job.id, None)) for job in jobs]
 
@@ -103,10 +103,10 @@ def _answer(job: NewJob, row: tuple[int | None, float] | None) -> Inserted:
 def insert_ruled(jobs: Sequence[NewJob], numbers: NumbersByQueue, rules: Rules) -> Plan[list[Inserted]]:
     """Write jobs under unique keys, limits, ordering keys and aging, in one transaction.
 
-    What it locks, in this order, stays locked until the transaction ends: unique keys, limits, ordering keys, arrivals.
+    It locks, in this order, until the transaction ends: unique keys, limits, ordering keys, arrivals.
 
     Raises:
-        QueueFull: a limit refuses them; the transaction is to be rolled back.
+        QueueFull: a limit refuses them; the transaction must be rolled back.
     """
     unique = [job for job in jobs if job.unique_key is not None]
     holders = yield from take_keys(
@@ -152,15 +152,15 @@ def _write(jobs: Sequence[NewJob], numbers: NumbersByQueue, rules: Rules) -> Pla
 # The numbers of queues, by which their jobs are stored; a queue never changes its number.
 #
 # But a failover to a server that lacks the last commits loses the row of a queue that was just made, and its number may
-# then be given to another one. So whoever writes or claims names the queue, too, and numbers that differ are read
+# then be given to another one. So each write and claim names the queue, too, and numbers that differ are read
 # again.
 
 AGAIN = 30.0
-"""Seconds between two looks at the numbers because nothing was found under one."""
+"""Seconds between two reads of the numbers after nothing was found under one."""
 
 
 class Numbers:
-    """What has been looked up once is remembered."""
+    """The numbers of queues, cached after the first read."""
 
     def __init__(self) -> None:
         self._known: dict[str, int] = {}
@@ -194,17 +194,17 @@ class Numbers:
         self._read_at = time.monotonic()
 
     def remember(self, rows: Iterable[tuple[str, int]]) -> None:
-        """Take down names and numbers that have been read."""
+        """Cache names and numbers that have been read."""
         self._known.update(rows)
 
     def forget(self, names: Iterable[str]) -> None:
-        """Look these queues up again before their numbers are used."""
+        """Read these queues again before their numbers are used."""
         for name in names:
             self._known.pop(name, None)
 
 
 def _told(written: Sequence[Inserted]) -> dict[str, str]:
-    """Return what is told of jobs that a caller's transaction commits, maybe long after they took their places."""
+    """Return the notification of jobs that a caller's transaction commits, maybe long after they took their places."""
     queues: dict[str, list[int]] = {job.queue: [] for job in written}
     for job in written:
         if job.rank is not None:
@@ -214,7 +214,7 @@ def _told(written: Sequence[Inserted]) -> dict[str, str]:
 
 
 class Producing:
-    """See queue_core.ports.store.JobStore for what each method does."""
+    """Inserts and finals; see queue_core.ports.store.JobStore for the methods."""
 
     def __init__(self, lane: Lane, looks: Lane, numbers: Numbers, rules: Rules) -> None:
         self._lane = lane
@@ -223,7 +223,7 @@ class Producing:
         self._rules = rules
 
     async def insert(self, jobs: Sequence[NewJob]) -> list[Inserted]:
-        """Write the jobs, all or none, as queued or scheduled, creating their queues; answer in the same order."""
+        """Write the jobs, all or none, as queued or scheduled, creating their queues; return results in their order."""
         if not jobs:
             return []
         try:
@@ -245,7 +245,7 @@ class Producing:
         )
 
     async def insert_on(self, connection: Any, jobs: Sequence[NewJob]) -> list[Inserted]:
-        """Write the jobs in the transaction of a caller's connection; nobody sees them before it commits.
+        """Write the jobs in the transaction of a caller's connection; they are invisible before it commits.
 
         The unique keys, limits, ordering keys and arrivals that they take are locked until then: others wait.
         """
@@ -254,10 +254,10 @@ class Producing:
         return await self.write_on(connection, jobs, await self.prepare(jobs))
 
     async def prepare(self, jobs: Sequence[NewJob]) -> Mapping[str, int]:
-        """Make what a transaction needs to write these jobs, before it locks anything; return the numbers of queues.
+        """Create the queues and gates of these jobs before their transaction locks anything; return queue numbers.
 
-        Queues are made apart, since a number remembered here must not be rolled back with the caller's work; and gates,
-        so that who does not want to wait for one finds it locked.
+        Queues are created in a transaction of their own, since a cached number must not be rolled back with the
+        caller's work; and so are gates, so that callers that must not wait for one find it locked.
         """
         # Looked up each time: a wrong number would end the transaction.
         self._numbers.forget({job.queue for job in jobs})
@@ -269,7 +269,7 @@ class Producing:
         return numbers
 
     async def write_on(self, connection: Any, jobs: Sequence[NewJob], numbers: Mapping[str, int]) -> list[Inserted]:
-        """Write the jobs in somebody's transaction, for which they were prepared."""
+        """Write the jobs in the transaction for which they were prepared."""
         run = partial(run_on, await driver_connection(connection), self._lane.schema)
         if is_plain(jobs, self._rules):
             written = await carry_out(insert_parts(parts_for(jobs), numbers, compare=False), run)
@@ -283,6 +283,6 @@ class Producing:
         return written
 
     async def finals(self, ids: Sequence[str], seconds: float) -> list[Final]:
-        """Return what is known about these jobs, unknown ids left out; results for so many seconds after the end."""
+        """Return the records of these jobs, unknown ids left out; results until `seconds` after the end."""
         rows = await self._looks.look("insert/worker_finals", {"ids": plain_array(known_ids(ids)), "seconds": seconds})
         return [final_of(row) for row in rows]

@@ -1,4 +1,4 @@
-"""Operations in PostgreSQL: what a step changes and what it counts are written in one transaction."""
+"""Operations in PostgreSQL: a step writes its changes and its counts in one transaction."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def step(number: int, most: int, rules: Rules) -> Plan[Step]:
     """Change the next members of a running operation, and count them.
 
     Raises:
-        NoSuchQueue: the queue that they are to go to has to be made first.
+        NoSuchQueue: their new queue must be created first.
     """
     record, now = yield from _lock(number)
     view = record.view
@@ -146,7 +146,7 @@ def move(number: int, state: OperationState, note: str) -> Plan[bool]:
 
 
 def release(number: int) -> Plan[bool]:
-    """Let a running operation go on behind its canary."""
+    """Remove the barrier of a running operation."""
     record, now = yield from _lock(number)
     passed = operation.pass_canary(record, now)
     if passed is not None:
@@ -172,20 +172,20 @@ _WRITTEN = (
 
 
 MOST = 1000
-"""Jobs that are changed in one transaction: what it locks, and answers, stays small however long the list is."""
+"""Jobs changed in one transaction: its locks and its answer stay small for any length of the list."""
 HIGHEST = 2**31 - 1
 """The highest number and place."""
 
 
 class PostgresOperations:
-    """See queue_core.ports.operations.OperationStore for what each method does; connects when it is first used."""
+    """Operators' changes; see queue_core.ports.operations.OperationStore. Connects at its first use."""
 
     def __init__(self, settings: PostgresSettings, rules: Rules | None = None) -> None:
         self._pool = Pool(settings)
         self._rules = rules or {}
 
     async def close(self) -> None:
-        """Disconnect; doing it twice is safe."""
+        """Disconnect; idempotent."""
         await self._pool.close()
 
     async def change(self, verb: MemberVerb, ids: Sequence[str], options: Way = AS_IT_WAS) -> Changed:
@@ -197,12 +197,12 @@ class PostgresOperations:
         return changed
 
     async def _change(self, begin: Callable[[], Plan[T]]) -> T:
-        """Carry out a plan that changes jobs; the queue that they go to is made where there is none."""
+        """Run a plan that changes jobs; create their new queue if it does not exist."""
         while True:
             try:
                 return await self._pool.carry_out(begin)
             except NoSuchQueue as missing:
-                # In a transaction of its own: who makes a queue holds up all others that name it.
+                # In a transaction of its own: creating a queue blocks all others that name it.
                 await self._pool.rows("insert/queues", {"names": text_array([missing.queue])})
 
     async def pause(self, queue: str) -> bool:
@@ -311,7 +311,7 @@ VERBS: tuple[tuple[MemberVerb, Way, int], ...] = (
 
 
 async def rehearse(pool: Pool, rules: Rules) -> str:
-    """Do what operators do, take it back, and return what kept it from being done; "" when nothing did.
+    """Run every operator's change, roll it back, and return the error that prevented it; "" without one.
 
     Raises:
         StoreUnavailable: no connection or no answer in time.
@@ -346,7 +346,7 @@ def _everything(rules: Rules) -> Plan[str]:
 
 
 def _operation(asked: NewOperation, job: str, rules: Rules) -> Plan[int]:
-    """Do everything that is done to an operation, and return how many jobs it has changed."""
+    """Run every change of an operation, and return how many jobs it has changed."""
     number = yield from create(asked, CREATE)
     yield from add(number, [job, "no id"], [job, None])
     for state in ("running", "paused", "running"):
@@ -360,7 +360,7 @@ def _operation(asked: NewOperation, job: str, rules: Rules) -> Plan[int]:
 
 
 def _at_once(queue: str) -> Plan[None]:
-    """Do what is done at once, and only noted."""
+    """Run the changes of operations that are done at once and only recorded."""
     number = yield from create(NewOperation("pause", queue, AUTHOR), CREATE)
     yield from move(number, "done", "")
     yield "change/pause", {"queue": queue}

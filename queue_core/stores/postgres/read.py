@@ -32,18 +32,18 @@ Fetch = Callable[..., Awaitable[list[Row]]]
 LONGEST = 6.0
 """Seconds that `doctor` waits for a notification."""
 BLOCKERS = 4
-"""Transactions that are named as holding others up."""
+"""How many blocking transactions are listed."""
 
 
 class Facts:
-    """See queue_core.ports.inspector.Inspector for what each method does."""
+    """See queue_core.ports.inspector.Inspector for the methods."""
 
     def __init__(self, pool: Pool, rules: Rules) -> None:
         self._pool = pool
         self._rules = rules
 
     async def ping(self) -> float:
-        """Return the seconds that one round trip takes."""
+        """Return the seconds of one round trip."""
         async with self._pool.connection() as connection:
             began = time.perf_counter()
             await self._pool.fetch(connection, "read/ping")
@@ -60,7 +60,7 @@ class Facts:
         tables, and idle ones with locks there, the oldest first; see locks in sql/read.sql); invalid_indexes;
         partitions_ahead_days (None: no schema); tables (name → live, dead, bytes, vacuumed_s); clock_skew_s (server
         minus this machine, give or take clock_skew_error_s); notifications_s (until the first one arrived; None: none
-        did within some seconds, and notifications_reason says why); pooler (True: something between here and the
+        did within some seconds, and notifications_reason has the reason); pooler (True: something between here and the
         server keeps sessions of its own); refused (why something that operators do is not carried out; "" when all
         is, or nothing can be written).
         """
@@ -95,7 +95,7 @@ class Facts:
         }
 
     async def _notifications(self) -> tuple[float | None, str]:
-        """Listen and notify; return how long that took, or why nothing arrived."""
+        """Listen and notify; return the seconds until it arrived, or the reason why it did not."""
         notifications = Notifications(self._pool.settings)
         began = time.perf_counter()
         try:
@@ -238,7 +238,7 @@ LONGEST_PAGE = 10_000
 
 
 class Reads:
-    """See queue_core.ports.inspector.Inspector for what each method does."""
+    """See queue_core.ports.inspector.Inspector for the methods."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -271,7 +271,7 @@ class Reads:
         query = template("read/page", wanted.schema).format(
             places=wanted.union("read/page_place", order), order=fragments(wanted.schema)[f"all {order}"]
         )
-        # One more than asked for tells whether there is a next page.
+        # One more row than the page shows whether there is a next page.
         rows = await self._pool.records(query, {**wanted.params, "limit": limit + 1, "room": PAGE_TEXT})
         more = cursor_of(rows[limit - 1]) if len(rows) > limit else None
         return Page(tuple(job_of(row) for row in rows[:limit]), more)
@@ -314,5 +314,5 @@ class PostgresInspector(Overviews, Reads, Logs, Signatures, Totals, Facts):
         super().__init__(Pool(settings), rules)
 
     async def close(self) -> None:
-        """Disconnect; doing it twice is safe."""
+        """Disconnect; idempotent."""
         await self._pool.close()

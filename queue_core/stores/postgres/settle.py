@@ -35,7 +35,7 @@ from queue_core.stores.postgres.scans import NOWHERE, WHOLE
 
 
 def ready_again(outcomes: Sequence[Outcome], settled: Sequence[Settled]) -> list[Ready]:
-    """Return the jobs that are ready after attempts ended."""
+    """Return the jobs that are ready after these attempts ended."""
     back = [
         Ready(one.id, outcome.queue, one.rank)
         for outcome, one in zip(outcomes, settled, strict=True)
@@ -61,7 +61,7 @@ NO_RULES: Rules = MappingProxyType({})
 
 
 def once(outcomes: Sequence[Outcome]) -> dict[Key, Outcome]:
-    """Return the first outcome of each attempt: what follows it cannot end the attempt again."""
+    """Return the first outcome of each attempt: a later one cannot end it again."""
     first: dict[Key, Outcome] = {}
     for outcome in outcomes:
         first.setdefault((outcome.id, outcome.token), outcome)
@@ -85,7 +85,7 @@ def group_parameters(
 ) -> dict[str, Any]:
     """Return the parameters of one settle statement; jobs with an ordering key only end where its gate is locked.
 
-    `arrivals` are the first ones of those that arrive anew in queues with aging.
+    `arrivals` are the first arrivals of jobs that requeue in queues with aging.
     """
     common = {
         "id": plain_array(outcome.id for outcome in group),
@@ -116,7 +116,7 @@ def group_parameters(
 
 
 def _again(group: Sequence[Outcome], rules: Rules, arrivals: Arrivals) -> dict[str, Any]:
-    # What an array lacks at its end is null.
+    # Values missing at an array's end are null.
     if not arrivals:
         return {"arrival_us": "{}", "aging_us": "{}"}
     anew = [outcome.queue if outcome.anew else "" for outcome in group]
@@ -139,7 +139,7 @@ def _failures(failures: Sequence[Failure | None]) -> dict[str, Any]:
 
 
 def answer(row: tuple[Any, ...]) -> tuple[Key, Settled]:
-    """Return what a settle statement's row says."""
+    """Convert a row of a settle statement."""
     job_id, token, *rest = row
     rank, due = rest or (None, None)
     return (job_id, token), Settled(job_id, True, rank, due)
@@ -152,9 +152,9 @@ def reclaim_parameters(
     gates: Gates = NO_GATES,
     bound: int = MOST_LOSSES,
 ) -> dict[str, Any]:
-    """Return the parameters of `settle/reclaim`, which ends the attempts of lost workers, of all or of these jobs.
+    """Return the parameters of `settle/reclaim`, which ends lost workers' attempts, of all jobs or of these.
 
-    Where of all, the caller may name the part of the table that is scanned.
+    For all jobs the caller may name the part of the table that is scanned.
     """
     often = lost_too_often(bound)
     lost, title = sign(EXCEPTION, often)
@@ -177,15 +177,15 @@ def reclaim_parameters(
 
 
 def is_ruled(outcome: Outcome, rules: Rules) -> bool:
-    """Tell whether an attempt's end takes more than a statement, as far as its worker knows."""
+    """Return whether an attempt's end takes more than one statement, as far as its worker knows."""
     return outcome.ordering_key is not None or (outcome.anew and rules_of(rules, outcome.queue).aging > 0)
 
 
 def settle_soon(outcomes: Sequence[Outcome], rules: Rules) -> Plan[dict[Key, Settled]]:
-    """End attempts whose token still holds, and let the next jobs of their ordering keys through.
+    """End attempts whose token still holds, and release the next jobs of their ordering keys.
 
-    A key that an outcome does not name correctly is not let go of: such an outcome is not in the answer. Fails as
-    `session.LockHeld` when somebody has a gate locked for long; then it is for `settle_late`.
+    A key that an outcome does not name correctly is not released: such an outcome is not in the answer. Raises
+    `session.LockHeld` when another transaction has a gate locked for long; then `settle_late` is to be used.
     """
     gates = yield from lock_gates_soon(_gates(outcomes))
     done = yield from _settle(outcomes, rules, gates)
@@ -193,7 +193,7 @@ def settle_soon(outcomes: Sequence[Outcome], rules: Rules) -> Plan[dict[Key, Set
 
 
 def settle_late(outcomes: Sequence[Outcome], rules: Rules) -> Plan[dict[Key, Settled]]:
-    """Do the same, leaving it to the leader to let jobs through the gates that somebody has locked."""
+    """Do the same, leaving the gates that other transactions have locked to the leader."""
     free, locked = yield from lock_free_gates(_gates(outcomes))
     done = yield from _settle(outcomes, rules, Gates(free.rows + locked.rows))
     yield from note_gates(locked)
@@ -228,7 +228,7 @@ def _gate(outcome: Outcome) -> Gate:
 def _with_opened(
     outcomes: Sequence[Outcome], done: Mapping[Key, Settled], opened: Sequence[Opened]
 ) -> dict[Key, Settled]:
-    """Say of each attempt which jobs its end let through: another's, or, of one that arrived anew, the job itself."""
+    """Add to each attempt the jobs that its end released: other jobs, or the job itself if it was requeued."""
     ranks = {one.ready.id: one.ready.rank for one in opened}
     through: dict[Gate, list[Ready]] = {}
     for one in opened:
@@ -244,10 +244,10 @@ def _with_opened(
 
 
 def complete(outcome: Outcome, rules: Rules) -> Plan[Settled]:
-    """Complete one attempt in a transaction that somebody else has begun.
+    """Complete one attempt in a caller's transaction.
 
     Raises:
-        TransactionError: the job has an ordering key, and the transaction does not see what others commit meanwhile.
+        TransactionError: the job has an ordering key, and the transaction does not see concurrent commits.
     """
     if outcome.ordering_key is None:
         rows = yield "settle/finish", group_parameters("settle/finish", [outcome], rules)
@@ -275,7 +275,7 @@ def with_keys(outcomes: Sequence[Outcome], rows: Rows) -> list[Outcome]:
 
 
 def read_committed(what: str) -> Plan[None]:
-    """Make sure that each statement of a transaction sees what was committed before it.
+    """Check that each statement of a transaction sees all earlier commits.
 
     Raises:
         TransactionError: it does not.
@@ -286,9 +286,9 @@ def read_committed(what: str) -> Plan[None]:
 
 
 def reclaim_gated(named: Sequence[tuple[Any, ...]], rules: Rules, bound: int = MOST_LOSSES) -> Plan[list[Reclaimed]]:
-    """Take jobs back that let go of their ordering keys, which `settle/reclaim` has named.
+    """Reclaim the jobs that release their ordering keys, as named by `settle/reclaim`.
 
-    A gate that somebody has locked is opened in a later round: were its jobs left, they would stand before all others.
+    A locked gate is opened in a later round: its jobs, if left, would come before all others.
     """
     free, locked = yield from lock_free_gates((row[1], row[-1]) for row in named)
     gates = Gates(free.rows + locked.rows)
@@ -305,11 +305,11 @@ def reclaim_gated(named: Sequence[tuple[Any, ...]], rules: Rules, bound: int = M
 
 
 def promote_gated(named: Rows, rules: Rules, make: bool = True) -> Plan[tuple[list[Ready], bool]]:
-    """Let due jobs arrive at the gates of their ordering keys, and open those that were noted, as `store/promote` says.
+    """Let due jobs arrive at the gates of their ordering keys, and open the noted gates, both named by `store/promote`.
 
-    A gate that somebody has locked is noted for a later round: were its jobs left, they would stand before all others.
-    Returns who became ready, and whether any gate was locked. With `make`, it fails as `session.LockHeld` when an open
-    transaction has made one of the gates; without, such a gate counts as locked.
+    A locked gate is noted for a later round: its jobs, if left, would come before all others.
+    Returns the jobs that became ready, and whether any gate was locked. With `make`, raises `session.LockHeld` when an
+    open transaction has made one of the gates; without, such a gate counts as locked.
     """
     if make:
         yield from make_gates((queue, key) for _, queue, _, key in named)

@@ -1,4 +1,4 @@
-"""The hot path on PostgreSQL. What each statement does and locks stands in its file under sql/."""
+"""The hot path on PostgreSQL. What each statement does and locks is described in its file under sql/."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ from queue_core.stores.postgres.transaction import Transactions
 from queue_core.stores.postgres.upkeep import EVER, DueTimes, Looks, Upkeep
 
 LOCKED_SECONDS = 0.1
-"""How soon ordering keys are looked at again that somebody has locked."""
+"""Seconds until ordering keys that another transaction has locked are tried again."""
 FEW_DUE = 10
-"""Due jobs found by a look whose time tells what the look itself took."""
+"""At most so many due jobs found by a read whose time is taken as that of the read itself."""
 
 
 class Lanes(NamedTuple):
@@ -65,7 +65,7 @@ class Lanes(NamedTuple):
 
 
 class Ends:
-    """See queue_core.ports.store.JobStore for what each method does."""
+    """Promotions, reclaims and settles; see queue_core.ports.store.JobStore for the methods."""
 
     def __init__(self, lanes: Lanes, rules: Rules) -> None:
         self._settles, self._sweeps, self._keyed = lanes
@@ -74,7 +74,7 @@ class Ends:
         # those at whether anything is ready
         self._ready = Looks()
         self._leases = Walk(self._sweeps, "leases")
-        # whether due jobs came to wait for ordering keys that somebody had locked in the last round
+        # whether due jobs waited for ordering keys that other transactions had locked in the last round
         self._locked = False
 
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
@@ -106,7 +106,7 @@ class Ends:
             return await self._keyed.carry_out(lambda: settle_late(outcomes, self._rules), weight=weight)
 
     async def _second_look(self, refused: Sequence[Outcome]) -> dict[Key, Settled]:
-        """Find out why outcomes were refused.
+        """Return why outcomes were refused.
 
         They did not name their ordering key, are to be cancelled instead, were written before (a lost reply), or stale.
         """
@@ -131,7 +131,7 @@ class Ends:
         return done | {(job_id, token): Settled(job_id, True, cancelled=instead) for job_id, token, instead in rows}
 
     def completion(self, outcome: Outcome) -> Plan[Settled]:
-        """Return the plan that completes one attempt in somebody else's transaction."""
+        """Return the plan that completes one attempt in a caller's transaction."""
         return complete(outcome, self._rules)
 
     async def promote(self, limit: int) -> list[Ready]:
@@ -161,7 +161,7 @@ class Ends:
         return LOCKED_SECONDS if seconds is None or seconds <= 0 else min(seconds, LOCKED_SECONDS)
 
     async def look(self) -> Look:
-        """Return what a leader has to do, in one statement.
+        """Return the work that a leader has to do, in one statement.
 
         Where it takes long, jobs are assumed to be ready or running, and due ones looked for among the last.
         """
@@ -175,7 +175,7 @@ class Ends:
         return Look(*row)
 
     async def reclaim(self, limit: int, bound: int = MOST_LOSSES) -> list[Reclaimed]:
-        """Move jobs whose lease expired to queued with one loss more, or bury them as lost where that makes `bound`."""
+        """Move jobs whose lease expired to queued with one loss more, or to dead as lost where that makes `bound`."""
         rows = await self._leases.run(
             "settle/reclaim", reclaim_parameters(limit, self._rules, bound=bound), lambda rows: len(rows) >= limit
         )
@@ -186,12 +186,12 @@ class Ends:
         return taken
 
     async def write_off(self, workers: Sequence[str]) -> None:
-        """Remove the entries and leaderships of workers whose processes are gone, and end their leases."""
+        """Remove the entries and leaderships of workers whose processes have ended, and end their leases."""
         await self._sweeps.run("store/worker_write_off", {"workers": text_array(workers)})
 
 
 HORIZON = 3.0
-"""Seconds within which what is due is told to the leader: more than it ever rests."""
+"""Seconds within which a due time is notified to the leader: more than its longest rest."""
 
 
 class PostgresStore:
@@ -209,13 +209,13 @@ class PostgresStore:
         self._settings = settings
         self._notifications = notifications or Notifications(settings)
         self._sessions = self._notifications.sessions
-        # A lane for each kind of work, so that none waits for all that is asked of another: an enqueue does not for
-        # those who ask what became of jobs, nor a plain settle for one of ordering keys that somebody has locked.
+        # A lane for each kind of work, so that none waits for all calls of another: an enqueue does not wait for
+        # reads of results, nor a plain settle for one of ordering keys that another transaction has locked.
         lanes = [Lane(settings, self._sessions) for _ in range(7)]
         self._inserts, self._claims, self._settles, self._sweeps, self._looks, self._logs, self._keyed = lanes
         retention, rules = retention or RetentionSettings(), rules or {}
         self._upkeep = Upkeep(self._sweeps, self._keyed, settings, retention, rules)
-        # Seconds; a thousand years stand for never.
+        # Seconds; a thousand years mean never.
         self._results = 3e10 if retention.results is None else retention.results
         self._news = News(self._notifications)
         # duties and the workers of this process that lead them, as far as is known
@@ -236,7 +236,7 @@ class PostgresStore:
         await require_schema(self._inserts.run)
 
     async def close(self) -> None:
-        """Disconnect; doing it twice is safe."""
+        """Disconnect; idempotent."""
         await self._upkeep.history.close()
         await self._news.close()
         await self._notifications.close()
@@ -246,25 +246,25 @@ class PostgresStore:
     # -- producers
 
     async def insert(self, jobs: Sequence[NewJob]) -> list[Inserted]:
-        """Write the jobs, all or none, as queued or scheduled, creating their queues; answer in the same order."""
+        """Write the jobs, all or none, as queued or scheduled, creating their queues; return results in their order."""
         inserted = await self.producing.insert(jobs)
         if any(_soon(job.delay, job.run_at) for job, one in zip(jobs, inserted, strict=True) if one.due is not None):
             self._news.soon()
         return inserted
 
     async def insert_on(self, connection: Any, jobs: Sequence[NewJob]) -> list[Inserted]:
-        """Write the jobs in the transaction of a caller's connection; nobody sees them before it commits."""
+        """Write the jobs in the transaction of a caller's connection; they are invisible before it commits."""
         return await self.producing.insert_on(connection, jobs)
 
     async def committed(self, seconds: float) -> set[str]:
-        """Wait until callers' transactions have committed, or something is due soon, or the time is over.
+        """Wait until callers' transactions have committed, or an earlier due time is notified, or `seconds` pass.
 
-        Return the queues that got jobs.
+        Return the queues that received jobs.
         """
         return await self._news.wait(seconds)
 
     async def finals(self, ids: Sequence[str]) -> list[Final]:
-        """Return what is known about these jobs, unknown ids left out."""
+        """Return the records of these jobs, unknown ids left out."""
         return await self.producing.finals(ids, self._results)
 
     # -- workers
@@ -283,24 +283,24 @@ class PostgresStore:
         return settled
 
     def transaction(self) -> AbstractAsyncContextManager[Any]:
-        """Give a connection in a transaction, which the block's normal end commits and an exception rolls back."""
+        """Yield a connection in a transaction; the block's normal end commits it, an exception rolls it back."""
         return self._transactions.begin()
 
     async def settle_on(self, connection: Any, outcome: Outcome) -> Settled:
-        """Complete an attempt in the transaction of such a connection, or refuse; done once that has committed."""
+        """Complete an attempt in the transaction of such a connection, or refuse; it takes effect at the commit."""
         awaited = outcome.ordering_key is not None
         return await self._transactions.settle(connection, self._ends.completion(outcome), awaited)
 
     async def log(self, lines: Sequence[LogLine]) -> list[bool]:
-        """Append lines to the logs of jobs; say of each whether its token still holds."""
+        """Append lines to the logs of jobs; return for each whether its token still holds."""
         return await logs.append(self._logs, lines)
 
     async def announce(self, types: Mapping[str, Mapping[str, Any]]) -> None:
-        """Write the JSON Schema of the payloads that each of these types takes, where it has changed."""
+        """Write the JSON Schema of each type's payloads, where it has changed."""
         await logs.announce(self._sweeps, types)
 
     async def write_off(self, workers: Sequence[str], place: str) -> None:
-        """Remove the entries and leaderships of workers whose processes are gone, and end their leases."""
+        """Remove the entries and leaderships of workers whose processes have ended, and end their leases."""
         await self._ends.write_off(workers)
 
     async def retire(self, worker: str, place: str = "") -> None:
@@ -325,7 +325,7 @@ class PostgresStore:
         return await self._ends.next_due()
 
     async def reclaim(self, limit: int, bound: int = MOST_LOSSES) -> list[Reclaimed]:
-        """Move jobs whose lease expired to queued with one loss more, or bury them as lost where that makes `bound`."""
+        """Move jobs whose lease expired to queued with one loss more, or to dead as lost where that makes `bound`."""
         taken = await self._ends.reclaim(limit, bound)
         self._claiming.came_back([Ready(one.id, one.queue, one.rank) for one in taken if one.rank is not None])
         self._claiming.came_back([ready for one in taken for ready in one.opened])
@@ -336,7 +336,7 @@ class PostgresStore:
         return await self._claiming.heads.heads([queue], limit)
 
     async def heads(self, queues: Sequence[str], limit: int) -> list[Ready]:
-        """Return what `head` returns of each of these queues, in one statement."""
+        """Return the jobs of `head` for each of these queues, in one statement."""
         return await self._claiming.heads.heads(queues, limit)
 
     async def ready_queues(self) -> list[str]:
@@ -344,7 +344,7 @@ class PostgresStore:
         return await self._claiming.heads.ready_queues()
 
     async def claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
-        """Return those of these jobs that are claimable now and whose type a live worker of this queue announced."""
+        """Return the jobs of `ids` that are claimable now and whose type a live worker of this queue announced."""
         return await self._claiming.claimable(queue, ids)
 
     async def ready_after(self, queue: str, rank: int, limit: int, whole: bool = True) -> list[Ready]:
@@ -362,7 +362,7 @@ class PostgresStore:
         if duty == "sweep":
             self._notifications.start()
         if (duty, worker) not in self._leading:
-            # Whoever does not lead reads before it locks: a thousand workers wait for a row that one of them holds.
+            # A worker that does not lead reads before it locks: else a thousand workers wait for the row of one.
             led = (await self.leaders([duty])).get(duty)
             if led is not None and led.worker != worker and led.seconds > 0:
                 return False
@@ -376,24 +376,24 @@ class PostgresStore:
         return True
 
     def hears(self) -> bool:
-        """Tell whether notifications arrive, so that what others do need not be asked for."""
+        """Return whether notifications arrive, so that this process need not poll."""
         return self._notifications.arriving
 
     def led_at(self) -> float:
-        """Return the time of time.monotonic at which a leader of the sweeps was heard last."""
+        """Return the time.monotonic of the last notification of a leader of the sweeps."""
         return self._news.led_at
 
     def on_order(self, worker: str, place: str, call: Callable[[], None]) -> None:
-        """Call when an order was left for a worker, or another one has come to its place, until it retires."""
+        """Register a call for each order stored for a worker and each new worker at its place, until it retires."""
         self._news.orders[worker] = (place, call)
         self._notifications.start()
 
     async def look(self) -> Look:
-        """Return what a leader has to do, in one statement."""
+        """Return the work that a leader has to do, in one statement."""
         return await self._ends.look()
 
     async def leaders(self, duties: Sequence[str]) -> dict[str, Led]:
-        """Return who leads these duties, or has led them last."""
+        """Return the present or last leaders of these duties."""
         rows = await self._sweeps.run("store/leaders", {"duties": list(duties)})
         return {duty: Led(worker, seconds) for duty, worker, seconds in rows}
 
@@ -402,7 +402,7 @@ class PostgresStore:
         await self._sweeps.transaction([("store/epoch_lock", None), ("store/epoch_raise", None)])
 
     async def make_room(self) -> None:
-        """Make room for the history of today and the days ahead."""
+        """Create the history's partitions for today and the days ahead."""
         await self._upkeep.make_room()
 
     async def upkeep(self) -> None:
@@ -411,5 +411,5 @@ class PostgresStore:
 
 
 def _soon(delay: float, run_at: float | None) -> bool:
-    """Tell whether a job is due before a leader that does not hear of it looks again; clocks may differ by a minute."""
+    """Return whether a job is due before a leader's next read without a notification; clocks may differ by a minute."""
     return delay < HORIZON if run_at is None else run_at - time.time() < 60 + HORIZON
