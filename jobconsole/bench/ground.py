@@ -20,7 +20,7 @@ from queue_core.worker.options import ServiceOptions
 
 MODES = ("postgres+redis", "postgres", "redis", "sqlite", "memory")
 USES = {"postgres+redis": ("postgres", "redis"), "postgres": ("postgres",), "redis": ("redis",)}
-"""The servers that a mode stands on."""
+"""The servers that a mode uses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class PostgresUsage:
 
 
 class RedisUsage:
-    """The CPU time that a Redis says it has used."""
+    """The CPU time that a Redis reports to have used."""
 
     def __init__(self, url: str) -> None:
         import redis

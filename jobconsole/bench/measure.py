@@ -203,7 +203,7 @@ def _since(before: float | None, now: float | None) -> float | None:
 
 
 def measure(options: BenchOptions, say: Callable[[str], None]) -> Report:
-    """Run a benchmark; `say` is told what is being measured.
+    """Run a benchmark; `say` is called with what is being measured.
 
     Raises:
         DemoError: a server or a worker cannot be used; the error knows its exit code.

@@ -99,7 +99,7 @@ def register(queue: JobQueue, recorder: Recorder) -> JobQueue:
 
 
 def __getattr__(name: str) -> JobQueue:
-    """Make `jobs` when a worker process asks for it: only there the environment says where everything is."""
+    """Make `jobs` when a worker process asks for it: only there the environment has all addresses."""
     if name != "jobs":
         raise AttributeError(name)
     return register(JobQueue.from_settings(), Recorder(Path(os.environ[FOLDER_VARIABLE])))

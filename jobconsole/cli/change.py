@@ -101,7 +101,7 @@ async def _signatures(jobs: JobQueue, chosen: Selection) -> tuple[str, ...]:
 
 
 async def _check_target(jobs: JobQueue, plan: Plan) -> None:
-    """Warn of a queue that nobody works on: a mistyped one would swallow the jobs."""
+    """Warn of a queue without workers: jobs moved to a mistyped one would never run."""
     queue = plan.way.queue
     if queue is None:
         return

@@ -62,7 +62,7 @@ _PACKAGES = {
 
 
 def _harmless(message: str) -> str:
-    # Imported when there is something to say: `--version` and `--help` start without the rest of the program.
+    # Imported only with a message to write: `--version` and `--help` start without the rest of the program.
     from queue_core.model.addresses import mask
     from queue_core.model.text import safe
 
@@ -71,7 +71,7 @@ def _harmless(message: str) -> str:
 
 def note(message: str) -> None:
     """Write a message for the person at the terminal."""
-    # Standard error may be closed, or nobody reads it any more: the work goes on without messages.
+    # Standard error may be closed, or has no reader any more: the work continues without messages.
     with contextlib.suppress(OSError, ValueError, AttributeError):
         sys.stderr.write(f"{_harmless(message)}\n")
         sys.stderr.flush()

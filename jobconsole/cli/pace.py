@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class _Stopped(Exception):
-    """Somebody pressed Ctrl+C while an operation was being written: it must not start."""
+    """Ctrl+C was pressed while an operation was being written: it must not start."""
 
 
 async def submitted(jobs: JobQueue, plan: Plan) -> Report:
     """Write a plan as an operation, which runs from then on; on Ctrl+C it does not start, or is cancelled.
 
     Raises:
-        CommandError: the store went away or refused it. Nothing was changed, or the message says that this is unknown.
+        CommandError: the store was lost or refused it. Nothing was changed, or the message states that this is unknown.
     """
     from jobconsole.actions.plan import submit
     from queue_core.client.operations import this_author
@@ -113,7 +113,7 @@ async def _take_back(jobs: JobQueue, operation: Operation | None) -> None:
 
 
 def told_end(report: Report) -> int | None:
-    """Say what kept an operation from its end, and return the exit code for that; None: nothing did."""
+    """Report what kept an operation from its end, and return the exit code for that; None: nothing did."""
     operation = report.operation
     if operation is None:
         return None
@@ -205,9 +205,9 @@ def priority(text: str) -> int:
 
 
 def paced(options: argparse.Namespace, number: int) -> tuple[Way, Pace]:
-    """Return what the options say of an operation on so many jobs.
+    """Return way and pace from the options, for an operation on so many jobs.
 
-    A canary is never the default: a script must not wait for its outcome unless somebody said so.
+    A canary is never the default: a script must not wait for its outcome unless an option asks for it.
     """
     from jobconsole.actions.plan import CAREFUL, CAREFUL_FROM
     from queue_core.model.operation import Pace, Way

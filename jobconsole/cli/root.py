@@ -68,7 +68,7 @@ def _nearest(word: str, choices: Iterable[Any]) -> str:
 
 
 def add_globals(parser: argparse.ArgumentParser) -> None:
-    """Declare the options that stand before or after the noun."""
+    """Declare the options that are accepted before or after the noun."""
     group = parser.add_argument_group("global options")
 
     def add(*names: str, **kwargs: Any) -> None:

@@ -98,10 +98,10 @@ def selection_of(options: argparse.Namespace, *always: str) -> Selection:
 
 
 async def check_queue(jobs: JobQueue, name: str | None) -> None:
-    """Check that a queue that somebody named is there.
+    """Check that a queue exists; None passes.
 
     Raises:
-        QueueNotFound: it is not.
+        QueueNotFound: it does not.
     """
     if name is not None and name not in await jobs.store.queues():
         raise QueueNotFound(name)

@@ -125,7 +125,7 @@ def _block(output: Output, title: str, text: str) -> None:
 
 
 def job_body(job: Job, complete: bool = False) -> dict[str, Any]:
-    """Return a job as JSON; lists leave out what may be large and says nothing new."""
+    """Return a job as JSON; lists leave out fields that may be large and add no information."""
     left_out = frozenset() if complete else _HEAVY
     return {field.name: getattr(job, field.name) for field in dataclasses.fields(job) if field.name not in left_out}
 
@@ -144,7 +144,7 @@ def show_table(output: Output, columns: Sequence[Column], rows: Iterable[Facts])
 
 
 def show_log(output: Output, page: LogPage, indent: str = "") -> None:
-    """Write the lines of a job's log with their times; those that go on over several lines are indented."""
+    """Write the lines of a job's log with their times; further lines of the same entry are indented."""
     if page.dropped:
         output.line(f"{indent}({plural(page.dropped, 'earlier line')} not kept)")
     for entry in page.entries:

@@ -86,7 +86,7 @@ class Ledger:
     _sizes: dict[str, int] = field(default_factory=dict)
 
     def known(self) -> set[str]:
-        """Return every id that the store must know: a job that a handler has started was enqueued, whoever did it."""
+        """Return every id that the store must know: a job that a handler has started was enqueued, by any process."""
         return self.enqueued | self.starts.keys()
 
     def highest(self, job_id: str) -> int:
@@ -145,7 +145,7 @@ class Findings:
     enqueued: int = 0
     # of these: without a tag of the demo's producer
     others: int = 0
-    # ids of the ledger that the store does not know, and that nobody has purged
+    # ids of the ledger that the store does not know, and that were not purged
     lost: set[str] = field(default_factory=set)
     # jobs whose final state was not written by their last attempt
     stale_writes: set[str] = field(default_factory=set)

@@ -93,7 +93,7 @@ def _walk(folder: Path | str, skipped: frozenset[str]) -> Iterator[os.DirEntry[s
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError:
-        return  # somebody else's folder
+        return  # another user's folder
     for entry in entries:
         if entry.is_file(follow_symlinks=False) and os.access(entry.path, os.R_OK):
             yield entry
@@ -175,7 +175,7 @@ class Folder(NamedTuple):
 
     @property
     def inbox(self) -> Path:
-        """Files that jobs read and that are broken until somebody puts them right."""
+        """Files that jobs read and that are broken until they are repaired."""
         return self.root / "inbox"
 
     @property
@@ -247,7 +247,7 @@ PORTS = range(20_000, 30_000)
 
 
 def closed_port() -> int:
-    """Return a port of 127.0.0.1 that nobody listens on.
+    """Return a port of 127.0.0.1 without a listener.
 
     Raises:
         DemoError: none was found.

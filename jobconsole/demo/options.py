@@ -28,7 +28,7 @@ class DemoOptions:
     concurrency: int = 4
     # the most jobs enqueued per second, on average; None: as the workers keep up
     rate: float | None = None
-    # the producer stops after this many; None: it goes on
+    # jobs after which the producer stops; None: no limit
     jobs: int | None = None
     # other servers than the embedded ones; only an empty database and an empty prefix are accepted
     postgres_url: str | None = None

@@ -1,4 +1,4 @@
-"""The producer's process: enqueues what the plan says when the pace says so, and writes the ledger around it."""
+"""The producer's process: enqueues the plan's jobs at the pace's times, and writes the ledger around it."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ class Producer:
         self._batches += 1
         tag, count = f"{TAG}{self._batches}", len(order.payloads)
         self._ledger.batch(tag, count)
-        # Whether or not it succeeds: after an error nobody knows if it was committed.
+        # Whether or not it succeeds: after an error it is unknown whether it was committed.
         self._pace.sent(count)
         if self._left is not None:
             self._left -= count

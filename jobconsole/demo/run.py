@@ -27,7 +27,7 @@ from queue_core.ports.inspector import Inspector
 
 PRODUCER_SECONDS = 10.0
 DRAIN_SECONDS = 20.0
-"""How long the workers may take to end what they run; what is left then goes on counting as unfinished."""
+"""Seconds that the workers have to end what they run; what is left then counts as unfinished."""
 MOST_FAILURES = 50
 
 
@@ -129,13 +129,13 @@ LOOK_SECONDS = 0.5
 
 
 def has_terminal() -> bool:
-    """Answer whether somebody can see and use a console."""
+    """Return whether standard input and output are a terminal, where a console can be used."""
     streams = (sys.stdin, sys.stdout)
     return all(stream is not None and not stream.closed and stream.isatty() for stream in streams)
 
 
 async def show_console(stage: Stage, stopping: Stopping, end: float, facts: Sequence[str]) -> None:
-    """Run the console until somebody leaves it, the end is asked for, or `end` of the monotonic clock.
+    """Run the console until it is left, the end is asked for, or `end` of the monotonic clock.
 
     `facts` are shown on its help screen, before what can be repaired.
 
@@ -163,7 +163,7 @@ SECOND = 1.0
 
 
 class Ticker:
-    """Writes what the store says, each second."""
+    """Writes the store's counts, each second."""
 
     def __init__(self, stage: Stage, inspector: Inspector, voice: Voice, started: float, pids: list[int]) -> None:
         """`started` is a moment of the monotonic clock; `pids` are the workers that were named already."""
@@ -175,7 +175,7 @@ class Ticker:
         self._pids = pids
 
     async def run(self, stopping: Stopping, end: float) -> None:
-        """Write until the end is asked for, `end` of the monotonic clock, or nobody reads any more.
+        """Write until the end is asked for, `end` of the monotonic clock, or the output has no reader.
 
         Raises:
             DemoError: a process of the demo has ended by itself.
@@ -239,7 +239,7 @@ def run_demo(options: DemoOptions) -> int:
 
 
 class Run:
-    """One run on a stage that stands already."""
+    """One run on a stage that is set up already."""
 
     def __init__(self, options: DemoOptions, stage: Stage, stopping: Stopping, voice: Voice) -> None:
         self._options = options
@@ -261,7 +261,7 @@ class Run:
 
     async def _show(self, inspector: Inspector) -> None:
         pids = await self._open(inspector)
-        # The time that was asked for begins now: how long a machine takes to start says nothing about the run.
+        # The time that was asked for begins now: how long a machine takes to start is no property of the run.
         self._started = time.monotonic()
         seconds = self._options.seconds
         end = float("inf") if seconds is None else self._started + seconds
@@ -272,7 +272,7 @@ class Run:
             await show_console(self._stage, self._stopping, end, [*self._stage.addresses(), _named(pids)])
 
     async def _open(self, inspector: Inspector) -> list[int]:
-        """Say where everything is, have the one crash behind it, and return the pids of the workers that live on."""
+        """Write all addresses, crash one worker, and return the pids of the others."""
         for line in (*self._stage.addresses(), *self._stage.hints):
             self._voice.say(line)
         processes, lease = self._options.processes, self._options.lease

@@ -42,7 +42,7 @@ class Stage:
     hints: tuple[str, ...]
 
     def addresses(self) -> list[str]:
-        """Return one line for each place somebody may want to look at."""
+        """Return one line for each place to look at."""
         return [
             f"postgres: {mask(self.places.postgres_url)}",
             f"redis: {mask(self.places.redis_url)} (prefix {self.places.redis_prefix})",
@@ -160,7 +160,7 @@ async def crash_one(stage: Stage, inspector: Inspector) -> int:
 
 
 def _stopped_there(stage: Stage, worker: WorkerInfo) -> bool:
-    """Stop a process where it is, and let it go on unless it still is in a handler: most take milliseconds."""
+    """Stop a process, and continue it unless it still is in a handler: most take milliseconds."""
     _send(worker.pid, signal.SIGSTOP)
     if _in_a_handler(stage, [worker]):
         return True

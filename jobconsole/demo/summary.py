@@ -1,4 +1,4 @@
-"""The sum at the end: what the ledger says, what SQL says, and whether both agree."""
+"""The sum at the end: the counts of the ledger, those of SQL, and whether both agree."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """What the summary says besides the counts that must add up."""
+    """The facts of the summary besides the counts that must add up."""
 
     crashed: int
     failures: dict[str, int]

@@ -1,6 +1,6 @@
 """The work of the demo, by kind: `jobconsole worker run jobconsole.demo.tasks:jobs` runs it.
 
-Nothing here pretends: every job reads files of this machine, and every failure is what Python or the kernel says.
+Nothing here is simulated: every job reads files of this machine, and every failure is one of Python or the kernel.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ async def hash_folder(ctx: JobContext, folder: str) -> dict[str, Any]:
 @jobs.task(queue="notices", priority=Priority.URGENT, timeout=10, retry=Retry(max_retries=2, delay=1, backoff=2.0))
 @recorded
 async def notify(ctx: JobContext, port: int, subject: str) -> dict[str, str]:
-    """Tell the web server on 127.0.0.1 about something; any answer of it will do."""
+    """Notify the web server on 127.0.0.1 of a subject; any answer will do."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         writer.write(f"HEAD / HTTP/1.0\r\nHost: 127.0.0.1\r\nX-Job: {ctx.job_id}\r\n\r\n".encode())

@@ -12,9 +12,9 @@ from queue_core.worker.supervisor import supervise
 
 TASKS = "jobconsole.demo.tasks:jobs"
 GRACE_SECONDS = 4.0
-"""How long running jobs may go on at the end before they are given back."""
+"""Seconds that running jobs may take at the end before they are given back."""
 NICENESS = 5
-"""Whoever else works on this machine comes first."""
+"""The niceness of the workers: other programs of this machine come first."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

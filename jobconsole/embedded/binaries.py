@@ -16,7 +16,7 @@ from jobconsole.embedded.folders import EmbeddedError
 
 Source = Literal["wheel", "system", "given"]
 
-# Chooses where to look first when the caller does not say.
+# Chooses where to look first when the caller does not.
 PREFER_VARIABLE = "EMBEDDED_SERVERS"
 # The folder with PostgreSQL's programs, and the Redis-protocol server: nothing else is looked at then.
 POSTGRES_VARIABLE = "EMBEDDED_POSTGRES_BIN"
@@ -182,7 +182,7 @@ def _runnable(paths: Iterable[Path]) -> bool:
 
 
 def _major_version(program: Path) -> int:
-    """Answer the major version a program tells, or 0 when it tells none."""
+    """Return the major version that a program reports, or 0 when it reports none."""
     try:
         answer = subprocess.run(
             [program, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20, check=False
@@ -202,7 +202,7 @@ THROW_AWAY = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "
 
 
 def initdb_command(program: Path, durable: bool) -> list[str]:
-    """Answer the command that makes a data folder; the folder itself is added by whoever runs it."""
+    """Return the command that makes a data folder, without the folder itself, which the caller appends."""
     command = [str(program.with_name("initdb")), "-U", USER, "-A", "trust", "-E", "UTF8", "--no-locale"]
     return [*command, "--no-instructions"] if durable else [*command, "--no-instructions", "-N"]
 
@@ -216,7 +216,7 @@ def postgres_command(
         "shared_buffers": "128MB",
         # Inside the data folder: /dev/shm is small in containers and is not ours to litter.
         "dynamic_shared_memory_type": "mmap",
-        # Huge pages of this machine, if it has any, are meant for somebody else.
+        # Huge pages of this machine, if it has any, are meant for other programs.
         "huge_pages": "off",
         "timezone": "UTC",
         "log_timezone": "UTC",

@@ -30,7 +30,7 @@ class Channel:
         self._unread = b""
         mine, theirs = socket.socketpair()
         with theirs:
-            # A low number would stand in for a standard stream that this process has closed.
+            # A low number would be taken for a standard stream that this process has closed.
             self._connection = socket.socket(fileno=above_standard(mine.detach()))
             try:
                 self._process = _start_guard(theirs, folder)
@@ -84,7 +84,7 @@ class Channel:
         return ""
 
     def close(self) -> None:
-        """End the guard with everything it owns; in a fork, only let go of the line."""
+        """End the guard with everything it owns; in a fork, only close the connection."""
         if os.getpid() != self._owner:
             self._connection.close()
             self._process.returncode = 0  # another process's child: not ours to wait for

@@ -90,7 +90,7 @@ class InstanceFolder(NamedTuple):
     """A folder that belongs to this instance alone."""
 
     path: Path
-    # An open file whose lock says "in use"; the guard inherits it, so the lock lives as long as the guard.
+    # An open file whose lock means "in use"; the guard inherits it, so the lock lives as long as the guard.
     lock: int
 
     @property

@@ -1,4 +1,4 @@
-"""The guard: a small process of its own session that owns both servers and outlives nobody.
+"""The guard: a small process of its own session that owns both servers and ends with the application.
 
 It is started by `EmbeddedServers`, takes orders as JSON lines on its standard input (a socket) and ends, with the
 servers and their folder, when that socket closes or when its parent changes. Only the standard library is loaded.
@@ -102,12 +102,12 @@ class GuardedServer:
             self._watch.until(lambda: all(_is_gone(child) for child in family[1:]), self._patience)
 
     def pause(self) -> None:
-        """Freeze the process and its children: connections stay open and nobody answers."""
+        """Freeze the process and its children: connections stay open and get no answer."""
         if self.pid is not None:
             freeze(self.pid)
 
     def resume(self) -> None:
-        """Let a frozen server go on."""
+        """Continue a frozen server."""
         if self.pid is not None:
             thaw(self.pid)
 
@@ -177,7 +177,7 @@ class GuardedPostgres(GuardedServer):
             raise Refusal(f"initdb failed: {last_lines(self.log)}")
 
     def is_ready(self) -> bool:
-        """Answer whether the process accepts clients: it says so in its own file."""
+        """Return whether the process accepts clients, as its own file reports."""
         try:
             lines = (self.data / "postmaster.pid").read_text().splitlines()
         except OSError:

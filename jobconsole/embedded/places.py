@@ -58,7 +58,7 @@ class Places(NamedTuple):
 
 @contextmanager
 def open_places(options: Wanted, who: str = "demo") -> Iterator[Places]:
-    """Start or check the servers, and leave nothing of them behind; `who` is named in what is said about them.
+    """Start or check the servers, and leave nothing of them behind; `who` is the name used in messages about them.
 
     Raises:
         DemoError: no server can be started, or one that was named does not answer or is not empty.

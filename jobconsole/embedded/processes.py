@@ -20,7 +20,7 @@ from typing import Any, NotRequired, TypedDict
 LINUX = sys.platform == "linux"
 PROC = Path("/proc")
 IPC_RMID = 0
-# How long the killed processes of a server may take to let go of its memory.
+# Seconds that the killed processes of a server may take to detach from its memory.
 DETACH_SECONDS = 1.0
 
 
@@ -34,7 +34,7 @@ def _linux_parents() -> dict[int, int]:
     for entry in PROC.iterdir():
         if entry.name.isdigit():
             with suppress(OSError, ValueError, IndexError):
-                # The name stands in parentheses and may itself contain any of these characters.
+                # The name is in parentheses and may itself contain any of these characters.
                 after_name = (entry / "stat").read_text(errors="replace").rpartition(")")[2]
                 found[int(entry.name)] = int(after_name.split()[1])
     return found
@@ -70,7 +70,7 @@ def freeze(pid: int) -> list[int]:
     """Stop a process and all its descendants, and answer all of them, the process first."""
     send(pid, signal.SIGSTOP)
     frozen = [pid]
-    # A child may have forked before its own stop arrived: look again until nobody is new.
+    # A child may have forked before its own stop arrived: look again until there are no new ones.
     while new := [child for child in descendants(pid) if child not in frozen]:
         for child in new:
             send(child, signal.SIGSTOP)
@@ -79,7 +79,7 @@ def freeze(pid: int) -> list[int]:
 
 
 def thaw(pid: int) -> None:
-    """Let a stopped process and its descendants go on, the process last."""
+    """Continue a stopped process and its descendants, the process last."""
     for each in (*descendants(pid), pid):
         send(each, signal.SIGCONT)
 
@@ -112,7 +112,7 @@ def kill_remaining(folder: Path) -> None:
             pid = int(record.read_text().split()[0])
         except (OSError, ValueError, IndexError):
             continue
-        # The number may have been given to somebody else since: only a process that names the folder is ours.
+        # The number may belong to another process by now: only one whose command line has the folder is ours.
         if pid > 1 and str(folder) in command_line(pid):
             kill_family(pid)
 
@@ -133,7 +133,7 @@ def remove_shared_memory(data: Path) -> None:
 
 
 def _attached(key: str, identifier: str) -> int | None:
-    """Answer how many processes use a segment; None: there is none of this key and number (or no Linux to tell)."""
+    """Return how many processes use a segment; None: there is none of this key and number, or this is not Linux."""
     try:
         segments = (PROC / "sysvipc" / "shm").read_text().splitlines()[1:]
     except OSError:
@@ -274,7 +274,7 @@ class Watch:
         self._asked_to_end = True
 
     def check(self) -> None:
-        """Raise `Orphaned` when nobody needs the servers any more."""
+        """Raise `Orphaned` when the application is gone or the end was asked for."""
         if self._asked_to_end or os.getppid() != self._parent:
             raise Orphaned
         try:
@@ -286,7 +286,7 @@ class Watch:
             raise Orphaned from None
 
     def next_bytes(self) -> bytes:
-        """Wait for the application to say something."""
+        """Wait for bytes from the application."""
         while True:
             self.check()
             if select.select([self.connection], [], [], PERIOD_SECONDS)[0]:

@@ -95,11 +95,11 @@ class ServerHandle:
         self._do("kill")
 
     def pause(self) -> None:
-        """Freeze all processes of the server: connections stay open, nobody answers."""
+        """Freeze all processes of the server: connections stay open and get no answer."""
         self._do("pause")
 
     def resume(self) -> None:
-        """Let a frozen server go on."""
+        """Continue a frozen server."""
         self._do("resume")
 
 
@@ -146,9 +146,9 @@ class EmbeddedServers:
         """Start both servers and wait until both answer.
 
         `durable` keeps PostgreSQL's commits on the disk (for benchmarks); `redis_appendonly` does so for the other.
-        `prefer` says where to look first; left out: the variable EMBEDDED_SERVERS, then the wheels. What the variables
-        EMBEDDED_POSTGRES_BIN and EMBEDDED_REDIS_BIN name is started whatever `prefer` says. `template` is what
-        `data_template` of another instance answered: copying it is faster than initdb.
+        `prefer` chooses where to look first; left out: the variable EMBEDDED_SERVERS, then the wheels. The programs in
+        the variables EMBEDDED_POSTGRES_BIN and EMBEDDED_REDIS_BIN are started in any case. `template` is what
+        `data_template` of another instance returned: copying it is faster than initdb.
         """
         source = preference(prefer)
         postgres, redis = find_postgres(source), find_redis(source)

@@ -35,7 +35,7 @@ def main(folder: Path) -> None:
 def kill_sessions(sessions: set[int]) -> None:
     """Kill every process of these sessions, stopped ones too, whatever groups they have made for themselves."""
     killed: set[int] = set()
-    # Again until nobody new is found: a process may have been forking at that moment.
+    # Again until there are no new ones: a process may have been forking at that moment.
     while new := {pid for pid in _all_pids() if pid not in killed and _session(pid) in sessions}:
         for pid in new:
             with suppress(ProcessLookupError, PermissionError):

@@ -12,7 +12,7 @@ _PATIENCE = 5.0
 _LARGEST = 16 << 10
 """Bytes of a request's head; asyncio's reader stops there."""
 _MOST = 64
-"""Connections at a time; one more is told to come back."""
+"""Connections at a time; one more gets status 503 with Retry-After."""
 
 
 class Response(NamedTuple):
@@ -67,7 +67,7 @@ class HttpServer:
             async with asyncio.timeout(_PATIENCE):
                 await writer.drain()
         except (OSError, TimeoutError, EOFError):
-            return  # the client went away or is too slow; there is nobody to tell
+            return  # the client went away or is too slow; there is no one to answer
         finally:
             self._connections -= 1
             writer.close()

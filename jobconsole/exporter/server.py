@@ -1,7 +1,7 @@
 """The exporter: /metrics and /healthz from a thread of its own, so that it fits into any other program.
 
 It owns its connections and its event loop. A back-end that is down, at the start or later, never ends it:
-`jobconsole_up` says so, and the next scrape tries again.
+`jobconsole_up` reports it, and the next scrape tries again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from queue_core.model.settings import JobsSettings
 from queue_core.ports.backend import Backend
 
 DEFAULT_HOST = "127.0.0.1"
-"""Metrics tell names of queues and types and need no password: other machines are let in on purpose only."""
+"""Metrics contain names of queues and types and need no password: other machines get access on purpose only."""
 DEFAULT_PORT = 9808
 _MARGIN = 0.5
 """Seconds of Prometheus's own time limit that are left for the way back."""
@@ -161,7 +161,7 @@ class Routes:
         self._types = types or TypeNames()
 
     async def metrics(self, headers: Mapping[str, str]) -> Response:
-        """Answer a scrape, within the time that Prometheus says it waits."""
+        """Answer a scrape, within the timeout in Prometheus's header."""
         reading = await self._reader.read(_patience(headers))
         registry = CollectorRegistry()
         registry.register(JobsCollector(lambda: reading, self._types))

@@ -1,4 +1,4 @@
-"""Every metric: its name, type, labels and what it says. docs/metrics.md has the same table; a test compares them."""
+"""Every metric: its name, type, labels and help. docs/metrics.md has the same table; a test compares them."""
 
 from __future__ import annotations
 

@@ -271,7 +271,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
                 self.refresher.resync()
 
     def do_freeze(self) -> None:
-        """Hold the picture, or let it go on."""
+        """Hold the picture, or show live updates again."""
         self.frozen = not self.frozen
         self.say(
             "frozen: p lets it go on; keys act on the jobs as they are now" if self.frozen else "live again", "muted"

@@ -85,7 +85,7 @@ async def _store(jobs: JobQueue) -> list[Check]:
     except SchemaEarlier as error:
         return [Check("schema", "fail", str(error))]
     except (QueueCoreError, OSError) as error:
-        # What was found before may say why.
+        # The findings before may give the reason.
         return [unreachable(name, str(error)), *checks[1:]]
 
 
@@ -165,7 +165,7 @@ def run_migrate(options: argparse.Namespace, output: Output) -> int:
 
 
 def _rehearsed(settings: ConsoleSettings, output: Output) -> int:
-    """Say what is still to be applied."""
+    """Report which migrations are still to be applied; return the exit code."""
     found, known = _schema_of_sqlite(settings.jobs) if settings.jobs.mode == "sqlite" else _schema_of_server(settings)
     if found > known:
         raise SchemaNewer(found, known)
@@ -180,7 +180,7 @@ def _rehearsed(settings: ConsoleSettings, output: Output) -> int:
 def _schema_of_sqlite(jobs: JobsSettings) -> tuple[int, int]:
     from queue_core.stores.sqlite.migrate import KNOWN, schema_of
 
-    # Whoever opens the file for jobs would migrate it.
+    # Opening the file for jobs would migrate it.
     return schema_of(jobs.sqlite), KNOWN
 
 

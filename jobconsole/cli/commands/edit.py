@@ -78,7 +78,7 @@ async def editable(jobs: JobQueue, job_id: str) -> Job:
 
 
 async def drafted(jobs: JobQueue, options: argparse.Namespace, job: Job, text: str | None) -> Edit:
-    """Look at a payload; without one, at that of the job, with what --set says.
+    """Check a payload; without one, that of the job with the values of --set.
 
     Raises:
         UsageError, InvalidJob: it leads nowhere, or is no object.
@@ -165,7 +165,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 
 def has_terminal() -> bool:
-    """Tell whether an editor has a place to appear in."""
+    """Return whether an editor has a terminal to run in."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 

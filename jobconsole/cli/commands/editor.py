@@ -1,4 +1,4 @@
-"""The editor of the person at the terminal, on a file that nobody else can read."""
+"""The editor of the person at the terminal, on a file that only its owner can read."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _open(command: list[str], file: Path) -> None:
 
 @contextmanager
 def _ctrl_c_is_the_editors() -> Iterator[None]:
-    """Leave Ctrl+C to the editor, which hears it, too: it must not end this program below it."""
+    """Leave Ctrl+C to the editor, which receives it, too: it must not end this program below it."""
     # A function, not SIG_IGN, which the editor would inherit.
     before = signal.signal(signal.SIGINT, lambda number, frame: None)
     try:
@@ -77,11 +77,11 @@ _SPACES = re.compile(r"[ \t\r\n]*")
 
 
 class _Place(NamedTuple):
-    """Where a value stands in a text; an empty one behind the last member is where a new key goes."""
+    """Where a value is in a text; an empty one behind the last member is where a new key goes."""
 
     start: int
     end: int
-    # what has to stand before a new value
+    # what has to be inserted before a new value
     before: str = ""
 
 
@@ -129,7 +129,7 @@ def _value_of_key(text: str, at: int, key: str, last: bool) -> _Place | None:
         name, at = _DECODER.raw_decode(text, at)
         start = _after_spaces(text, _after_spaces(text, at) + 1)
         _, end = _DECODER.raw_decode(text, start)
-        # Of keys that stand twice, the last one counts.
+        # Of duplicate keys, the last one counts.
         found = _Place(start, end) if name == key else found
         at, comma = _behind(text, end), ","
     return found or (_Place(at, at, f"{comma}{json.dumps(key, ensure_ascii=False)}:") if last else None)

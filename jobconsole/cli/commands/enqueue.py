@@ -35,11 +35,11 @@ class PayloadCheck(Middleware):
         self._inspector = inspector
 
     async def before_enqueue(self, jobs: Sequence[NewJob]) -> None:
-        """Look at each payload, after everything else about the jobs has been found good.
+        """Validate each payload, after everything else about the jobs has been found good.
 
         Raises:
             InvalidJob: the sentence names the parameters.
-            StoreUnavailable: nobody can be asked for the schema.
+            StoreUnavailable: the schema cannot be read.
         """
         types = await self._inspector.types()
         for job in jobs:
@@ -145,7 +145,7 @@ async def _enqueue(
         jobs.middleware(PayloadCheck(jobs.inspector))
     if options.dry_run:
         jobs.middleware(Rehearsal())
-    # Not opened before: what is wrong with the job is said even when no server answers.
+    # Not opened before: an error in the job is reported even when no server answers.
     try:
         handle = await jobs.enqueue(
             options.type,
@@ -176,7 +176,7 @@ async def _enqueue(
 
 
 async def _rehearsed(jobs: JobQueue, options: argparse.Namespace, output: Output, job: NewJob) -> int:
-    """Say what would have been enqueued; what only the store decides, a limit or a unique key, is not known."""
+    """Report what would have been enqueued; what only the store decides, a limit or a unique key, is not known."""
     if output.as_json:
         body = job._asdict() | {"payload": json.loads(job.payload), "run_at": _moment(job.run_at)}
         output.json({"dry_run": True, "job": {name: value for name, value in body.items() if name != "id"}})

@@ -53,7 +53,7 @@ def show_console(options: argparse.Namespace, link: Link | None) -> int:
 
 def _show_console(settings: ConsoleSettings, link: Link | None) -> int:
     check_servers(settings)
-    # Without a terminal, Textual would write escape sequences into a file and say that all is well.
+    # Without a terminal, Textual would write escape sequences into a file and report success.
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("the console needs a terminal; 'jobconsole dlq groups' and 'jobconsole job list' do not")
     from jobconsole.core.alerts import Thresholds
@@ -66,7 +66,7 @@ def _show_console(settings: ConsoleSettings, link: Link | None) -> int:
 
 
 CARRIED = ("config", "context", "postgres_url", "schema", "redis_url", "prefix")
-"""Options that say where the jobs are."""
+"""Options that configure where the jobs are."""
 ADDRESSES = frozenset({"postgres_url", "redis_url"})
 """Those of them that may hold a password."""
 
@@ -79,7 +79,7 @@ def add_open_arguments(parser: Parser) -> None:
 
 
 def run_open(options: argparse.Namespace, output: Output) -> int:
-    """Open the console at a place; with --json, say what the link means and which command shows the same.
+    """Open the console at a place; with --json, write what the link means and which command shows the same.
 
     Raises:
         UsageError: it is no link, or there is no terminal.
@@ -143,7 +143,7 @@ def _command(link: Link, options: argparse.Namespace) -> list[str]:
 
 
 def add_demo_arguments(parser: Parser) -> None:
-    """Declare the demo's own options; the configuration is not for it, somebody's production may stand there."""
+    """Declare the demo's own options; the configuration is not for it, as it may name a production system."""
     from jobconsole.demo.options import DemoOptions, add_arguments
 
     add_arguments(parser)
@@ -177,7 +177,7 @@ def add_exporter_arguments(parser: Parser) -> None:
 
 
 def run_exporter(options: argparse.Namespace, output: Output) -> int:
-    """Serve; servers that are down do not end it, `jobconsole_up` says so.
+    """Serve; servers that are down do not end it, `jobconsole_up` reports them.
 
     Raises:
         ConfigurationError, ExporterError: it cannot serve at all.
@@ -213,7 +213,7 @@ _COLUMNS = (Column("FIGURE"), Column("VALUE", "right"), Column("UNIT"))
 
 
 def add_bench_arguments(parser: Parser) -> None:
-    """Declare the benchmark's own options; the configuration is not for it, somebody's production may stand there."""
+    """Declare the benchmark's own options; the configuration is not for it, as it may name a production system."""
     from jobconsole.bench.ground import MODES, BenchOptions
 
     default = BenchOptions()

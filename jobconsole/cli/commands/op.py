@@ -72,7 +72,7 @@ async def _one(jobs: JobQueue, options: argparse.Namespace, act: Act, number: in
     from queue_core.model.operation import MOVES
 
     state = (await jobs.operations.get(number)).state
-    # One that is preparing goes on by itself, as soon as all its jobs are written down.
+    # One that is preparing starts by itself, as soon as all its jobs are written down.
     if _TARGETS[options.verb] not in MOVES[state] or (options.verb == "resume" and state == "preparing"):
         return False
     return await switched(jobs, options, "operation", f"#{number}", partial(act, jobs.operations, number))
@@ -181,7 +181,7 @@ def run_watch(options: argparse.Namespace, output: Output) -> int:
 
 
 async def _abandoned(jobs: JobQueue, operation: Operation) -> bool:
-    """Tell whether an operation will not be begun any more, and say so: who wrote its jobs down has gone."""
+    """Return whether an operation will never start, and report it: the process that wrote its jobs down is gone."""
     from queue_core.model.operation import ABANDONED, NEVER_STARTED
 
     if operation.state != "preparing":
@@ -288,7 +288,7 @@ def run_list(options: argparse.Namespace, output: Output) -> int:
     """List operations."""
 
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
-        # One more than asked for tells whether there are more.
+        # One more than asked for shows whether there are more.
         found = await jobs.operations.find(options.limit + 1, options.before, options.running)
         shown, more = found[: options.limit], len(found) > options.limit
         before = shown[-1].number if more else None

@@ -45,10 +45,10 @@ def add_arguments(verb: Parser) -> None:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    """Ask about one dead job after another, the newest first, until there are no more or somebody quits.
+    """Ask about one dead job after another, the newest first, until there are no more or the user quits.
 
     Raises:
-        Refused: there is nobody to ask.
+        Refused: standard input is no terminal.
     """
     if not sys.stdin.isatty():
         raise Refused("refused to review jobs, since standard input is no terminal; 'dlq list' needs none")
@@ -93,7 +93,7 @@ class _Review:
         self._done[verb].append(job_id)
 
     def report(self, output: Output) -> None:
-        """Say what was decided."""
+        """Write the decisions."""
         done = self._done
         if output.as_json:
             output.json({"dry_run": self._dry_run, "retried": done["retry"], "deleted": done["delete"],

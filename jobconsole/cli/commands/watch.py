@@ -1,4 +1,4 @@
-"""The commands that go on until they are stopped: `events` and `top`."""
+"""The commands that run until they are stopped: `events` and `top`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def run_events(options: argparse.Namespace, output: Output) -> int:
 
 async def _follow_events(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
     if jobs.dispatcher is not None and jobs.settings.mode.endswith("+redis"):
-        # The subscription waits for a server that is down; somebody at a terminal wants to know.
+        # The subscription waits for a server that is down; a user at a terminal wants the error.
         await jobs.dispatcher.ping()
     left = options.count
     try:
@@ -162,7 +162,7 @@ def _draw(output: Output, text: str, before: int) -> int:
         return 0
     columns, rows = shutil.get_terminal_size()
     lines = [cut(line, columns - 1) for line in text.split("\n")][: rows - 1]
-    # Up to where the last picture began, each line anew, and what is left of a longer one away.
+    # Up to where the last picture began; each line is written again, and the rest of a longer one erased.
     output.write(f"\x1b[{before}A\r" if before else "")
     output.write("".join(f"{line}\x1b[K\n" for line in lines) + "\x1b[J")
     return len(lines)

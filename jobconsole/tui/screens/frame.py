@@ -59,7 +59,7 @@ class Frame(Screen[None], inherit_bindings=False):
         raise NotImplementedError
 
     def foot(self) -> ComposeResult:
-        """Yield what stands below all panes, over the whole width."""
+        """Yield what is shown below all panes, over the whole width."""
         yield from ()
 
     def compose(self) -> ComposeResult:
@@ -108,7 +108,7 @@ class Frame(Screen[None], inherit_bindings=False):
         return (widget for widget in self.query(LineWidget) if displayed(widget))
 
     def expect_gone(self, keys: Sequence[str]) -> None:
-        """Have the cursors go on by themselves where these rows vanish."""
+        """Have the cursors move to the next row when these rows are removed."""
         for table in self.query(Table):
             table.selection.expect_gone(keys)
 

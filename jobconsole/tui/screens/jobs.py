@@ -57,7 +57,7 @@ class StateTabs(LineWidget):
 
 
 def count_of(tab: str, snapshot: Snapshot | None) -> int | None:
-    """Return how many jobs a tab has; None where no snapshot tells."""
+    """Return how many jobs a tab has; None without a snapshot that has the count."""
     if snapshot is None or tab in UNCOUNTED:
         return None
     return int(getattr(snapshot.totals, "trashed" if tab == TRASH else tab))

@@ -51,7 +51,7 @@ class LiveView(View):
         yield Detail(id="detail")
 
     def adopt(self, snapshot: Snapshot, anew: bool = False) -> None:
-        """Show what a snapshot says."""
+        """Show a snapshot."""
         self.query_one(QueueTable).show(snapshot.queues)
         self.query_one(WorkerTable).show(snapshot.workers)
         if anew:

@@ -65,7 +65,7 @@ class OperationsView(View):
             self.query_one(Detail).refresh_if_changed()
 
     def operating(self) -> None:
-        """Those that go on have been read."""
+        """Show the operations under way, which have been read."""
         self.operations.follow()
         self.look_at_operation()
 
@@ -92,7 +92,7 @@ class OperationsView(View):
 
     @on(Table.Moved)
     def follow(self, message: Table.Moved) -> None:
-        """The panes behind a table show what its cursor stands on."""
+        """Show the row under the cursor in the panes behind the table."""
         self.look_at_operation()
 
     @on(OperationTable.Read)
@@ -108,7 +108,7 @@ class OperationsView(View):
             self.members.take(facts.sight.line, facts.sight.members)
 
     def pane_entered(self, pane: Pane) -> None:
-        """What stands behind the list follows it."""
+        """Show the row under the cursor in the panes behind the list."""
         super().pane_entered(pane)
         self.look_at_operation()
 

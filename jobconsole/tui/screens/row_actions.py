@@ -126,14 +126,14 @@ class JobActions(RowActions):
 
 
 class QueueActions(RowActions):
-    """Pause the queue under the cursor, or let it go on."""
+    """Pause the queue under the cursor, or resume it."""
 
     def missing(self) -> frozenset[str]:
         """There is no pausing where no queue is under the cursor."""
         return frozenset() if isinstance(self.view.pane, QueueTable) else frozenset({"pause"})
 
     def do_pause(self) -> None:
-        """Pause the queue, or let it go on."""
+        """Pause the queue, or resume it."""
         pane = self.view.pane
         if isinstance(pane, QueueTable) and pane.selection.row is not None:
             queue = pane.selection.row
@@ -151,7 +151,7 @@ class OperationActions(RowActions):
     """What is done to the operation under the cursor, anybody's."""
 
     def do_pause(self) -> None:
-        """Let the operation take no more steps, or let it go on; one that was stopped after a question."""
+        """Pause the operation before its next step, or resume it; a stopped one after a question."""
         line = self.view.query_one(OperationTable).selection.row
         if line is None:
             return
@@ -165,7 +165,7 @@ class OperationActions(RowActions):
             spawn(self.view, "steer", self._steer, line, "resume" if state == "paused" else "pause")
 
     def do_cancel(self) -> None:
-        """End the operation where it stands, after a look; of a job, cancel that."""
+        """Cancel the operation after a question; on a job, cancel that job."""
         line = self.view.query_one(OperationTable).selection.row
         if isinstance(self.view.pane, Detail | MemberTable):
             self.view.do_cancel()

@@ -95,7 +95,7 @@ class SchedulesView(View):
 
     @on(Table.Moved)
     def follow(self, message: Table.Moved) -> None:
-        """The panes behind a table show what its cursor stands on."""
+        """Show the row under the cursor in the panes behind the table."""
         self.look_at_schedule()
 
     @on(ScheduleTable.Read)
@@ -106,7 +106,7 @@ class SchedulesView(View):
             self.ticks.about(self.chosen)
 
     def pane_entered(self, pane: Pane) -> None:
-        """What stands behind the list follows it."""
+        """Show the row under the cursor in the panes behind the list."""
         super().pane_entered(pane)
         self.look_at_schedule()
 

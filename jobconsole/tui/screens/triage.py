@@ -26,7 +26,7 @@ from queue_core.model.filters import Filter, Term, render
 from queue_core.model.text import safe
 
 IDLE_SECONDS = 20.0
-"""After so long without a key, signatures are sorted anew; the cursor stays on its signature."""
+"""Seconds without a key after which signatures are sorted again; the cursor stays on its signature."""
 
 
 class TriageView(View):
@@ -71,7 +71,7 @@ class TriageView(View):
         return self.query_one("#jobs", JobTable)
 
     def adopt(self, snapshot: Snapshot, anew: bool = False) -> None:
-        """Show what a snapshot says; the list of jobs reads for itself."""
+        """Show a snapshot; the list of jobs reads for itself."""
         if snapshot.wanted.where == dead_only(self.signatures.where):
             idle = time.monotonic() - self.console.last_key > IDLE_SECONDS
             self.signatures.take(snapshot.signatures, snapshot.wanted.window, anew or idle)
@@ -91,7 +91,7 @@ class TriageView(View):
         self._follow_retries()
 
     def _follow_retries(self) -> None:
-        """Say anew what became of the retries of the signature that is shown."""
+        """Read the outcome of the retries of the shown signature again."""
         detail = self.query_one(Detail)
         group = detail.subject.group
         lines = [line for line in self.console.model.underway.lines if group and line.concerns(group.signature)]
@@ -116,13 +116,13 @@ class TriageView(View):
 
     @on(Table.Moved)
     def follow(self, message: Table.Moved) -> None:
-        """The panes behind a table show what its cursor stands on."""
+        """Show the row under the cursor in the panes behind the table."""
         if message.table_id == "signatures":
             self.look_at_jobs()
         self.look_at_detail()
 
     def pane_entered(self, pane: Pane) -> None:
-        """The detail is about what the focused table's cursor stands on."""
+        """Show the row under the focused table's cursor in the detail."""
         super().pane_entered(pane)
         self.look_at_detail()
 
@@ -133,7 +133,7 @@ class TriageView(View):
             self.jobs.look_at(dead_of(group.signature, self.signatures.where), group.count)
 
     def look_at_detail(self) -> None:
-        """Show what stands behind the cursor."""
+        """Show the job or group under the cursor."""
         detail = self.query_one(Detail)
         pane = self.pane
         if pane is detail:
@@ -151,7 +151,7 @@ class TriageView(View):
             detail.about(Subject())
 
     def target(self, verb: Choice) -> Target | None:
-        """What the focused pane says; the group that the detail is about, where it shows one."""
+        """Return the target of the focused pane; the group that the detail is about, where it shows one."""
         group = self.query_one(Detail).subject.group
         if isinstance(self.pane, Detail) and group is not None:
             return self.signatures.target_of([group])

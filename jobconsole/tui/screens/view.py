@@ -84,7 +84,7 @@ class View(Frame):
         if not reason and pane is not None:
             reason = pane.NEVER.get(action) or pane.refuses(action)
         if not reason and action in {"open", "full"} and isinstance(pane, Table) and pane.selection.row is None:
-            # What stands behind no row would be about more than anybody has chosen.
+            # Without a row, what opens would be about more than was chosen.
             return pane.nothing()
         return reason or next((why for rows in self.rows if (why := rows.refuses(action))), "")
 
@@ -169,7 +169,7 @@ class View(Frame):
         """Show one thing, where a link can lead to one in this view."""
 
     def look_at_detail(self) -> None:
-        """Show what stands behind the cursor."""
+        """Show the details of the row under the cursor."""
 
     # -- actions of every view
 
@@ -292,6 +292,6 @@ class View(Frame):
             self.console.navigation.export(target)
 
     def target(self, verb: Choice) -> Target | None:
-        """What a verb would act on: what the focused pane says."""
+        """Return what a verb would act on: the target of the focused pane; None when it has none."""
         pane = self.pane
         return pane.target(verb) if pane is not None else None

@@ -1,4 +1,4 @@
-"""The sheet before a change: what it will act on, frozen while one reads, and one key to go on."""
+"""The sheet before a change: what it will act on, frozen while it is read, and one key to confirm."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class ChangeSheet(PlanSheet):
         go.off = bool(self._uncounted())
         go.put(f"{self.words.button}{jobs}")
 
-    # -- what it says
+    # -- its text
 
     def text(self, width: int, height: int = 0) -> list[Line]:
         """What it acts on, and what is known about that."""
@@ -143,7 +143,7 @@ class ChangeSheet(PlanSheet):
         return [((part, tone),) for part in wrap(said, width)[:2]]
 
     def _uncounted(self) -> str:
-        """Why a verb whose count is to be typed cannot go on yet; "" for every other one, and when it was typed."""
+        """Return why a verb whose count has to be typed is off; "" for every other one, and when it was typed."""
         if self.words.focus != "count":
             return ""
         if self.plan is None:
@@ -159,16 +159,16 @@ class ChangeSheet(PlanSheet):
 
     @on(Field.Changed)
     def say_what_that_means(self) -> None:
-        """Say what the field means now."""
+        """Show what the field means now."""
         self._settle()
 
     @on(Field.Left)
     def go_to_go(self) -> None:
-        """One more Enter goes on."""
+        """Move the focus to the button that confirms: one more Enter presses it."""
         self.query_one("#go", Push).focus()
 
     def go(self, button: str) -> None:
-        """Go on, as soon as the ids are frozen."""
+        """Confirm, as soon as the ids are frozen."""
         if self._uncounted() or any(fields.problem for fields in self.query(RetryFields)):
             self.query_one("#sheet-hint", Drawn).repaint()
             return

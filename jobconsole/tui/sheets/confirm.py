@@ -27,7 +27,7 @@ STEPS: list[BindingType] = [
 
 
 class Confirm(Sheet[bool]):
-    """Gives back True to go on."""
+    """A question whose result is True when it is confirmed."""
 
     # the button that Enter presses
     FIRST: ClassVar[str] = "no"
@@ -57,12 +57,12 @@ class Confirm(Sheet[bool]):
         return [*what, (), *(((part, "muted"),) for part in wrap(self._consequence, width))]
 
     def go(self, button: str) -> None:
-        """Go on."""
+        """Confirm."""
         self.dismiss(True)
 
 
 class Offer(Confirm):
-    """A question before something that does no harm: the button that goes on has the focus."""
+    """A question before something that does no harm: the button that confirms has the focus."""
 
     FIRST = "go"
 
@@ -103,5 +103,5 @@ class ExportSheet(Sheet[Wish]):
         return [*lines, (), *(((part, "muted"),) for part in wrap(ABOUT, width))]
 
     def go(self, button: str) -> None:
-        """Go on with a format."""
+        """Export in the format of the button."""
         self.dismiss(Wish(self._target, next(format_ for format_ in FORMATS if format_ == button)))

@@ -115,7 +115,7 @@ class EditScreen(Sheet[Edited]):
             self.changes = changes
 
     class Submitted(Message, bubble=False):
-        """It was enqueued; `problem` says why not."""
+        """It was enqueued; `problem` is the reason when it was not."""
 
         def __init__(self, edited: Edited | None, problem: str = "") -> None:
             super().__init__()
@@ -167,7 +167,7 @@ class EditScreen(Sheet[Edited]):
 
     @on(JsonArea.Changed)
     def wait_for_rest(self) -> None:
-        """Check the text once the keys rest; what was said of the one before is over."""
+        """Check the text when no key was pressed for `PAUSE_SECONDS`; the message about the one before is cleared."""
         if self.changed:
             self._failure = ""
         if self._timer is not None:

@@ -71,7 +71,7 @@ class MoveSheet(PlanSheet):
 
     @on(Field.Changed)
     def look_again(self) -> None:
-        """Say what is known about what stands there now."""
+        """Show what is known about the field's present value."""
         self._problem = ""
         self._repaint()
 
@@ -88,8 +88,8 @@ class MoveSheet(PlanSheet):
             (self.focus_next if step > 0 else self.focus_previous)()
 
     def go(self, button: str) -> None:
-        """Go on, as soon as the ids are frozen."""
-        # What is not frozen yet goes on by itself once it is, unless that failed.
+        """Confirm, as soon as the ids are frozen."""
+        # Where they are not frozen yet it proceeds once they are, unless that failed.
         self.going = self.plan is None and not self.lost
         try:
             way = way_of(self._queue.typed, self._priority.value)

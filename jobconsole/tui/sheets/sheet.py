@@ -38,7 +38,7 @@ class Sheet(ModalScreen[R | None], Generic[R]):
         return host_of(self)
 
     def buttons(self, **words: str) -> ComposeResult:
-        """Yield the buttons that go on, by their ids, and the one that goes back."""
+        """Yield the buttons that confirm, by their ids, and the one that goes back."""
         with Horizontal(id="sheet-buttons"):
             for id_, word in words.items():
                 yield Push(word, id=id_)
@@ -46,14 +46,14 @@ class Sheet(ModalScreen[R | None], Generic[R]):
 
     @on(Push.Pressed)
     def press(self, message: Push.Pressed) -> None:
-        """Go on or back."""
+        """Confirm or go back."""
         if message.push_id == "no":
             self.action_leave()
         else:
             self.go(message.push_id)
 
     def go(self, button: str) -> None:
-        """Go on, by the id of the button."""
+        """Confirm, by the id of the button."""
         raise NotImplementedError
 
     def action_leave(self) -> None:
@@ -62,7 +62,7 @@ class Sheet(ModalScreen[R | None], Generic[R]):
 
 
 class PlanSheet(Sheet[Plan]):
-    """A sheet before a change of jobs, whose ids are frozen while one reads; going on waits for that."""
+    """A sheet before a change of jobs, whose ids are frozen while it is read; confirming waits for that."""
 
     def __init__(self, verb: Verb, target: Target) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class PlanSheet(Sheet[Plan]):
         self.plan: Plan | None = None
         # why the ids are not frozen; then nothing can be done
         self.lost = ""
-        # going on was asked for before the ids were frozen
+        # confirmed before the ids were frozen
         self.going = False
 
     def freeze(self) -> None:

@@ -1,4 +1,4 @@
-"""What stands behind the row under the cursor: a job, or a group of dead jobs, and all that is known about it."""
+"""The details of the row under the cursor: a job, or a group of dead jobs, and all that is known about it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Detail(ScrollPane):
     }
 
     class Read(Message, bubble=False):
-        """A job has been read; `problem` says why not."""
+        """A job has been read; `problem` is the reason when it was not."""
 
         def __init__(self, job_id: str, loaded: Loaded | None, problem: str = "") -> None:
             super().__init__()
@@ -69,7 +69,7 @@ class Detail(ScrollPane):
         self.all_frames = False
         # how many pairs of attempts before the last one are compared
         self.back = 0
-        # the end of the log stays in view until somebody goes up
+        # the end of the log stays in view until the user scrolls up
         self.follows = False
         self._loaded: Loaded | None = None
         self._problem = ""
@@ -201,7 +201,7 @@ class Detail(ScrollPane):
         )
 
     def _current(self, loaded: Loaded) -> Loaded:
-        """The job as it was read, and as far as its events tell since then."""
+        """Return the job as it was read, updated by its events since then."""
         job = loaded.job
         going = job.status is Status.RUNNING
         told = self.console.model.running.told(job.id, job.token, job.progress) if going else None
@@ -214,7 +214,7 @@ class Detail(ScrollPane):
         return head_lines(self.subject, loaded, self._notes(), self.console.moment(), width)
 
     def _notes(self) -> GroupNotes:
-        """What is known about a group beside what the store says of it."""
+        """Return what is known about a group beside the store's own record of it."""
         group, snapshot, loaded = self.subject.group, self.console.model.snapshot, self._loaded
         if group is None or snapshot is None:
             return GroupNotes()

@@ -1,4 +1,4 @@
-"""The tail of what happens: it follows the newest event until somebody moves down, then it holds still and counts."""
+"""The latest events: the list follows the newest one until the cursor moves down, then it holds still and counts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from queue_core.model.filters import Filter
 SHOWN = 1_000
 """Events that one can go back through."""
 CELLS = 3_500
-"""Cells of the list that are sent to the terminal in a second, over the seconds: nobody can read more, and a flood of
+"""Cells of the list that are sent to the terminal in a second, on average: more cannot be read, and a flood of
 events stays below 10 KB/s."""
 SAVED_SECONDS = 2.0
 """Of cells that are saved up: what comes after a pause is drawn at once."""

@@ -54,7 +54,7 @@ class Field(LineWidget, can_focus=True):
         """Choose the next value."""
 
     def span(self) -> Line:
-        """What stands behind the label."""
+        """Return what is shown behind the label."""
         raise NotImplementedError
 
     def lines(self, width: int, height: int) -> list[Line]:
@@ -89,7 +89,7 @@ class Field(LineWidget, can_focus=True):
         self.changed()
 
     def changed(self) -> None:
-        """Draw it again and say so."""
+        """Draw it again and post `Changed`."""
         self.touched = True
         self.repaint()
         self.post_message(self.Changed())
@@ -124,7 +124,7 @@ class ChoiceField(Field, Generic[V]):
         """What was typed, or chosen.
 
         Raises:
-            ValueError: what was typed cannot be; `problem` says why.
+            ValueError: what was typed is invalid; `problem` is the reason.
         """
         return self._parse(self.typed) if self.typed else self._choices[self._chosen][1]
 
@@ -183,7 +183,7 @@ class TextField(Field):
         self._digits = digits
 
     def accepts(self, character: str) -> bool:
-        """Everything, or digits and what stands between them."""
+        """Whether a character can be typed: any, or only digits and the separators between them."""
         return not self._digits or character in "0123456789,"
 
     def span(self) -> Line:
@@ -236,7 +236,7 @@ class Push(LineWidget, can_focus=True):
         self.action_press()
 
     def action_press(self) -> None:
-        """Say that it was pressed."""
+        """Post `Pressed`."""
         self.post_message(self.Pressed(self.id or ""))
 
 

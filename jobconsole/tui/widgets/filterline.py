@@ -36,7 +36,7 @@ class _Words(LineWidget):
 
 
 class FilterLine(Horizontal):
-    """Hidden until `open`. While what stands there cannot be understood, the filter before it holds."""
+    """A line hidden until `open`. While its text cannot be parsed, the filter before it applies."""
 
     class Changed(Message):
         """A filter was written that can be understood."""

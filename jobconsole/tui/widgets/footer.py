@@ -25,7 +25,7 @@ class KeyBar(LineWidget):
         self._spots: list[tuple[int, str]] = []
 
     def lines(self, width: int, height: int) -> list[Line]:
-        """Draw the line and note where each key stands, for the mouse."""
+        """Draw the line and note where each key is, for the mouse."""
         wanted = [(action, reason) for action in SHOWN if (reason := self.console.refusal_shown(action.id)) is not None]
         always = [pair for pair in wanted if pair[0].id in {"help", "quit"}]
         room = width - sum(_size(action) for action, _ in always) - 1
@@ -66,7 +66,7 @@ SHOWN_SECONDS = 12.0
 
 
 class Notice(LineWidget):
-    """Progress of an operation, or a sentence said lately."""
+    """Progress of an operation, or a recent message."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -89,7 +89,7 @@ class Notice(LineWidget):
             return [fit(((" ", "text"), self._said), width)]
         active, back = self.console.operator.active, self.console.operator.taking_back
         if self.screen.has_class("-operating"):
-            # What is under way stands right above.
+            # The list of what is under way is right above.
             active = tuple(report for report in active if report.operation is None)
         if back and not active:
             return [fit(((f" taking back {safe(back)} {self.console.glyphs.ellipsis}", "muted"),), width)]

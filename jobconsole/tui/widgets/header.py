@@ -21,11 +21,11 @@ TABS = tuple(BY_ID[view.action] for view in VIEWS)
 """The actions that lead to the views, by their digits."""
 
 ROOMY = 100
-"""Columns from which servers and clock are told in full."""
+"""Columns from which servers and clock are shown in full."""
 OLD_SECONDS = 12.0
 """A picture is read each 5 seconds at least; from this age on it is not called live."""
 LEAST_STATE = 8
-"""Cells at the right end that are kept whatever stands at the left: whether the picture is true."""
+"""Cells at the right end that are kept whatever is at the left: they show whether the picture is up to date."""
 LEAST_WORD = 6
 """Cells of a context's word that are shown at least."""
 
@@ -72,7 +72,7 @@ class Header(LineWidget):
         return sum(width_of(_tab(view, view.label if view.id == self.console.place else "", False)) for view in TABS)
 
     def _labels(self, width: int) -> list[tuple[Action, str]]:
-        """The views with what stands behind their keys: names as far as there is room, that of this view always."""
+        """Return the views with the labels of their keys: names as far as there is room, that of this view always."""
         room = width - width_of(self._where(width)) - width_of(self._state(width)) - 3 * len(TABS)
         named: set[str] = set()
         for view in sorted(TABS, key=lambda view: (view.id != self.console.place, view.key)):
@@ -214,7 +214,7 @@ def _lost(server: Server) -> str:
 
 
 def _running(totals: Totals) -> Spans:
-    """How many run, of how many could; workers hold a few more than they run, then the number says it alone."""
+    """Return how many run, of how many could; workers hold a few more than they run, then the number is shown alone."""
     text = humanize.count(totals.running, 5)
     if totals.running <= totals.slots:
         text += f"/{humanize.count(totals.slots, 5)}"

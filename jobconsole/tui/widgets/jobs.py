@@ -34,7 +34,7 @@ class JobTable(MarkTable[JobLine]):
     """Jobs by the time of their last change. The cursor is on an id; pages are read as one comes to them."""
 
     class Read(Message, bubble=False):
-        """A window has been read; `problem` says why not."""
+        """A window has been read; `problem` is the reason when it was not."""
 
         def __init__(self, window: Window, problem: str = "") -> None:
             super().__init__()
@@ -46,7 +46,7 @@ class JobTable(MarkTable[JobLine]):
         self.title = title
         self.order: Order = "newest"
         self.window: Window | None = None
-        # how many there are as far as somebody else knows
+        # the number of jobs by another source; None: unknown
         self.total: int | None = None
         # the filter as it was written, where this list is narrowed by itself
         self.filter_text = ""
@@ -149,7 +149,7 @@ class JobTable(MarkTable[JobLine]):
     def _note_new(self, rows: Sequence[JobLine]) -> None:
         """Note when rows came in: those above others that were there before, and those changed since the last read.
 
-        Others were there all the time, and are only read now that somebody has come to them.
+        Others were there all the time, and are only read now that the cursor has come to them.
         """
         now, since, self._read_at = time.monotonic(), self._read_at, self.console.model.now
         last = max((place for place, job in enumerate(rows) if job.id in self._seen), default=-1)

@@ -32,7 +32,7 @@ AHEAD = 50
 
 
 class OperationTable(Table[OperationLine]):
-    """One line for each operation; those that go on are kept up to date."""
+    """One line for each operation; those under way are kept up to date."""
 
     NEVER: ClassVar[dict[str, str]] = dict.fromkeys(("retry", "delete", "restore", "export"), CHOOSE)
 
@@ -40,7 +40,7 @@ class OperationTable(Table[OperationLine]):
     heads = True
 
     class Read(Message):
-        """A page has been read; `problem` says why not."""
+        """A page has been read; `problem` is the reason when it was not."""
 
         def __init__(self, page: Sequence[OperationLine], before: int | None, problem: str = "") -> None:
             super().__init__()
@@ -69,7 +69,7 @@ class OperationTable(Table[OperationLine]):
         )
 
     def note(self) -> Spans:
-        """What goes on, what waits for somebody; the filter."""
+        """Return the counts of operations that are running, paused and stopped; the filter."""
         above, glyphs = self.selection.above, self.console.glyphs
         newer = ((f"{glyphs.up} {above:,} newer, g shows them  ", "accent"),) if above else ()
         spans = (*newer, *standing(self.console.model.underway.lines, glyphs))
@@ -108,7 +108,7 @@ class OperationTable(Table[OperationLine]):
         self.read_more()
 
     def follow(self) -> None:
-        """Take over how far those are that go on, and read those again whose end was missed."""
+        """Adopt the progress of operations under way, and read those again whose end was missed."""
         if not self.audit.loaded:
             return
         for before in self.audit.follow(self.console.model.underway.lines, PAGE):
@@ -231,7 +231,7 @@ class OperationFacts(ScrollPane):
     }
 
     class Read(Message):
-        """An operation has been read in detail; `problem` says why not."""
+        """An operation has been read in detail; `problem` is the reason when it was not."""
 
         def __init__(self, number: int, sight: OperationSight | None, problem: str = "") -> None:
             super().__init__()
@@ -330,11 +330,11 @@ class OperationStrip(Pane):
         return (("4 shows them all", "muted"),)
 
     def body(self, width: int, height: int) -> list[Line]:
-        """What goes on stands first, the newest on top."""
+        """Draw operations under way first, the newest on top."""
         moment = self.console.moment()
         return [strip_line(line, moment, width) for line in self._shown()[:height]]
 
     def _shown(self) -> list[OperationLine]:
-        """Those with jobs, the ones that go on first, then the stopped; what is only noted is over at once."""
+        """Return those with jobs, the running ones first, then the stopped; one without jobs ends at once."""
         lines = [line for line in self.console.model.underway.lines if line.operation.total]
         return sorted(lines, key=lambda line: (line.waits, line.operation.state != "stopped"))

@@ -19,7 +19,7 @@ from queue_core.model.text import safe
 
 
 class LineWidget(Widget):
-    """A widget that is a list of lines. `repaint` compares them with what stands there and refreshes the others."""
+    """A widget that is a list of lines. `repaint` compares them with the drawn ones and refreshes those that differ."""
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
@@ -80,7 +80,7 @@ class LineWidget(Widget):
     def _part(self, y: int, before: Line, after: Line) -> Region:
         """The part of a line that has changed."""
         width = self.size.width
-        # What is made harmless only when it is drawn may take more cells than it says.
+        # Text that is made harmless only when it is drawn may take more cells than were computed.
         whole = any(not text.isprintable() for text, _ in (*before, *after)) or width_of(after) != width
         cells = range(width) if whole else changed(before, after)
         return Region(cells.start, y, len(cells), 1)
@@ -113,7 +113,7 @@ class Extent:
 class Pane(LineWidget):
     """A framed part of a screen. With the class `-open` it has only a title line, to save room on small screens."""
 
-    # actions that make no sense whatever the cursor stands on, with what to say when their key is pressed
+    # actions that make no sense whichever row the cursor is on, with the message when their key is pressed
     NEVER: ClassVar[dict[str, str]] = {}
 
     can_focus = True
@@ -148,7 +148,7 @@ class Pane(LineWidget):
         raise NotImplementedError
 
     def note(self) -> Spans:
-        """Return what stands at the right end of the title line."""
+        """Return what is shown at the right end of the title line."""
         return ()
 
     def body(self, width: int, height: int) -> list[Line]:
@@ -235,7 +235,7 @@ class Drawn(LineWidget):
 
 
 class TooSmall(LineWidget):
-    """Says how large the window is and how large it must be."""
+    """Shows how large the window is and how large it must be."""
 
     def __init__(self, least: tuple[int, int], *, id: str | None = None) -> None:
         super().__init__(id=id)

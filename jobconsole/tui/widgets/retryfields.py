@@ -1,4 +1,4 @@
-"""How a retry goes on: the fields of its sheet."""
+"""The fields of a retry's sheet: pace, delay, queue and priority."""
 
 from __future__ import annotations
 
@@ -67,23 +67,23 @@ class RetryFields(Vertical):
             self._field(name).put(value)
 
     def pace(self) -> Pace:
-        """Return how carefully it goes on.
+        """Return the pace that the fields hold.
 
         Raises:
-            ValueError: what was typed cannot be.
+            ValueError: what was typed is invalid.
         """
         return Pace(self._field("canary").value, self._field("rate").value, self._field("stop").value)
 
     def way(self) -> Way:
-        """Return how the jobs go on.
+        """Return delay, spread, queue and priority that the fields hold.
 
         Raises:
-            ValueError: what was typed cannot be.
+            ValueError: what was typed is invalid.
         """
         return Way(*(self._field(name).value for name in ("delay", "spread", "queue", "priority")))
 
     def summary(self, plan: Plan | None) -> str:
-        """Say what will happen."""
+        """Return a sentence on what will happen, or the problem of a field."""
         if self.problem:
             return self.problem
         pace, number = self.pace(), len(plan.ids) if plan else 0

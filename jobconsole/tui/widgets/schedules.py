@@ -39,7 +39,7 @@ class ScheduleTable(Table[ScheduleLine]):
     still = False
 
     class Read(Message):
-        """The schedules have been read; `problem` says why not."""
+        """The schedules have been read; `problem` is the reason when they were not."""
 
         def __init__(self, lines: Sequence[ScheduleLine], problem: str = "") -> None:
             super().__init__()
@@ -141,7 +141,7 @@ class TickTable(Table[TickLine]):
     still = False
 
     class Read(Message, bubble=False):
-        """The ticks of a schedule have been read; `problem` says why not."""
+        """The ticks of a schedule have been read; `problem` is the reason when they were not."""
 
         def __init__(self, name: str, ticks: Sequence[TickLine], problem: str = "") -> None:
             super().__init__()

@@ -38,7 +38,7 @@ ORDERS: tuple[tuple[str, Callable[[SignatureInfo], Any] | None], ...] = (
 
 
 class SignatureTable(MarkTable[SignatureInfo]):
-    """Groups of dead jobs. Their order stays as it is while one looks; it is made anew with `r`."""
+    """Groups of dead jobs. Their order stays as it is while they are read; `r` sorts them again."""
 
     NEVER: ClassVar[dict[str, str]] = {"cancel": "dead jobs cannot be cancelled; D moves them to the trash"}
 
@@ -126,7 +126,7 @@ class SignatureTable(MarkTable[SignatureInfo]):
         )
 
     def _facts(self, chosen: list[SignatureInfo]) -> tuple[tuple[str, str], ...]:
-        """What one wants to know before going on."""
+        """Return the facts that matter before confirming."""
         now = self.console.model.now
         types: Counter[str] = Counter()
         for info in chosen:

@@ -26,19 +26,19 @@ WHEEL = 3
 class Table(Pane, Generic[T]):
     """Rows in columns of fixed width under a line of titles."""
 
-    # what stands there when there are no rows
+    # what is shown when there are no rows
     empty = "nothing here"
-    # whether the cursor shows while the focus is elsewhere: where it says what another pane shows
+    # whether the cursor shows while the focus is elsewhere: where another pane shows its row
     cursor_always = True
     # whether the picture stays when rows come in above; short lists rather show all they have
     still = True
     # whether rows that come in above a list that is seen from its top push the others down, and are seen
     heads = False
-    # somebody has been in this list: its cursor was put where it is
+    # this list had the focus: its cursor was put where it is
     visited = False
 
     class Moved(Message):
-        """The cursor stands on another row, or the row under it is another one."""
+        """The cursor is on another row, or the row under it is another one."""
 
         def __init__(self, table_id: str) -> None:
             super().__init__()
@@ -72,7 +72,7 @@ class Table(Pane, Generic[T]):
         ]
 
     def _nothing(self, width: int) -> list[Line]:
-        """What stands there without rows; before the first picture why there is none, whole: the header may cut it."""
+        """Return what is shown without rows; before the first picture the error, whole: the header may cut it."""
         if self.console.model.snapshot is not None:
             return [(("   " + self.empty, "muted"),)]
         error = safe(self.console.connection.store.error)
@@ -81,11 +81,11 @@ class Table(Pane, Generic[T]):
 
     @property
     def anchored(self) -> bool:
-        """Whether the cursor stays on its row; a list that nobody has been in follows its top."""
+        """Whether the cursor stays on its row; a list that never had the focus follows its top."""
         return self.has_focus or self.visited
 
     def watch_has_focus(self, _has_focus: bool) -> None:
-        """Whoever leaves a list for what stands behind a row comes back to that row."""
+        """Keep the cursor on its row once the list had the focus: leaving the details returns to that row."""
         self.visited = self.visited or _has_focus
         super().watch_has_focus(_has_focus)
 
@@ -184,7 +184,7 @@ class Table(Pane, Generic[T]):
         super().on_resize()
 
     def current(self, row: T) -> T:
-        """Return a row as it is drawn, with what has been heard of it since it was read."""
+        """Return a row as it is drawn, updated by its events since it was read."""
         return row
 
     def is_new(self, row: T) -> bool:
@@ -221,7 +221,7 @@ class MarkTable(Table[T]):
     """A table whose rows can be marked."""
 
     def do_mark(self) -> None:
-        """Mark or unmark this row and go on to the next."""
+        """Mark or unmark this row and move to the next."""
         self.selection.toggle_mark()
         self.move(1)
         self.repaint()
