@@ -65,7 +65,7 @@ LEFT: Mapping[str, int] = {
     "queue_core/ports": 1,
     "queue_core/stores": 1,
     "queue_core/stores/memory": 16,
-    "queue_core/stores/postgres": 187,
+    "queue_core/stores/postgres": 36,
     "queue_core/stores/redis": 110,
     "queue_core/stores/sqlite": 73,
     "queue_core/worker": 12,

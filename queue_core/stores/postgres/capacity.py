@@ -13,8 +13,8 @@ from queue_core.model.rules import QueueRules, Rules, allowance, band, rules_of
 from queue_core.stores.postgres.queries import Plan, Rows, plain_array, text_array
 
 INLINE = 65_536
-"""Bytes of payloads that come with a claim under the lock. A server that sends to a client which does not read heeds no
-time limit, so larger ones are fetched after the commit, when nobody waits for the queue any more."""
+"""Bytes of payloads that come with a claim under the lock. A server that sends to a client which does not read ignores
+time limits, so larger ones are fetched after the commit, when no other claim waits for the queue's lock."""
 WHOLE, PAUSE = 60.0, 200.0
 """Seconds between two looks at all leases; and how many times longer than such a look takes. It finds what processes
 without these rules have claimed. While a snapshot is held it reads all leases that ended, too."""

@@ -39,11 +39,11 @@ up all others that want the same rows; a live one takes microseconds, and one th
 BYTES_PER_MS = 2000
 """For the server, a client is silent while it sends a statement: a slow network gets this time besides."""
 PATIENCE_MS = 1500
-"""How long a statement waits for a lock: longer than a silent client has it, so that whoever waits behind one gets it.
-Of those who gave up waiting, no server process is left behind."""
+"""How long a statement waits for a lock: longer than a silent client has it, so that one waiting behind it gets it.
+No server process is left behind by clients that stopped waiting."""
 UNREAD_MS = 2000
-"""How long the server keeps an answer that nobody takes: while it sends, it heeds no other bound. Unix sockets have
-nothing like it, so answers are short as long as locks are held."""
+"""How long the server keeps an answer that is not read: while it sends, it ignores all other limits. Unix sockets have
+no such limit, so answers are short as long as locks are held."""
 
 ATTEMPTS = 3
 """Deadlocks and serialization failures are tried again this often; nothing was written by them."""
@@ -60,7 +60,7 @@ BROKEN = (
 """Errors after which a connection is not used again; a read-only server is an old primary, so look for the new one."""
 
 FORGOTTEN = (pg.InvalidSqlStatementName, pg.DuplicatePreparedStatement)
-"""Prepared statements that are not in the session, or somebody else's: a pooler in transaction mode swaps sessions."""
+"""Prepared statements that are not in the session, or another client's: a pooler in transaction mode swaps sessions."""
 
 HELD = "others hold rows that this needs, and do not let go of them"
 
@@ -83,7 +83,7 @@ class _Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
 
 
 def is_broken(error: BaseException) -> bool:
-    """Tell whether the connection that an error came by is not used again."""
+    """Return whether an error makes its connection unusable."""
     return isinstance(error, BROKEN) and not isinstance(error, (pg.LockNotAvailable, *RETRIED))
 
 
@@ -109,7 +109,7 @@ class Try:
         self.late.set()
 
     def again(self, error: BaseException, attempt: int) -> bool:
-        """Tell whether the work is done again after an error: for certain nothing was done, and there is time."""
+        """Return whether to retry the work after an error: certainly nothing was done, and there is time."""
         if isinstance(error, pg.LockNotAvailable):
             return asyncio.get_running_loop().time() + PATIENCE_MS / 1000 <= self.ends
         if attempt >= ATTEMPTS:
@@ -130,7 +130,7 @@ class Try:
     async def transaction(
         self, connection: Connection, seconds: float, silent: int = SILENT_MS, begin: str = "connection/begin"
     ) -> AsyncIterator[None]:
-        """Commit what stands inside, on a connection in autocommit mode; an exception rolls it back.
+        """Commit the statements of the block, on a connection in autocommit mode; an exception rolls it back.
 
         Each statement may take so many seconds; `silent`: how many milliseconds the server waits for the next one.
         """
@@ -155,7 +155,7 @@ def silent_ms(weight: int) -> int:
 
 
 def bounds(seconds: float, silent: int = SILENT_MS) -> bytes:
-    """Return what bounds the transaction in which it is said; each statement may take so many seconds."""
+    """Return the statement that bounds its transaction; each statement may take so many seconds."""
     statement = max(1, round(seconds * 1000))
     return load("connection/bounds") % {
         b"silent": silent,
@@ -180,7 +180,7 @@ async def run_bounded(
 
 
 def limits(seconds: float, patient: bool = False) -> bytes:
-    """Return what stands before a statement in its message, so that it ends by itself when its client has given up.
+    """Return the prefix of a statement's message with which it ends by itself when its client has given up.
 
     Who is not `patient` tries again when a lock is not to be had soon.
     """
@@ -190,10 +190,10 @@ def limits(seconds: float, patient: bool = False) -> bytes:
 
 
 def closed_by_server(connection: Connection | psycopg.Connection[Any]) -> bool:
-    """Tell without a round trip whether the server has closed a connection while it was idle, or it is closed here.
+    """Return without a round trip whether the server has closed an idle connection, or it is closed here.
 
-    Whatever an idle connection has to say counts as its end: the server's last words come before the socket is closed,
-    and everything else that comes unasked, such as a parameter that was set anew for all, is rare.
+    Any input on an idle connection counts as its end: the server's last message comes before the socket is closed,
+    and all other unrequested messages, such as a parameter that was changed for all, are rare.
     """
     if connection.closed:
         return True
@@ -203,11 +203,11 @@ def closed_by_server(connection: Connection | psycopg.Connection[Any]) -> bool:
 
 
 BY_INDEX = "-c enable_seqscan=off -c enable_bitmapscan=off -c jit=off -c plan_cache_mode=force_generic_plan"
-"""Every statement here has an index to go by; statistics from when a table was nearly empty say otherwise. Left to
-itself the server plans every second claim of a single job anew, which takes longer than the claim."""
+"""Every statement here has an index to go by; statistics from when a table was nearly empty lead away from it. By
+default the server plans every second claim of a single job again, which takes longer than the claim."""
 
 REFUSAL = re.compile(r"unsupported startup parameter.*\boptions\b|command-line options")
-"""What poolers say to a connection with options of its own: PgBouncer, and RDS Proxy."""
+"""Errors of poolers about a connection with options of its own: PgBouncer, and RDS Proxy."""
 
 _poolers: set[str] = set()
 """Addresses that turned out to lead through a pooler that keeps no session, and those that lead to a server."""
@@ -217,12 +217,12 @@ BlockingConnection = psycopg.Connection[tuple[Any, ...]]
 
 
 def prepares(settings: PostgresSettings) -> bool:
-    """Tell whether sessions keep prepared statements and take options: nothing in between is known to prevent it."""
+    """Return whether sessions keep prepared statements and take options: no pooler is known to prevent it."""
     return settings.prepare and (settings.url is None or settings.url.get_secret_value() not in _poolers)
 
 
 def place_of(settings: PostgresSettings) -> str:
-    """Return the server, the database and the schema of the settings, for people; it tells two queues apart."""
+    """Return the server, the database and the schema of the settings, for people; it distinguishes two queues."""
     if settings.url is None:
         return "no database"
     parts = conninfo_to_dict(settings.url.get_secret_value())
@@ -278,7 +278,7 @@ def connection_options(settings: PostgresSettings, ours: str = "") -> dict[str, 
 def hot_options(settings: PostgresSettings, statement_ms: int | None = None) -> dict[str, Any]:
     """Return the options of a connection for prepared statements, which the server ends after some milliseconds.
 
-    So whatever becomes of this process, no server process stays behind that waits for somebody or for its reader.
+    So if this process dies, no server process is left that waits for a lock or for its reader.
     """
     limit = max(1, round(settings.timeout * 1000)) if statement_ms is None else statement_ms
     bounds = {"statement_timeout": limit, "lock_timeout": min(PATIENCE_MS, limit), "tcp_user_timeout": limit}
@@ -299,7 +299,7 @@ async def connect(
     for tried in _tries(settings, options):
         try:
             connection = await _Connection.connect(**tried)
-            # Each await is a place where the caller can be cancelled, and nobody else knows of the connection yet.
+            # Each await is a place where the caller can be cancelled, and no other code knows of the connection yet.
             try:
                 if level is not None:
                     await connection.set_isolation_level(level)
@@ -319,7 +319,7 @@ async def connect(
 async def _look_behind(settings: PostgresSettings, connection: Connection) -> None:
     """Find out, once for each address, whether something in between keeps sessions of its own.
 
-    Prepared statements are told apart by numbers: in another session the same number is another client's statement.
+    Prepared statements are identified by numbers: in another session the same number is another client's statement.
     Who has set `prepare` to true is believed: a pooler in session mode, or one that follows prepared statements.
     """
     assert settings.url is not None
@@ -357,7 +357,7 @@ async def close_all(connections: Iterable[Connection]) -> None:
 
 
 def cut(connection: Connection, one: Try) -> None:
-    """Shut a connection's socket, so that whoever waits for it gets an error at once.
+    """Shut a connection's socket, so that its waiting caller gets an error at once.
 
     Cancelling the task instead makes the driver ask the server to cancel the query, and wait for it to do so.
     """
@@ -392,5 +392,5 @@ def _read(url: str) -> dict[str, Any]:
     try:
         return conninfo_to_dict(url)
     except psycopg.ProgrammingError as error:
-        # What the driver says contains the address, and that may contain a password.
+        # The driver's message contains the address, and that may contain a password.
         raise ConfigurationError("jobs.postgres.url is no address that PostgreSQL's client understands") from error

@@ -1,4 +1,4 @@
-"""Delivery by PostgreSQL alone: NOTIFY tells the workers of each process which queues to look into."""
+"""Delivery by PostgreSQL alone: NOTIFY names the queues that each process's workers should claim from."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class PostgresDispatcher:
         self._notifications.on("ready", self._hear)
         self._notifications.on("committed", self._hear)
         self._notifications.on_gap(self._hints.hint_all)
-        # seconds of time.monotonic at which all queues are looked into, whatever was heard
+        # time.monotonic at which all queues are read, regardless of notifications
         self._look_at = float("-inf")
-        # by queue: the last place in the order of arrival that was offered, and earlier ranks that are to be told of
+        # by queue: the last place in the order of arrival that was offered, and earlier ranks to notify of
         self._newest: dict[str, int] = {}
         self._back: dict[str, list[int]] = {}
         # seconds of time.monotonic at which each queue was last notified of
@@ -56,7 +56,7 @@ class PostgresDispatcher:
         self._hints.hint([queue])
 
     def _note(self, job: Ready) -> None:
-        """Keep the rank of a job that may stand where claims have passed already."""
+        """Keep the rank of a job that claims may already have passed."""
         place, newest = job.rank & LAST, self._newest.get(job.queue, -1)
         if place > newest:
             self._newest[job.queue] = place
@@ -64,7 +64,7 @@ class PostgresDispatcher:
             self._back.setdefault(job.queue, []).append(job.rank)
 
     async def offer(self, ready: Sequence[Ready]) -> None:
-        """Tell all processes of the queues of these jobs, at once or riding on a moment's others."""
+        """Notify all processes of the queues of these jobs, at once or together with those of the next moment."""
         now = time.monotonic()
         for job in ready:
             self._note(job)
@@ -85,7 +85,7 @@ class PostgresDispatcher:
                 continue
             ready = sorted(queue for queue in self._late if due[queue] <= now)
             self._late.difference_update(ready)
-            with contextlib.suppress(DispatchUnavailable):  # the audit tells of them again
+            with contextlib.suppress(DispatchUnavailable):  # the audit offers them again
                 await self._tell(ready)
 
     async def _tell(self, queues: Sequence[str]) -> None:
@@ -95,7 +95,7 @@ class PostgresDispatcher:
         self._told.update(dict.fromkeys(queues, now))
         back = [("ranks", spell(named(self._back.pop(queue)), queue)) for queue in queues if queue in self._back]
         try:
-            # Who is woken looks at once, so the ranks come first.
+            # A woken worker claims at once, so the ranks come first.
             await self._notifications.send_each([*back, *(("ready", queue) for queue in queues)])
         except StoreUnavailable as error:
             raise DispatchUnavailable(str(error)) from error
@@ -124,7 +124,7 @@ class PostgresDispatcher:
         """Do nothing: no ids are held."""
 
     async def lacking(self, heads: Sequence[Ready]) -> list[Ready]:
-        """Return the first ready job of each queue: whoever is idle should look, in case a notification was lost."""
+        """Return the first ready job of each queue: idle workers should claim, in case a notification was lost."""
         return list({job.queue: job for job in reversed(heads)}.values())
 
     async def doubtful(self, queues: Sequence[str]) -> list[str]:
@@ -142,7 +142,7 @@ class PostgresDispatcher:
             raise DispatchUnavailable(str(error)) from error
 
     async def facts(self) -> dict[str, Any]:
-        """Return nothing: the inspector tells all about the server."""
+        """Return nothing: the inspector has the server's facts."""
         return {}
 
     async def close(self) -> None:
@@ -158,9 +158,9 @@ MOST_A_SECOND = 50
 """Messages that one process sends in a second; the rest of that second's events become gaps."""
 
 GAP = 1.0
-"""Seconds between two gaps that subscribers are told of while notifications do not arrive."""
+"""Seconds between two gaps sent to subscribers while notifications do not arrive."""
 READY = 1.0
-"""Seconds for which whoever waits for a job's end waits for the connection first; then it looks."""
+"""Seconds that a caller waiting for a job's end waits for the connection first; then it reads the job."""
 LOOK_FIRST, LOOK_MOST = 0.05, 1.0
 """Seconds between two looks at such a job while notifications do not arrive, growing."""
 
@@ -171,7 +171,7 @@ class PostgresEventBus:
     def __init__(self, settings: PostgresSettings, notifications: Notifications | None = None) -> None:
         self.hearing = self._notifications = notifications or Notifications(settings)
         self._local = LocalEventBus()
-        # made when somebody listens: who does not is sent no events
+        # created for the first listener: without one no events are received
         self._listens = False
         self._gaps: asyncio.Task[None] | None = None
         self._generation = uuid4().hex[:12]
@@ -180,14 +180,14 @@ class PostgresEventBus:
         self._second, self._sent = 0, 0
 
     async def publish(self, events: Sequence[Event]) -> None:
-        """Send events, many in one message; failing to is never an error of the caller."""
+        """Send events, many in one message; a failure never raises an error in the caller."""
         messages = [message for queue, group in by_queue(events).items() for message in self._messages(queue, group)]
         if not messages:
             return
         try:
             await self._notifications.send("events", messages)
         except QueueCoreError:
-            return  # events are hints; whoever shows state reads the store
+            return  # events are hints; state is read from the store
 
     def _messages(self, queue: str, events: Sequence[Event]) -> list[str]:
         second = int(time.monotonic())
@@ -235,7 +235,7 @@ class PostgresEventBus:
         self._notifications.start()
 
     async def _tell_gaps(self) -> None:
-        """Let subscribers read the store again and again while no events arrive."""
+        """Send gaps periodically while no events arrive, so that subscribers read the store."""
         while True:
             await asyncio.sleep(GAP)
             if self._notifications.lost_since is not None:
@@ -249,7 +249,7 @@ class PostgresEventBus:
         return self._local.subscribe()
 
     def watch(self, queue: str, job_id: str) -> AbstractAsyncContextManager[Callable[[float], Awaitable[bool]]]:
-        """Listen for the end of a job: once inside the context, nothing said from then on is missed."""
+        """Listen for the end of a job: inside the context no later event is missed."""
         return self._watch(queue, job_id)
 
     @asynccontextmanager

@@ -24,9 +24,9 @@ PAUSE_FIRST, PAUSE_MOST = 0.1, 10.0
 """Seconds between two tries to connect again, doubling, with jitter."""
 SILENCE = 5.0
 """Seconds without a notification after which this process sends one to all, itself included, as a probe. Every process
-that listens hears it, so a fleet sends few."""
+that listens receives it, so a fleet sends few."""
 PATIENCE = 3.0
-"""Seconds within which a probe has to be heard. On a loaded server it takes some milliseconds."""
+"""Seconds within which a probe must be received. On a loaded server it takes some milliseconds."""
 CONNECT = 5.0
 """Seconds for one try to connect: a way that swallows everything must not pass for one that is merely new."""
 SOON = 0.02
@@ -34,14 +34,14 @@ SOON = 0.02
 
 
 class Deaf(Exception):
-    """A notification was sent and not heard."""
+    """A notification was sent and not received."""
 
 
 class Notifications:
     """Calls back for each notification, and for each time after which some may have been missed.
 
     Through a pooler in transaction mode LISTEN is accepted and nothing ever arrives; a connection that hangs looks
-    like one on which nothing happens. So only a notification that was heard proves that they arrive: in a silence
+    like one on which nothing happens. So only a received notification proves that they arrive: in a silence
     this process sends one, from another connection. `listen_url` is the direct address behind a pooler.
     """
 
@@ -90,7 +90,7 @@ class Notifications:
             self._task = asyncio.create_task(self._run())
 
     async def wait_until_listening(self, seconds: float) -> None:
-        """Start, and wait until what is sent from now on would be heard, at most so long."""
+        """Start, and wait up to `seconds` until later notifications would be received."""
         self.start()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -106,7 +106,7 @@ class Notifications:
 
     @property
     def arriving(self) -> bool:
-        """Whether a notification was heard lately; False until the first one."""
+        """Whether a notification was received recently; False until the first one."""
         return self._arriving
 
     async def send(self, channel: str, messages: Sequence[str]) -> None:
@@ -195,7 +195,7 @@ class Notifications:
             await connection.close()
 
     async def _listen(self, connection: Connection) -> None:
-        """Be told of every channel that is wanted and was not listened to yet."""
+        """Listen to every wanted channel that is not listened to yet."""
         loop = asyncio.get_running_loop()
         one = Try(loop.time() + self._settings.timeout, self._settings.timeout)
         watch = loop.call_at(one.ends, cut, connection, one)
@@ -281,7 +281,7 @@ class Notifications:
 
 
 class News:
-    """What processes tell each other so that the idle ones need not ask: who leads, what is due, orders, new jobs."""
+    """Notifications between processes that spare idle ones from polling: leaders, due times, orders, new jobs."""
 
     def __init__(self, notifications: Notifications) -> None:
         self._notifications = notifications
@@ -289,9 +289,9 @@ class News:
         self._told = asyncio.Event()
         self._telling: asyncio.Task[None] | None = None
         self._soon = False
-        # worker -> its place, and what is called when it was given an order or another one has come there
+        # worker -> its place, and the call for each order for it and each new worker there
         self.orders: dict[str, tuple[str, Callable[[], None]]] = {}
-        # seconds of time.monotonic at which a leader of the sweeps was heard last
+        # time.monotonic of the last notification of a leader of the sweeps
         self.led_at = float("-inf")
         for channel, call in (
             ("committed", self._commit),
@@ -330,7 +330,7 @@ class News:
         return queues
 
     def soon(self) -> None:
-        """Tell the leader that something is due before it looks by itself; many of these in one notification."""
+        """Notify the leader of a due time before its next read; many of these in one notification."""
         self._soon = True
         if self._telling is None or self._telling.done():
             self._telling = asyncio.create_task(self._tell())
@@ -343,7 +343,7 @@ class News:
             await asyncio.sleep(SOON)
 
     async def close(self) -> None:
-        """Tell what is left to be told; doing it twice is safe."""
+        """Send the remaining notifications; idempotent."""
         if self._telling is not None:
             await asyncio.gather(self._telling, return_exceptions=True)
 

@@ -16,7 +16,7 @@ from queue_core.stores.postgres.session import Lane
 
 
 async def append(lane: Lane, lines: Sequence[LogLine]) -> list[bool]:
-    """Append lines to the logs of jobs; say of each whether its token still holds."""
+    """Append lines to the logs of jobs; return for each whether its token still holds."""
     if not lines:
         return []
     params = {
@@ -62,15 +62,15 @@ class Logs:
         return LogPage(tuple(entries), rows[0][1])
 
     async def types(self) -> dict[str, TypeInfo]:
-        """Return what workers have announced of types."""
+        """Return the types that workers have announced."""
         rows = await self._pool.rows("logs/types")
         return {name: TypeInfo(name, json.loads(schema), utc(at)) for name, schema, at in rows}
 
 
-# Removes the lines of jobs that are gone: a walk over all logs in the order of their key, a bounded step at a time.
+# Removes the lines of removed jobs: a walk over all logs in the order of their key, a bounded step at a time.
 #
 # A day of the history is dropped whole and the dead expire by thousands; to remove their lines in the same statement
-# would hold locks for as many lines as there happen to be. Nobody sees the lines of a job that is not there.
+# would hold locks for as many lines as there happen to be. The lines of a removed job are not visible.
 
 LIMIT = 5_000
 """Lines looked at in a statement: some 15 ms."""
@@ -91,7 +91,7 @@ class Forgetting:
         self._again = False
 
     async def run(self, gone: bool) -> None:
-        """Go on with the walk, and begin one when jobs are `gone`."""
+        """Continue the walk, and begin one when jobs are `gone`."""
         self._rounds += 1
         if self._place is None:
             # A leader before this one may have left a walk half done. In the first round there is enough to do.

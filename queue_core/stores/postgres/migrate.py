@@ -27,7 +27,7 @@ from queue_core.stores.postgres.queries import load, qualified
 
 CONNECT_SECONDS = 10
 LOCK_ATTEMPTS = 5
-"""How often a migration is tried whose tables are busy; 3 s each time, so that other work goes on between."""
+"""How often a migration is tried whose tables are busy; 3 s each time, so that other work continues in between."""
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -37,7 +37,7 @@ class Migration(NamedTuple):
 
     version: int
     name: str
-    # `{schema}` stands for the schema's name
+    # `{schema}` is replaced by the schema's name
     sql: str
 
 
@@ -103,7 +103,7 @@ def _connect(url: str) -> Iterator[Connection]:
     except psycopg.OperationalError as error:
         raise StoreUnavailable("postgres", _sentence(error)) from error
     except psycopg.ProgrammingError as error:
-        # What the driver says contains the address, and that may contain a password.
+        # The driver's message contains the address, and that may contain a password.
         raise ConfigurationError("this is no address that PostgreSQL's client understands") from error
 
 
@@ -204,7 +204,7 @@ def _missing_grant(schema: str, exists: bool, role: str, database: str) -> str:
 
 
 def _sentence(error: psycopg.Error) -> str:
-    """Return the first line of what the server or the driver said."""
+    """Return the first line of the server's or the driver's message."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 

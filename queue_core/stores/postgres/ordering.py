@@ -36,10 +36,10 @@ def each_arrival(queues: Iterable[str], first: Arrivals) -> list[int | None]:
     return [next(following[queue]) if queue in following else None for queue in queues]
 
 
-# Ordering keys: whoever lets go of one, or comes to wait for it, locks its gate and then lets the next jobs through.
+# Ordering keys: a transaction that releases one, or adds a job to it, locks its gate and then releases the next jobs.
 #
 # Gates are locked before the rows of jobs, and in one order. The statement that lets jobs through comes after the lock
-# and sees what all those did who had it before, so the last of them leaves no key with room and somebody waiting.
+# and sees the changes of all its earlier holders, so the last of them leaves no key with room and a waiting job.
 
 Gate = tuple[str, str]
 """A queue and an ordering key."""
@@ -50,7 +50,7 @@ that enqueued a job of this key has it until it ends, and no worker may hang on 
 FIRST = (-1, "")
 """A place before all keys."""
 LOOKED_AT = 2_000
-"""Keys looked at a minute for one that nobody let through: some 20 ms."""
+"""Keys checked a minute for unreleased jobs: some 20 ms."""
 
 SLOW, SLOW_EACH, SLOW_TIMES = 0.02, 0.0002, 3
 """Seconds in which gates are opened, and each of them; how often in a row that has to take longer until their keys note
@@ -96,7 +96,7 @@ def lock_gates(gates: Iterable[Gate]) -> Plan[Gates]:
 
 
 def lock_gates_soon(gates: Iterable[Gate]) -> Plan[Gates]:
-    """Lock gates, or fail as `session.LockHeld` when somebody has one of them locked for long."""
+    """Lock gates, or fail as `session.LockHeld` when another transaction has one locked for long."""
     wanted = set(gates)
     if not wanted:
         return NO_GATES
@@ -117,7 +117,7 @@ def make_gates(gates: Iterable[Gate]) -> Plan[None]:
 
 
 def lock_free_gates(gates: Iterable[Gate]) -> Plan[tuple[Gates, Gates]]:
-    """Lock the gates that are there and that nobody else has locked; return these, and the others."""
+    """Lock the existing gates that no other transaction has locked; return these, and the others."""
     rows: Rows = []
     for part in parts_of(set(gates), lambda gate: ROW + len(gate[0]) + len(gate[1]), ANSWER):
         rows += yield "ordering/gates_lock_free", gate_arrays(part)
@@ -125,7 +125,7 @@ def lock_free_gates(gates: Iterable[Gate]) -> Plan[tuple[Gates, Gates]]:
 
 
 def note_gates(gates: Gates) -> Plan[None]:
-    """Leave it to the leader to let the next jobs through gates that somebody else has locked."""
+    """Note gates locked by others, whose next jobs the leader releases later."""
     if gates.rows:
         numbers, keys = [row[1] for row in gates.rows], [row[2] for row in gates.rows]
         yield "ordering/gates_note", {"queue_id": plain_array(numbers), "key": text_array(keys)}
@@ -196,7 +196,7 @@ def _open(gates: Rows, rules: Rules, whole: bool) -> Plan[Rows]:
 
 
 def blocking(rules: Rules) -> str:
-    """Return the names of the queues in which a dead job goes on holding its ordering key."""
+    """Return the names of the queues in which a dead job keeps its ordering key."""
     return text_array([name for name, one in rules.items() if one.dead_blocks_key])
 
 
@@ -209,7 +209,7 @@ class GateKeeper:
         self._place = FIRST
 
     async def run(self) -> None:
-        """Look at the next keys, and let jobs through where nobody did."""
+        """Check the next keys, and release jobs that should have been released."""
         rules = self._rules
         looked = await self._lane.run(
             "ordering/gates_stalled",
@@ -229,7 +229,7 @@ class GateKeeper:
 
 
 def open_up(gates: Iterable[Gate], rules: Rules) -> Plan[list[Opened]]:
-    """Let jobs through those gates that nobody else has locked."""
+    """Release jobs at the gates that no other transaction has locked."""
     wanted = set(gates)
     yield from make_gates(wanted)
     locked, _ = yield from lock_free_gates(wanted)
@@ -255,7 +255,7 @@ class Wanted(NamedTuple):
 
 
 def take_keys(wanted: Sequence[Wanted]) -> Plan[dict[tuple[int, str], str]]:
-    """Take unique keys that nobody holds; return the holder of each. Of several that want one, the first gets it."""
+    """Take free unique keys; return the holder of each. Of several jobs with one key, the first gets it."""
     first: dict[tuple[int, str], Wanted] = {}
     for one in wanted:
         first.setdefault((one.queue, one.key), one)
@@ -283,7 +283,7 @@ def _arrays(wanted: Sequence[Wanted]) -> dict[str, str]:
 
 
 class KeyKeeper:
-    """Forgets the keys that nobody holds any more: no end of a job waits for somebody who has its key locked."""
+    """Deletes keys without a holder: so the end of a job never waits for a transaction that has its key locked."""
 
     def __init__(self, lane: Lane) -> None:
         self._lane = lane

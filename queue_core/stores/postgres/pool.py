@@ -1,6 +1,6 @@
 """The operations path's own few connections, so that a slow question of a console never waits in front of a worker.
 
-psycopg_pool is not used: it tells a server that is gone only by time that has passed, takes a second for each idle
+psycopg_pool is not used: it detects a lost server only by a timeout, takes a second for each idle
 connection that a restart has closed, and a query that a frozen server does not answer holds up its caller ten seconds
 longer than its time limit (all measured with psycopg_pool 3.3).
 """
@@ -64,7 +64,7 @@ Row = tuple[Any, ...]
 _NOT_OURS = (pg.UndefinedTable, pg.UndefinedColumn, pg.UndefinedObject, pg.UndefinedFunction, pg.InsufficientPrivilege)
 
 
-# The driver's warnings would be printed across the console's screen; what they tell comes out as StoreUnavailable.
+# The driver's warnings would be printed across the console's screen; their content is raised as StoreUnavailable.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 
@@ -140,7 +140,7 @@ class Pool:
         return await self.transact(run)
 
     async def carry_out(self, begin: Callable[[], Plan[T]]) -> T:
-        """Carry out a plan in one transaction; it is begun anew when others got in its way."""
+        """Carry out a plan in one transaction; it restarts after conflicts with other transactions."""
 
         async def work(connection: Connection) -> T:
             async def run(query: str, params: Mapping[str, Any]) -> list[Row]:
@@ -178,7 +178,7 @@ class Pool:
     async def snapshot(self) -> AsyncIterator[Connection]:
         """Give a connection whose statements all see the store as of one moment and change nothing.
 
-        Nobody waits for who reads, save a migration and the vacuum: the server has as much patience as this process.
+        Only a migration and the vacuum wait for readers: the server waits as long as this process.
         """
         one, seconds = Try(self._ends(), self._settings.timeout), self._settings.timeout
         async with (
@@ -262,7 +262,7 @@ class Pool:
             level = psycopg.IsolationLevel.READ_COMMITTED
             return await connect(self._settings, connection_options(self._settings, ours), level)
         except psycopg.ProgrammingError as error:
-            # What the driver says contains the address, and that may contain a password.
+            # The driver's message contains the address, and that may contain a password.
             raise ConfigurationError("jobs.postgres.url is no address that PostgreSQL's client understands") from error
 
     async def _put_back(self, connection: Connection, generation: int) -> None:
@@ -289,7 +289,7 @@ class Pool:
         try:
             require(self._schema)
         except QueueCoreError:
-            # Not read yet; or it did not fit, and somebody may have migrated since.
+            # Not read yet; or it did not fit, and may have been migrated since.
             self._schema = await self._version(connection)
             require(self._schema, [] if self._schema else await self.fetch(connection, "migrate/earlier"))
 

@@ -15,15 +15,15 @@ T = TypeVar("T")
 
 # Work that takes several statements in one transaction, written once for every kind of connection.
 #
-# A plan is a generator: it yields a query's name with its parameters and is sent the rows. Whoever carries it out
-# brings the transaction: a lane, the operations path's pool, or a caller's own connection. Plans rest on READ
+# A plan is a generator: it yields a query's name with its parameters and is sent the rows. Its caller
+# provides the transaction: a lane, the operations path's pool, or a caller's own connection. Plans rest on READ
 # COMMITTED: a statement sees what was committed while the one before it waited for a lock.
 
 ANSWER = 96 << 10
 """Bytes of an answer under a lock, about. So much finds room on the way even where its reader is frozen. A server with
-more to send heeds no bound and keeps its locks; a Unix socket takes some 200 KB, and has no time limit of its own."""
+more to send ignores limits and keeps locks; a Unix socket takes some 200 KB, and has no time limit of its own."""
 ROW = 80
-"""Bytes of a row of such an answer, about, besides what is said of it."""
+"""Bytes of a row of such an answer, about, without its values."""
 
 Rows = list[tuple[Any, ...]]
 Plan = Generator[tuple[str, Mapping[str, Any]], Rows, T]
@@ -82,7 +82,7 @@ _LONGEST_CHANNEL = len("_committed")
 def channels_of(schema: str) -> str:
     """Return how the names of a schema's notification channels begin.
 
-    A long name of a schema is cut and told apart by a hash, behind a character that no such name has.
+    A long name of a schema is cut and made unique by a hash, behind a character that no such name has.
     """
     begin = f"queue_core_{schema}"
     if len(begin) + _LONGEST_CHANNEL <= LONGEST_NAME:

@@ -1,4 +1,4 @@
-"""Rows of the operations path as the records that everybody knows."""
+"""Convert rows of the operations path to the public records."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def attempt_of(row: Sequence[Any]) -> Attempt:
 
 
 def decoded(text: str | None) -> Any:
-    """Return what a JSON text says; None for one that is none, is cut, or is nested too deep."""
+    """Return the value of a JSON text; None if it is invalid, cut, or nested too deep."""
     if text is None:
         return None
     try:
@@ -129,6 +129,6 @@ def id_or_none(text: str) -> str | None:
 
 
 def final_of(row: tuple[str, str, str | None, str | None, bool]) -> Final:
-    """Return what `insert/worker_finals` says about a job."""
+    """Convert a row of `insert/worker_finals`."""
     job_id, status, result, error, expired = row
     return Final(job_id, Status(status), result, error, expired)

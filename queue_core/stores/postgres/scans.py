@@ -3,8 +3,8 @@
 Such rows stay in indexes and tables until they are vacuumed away, which anybody's open snapshot holds up; after ten
 minutes at 10,000 jobs/s a look at all ranks of a queue takes seconds. While looks are fast, each is at everything. When
 one was slow, the following ones leave out the ranks that were passed, for each priority by itself, since what arrives
-later stands behind it there. What comes back to an earlier place is named by whoever puts it there (`came_back`).
-Whatever that misses is found by a walk: a part of what is left out is looked at again every now and then.
+later has a higher rank there. A job that returns to an earlier rank is named by the code that puts it there
+(`came_back`). Missed ones are found by a walk: a part of the ranks left out is read again periodically.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from queue_core.stores.postgres.session import Lane, Rows
 # A job that ended stays in the index of ready jobs until it is vacuumed away, which anybody's open snapshot holds up;
 # after ten minutes at 10,000 jobs/s a look at all ranks takes seconds. While looks are fast, each is at all ranks. When
 # one was slow, the following ones leave out what was passed, for each priority by itself, since what arrives later
-# stands behind it there. What comes back to an earlier place is named by whoever puts it there (`came_back`). Whatever
-# that misses (a notification that a pooler does not pass on, an offer that Redis lost) is found by looks at everything
+# has a higher rank there. A job that returns to an earlier rank is named by the code that puts it there (`came_back`).
+# Missed ones (a notification that a pooler does not pass on, an offer that Redis lost) is found by looks at everything
 # as long as these are not too slow, which are the rarer the longer they take; and by a walk: a part of what is left out
 # is looked at again every now and then.
 
@@ -147,16 +147,16 @@ class Passed:
         """
         extra = max(0.0, now - look.began - USUAL) if extra is None else extra
         self._note_time(look, reached, extra, now)
-        # Within each priority nothing stands in front of the first one.
+        # Within each priority no job has a lower rank than the first one.
         upto = {rank >> BAND_BITS: (rank & LAST) - 1 for rank in reversed(found)}
         if look.edge is not None and extra > LOOK_LONG:
-            # Nothing that came before it stands in front.
+            # No earlier job has a lower rank.
             if not found:
                 self._base = max(self._base, look.edge)
             else:
                 upto |= {band: max(look.edge, self._upto.get(band, -1)) for band in range(found[0] >> BAND_BITS)}
         self._pass(look, upto, found[0] if found else MOST)
-        # What a step of the walk has found is looked at until it is gone: the walk itself goes on.
+        # Jobs found by a step of the walk are read until they are claimed: the walk itself continues.
         self.came_back([(rank - 1, rank) for rank in found], look.began)
         self._doubt, self._used = False, True
 
@@ -191,11 +191,11 @@ class Passed:
             self._walk_at = now + max(PAUSE_LEAST, self._pause * extra)
 
     def wants_edge(self, now: float) -> bool:
-        """Tell whether looks take long for no known reason: among the ended ones of other priorities, it may be."""
+        """Return whether reads are slow for no known reason: maybe because of ended rows of other priorities."""
         return self._cut > 0 or (self._doubt and (self._edge is None or (self._used and now - self._edge[1] > EDGE)))
 
     def wants_first(self, now: float) -> bool:
-        """Tell whether to look for the first job alone, which shows what can be left out."""
+        """Return whether to read the first job alone, which shows the ranks that can be left out."""
         return self._doubt and self._known(now) is not None
 
     def know_edge(self, place: int, now: float) -> None:

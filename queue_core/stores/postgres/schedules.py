@@ -51,7 +51,7 @@ class PostgresSchedules:
         return seconds
 
     async def fire(self, tick: Tick) -> Inserted | None:
-        """Let a tick pass and insert its job, unless somebody else was sooner."""
+        """Record a tick and insert its job, unless another process was first."""
         try:
             return await self._fire(tick)
         except QueueFull:

@@ -43,7 +43,7 @@ KEPT = 2
 """Connections that stay open: one claims while the other one settles. The heartbeat has its own, and so has LISTEN."""
 PATIENCE = 0.1
 """Seconds that a statement waits for one of these before one more connection is opened: most statements take less, and
-to connect takes some 10 ms of both sides. So nobody waits for longer behind a statement that hangs."""
+to connect takes some 10 ms of both sides. So no caller waits longer behind a statement that hangs."""
 LINGER = 1.0
 """Seconds without use after which a connection beyond these is closed."""
 
@@ -60,7 +60,7 @@ class Session:
 
 
 class Sessions:
-    """Lends connections. Whoever has one runs one statement or transaction on it, then puts it back or drops it."""
+    """Lends connections. A caller runs one statement or transaction on one, then puts it back or drops it."""
 
     def __init__(self, settings: PostgresSettings) -> None:
         self._settings = settings
@@ -160,7 +160,7 @@ class Sessions:
         self._timer = loop.call_later(LINGER, self._thin_out) if len(self._open) > KEPT else None
 
     async def drop(self, session: Session) -> None:
-        """Close a connection that is not used again; nobody asks the server for that."""
+        """Close a connection that is not used again, without asking the server."""
         self._forget(session)
         await session.connection.close()
 
@@ -223,12 +223,12 @@ def translate(error: BaseException) -> QueueCoreError:
 
 
 def _lacks_a_day(error: BaseException) -> bool:
-    """Tell whether the history has no room for today yet; its own constraints have names."""
+    """Return whether the history has no partition for today yet; its own constraints have names."""
     return isinstance(error, pg.CheckViolation) and error.diag.constraint_name is None
 
 
 def answered(error: BaseException) -> bool:
-    """Tell whether the server did no more than refuse a statement; else it is away, ends, is full, or a standby."""
+    """Return whether the server only refused a statement; else it is unreachable, ends, is full, or a standby."""
     state = getattr(error, "sqlstate", None)
     return state is not None and not state.startswith(AWAY)
 
@@ -274,7 +274,7 @@ class Lane:
         return await self._again(lambda connection, _: self._alone(connection, query, params), light=query in LIGHT)
 
     async def look(self, query: str, params: Mapping[str, Any] | None = None) -> Rows:
-        """Run a query file that changes nothing; again at once where its idle connection turned out to be gone."""
+        """Run a query file that changes nothing; again at once if its idle connection was closed."""
         loop = asyncio.get_running_loop()
         soon = loop.time() + self._settings.timeout / 2
         try:
@@ -391,7 +391,7 @@ class Lane:
 
 
 def _is_whole(connection: Connection, error: BaseException) -> bool:
-    """Tell whether a connection can be used after an error."""
+    """Return whether a connection can be used after an error."""
     if isinstance(error, (asyncio.CancelledError, *FORGOTTEN)) or is_broken(error):
         return False
     return connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE

@@ -39,7 +39,7 @@ class Signatures:
         pieces = {"place": sql.Identifier(wanted.schema, place), "conditions": wanted.condition}
         known = minutes_tell(where)
         pieces["deaths"] = template("statistics/deaths" if known else "statistics/deaths_of", wanted.schema)
-        # One look at the jobs tells both how many there are and when they died: a second one took as long again.
+        # One read of the jobs gives both their number and when they died: a second one took as long again.
         pieces["slice"] = fragments(wanted.schema)["no slice" if known else "slice"]
         pieces["order"] = fragments(wanted.schema)["newest"]
         query = template("statistics/signatures", wanted.schema).format(**pieces)

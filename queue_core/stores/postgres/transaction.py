@@ -119,7 +119,7 @@ class Transactions:
                         await transaction.__aexit__(type(error), error, error.__traceback__)
                     raise
                 async with self._in_time(connection):
-                    if connection.closed:  # of which the driver would say nothing here
+                    if connection.closed:  # which the driver does not report here
                         raise psycopg.OperationalError("the connection is lost")
                     await transaction.__aexit__(None, None, None)
                 await self._clean(connection)
@@ -160,7 +160,7 @@ class Transactions:
             if not closed_by_server(connection):
                 return connection
             await connection.close()
-        # What a handler's statements need is for the server to say: none of the options of the hot path.
+        # A handler's statements run with the server's own settings: none of the options of the hot path.
         options = connection_options(self._settings, KEEPALIVES) | {"prepare_threshold": None}
         try:
             async with asyncio.timeout(self._settings.timeout):
@@ -184,13 +184,13 @@ class Transactions:
         try:
             yield
         except (*RETRIED, pg.QueryCanceled):
-            raise  # not the connection's end, but two transactions in each other's way
+            raise  # not the connection's end, but a conflict of two transactions
         except BROKEN as error:
             raise translate(error) from error
         except psycopg.InternalError as error:
             if error.sqlstate is not None:
                 raise
-            # What the driver says to the words of a pooler that has lost the server.
+            # The driver's error for the message of a pooler that has lost the server.
             raise StoreUnavailable("postgres", str(error)) from error
         finally:
             watch.cancel()

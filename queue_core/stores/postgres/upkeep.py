@@ -32,16 +32,16 @@ logger = logging.getLogger("queue_core.worker")
 # Drops days of the history that are over their retention, beside everything else and on a connection of its own.
 #
 # A day is emptied first, a few pages at a time, each step counted in the totals: so lists, results and sums are right
-# at every moment, however often somebody begins again. The empty table is then detached and dropped. Readers such as a
-# dump hold that up for as long as they like: it is given up after seconds, tried again minutes later, and nobody waits
-# for it.
+# at every moment, also after interruptions. The empty table is then detached and dropped. Readers such as a
+# dump hold that up for as long as they like: it is given up after seconds, tried again minutes later, and no other
+# transaction waits for it.
 
 EVERY_SECONDS = 60.0
-"""Between two looks for days that are over."""
+"""Seconds between two searches for expired days."""
 RETRY_SECONDS = 300.0
-"""Between two tries to drop a day that somebody reads."""
+"""Seconds between two tries to drop a day that is being read."""
 PATIENCE_SECONDS = 3.0
-"""How long somebody is waited for who reads a day."""
+"""How long a day's readers are waited for."""
 PAGES_FIRST, PAGES_MOST = 100, 1000
 STEP_SECONDS = 0.1
 """How long a step may take; the number of pages follows from it. Between two steps nothing is done for as long."""
@@ -118,7 +118,7 @@ class History:
         if day.state == "half":
             await self._do(connection, "upkeep/history_finalize", day)
         ((left,),) = await self._do(connection, "upkeep/history_left", day)
-        if left:  # somebody else's: this package detaches empty days only
+        if left:  # not this package's: it detaches empty days only
             return
         if day.state == "attached":
             await self._do(connection, "upkeep/history_detach", day)
@@ -198,11 +198,11 @@ class Upkeep:
             self._pruned_at = time.monotonic()
 
     async def make_room(self) -> None:
-        """Make partitions ahead, unless somebody has the history locked: they are there for a week."""
+        """Make partitions ahead, unless the history is locked: they exist a week ahead."""
         try:
             await self._lane.carry_out(_make_partitions, patient=False)
         except LockHeld as error:
-            # Many workers that start at once want the same days; one of them makes these, and says so if it cannot.
+            # Many workers that start at once want the same days; one of them makes these, and fails if it cannot.
             ((made,),) = await self._lane.run("upkeep/partitions_made")
             level = logging.INFO if made else logging.WARNING
             logger.log(level, "no days of the history are made now: %s", error)
@@ -233,14 +233,14 @@ class Upkeep:
         await self._titles.run()
 
     async def _expire_holding(self) -> int:
-        """Remove dead jobs over their retention that hold ordering keys, and let the next ones through."""
+        """Remove expired dead jobs that hold ordering keys, and release the next ones."""
         seconds, gone = self._retention.dead, 0
         while seconds is not None:
             found = {"seconds": seconds, "limit": PRUNE_LIMIT}
             rows = await self._lane.run("upkeep/gates_of_expired", found)
             removed = await self._keyed.carry_out(partial(self._expire, rows, found)) if rows else 0
             gone += removed
-            # What somebody has locked is left to a later round.
+            # Locked rows are left to a later round.
             if removed < PRUNE_LIMIT:
                 break
         return gone
@@ -277,7 +277,7 @@ class Upkeep:
 EVER = 1e9
 """Seconds that reach back before every job."""
 BACK = 5.0
-"""Seconds for which due jobs are looked for in any case; earlier ones, which somebody had locked, at times."""
+"""Seconds for which due jobs are looked for in any case; earlier ones, which were locked then, periodically."""
 ENOUGH = ((2, 0.1), (8, 0.01))
 """How many looks in a row have to take longer than so many seconds: a busy machine delays one now and then."""
 LOOKS_REST = 20.0

@@ -94,7 +94,7 @@ SELECT ARRAY(SELECT l.id
 UPDATE {schema}.queue_starts SET tokens = %(tokens)s, refilled_at = to_timestamp(%(at)s) WHERE queue_id = %(queue_id)s
 
 -- name: starts_running
--- Return how many jobs of a queue run, whoever claimed them, and some of them, by a look at all leases.
+-- Return how many jobs of a queue run, of all claimers, and some of them, by a read of all leases.
 SELECT count(*)::int, coalesce((array_agg(l.id::text))[:%(some)s], '{}')
   FROM {schema}.leases l
  WHERE l.queue_id = %(queue_id)s AND (SELECT true FROM {schema}.jobs j WHERE j.id = l.id)

@@ -1,6 +1,6 @@
 -- name: move
 -- Give locked waiting jobs, and dead ones, that are still as they were seen to another queue or priority, and new tokens. Waiting ones arrive
--- there anew and keep their states and times; who has an ordering key waits for it until ordering/gates_open. Written anew like those that
+-- there again and keep their states and times; jobs with an ordering key wait for it until ordering/gates_open. Rewritten like those that
 -- settles give back, for a join might compare each with each. A statement of its own, for a lease that was taken while the
 -- lock was waited for is only seen by a new one.
 WITH input AS MATERIALIZED (
@@ -98,8 +98,8 @@ SELECT f.id::text, q.name, q.id, f.ordering_key, f.holds, f.priority, CASE WHEN 
 
 -- name: retry
 -- Move dead and completed jobs to queued, or to scheduled where they are put off. What is unfinished, or was changed since its
--- token was noted, stays as it is. Their order is that of arrival anew; they get new tokens; the crash count is kept, for nothing
--- ever resets it; losses are counted anew. Who has an ordering key waits for it, until ordering/gates_open, unless it went on holding it when it died and stays
+-- token was noted, stays as it is. Their order is that of their new arrival; they get new tokens; the crash count is kept, for nothing
+-- ever resets it; losses restart at 0. A job with an ordering key waits for it, until ordering/gates_open, unless it kept the key when it died and stays
 -- where it is. `source` and `key`: the queue of a job that rules have to do with, and its ordering key from here on.
 WITH input AS MATERIALIZED (
     SELECT i.*
@@ -121,7 +121,7 @@ WITH input AS MATERIALIZED (
                             AND (i.key IS NULL OR coalesce(%(queue)s::int, d.queue_id) || ' ' || i.key = ANY (%(gates)s::text[]))
                             FOR UPDATE) d
 ), completed AS MATERIALIZED (
-    -- An id that was used again after its end stands in the history more than once.
+    -- An id that was used again after its end is in the history more than once.
     SELECT h.*, i.key, i.position
       FROM input i
      CROSS JOIN LATERAL (SELECT id, finished_at, queue_id, priority, type, payload, tags, crashes, max_retries, error,
@@ -281,7 +281,7 @@ SELECT pg_notify('{channels}_due', '')
 SELECT id::text FROM {schema}.jobs WHERE id = ANY (%(ids)s::uuid[]) ORDER BY jobs.id FOR UPDATE
 
 -- name: pause
--- Pause a queue; tells whether the queue exists and whether this changed it.
+-- Pause a queue; returns whether the queue exists and whether this changed it.
 WITH found AS MATERIALIZED (
     SELECT id FROM {schema}.queues WHERE name = %(queue)s
 ), changed AS (
@@ -290,7 +290,7 @@ WITH found AS MATERIALIZED (
 SELECT EXISTS (SELECT FROM found), EXISTS (SELECT FROM changed)
 
 -- name: resume
--- Resume a queue; tells whether the queue exists and whether this changed it.
+-- Resume a queue; returns whether the queue exists and whether this changed it.
 WITH found AS MATERIALIZED (
     SELECT id FROM {schema}.queues WHERE name = %(queue)s
 ), changed AS (

@@ -21,7 +21,7 @@ SET LOCAL statement_timeout = %(statement)d;
 COMMIT
 
 -- name: backend
--- Return the process that serves this session; behind a pooler, another one than the connection was told.
+-- Return the process that serves this session; behind a pooler, another one than the connection was given.
 SELECT pg_backend_pid()
 
 -- name: rollback

@@ -60,7 +60,7 @@ WITH written AS (
 SELECT id::text, rank, CASE WHEN status = 'scheduled' THEN extract(epoch FROM run_at)::float8 END FROM written
 
 -- name: tell
--- Tell of queues that got jobs, and of their ranks first, when the caller's transaction commits; equal ones arrive once.
+-- Notify of queues that received jobs, and of their ranks first, when the caller's transaction commits; equal ones arrive once.
 SELECT pg_notify(m.channel, m.message)
   FROM (SELECT '{channels}_ranks' AS channel, unnest(%(ranks)s::text[]) AS message
         UNION ALL
@@ -68,7 +68,7 @@ SELECT pg_notify(m.channel, m.message)
 
 -- name: worker_finals
 -- Return what is known about jobs, wherever they are; a result that is over its retention is gone. Each is looked up by its id,
--- whatever the statistics say.
+-- independent of the statistics.
 SELECT i.id::text, f.status, CASE WHEN NOT f.expired THEN f.result END, f.error, f.expired
   FROM (SELECT DISTINCT unnest(%(ids)s::uuid[]) AS id) i
  CROSS JOIN LATERAL (

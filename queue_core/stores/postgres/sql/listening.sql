@@ -13,27 +13,27 @@ SELECT set_config('synchronous_commit', 'off', true), count(pg_notify('{channels
   FROM unnest(%(messages)s::text[]) AS m (message)
 
 -- name: listen_committed
--- Be told of queues that got jobs in a caller's transaction.
+-- Listen for queues that received jobs in a caller's transaction.
 LISTEN "{channels}_committed"
 
 -- name: listen_due
--- Be told of jobs that become due soon.
+-- Listen for jobs that become due soon.
 LISTEN "{channels}_due"
 
 -- name: listen_events
--- Be told of lifecycle events.
+-- Listen for lifecycle events.
 LISTEN "{channels}_events"
 
 -- name: listen_leader
--- Be told of whether the sweeps have a leader.
+-- Listen for whether the sweeps have a leader.
 LISTEN "{channels}_leader"
 
 -- name: listen_orders
--- Be told of workers that were given orders.
+-- Listen for workers with new orders.
 LISTEN "{channels}_orders"
 
 -- name: listen_probe
--- Be told of probes: notifications that only show that they arrive.
+-- Listen for probes: notifications that only show that they arrive.
 LISTEN "{channels}_probe"
 
 -- name: listen_ranks
@@ -41,5 +41,5 @@ LISTEN "{channels}_probe"
 LISTEN "{channels}_ranks"
 
 -- name: listen_ready
--- Be told of queues with ready jobs.
+-- Listen for queues with ready jobs.
 LISTEN "{channels}_ready"

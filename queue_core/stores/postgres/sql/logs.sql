@@ -35,7 +35,7 @@ WITH soft AS MATERIALIZED (
       FROM unnest(%(id)s::uuid[], %(token)s::bigint[], %(line)s::int[], %(age)s::double precision[], %(text)s::text[])
            AS i (id, token, line, age, text)
 ), held AS MATERIALIZED (
-    -- Whoever ends the attempt waits for this lock; a row that one has locked is about to go.
+    -- A transaction that ends the attempt waits for this lock; a row locked by such a one is about to be deleted.
     SELECT l.id, l.token
       FROM (SELECT DISTINCT id, token FROM input) i
      CROSS JOIN LATERAL (SELECT id, token FROM {schema}.leases WHERE id = i.id AND token = i.token FOR KEY SHARE SKIP LOCKED) l

@@ -10,9 +10,9 @@ SELECT queue_id, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + n -
 RETURNING (SELECT name FROM {schema}.queues q WHERE q.id = a.queue_id), last_us - n + 1
 
 -- name: gates_open
--- Let the next jobs of ordering keys through, by their arrival, as many as may be under way; gates that nobody needs go. The
+-- Release the next jobs of ordering keys, by their arrival, as many as may be under way; unused gates are deleted. The
 -- gates were locked by a statement before this one, so that who holds a key and who waits for it is seen whole. Up to `passed` in the
--- order of arrival a key has nobody, unless somebody may have come back there: then all of it is looked at (`whole`).
+-- order of arrival a key has no job, unless one may have returned there: then all of it is read (`whole`).
 WITH named AS MATERIALIZED (
     SELECT g.*, coalesce((SELECT o.passed FROM {schema}.order_gates o WHERE o.queue_id = g.queue_id AND o.key = g.key AND NOT %(whole)s), 0) AS passed
       FROM unnest(%(queue_id)s::int[], %(key)s::text[], %(most)s::int[]) WITH ORDINALITY AS g (queue_id, key, most, place)
@@ -72,8 +72,8 @@ WITH patience AS MATERIALIZED (
 SELECT DISTINCT queue, id FROM named, patience
 
 -- name: gates_make
--- Make gates that are missing, but do not wait for long for somebody who is making one of them. Those that are there are left out: an
--- insert would wait for whoever is changing one.
+-- Create missing gates, but do not wait long for a transaction that is creating one of them. Existing ones are left out: an
+-- insert would wait for a transaction that is changing one.
 WITH patience AS MATERIALIZED (
     SELECT set_config('lock_timeout', %(patience)s, true)
 )
@@ -87,7 +87,7 @@ SELECT DISTINCT q.id, i.key
     ON CONFLICT (queue_id, key) DO NOTHING
 
 -- name: gates_lock_free
--- Lock those gates that nobody else has locked, waiting for none; returns all and which were locked.
+-- Lock the gates that no other transaction has locked, without waiting; returns all and which were locked.
 SELECT i.queue, i.id, i.key, o.key IS NOT NULL
   FROM (SELECT DISTINCT i.queue, q.id, i.key
           FROM unnest(%(queue)s::text[], %(key)s::text[]) AS i (queue, key)
@@ -96,11 +96,11 @@ SELECT i.queue, i.id, i.key, o.key IS NOT NULL
                       WHERE o.queue_id = i.id AND o.key = i.key FOR UPDATE SKIP LOCKED) o ON true
 
 -- name: gates_note
--- Note ordering keys that are let go of while somebody else has their gates locked.
+-- Note ordering keys that are released while other transactions have their gates locked.
 INSERT INTO {schema}.order_checks (queue_id, key) SELECT * FROM unnest(%(queue_id)s::int[], %(key)s::text[])
 
 -- name: gates_pass
--- Note up to which place in the order of arrival keys have nobody who holds them or waits for them, so that the next look leaves out
+-- Note up to which place in the order of arrival keys have no holder and no waiting job, so that the next read leaves out
 -- what ended before. Their gates are locked: who comes to wait from now on arrives behind it, or opens the gate as a whole.
 UPDATE {schema}.order_gates o
    SET passed = coalesce(
@@ -117,7 +117,7 @@ UPDATE {schema}.order_gates o
                                                WHERE g.queue_id = i.queue_id AND g.key = i.key OFFSET 0) g))
 
 -- name: gates_stalled
--- Look at the next ordering keys in order, from a place on, and tell of each whether jobs wait for it although it has room.
+-- Look at the next ordering keys in order, from a place on, and return for each whether jobs wait for it although it has room.
 -- Each key is found by its first entry in the index, however many jobs it has.
 WITH RECURSIVE rule AS MATERIALIZED (
     SELECT q.id, r.most FROM unnest(%(queue)s::text[], %(most)s::int[]) AS r (queue, most) JOIN {schema}.queues q ON q.name = r.queue
@@ -156,7 +156,7 @@ SELECT queue_id, key, job_id::text FROM {schema}.job_keys
 
 -- name: gates_lock
 -- Lock the gates of ordering keys, making those that are missing; returns the numbers of their queues. One order for
--- everybody, and always before the rows of jobs, so that nobody waits in a circle.
+-- all transactions, and always before the rows of jobs, which prevents deadlocks.
 WITH named AS MATERIALIZED (
     SELECT DISTINCT i.queue, q.id, i.key
       FROM unnest(%(queue)s::text[], %(key)s::text[]) AS i (queue, key)
@@ -180,7 +180,7 @@ DELETE FROM {schema}.job_keys
                           WHERE NOT EXISTS (SELECT FROM {schema}.jobs j WHERE j.id = k.job_id)))
 
 -- name: unique_lock
--- Take unique keys that nobody has, and lock the others; returns those that were taken.
+-- Take the free unique keys, and lock the others; returns those that were taken.
 INSERT INTO {schema}.job_keys AS k (queue_id, key, job_id, expires_at)
 SELECT queue_id, key, job_id, CASE WHEN seconds IS NULL THEN 'infinity' ELSE now() + make_interval(secs => seconds) END
   FROM unnest(%(queue_id)s::int[], %(key)s::text[], %(job_id)s::uuid[], %(seconds)s::float8[])

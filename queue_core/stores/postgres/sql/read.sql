@@ -2,7 +2,7 @@
 -- The first ready jobs of each queue and priority, by rank: since when the longest of them waits, and their types. Within a
 -- priority jobs are ranked as they arrived, so the oldest is among the first unless hundreds of older ones came back late. A queue
 -- with aging is one order, and its priority null.
--- (The upper end of a priority's ranks stands outside: with it inside, the planner reads and sorts the whole priority.)
+-- (The upper end of a priority's ranks is excluded: with it inside, the planner reads and sorts the whole priority.)
 SELECT g.queue_id, h.type, count(*), min(h.run_at)
   FROM unnest(%(queue_ids)s::int[], %(priorities)s::int[]) AS g (queue_id, priority)
  CROSS JOIN LATERAL (
@@ -100,7 +100,7 @@ SELECT a.job_id::text, a.token, a.number, a.kind, a.exception, a.message, a.trac
 
 -- name: depths
 -- Jobs with a rank by queue and priority, ready and running ones alike: read from the ready index alone. In queues with aging
--- the rank does not tell the priority.
+-- the priority does not follow from the rank.
 SELECT queue_id, (127 - (rank >> 45))::int AS priority, count(*) FROM {schema}.jobs
  WHERE rank IS NOT NULL AND queue_id <> ALL (%(aging)s::int[]) GROUP BY 1, 2
 

@@ -23,7 +23,7 @@ UPDATE {schema}.schedules SET last_tick = to_timestamp(%(due)s), last_job = %(jo
 SELECT extract(epoch FROM min(next_tick) - clock_timestamp())::float8 FROM {schema}.schedules WHERE paused_at IS NULL
 
 -- name: pass
--- Move a schedule's next tick on, unless somebody else was sooner, or it is paused, and note the tick that has passed. No row:
+-- Move a schedule's next tick on, unless another process was first, or it is paused, and note the tick that has passed. No row:
 -- no job is to come of it. The row lock of `moved` makes others wait for this transaction, and then find another tick.
 WITH moved AS (
     UPDATE {schema}.schedules SET next_tick = to_timestamp(%(following)s)

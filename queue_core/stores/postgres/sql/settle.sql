@@ -1,7 +1,7 @@
 -- name: finish
 -- Move running jobs whose lease still holds to completed or cancelled: jobs first, then leases, then the history.
 -- A job with an ordering key only where its gate is locked: it is let go of by ordering/gates_open in the same transaction.
--- No joins: whatever the statistics say, each row is looked up by its id (LATERAL with OFFSET 0, = ANY, a hashed IN).
+-- No joins: independent of the statistics, each row is looked up by its id (LATERAL with OFFSET 0, = ANY, a hashed IN).
 WITH input AS MATERIALIZED (
     SELECT *
       FROM unnest(%(id)s::uuid[], %(token)s::bigint[], %(status)s::text[], %(run_us)s::bigint[], %(result)s::text[])
@@ -17,8 +17,8 @@ WITH input AS MATERIALIZED (
 ), deleted AS (
     DELETE FROM {schema}.jobs
      WHERE id = ANY (ARRAY(SELECT id FROM held))
-       -- The fence, for a row that changed while its lock was waited for: whoever ended its attempt has written that
-       -- attempt's own token here, which is nobody's last one in this batch.
+       -- The fence, for a row that changed while its lock was waited for: the transaction that ended its attempt has written that
+       -- attempt's own token here, which is no job's last one in this batch.
        AND last_token = ANY (ARRAY(SELECT DISTINCT last_token FROM held))
     RETURNING id
 ), gone AS MATERIALIZED (
@@ -47,8 +47,8 @@ SELECT id::text, token FROM gone
 
 -- name: requeue
 -- Move running jobs whose lease still holds to retrying (due after a delay) or back (released): to queued at their place,
--- or anew, as jobs that arrive now, to queued or scheduled; but for those that somebody asked to cancel: they come to
--- settle/cancel_instead. Locks, fence and look-ups are those of settle/finish; the row is written anew. Who arrives anew lets
+-- or requeued, as jobs that arrive now, to queued or scheduled; except jobs with a cancel request: they are left to
+-- settle/cancel_instead. Locks, fence and look-ups are those of settle/finish; the row is rewritten. A requeued job lets
 -- go of its ordering key and waits for it again.
 WITH input AS MATERIALIZED (
     SELECT *, CASE WHEN anew THEN nextval('{schema}.job_seq') END AS new_seq,
@@ -195,8 +195,8 @@ SELECT current_setting('transaction_isolation')
 
 -- name: reclaim
 -- Take jobs back whose lease expired: queued again with one loss more, buried as lost at their bound, or cancelled where
--- somebody asked for it. One that had not begun is not blamed. Each row is looked up by its id, whatever the statistics say;
--- those that go back are written anew. A job that lets go of an ordering key is only named, as one without a token, unless its
+-- it was requested. A job that had not begun is not blamed. Each row is looked up by its id, independent of the statistics;
+-- requeued ones are rewritten. A job that lets go of an ordering key is only named, as one without a token, unless its
 -- gate is locked.
 WITH expired AS MATERIALIZED (
     SELECT id, token, worker, started_at, progress, message, cancel, begun FROM {schema}.leases
@@ -304,7 +304,7 @@ DELETE FROM {schema}.order_checks
                           WHERE c.queue_id || ' ' || c.key = ANY (%(gates)s::text[])))
 
 -- name: cancel_instead
--- Cancel jobs whose attempt ended without a result, when somebody asked for it while they ran: the wish came too late for
+-- Cancel jobs whose attempt ended without a result, when it was requested while they ran: the request came too late for
 -- this attempt and must not come too early for another one.
 WITH input AS MATERIALIZED (
     SELECT *
@@ -361,7 +361,7 @@ SELECT id::text, token FROM gone
 
 -- name: promote_keyed
 -- Move due scheduled and retrying jobs to queued, to wait for their ordering keys, whose gates are locked or noted. A row that
--- somebody has locked is left to a later round. Each is looked up by its id alone, whatever the statistics say of those that are due.
+-- another transaction has locked is left to a later round. Each is looked up by its id alone, independent of the statistics of due jobs.
 WITH due AS MATERIALIZED (
     SELECT j.id
       FROM unnest(%(ids)s::uuid[]) AS i (id)

@@ -22,7 +22,7 @@ SELECT duty, worker, (extract(epoch FROM expires_at) - extract(epoch FROM now())
 -- name: look
 -- What the leader has to do, in one look: the seconds until the next job that was not due long ago and the next tick are due (null:
 -- there is none), and whether jobs are ready or running (which keep their rank), ordering keys are noted, or operations have not
--- ended. All by indexes. What ended stands in front of what is ready: whether there is any is not asked where it is assumed.
+-- ended. All by indexes. Ended rows come before ready ones: whether there is any is not asked where it is assumed.
 SELECT extract(epoch FROM (SELECT run_at FROM {schema}.jobs WHERE rank IS NULL AND status <> 'queued'
                               AND run_at > now() - make_interval(secs => %(back)s)
                             ORDER BY run_at LIMIT 1) - clock_timestamp())::float8,
@@ -78,7 +78,7 @@ SELECT NULL, q.name, NULL, c.key FROM (SELECT DISTINCT queue_id, key FROM {schem
 
 -- name: worker_write_off
 -- Remove the entries and leaderships of workers whose processes are gone, and end their leases, so that the next reclaim takes
--- their jobs back. A lease that somebody has locked is about to end: waiting for it here could only deadlock.
+-- their jobs back. A locked lease is about to end: waiting for it here could only deadlock.
 WITH soft AS MATERIALIZED (
     SELECT set_config('synchronous_commit', 'off', true)
 ), held AS MATERIALIZED (
@@ -105,7 +105,7 @@ SELECT pg_notify('{channels}_orders', place) FROM gone WHERE place <> ''
 
 -- name: next_due
 -- Return the seconds until the next scheduled or retrying job is due that was not due long ago; null: there is none. Not by min(): as long as its statistics
--- say that there are few, PostgreSQL before 17 reads all of them for that.
+-- show only few, PostgreSQL before 17 reads all of them for that.
 SELECT extract(epoch FROM (SELECT run_at FROM {schema}.jobs WHERE rank IS NULL AND status <> 'queued'
                                AND run_at > now() - make_interval(secs => %(back)s)
                             ORDER BY run_at LIMIT 1) - now())::float8

@@ -5,7 +5,7 @@ SELECT CASE WHEN EXISTS (SELECT FROM generate_series(-1, 7) AS n
             THEN {schema}.make_job_history(7) ELSE 0 END
 
 -- name: history_left
--- Tell whether a day has any job left.
+-- Return whether a day has any job left.
 SELECT EXISTS (SELECT FROM {day})
 
 -- name: history_drop
@@ -72,7 +72,7 @@ DELETE FROM {schema}.leases l
 ALTER TABLE {schema}.job_history DETACH PARTITION {day} FINALIZE
 
 -- name: history_detach
--- Take a day out of the history. Waits for whoever reads the history, and lets nobody else wait; one that is interrupted is
+-- Take a day out of the history. Waits for readers of the history, and lets no other transaction wait; one that is interrupted is
 -- half detached, and no query sees it any more.
 ALTER TABLE {schema}.job_history DETACH PARTITION {day} CONCURRENTLY
 
@@ -91,7 +91,7 @@ SELECT count(*) FROM gone
 
 -- name: history_old
 -- Return the days of the history that ended before their retention, the oldest first, with their pages and how far they are on
--- their way out: attached, half detached by somebody who was interrupted, or detached.
+-- their way out: attached, half detached by an interrupted process, or detached.
 SELECT * FROM (
     SELECT c.relname::text AS day, pg_relation_size(c.oid) / current_setting('block_size')::int AS pages,
            CASE WHEN i.inhdetachpending THEN 'half' ELSE 'attached' END AS state,
@@ -150,7 +150,7 @@ WITH gone AS (
 SELECT count(*) FROM gone
 
 -- name: partitions_made
--- Whether all partitions of the history are there, or somebody is making them now, under the lock that make_job_history takes.
+-- Whether all partitions of the history are there, or another process is creating them now, under the lock that make_job_history takes.
 SELECT NOT EXISTS (SELECT FROM generate_series(-1, 7) AS n
                     WHERE to_regclass('{schema}.job_history_' || to_char((now() AT TIME ZONE 'UTC')::date + n, 'YYYYMMDD')) IS NULL)
        OR EXISTS (SELECT FROM pg_locks
@@ -159,7 +159,7 @@ SELECT NOT EXISTS (SELECT FROM generate_series(-1, 7) AS n
 
 -- name: forget_operations
 -- Forget some operations that are over their retention, with a batch of their members: themselves only when these were the last
--- ones. Tells whether there may be more.
+-- ones. Returns whether there may be more.
 WITH old AS MATERIALIZED (
     SELECT number FROM {schema}.operations
      WHERE finished_at IS NOT NULL AND updated_at < now() - make_interval(secs => %(seconds)s)
