@@ -1,4 +1,4 @@
-"""The settings of console, command line and exporter: a job queue's, plus the context that one looks at it in."""
+"""The settings of console, command line and exporter: a job queue's, plus the context that is displayed."""
 
 from __future__ import annotations
 

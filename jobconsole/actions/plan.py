@@ -1,4 +1,4 @@
-"""A change of many jobs before it is written: which jobs, what becomes of them, and handing it over."""
+"""A change of many jobs before it is written: which jobs, how they change, and its submission."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ CAREFUL = Pace(canary=10, rate=200.0, stop_percent=20.0)
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a verb acts on, as a person chose it: jobs by id, and everything that matches one of some filters."""
+    """What a verb acts on, as the user chose it: jobs by id, and everything that matches one of some filters."""
 
     # such as "this job", "3 marked jobs", "TimeoutError: smtp <host>:<n>"
     label: str
@@ -130,7 +130,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A verb with the ids it will act on, frozen: what becomes of the list later does not matter."""
+    """A verb with the ids it will act on, frozen: later changes of the list have no effect."""
 
     verb: Verb
     label: str
@@ -350,7 +350,7 @@ async def breakdown(inspector: Inspector, target: Target) -> Facts:
 
 
 def facts_of(rows: Sequence[JobLine], seen: Sequence[JobLine] = (), more: bool = False) -> Facts:
-    """Return what one wants to know of some jobs, which are the newest where there are `more`.
+    """Return the facts about some jobs that a sheet shows; they are the newest where there are `more`.
 
     `seen`: those whose times are looked at, where they are others.
     """

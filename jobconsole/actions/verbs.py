@@ -17,7 +17,7 @@ from queue_core.model.text import safe
 
 
 def sentence(report: Report) -> str:
-    """Return what an operation did, for people."""
+    """Return the results of an operation as text."""
     operation, past = report.operation, WORDS[report.plan.verb].past
     if operation is None:
         return f"nothing was {past}: {report.problem}"
@@ -119,7 +119,7 @@ class AtOnce:
         )
 
     async def steer(self, number: int, verb: Steer, why: str = "") -> str:
-        """Pause, resume or cancel an operation, anybody's."""
+        """Pause, resume or cancel any operation, of this console or another; returns a sentence."""
         change = getattr(self._connection.operations, verb)
 
         async def act() -> str:

@@ -1,4 +1,4 @@
-"""Changes from the command line: which jobs, the question before, the change, and what became of it."""
+"""Changes from the command line: which jobs, the question before, the change, and its result."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ async def _detached(jobs: JobQueue, output: Output, report: Report) -> int:
         output.json({"verb": report.plan.verb, "matched": len(report.plan.ids), "operation": number})
     else:
         output.line(str(number))
-    # The operation runs: its number must come out, and the verb is done, whatever becomes of the question below.
+    # The operation runs: its number must be written, and the verb is done, even if the question below fails.
     output.flush()
     with suppress(StoreUnavailable):
         if all(worker.lost for worker in (await jobs.inspector.overview()).workers):
@@ -156,7 +156,7 @@ async def _detached(jobs: JobQueue, output: Output, report: Report) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """What became of a verb, and the ids that a person named and that were not changed."""
+    """The result of a verb, and the ids that the user named and that were not changed."""
 
     report: Report
     missing: tuple[str, ...] = ()

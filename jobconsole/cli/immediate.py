@@ -45,7 +45,7 @@ async def noted(
 
 
 async def in_turn(names: Iterable[K], act: Callable[[K], Awaitable[T]]) -> tuple[dict[K, T], Exception | None]:
-    """Do something to one after the other; return what came of those that it was done to, and what ended it early.
+    """Call `act` on each name in order; return the results by name, and the error that ended it early.
 
     The caller reports what was done before it raises the error: a verb that fails must not hide what it has changed.
     """

@@ -135,7 +135,7 @@ class Connection:
 
     @property
     def usable(self) -> bool:
-        """Whether the store answers: then one can read and change."""
+        """Whether the store answers: then reads and changes are possible."""
         return self._opened and self.store.state == "up"
 
     @property

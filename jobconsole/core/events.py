@@ -1,4 +1,4 @@
-"""The last events, as they came: a bounded tail that one can hold still and narrow."""
+"""The last events, as they came: a bounded tail that can be held still and filtered."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def operated(operation: Operation) -> str:
     """Return what an operation did to a job: by whom, in which operation, why."""
     asked = operation.asked
     where = f" to {safe(asked.way.queue, NAME)}" if asked.way.queue is not None else ""
-    # The reason; of what was edited, which job came of which.
+    # The reason; of an edit, which job was made from which.
     said = ": ".join(safe(text, LINE) for text in (asked.why, operation.note if asked.verb == "edit" else "") if text)
     past = PAST.get(asked.verb, safe(asked.verb, NAME))
     return f"{past}{where} by {safe(asked.author.user, NAME)} (#{operation.number}){': ' if said else ''}{said}"

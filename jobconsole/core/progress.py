@@ -44,7 +44,7 @@ class OperationLine:
     note: str
     # members looked at per second lately; None: nothing is known, or it does not run
     rate: float | None = None
-    # what became of its canary, while that is waited for or where it was stopped by it
+    # the outcomes of its canary, while these are waited for or where it was stopped by them
     canary: Outcomes | None = None
 
     @property
@@ -127,7 +127,7 @@ class Underway:
         self._steady = steady
         # the newest first
         self.lines: tuple[OperationLine, ...] = ()
-        # operation -> when it had come how far
+        # operation -> (moment, jobs done) of the last reads
         self._seen: dict[int, deque[tuple[float, int]]] = {}
 
     @property
@@ -155,7 +155,7 @@ class Underway:
         self.adopt(found, canaries)
 
     def adopt(self, found: Sequence[Operation], canaries: dict[int, Outcomes]) -> None:
-        """Take over what was read."""
+        """Adopt the operations that were read."""
         now = self._steady()
         self._seen = {one.number: self._seen.get(one.number, deque()) for one in found}
         self.lines = tuple(
@@ -259,7 +259,7 @@ async def retried_before(operations: Operations, signature: str, now: datetime) 
 
 
 async def retries_of(operations: Operations, signature: str, now: datetime, most: int) -> list[str]:
-    """Return who retried a signature and what became of it, the newest first, at most so many.
+    """Return who retried a signature and the outcomes, the newest first, at most so many.
 
     Raises:
         StoreUnavailable: the store did not answer in time.

@@ -1,4 +1,4 @@
-"""The running jobs, kept current by events and put right by snapshots; knows no screen."""
+"""The running jobs, kept current by events and corrected by snapshots; independent of any screen."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class RunningJob:
         self.token = token
         self.type = type_
         self.queue = queue
-        # seconds since the epoch by the store's clock, as well as it is known
+        # seconds since the epoch by the store's clock, as precisely as it is known
         self.started = started
         self.priority: int | None = None
         self.worker = ""

@@ -1,4 +1,4 @@
-"""Schedules as a screen shows them: what is open, late or paused, when each ticks, what becomes of the ticks."""
+"""Schedules as a screen shows them: which are open, late or paused, when each ticks, the jobs of past ticks."""
 
 from __future__ import annotations
 

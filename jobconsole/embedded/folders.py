@@ -28,7 +28,7 @@ class Identity(NamedTuple):
 
 
 def server_identity() -> Identity | None:
-    """Answer the user to change to, or None when the servers run as the user of this process."""
+    """Return the user to change to, or None when the servers run as the user of this process."""
     if os.geteuid() != 0:
         return None
     for entry in _candidates():
@@ -51,20 +51,20 @@ def _candidates() -> Iterator[pwd.struct_passwd]:
 
 
 def can_enter(path: Path, who: Identity | None) -> bool:
-    """Answer whether a user passes through a folder and all folders above it; None is the user of this process."""
+    """Return whether a user passes through a folder and all folders above it; None is the user of this process."""
     resolved = path.resolve()
     return all(_allows(folder, who, stat.S_IXOTH) for folder in (resolved, *resolved.parents))
 
 
 def can_read(path: Path, who: Identity | None) -> bool:
-    """Answer whether a user reaches a program file, can read it and can run it."""
+    """Return whether a user reaches a program file, can read it and can run it."""
     target = path.resolve()
     reached = can_enter(path.parent, who) and can_enter(target.parent, who)
     return reached and _allows(target, who, stat.S_IROTH | stat.S_IXOTH)
 
 
 def _allows(path: Path, who: Identity | None, wanted: int) -> bool:
-    """Answer whether permission bits (given as those of "others") are there for the user's class."""
+    """Return whether permission bits (given as those of "others") are there for the user's class."""
     if who is None:
         return os.access(path, wanted)
     try:
@@ -105,7 +105,7 @@ class InstanceFolder(NamedTuple):
 
 
 def candidates() -> list[Path]:
-    """Answer the temporary folders to try; a long TMPDIR leaves no room for the name of a socket."""
+    """Return the temporary folders to try; a long TMPDIR leaves no room for the name of a socket."""
     found = (Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp"))
     return [path for path in dict.fromkeys(each.resolve() for each in found) if path.is_dir()]
 

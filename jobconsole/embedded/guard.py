@@ -80,7 +80,7 @@ class GuardedServer:
             raise Refusal(f"{self.name} did not start within {self._patience:.0f} s: {last_lines(self.log)}")
 
     def is_ready(self) -> bool:
-        """Answer whether the running process accepts clients."""
+        """Return whether the running process accepts clients."""
         raise NotImplementedError
 
     def stop(self, mode: str) -> None:
@@ -191,7 +191,7 @@ class GuardedRedis(GuardedServer):
     name = "The Redis-protocol server"
 
     def is_ready(self) -> bool:
-        """Answer whether the process accepts clients and has loaded its data."""
+        """Return whether the process accepts clients and has loaded its data."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
             client.settimeout(1.0)
             try:

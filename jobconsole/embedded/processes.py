@@ -25,7 +25,7 @@ DETACH_SECONDS = 1.0
 
 
 def parents() -> dict[int, int]:
-    """Answer the parent of every process of this machine."""
+    """Return the parent of every process of this machine."""
     return _linux_parents() if LINUX else _posix_parents()
 
 
@@ -47,7 +47,7 @@ def _posix_parents() -> dict[int, int]:
 
 
 def descendants(pid: int) -> list[int]:
-    """Answer the children of a process, their children, and so on."""
+    """Return the children of a process, their children, and so on."""
     children: dict[int, list[int]] = {}
     for child, parent in parents().items():
         children.setdefault(parent, []).append(child)
@@ -93,7 +93,7 @@ def kill_family(pid: int) -> list[int]:
 
 
 def command_line(pid: int) -> str:
-    """Answer the command line of a process, or nothing when it is gone."""
+    """Return the command line of a process, or nothing when it is gone."""
     if LINUX:
         try:
             return (PROC / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
@@ -193,7 +193,7 @@ def adopt_orphans() -> None:
 
 
 def environment() -> dict[str, str]:
-    """Answer the environment of the servers: neutral language and time zone, nothing of the user's own clients."""
+    """Return the environment of the servers: neutral language and time zone, nothing of the user's own clients."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN_VARIABLES)}
     return kept | {"LC_ALL": "C", "TZ": "UTC"}
 
@@ -239,7 +239,7 @@ def _bound_to_guard(death_signal: signal.Signals) -> Callable[[], None]:
 
 
 def last_lines(log: Path, count: int = 8) -> str:
-    """Answer the end of a log as one line of text."""
+    """Return the end of a log as one line of text."""
     try:
         lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
     except OSError:
@@ -266,7 +266,7 @@ class Watch:
         self._asked_to_end = False
 
     def listen_to_signals(self) -> None:
-        """Take the usual ending signals as a wish to clean up and end."""
+        """Handle the usual ending signals as a request to clean up and end."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
             signal.signal(number, self._end)
 

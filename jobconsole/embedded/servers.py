@@ -45,7 +45,7 @@ def drop_database(server_url: str, name: str) -> None:
 
 
 def database_url(server_url: str, name: str) -> str:
-    """Answer the address of another database of the same server."""
+    """Return the address of another database of the same server."""
     parts = urlsplit(server_url)
     # urlunsplit would lose the empty host of "postgresql://app@/…" when there is no user either.
     return urlunsplit(parts._replace(path=f"/{quote(name, safe='')}"))
@@ -205,7 +205,7 @@ class EmbeddedServers:
         return self._channel.guard_pid
 
     def data_template(self) -> Path:
-        """Answer an initialised data folder that `start(template=…)` copies; made at the first call."""
+        """Return an initialised data folder that `start(template=…)` copies; made at the first call."""
         return Path(self._channel.ask("template")["path"])
 
     def create_database(self, name: str, template: str | None = None) -> str:
@@ -234,7 +234,7 @@ class EmbeddedServers:
 
 
 def _within_reach(program: Program, folder: InstanceFolder, who: Identity | None) -> tuple[Path, list[tuple[str, str]]]:
-    """Answer where the servers' user can run a program, and what to copy to make that so."""
+    """Return where the servers' user can run a program, and what to copy to make that so."""
     if who is None or can_read(program.path, who):
         return program.path, []
     if not program.parts:

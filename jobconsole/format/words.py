@@ -169,7 +169,7 @@ IMMEDIATE: Mapping[tuple[Kind, str], ImmediateWords] = {
 
 
 def outcome_words(outcomes: Outcomes) -> str:
-    """Return what became of retried jobs: 3 completed, 10 dead again."""
+    """Return the outcomes of retried jobs: 3 completed, 10 dead again."""
     words = (
         (outcomes.completed, "completed"),
         (outcomes.dead, "dead again"),

@@ -186,7 +186,7 @@ def of_schedule(planned: Planned, now: float) -> Facts:
 
 
 def of_operation(operation: Operation, outcomes: Outcomes | None, canary: Outcomes | None = None) -> Facts:
-    """Return everything that is known of an operation: who, what, how, why, and what came of it.
+    """Return everything that is known of an operation: author, target, options, reason and results.
 
     `outcomes`: of the jobs that it has retried; `canary`: of its canary, while that is waited for.
     """

@@ -43,7 +43,7 @@ class GroupNotes:
     window: float = 0.0
     # how to repair it; "" when there is no hint
     hint: str = ""
-    # what became of earlier retries; "" when none is known
+    # the outcome of earlier retries; "" when none is known
     retried: str = ""
 
     @property
@@ -60,7 +60,7 @@ def signature_lines(info: SignatureInfo, moment: Moment, width: int, notes: Grou
 
 
 def group_brief(info: SignatureInfo, notes: GroupNotes, moment: Moment) -> Line:
-    """Return in one line what became of earlier retries of a group, how to repair it, or what it concerns."""
+    """Return in one line the outcome of earlier retries of a group, how to repair it, or what it concerns."""
     return fact_line(but(notes.facts) or only(of_group(info), "types", "queues"), moment)
 
 
@@ -164,7 +164,7 @@ class Loaded:
     log: LogPage | None = None
     # those that have changed it, where its timeline is shown
     operations: list[Operation] = field(default_factory=list)
-    # of a group: what became of the retries of this console; "" when there were none
+    # of a group: the outcome of the retries of this console; "" when there were none
     retried: str = ""
 
     def earlier(self, group: SignatureInfo, moment: Moment) -> str:

@@ -1,4 +1,4 @@
-"""An operation, drawn: in one line for the first screen, and with everything that was asked and came of it."""
+"""An operation, drawn: in one line for the first screen, and with all its options and results."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ NOBODY = "no worker is alive: it goes on while a worker or a console that may ch
 ROOMY = 50
 """Cells from which there is room for a signature's number and its title."""
 CAME = ("changed", "skipped", "errored", "canary", "outcomes", "note")
-"""The labels of what came of it, above what was asked."""
+"""The labels of the results, above the options."""
 SHORT = 6
 """Leading characters of a signature that are shown in a line."""
 
@@ -144,7 +144,7 @@ def _tail(line: OperationLine, moment: Moment) -> Spans:
 def operation_lines(
     line: OperationLine, outcomes: Outcomes | None, alone: bool, moment: Moment, width: int
 ) -> list[Line]:
-    """Return everything that was asked, how far it is and what came of it; `alone`: no worker carries it out."""
+    """Return all options, the progress and the results; `alone`: no worker carries it out."""
     one = line.operation
     took = ""
     if one.finished_at is not None:

@@ -51,7 +51,6 @@ LEFT: Mapping[str, int] = {
     "jobconsole/core": 28,
     "jobconsole/demo": 6,
     "jobconsole/embedded": 1,
-    "jobconsole/embedded/queries": 1,
     "jobconsole/present": 4,
     "jobconsole/tui": 5,
     "jobconsole/tui/base": 9,

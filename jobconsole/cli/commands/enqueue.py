@@ -166,7 +166,7 @@ async def _enqueue(
         output.json({"id": handle.id, "queue": handle.queue, "type": handle.type, "created": handle.created})
     else:
         output.line(handle.id)
-    # The job is in: its id must come out whatever becomes of the question below.
+    # The job is enqueued: its id must be written even if the question below fails.
     output.flush()
     if not handle.created:
         warn("nothing was enqueued: this is the job that holds the unique key")

@@ -219,7 +219,7 @@ def run_run(options: argparse.Namespace, output: Output) -> int:
 
 
 async def _all(jobs: JobQueue) -> list[Operation]:
-    """Carry out whatever runs, and what is asked for meanwhile."""
+    """Carry out the running operations, and those that are started meanwhile."""
     done: dict[int, Operation] = {}
     while running := [one for one in await _unfinished(jobs) if one.state == "running"]:
         done.update({one.number: one for one in await _these(jobs, running)})

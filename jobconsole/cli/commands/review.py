@@ -140,7 +140,7 @@ def _answer(say: Say, job: Job) -> str | None:
 
 
 def _glance(say: Say, job: Job, number: int) -> None:
-    """What one wants to know to decide."""
+    """Return the facts needed to decide."""
     from jobconsole.core.tracebacks import parse, top_frame
 
     tries = f"{job.retry_count} of {job.max_retries} retries"

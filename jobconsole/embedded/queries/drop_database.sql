@@ -1,2 +1,2 @@
--- Remove a database with whoever is connected to it.
+-- Remove a database and end all connections to it.
 drop database if exists {name} with (force)

@@ -133,10 +133,10 @@ def replace(
 
 
 class Renewal:
-    """Reads one thing at a time, and again once it is there when that was asked for meanwhile.
+    """Reads one thing at a time, and once more after that if another read was requested meanwhile.
 
-    A read that takes longer than the time between two wishes for it would never come to its end otherwise. The wish
-    for another thing begins at once.
+    A read that takes longer than the time between two requests for it would never complete otherwise. A request
+    for another thing starts at once.
     """
 
     def __init__(self, node: DOMNode, group: str) -> None:

@@ -21,7 +21,7 @@ from queue_core.model.job import Job
 from queue_core.model.operation import Operation
 
 LOOK_SECONDS = 1.0
-"""At most between two looks for operations to carry out, and at one's own ones."""
+"""Seconds at most between two looks for operations to carry out, and at this console's own ones."""
 UNDONE = "takes it back"
 """The reason that an undo is noted with."""
 
@@ -58,7 +58,7 @@ class Operator:
 
     @property
     def active(self) -> tuple[Report, ...]:
-        """What this console has asked for and is under way, the newest first."""
+        """Operations of this console that are under way, the newest first."""
         going = (one for one in self._own.values() if one.operation is not None and one.operation.state == "running")
         return (*reversed(self._writing.values()), *reversed(tuple(going)))
 
@@ -128,7 +128,7 @@ class Operator:
             self._follow(report, report.operation)
 
     async def run(self) -> None:
-        """Take steps of all operations of the store, as workers do, and follow one's own, until cancelled."""
+        """Take steps of all operations of the store, as workers do, and follow this console's own, until cancelled."""
         executor = None
         while True:
             self._kick.clear()
@@ -179,7 +179,7 @@ class Operator:
         return (await self._switch(last.kind, last.name, not last.paused, UNDONE)).words
 
     async def steer(self, number: int, verb: Steer) -> str:
-        """Pause, resume or cancel an operation, anybody's; returns a sentence.
+        """Pause, resume or cancel any operation, of this console or another; returns a sentence.
 
         Raises:
             ReadOnly, OperationNotFound, StoreUnavailable: nothing was changed.

@@ -53,7 +53,7 @@ class OperationSight:
     """One operation in detail."""
 
     line: OperationLine
-    # what became of the jobs that it has retried; None: it retries none
+    # the outcomes of the jobs that it has retried; None: it retries none
     outcomes: Outcomes | None = None
     # some of the jobs that it has changed, as they are now
     members: tuple[JobLine, ...] = ()
@@ -95,7 +95,7 @@ class OperationReader:
         return await self._read(lambda _: self._connection.operations.of_job(job_id))
 
     async def facts(self, target: Target) -> Facts:
-        """Read what a target consists of, and what became of earlier retries of its signatures."""
+        """Read what a target consists of, and the outcome of earlier retries of its signatures."""
         facts = await self._read(lambda inspector: breakdown(inspector, target))
         told: list[str] = []
         for signature in target.signatures[:TOLD]:
@@ -338,7 +338,7 @@ class Refresher:
         return self.model.stale or deaf or age is None or age >= COMPARE_SECONDS
 
     async def _snapshot(self) -> None:
-        """Read a snapshot and adopt it; a wish for another one meanwhile makes this one void."""
+        """Read a snapshot and adopt it; when a different one is wanted meanwhile, this one is discarded."""
         wanted = self.wanted
         read = asyncio.ensure_future(self._read(lambda inspector: read_snapshot(inspector, wanted)))
         kick = asyncio.ensure_future(self._kick.wait())

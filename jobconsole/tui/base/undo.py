@@ -16,7 +16,7 @@ REMEMBERED = 50
 
 @dataclass(eq=False, slots=True)
 class Change:
-    """A change that this console has asked for. It is remembered from the first moment, while it is still written."""
+    """A change that this console has requested; it is remembered from the start, while it is still written."""
 
     # the store has it, or it failed
     settled: asyncio.Event = field(default_factory=asyncio.Event, init=False)

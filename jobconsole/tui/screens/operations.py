@@ -1,4 +1,4 @@
-"""Operations and audit: what people did, when and why, how far it is, and what came of it."""
+"""Operations and audit: what operators did, when and why, the progress and the results."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class OperationsView(View):
             self.query_one(Detail).refresh_if_changed()
 
     def operating(self) -> None:
-        """Show the operations under way, which have been read."""
+        """Update the operations under way, which have been read."""
         self.operations.follow()
         self.look_at_operation()
 

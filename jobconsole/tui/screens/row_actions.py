@@ -148,7 +148,7 @@ class QueueActions(RowActions):
 
 
 class OperationActions(RowActions):
-    """What is done to the operation under the cursor, anybody's."""
+    """Actions on the operation under the cursor, of this console or another."""
 
     def do_pause(self) -> None:
         """Pause the operation before its next step, or resume it; a stopped one after a question."""

@@ -1,4 +1,4 @@
-"""Schedules: when which job comes, and what became of those that came."""
+"""Schedules: when which job is enqueued, and the jobs of past ticks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every view does: how a key finds its pane, what becomes of messages, the actions that all views have."""
+"""The base of every view: how a key finds its pane, the handling of messages, the actions that all views have."""
 
 from __future__ import annotations
 
@@ -149,10 +149,10 @@ class View(Frame):
         """Show a snapshot; `anew` sorts it as it came."""
 
     def operating(self) -> None:
-        """Take over how far operations are."""
+        """Show the progress of operations."""
 
     def flush(self) -> None:
-        """Take over what changed by events."""
+        """Show what events have changed."""
 
     def finished(self, report: Report) -> None:
         """An operation of this console has ended."""

@@ -16,7 +16,7 @@ from jobconsole.tui.widgets.table import Table
 from queue_core.model.filters import Filter
 
 SHOWN = 1_000
-"""Events that one can go back through."""
+"""Events that can be scrolled back to."""
 CELLS = 3_500
 """Cells of the list that are sent to the terminal in a second, on average: more cannot be read, and a flood of
 events stays below 10 KB/s."""
@@ -64,7 +64,7 @@ class EventTable(Table[EventLine]):
         return ((text, "accent"), (f"{self.console.glyphs.dot} following", "good"))
 
     def flush(self) -> None:
-        """Take over the newest events, unless the list is held or has been drawn too much of late."""
+        """Show the newest events, unless the list is held or has been drawn too often lately."""
         now = time.monotonic()
         self._cells = min(CELLS * SAVED_SECONDS, self._cells + CELLS * (now - self._flushed))
         self._flushed = now

@@ -38,7 +38,7 @@ class Field(LineWidget, can_focus=True):
         self.label = label
         self.hint = hint
         self.typed = ""
-        # a person has changed it
+        # the user has changed it
         self.touched = False
 
     @property
@@ -138,7 +138,7 @@ class ChoiceField(Field, Generic[V]):
         return ""
 
     def put(self, value: V) -> None:
-        """Choose a value as its default, unless a person has changed the field."""
+        """Choose a value as its default, unless the user has changed the field."""
         if self.touched:
             return
         places = [place for place, (_, one) in enumerate(self._choices) if one == value]

@@ -83,7 +83,7 @@ class Header(LineWidget):
         return [(view, view.label if view.id in named else "") for view in TABS]
 
     def _state(self, width: int) -> Spans:
-        """Servers, whether the picture is true, the clock: what is in order goes first where there is no room."""
+        """Return servers, whether the picture is up to date, the clock; what is in order is dropped first for room."""
         room = width - width_of(self._where(width)) - self._least_tabs()
         servers = [self._server(server, width >= ROOMY) for server in self.console.connection.servers]
         told = tuple(span for server in servers for span in server)

@@ -105,7 +105,7 @@ SPARK = 16
 
 
 class RunningTable(Table[RunningJob]):
-    """What runs now, longest first when it is sorted; lines do not move while one looks."""
+    """The running jobs, longest first when they are sorted; lines do not move while they are read."""
 
     NEVER: ClassVar[dict[str, str]] = {
         "retry": "a running job cannot be retried; X cancels it",
@@ -138,7 +138,7 @@ class RunningTable(Table[RunningJob]):
         return ((line, "chart"), (f" {rate(model.rate('completed')):>7}", "good"), (" done", "muted"))
 
     def flush(self) -> None:
-        """Take over what the model knows now."""
+        """Show the model's present state."""
         model = self.console.model
         pinned = self.selection.key if self.has_focus else None
         self._board.update(model.running.live.values(), model.now.timestamp(), time.monotonic(), pinned)
@@ -191,7 +191,7 @@ class TypeTable(Table[TypeLine]):
         return ((f"run time, last {elapsed(seconds)}" if seconds else "run time, all time", "muted"),)
 
     def flush(self) -> None:
-        """Take over what the model knows now."""
+        """Show the model's present state."""
         self.show(self.console.model.latency.lines())
 
 

@@ -222,7 +222,7 @@ AGAIN_SECONDS = 2.0
 
 
 class OperationFacts(ScrollPane):
-    """Everything that was asked, how far it is, what came of it."""
+    """All options of an operation, its progress and its results."""
 
     GLANCE = 10
     NEVER: ClassVar[dict[str, str]] = {
