@@ -1,4 +1,4 @@
-"""What operators change: each function moves one job, or says that its state does not allow it.
+"""What operators change: each function moves one job, or returns that its state does not allow it.
 
 A job that may be changed again gets a new token, so that an operation that had chosen it before passes it over.
 """
@@ -17,7 +17,7 @@ from queue_core.stores.memory.state import MemoryState
 def retry(state: MemoryState, row: JobRow, way: Way) -> bool:
     """Move a dead or completed job to queued, or to scheduled when it is put off; the crash count stays.
 
-    It queues up anew, so that a bulk retry does not push in front of live work.
+    It queues behind the others, so that a bulk retry does not push in front of live work.
     """
     if row.status not in (Status.DEAD, Status.COMPLETED):
         return False
@@ -58,7 +58,7 @@ def delete(state: MemoryState, row: JobRow, _way: Way) -> bool:
 
 
 def restore(state: MemoryState, row: JobRow, _way: Way) -> bool:
-    """Move a job from the trash back into the DLQ, where it stands at the time of its death."""
+    """Move a job from the trash back into the DLQ, at the time of its death."""
     if row.trashed_at is None or row.finished_at is None:
         return False
     row.trashed_at, row.updated_at = None, row.finished_at

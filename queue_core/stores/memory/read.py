@@ -224,7 +224,7 @@ class MemoryInspector:
         return 0.0
 
     async def facts(self) -> dict[str, Any]:
-        """Return what can be said about dictionaries."""
+        """Return the facts of a store in memory."""
         with self._state.lock:
             return {"backend": "memory", "now": self._state.clock.now(), "jobs": len(self._state.jobs)}
 

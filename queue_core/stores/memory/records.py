@@ -33,7 +33,7 @@ class Lease:
     expires_at: float
     progress: int = 0
     message: str = ""
-    # somebody asked to cancel the job while it runs
+    # a cancel request was made while the job runs
     cancel: bool = False
     # the handler was started; until then the loss of the worker is no crash of the job
     begun: bool = True
@@ -54,7 +54,7 @@ class JobRow:
     created_at: float
     updated_at: float
     run_at: float
-    # it was let through by its ordering key and has not let go of it
+    # it was released by its ordering key and holds it
     holds: bool = False
     retry_count: int = 0
     crashes: int = 0
@@ -74,7 +74,7 @@ class JobRow:
     error: str | None = None
     attempts: list[Attempt] = field(default_factory=list)
     log: deque[LogEntry] = field(default_factory=deque)
-    # where its last line stands
+    # the number of its last line
     log_end: Place = NOWHERE
 
     @property
@@ -103,7 +103,7 @@ class JobRow:
         return self.key is not None and not self.holds
 
     def ready(self) -> Ready:
-        """Return what a dispatcher is told."""
+        """Return the job as offered to a dispatcher."""
         return Ready(self.id, self.queue, self.rank)
 
     def claim(self, lease: Lease) -> Claim:
@@ -206,7 +206,7 @@ class WorkerRow:
     command: str = ""
 
     def lost(self, now: float) -> bool:
-        """Tell whether three heartbeats in a row did not come."""
+        """Return whether three heartbeats in a row were missed."""
         return now - self.heartbeat_at > 3 * self.beat.interval
 
 

@@ -50,7 +50,7 @@ class MemorySchedules:
             return min(times) - self._state.clock.now() if times else None
 
     async def fire(self, tick: Tick) -> Inserted | None:
-        """Let a tick pass and insert its job, unless somebody else was sooner."""
+        """Record a tick and insert its job, unless another caller was first."""
         with self._state.lock:
             row = self._rows.get(tick.schedule)
             if row is None or row.planned.paused or row.planned.next_tick != tick.due:

@@ -13,7 +13,7 @@ from queue_core.stores.memory.state import MemoryState
 
 
 def settle(state: MemoryState, outcome: Outcome) -> Settled:
-    """End one attempt if its token still holds; say yes again to an outcome that was written before."""
+    """End one attempt if its token still holds; accept an outcome again that was written before."""
     row = state.jobs.get(outcome.id)
     if row is None:
         return Settled(outcome.id, False)
@@ -42,7 +42,7 @@ def _cancel(state: MemoryState, row: JobRow, lease: Lease, outcome: Outcome) -> 
 
 
 def _cancel_instead(state: MemoryState, row: JobRow, lease: Lease, outcome: Outcome) -> Settled:
-    """The wish to cancel came too late for this attempt; it must not come too early for another one."""
+    """Cancel a job whose request came too late for this attempt; it must not run another one."""
     if outcome.kind == "released":
         _note_loss(state, row, lease, outcome)
     else:

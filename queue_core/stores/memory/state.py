@@ -1,6 +1,6 @@
 """The rows of the memory store and the moves between states: every change of a job's state is one of these methods.
 
-Whoever calls holds the lock. It is there because the heartbeat calls in from its own thread.
+Callers hold the lock. It exists because the heartbeat calls from its own thread.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class UniqueKeys:
         return None if row is None or row.status in FINAL else job_id
 
     def take(self, key: Key, job_id: str, until: float | None) -> None:
-        """Give a key that nobody holds to a job."""
+        """Give a free key to a job."""
         self._held[key] = (job_id, until)
 
     def drop(self, key: Key, job_id: str) -> None:
@@ -106,7 +106,7 @@ class UniqueKeys:
             del self._held[key]
 
     def prune(self, jobs: dict[str, JobRow], now: float) -> None:
-        """Forget the keys that nobody holds any more."""
+        """Delete the keys without a holder."""
         for key in [key for key in self._held if self.holder(key, jobs, now) is None]:
             del self._held[key]
 
@@ -187,11 +187,11 @@ class MemoryState:
         self._become(row, status, run_at)
 
     def transfer(self, row: JobRow, way: Way) -> None:
-        """Give a waiting or dead job to another queue or priority, where one that waits arrives anew."""
+        """Move a waiting or dead job to another queue or priority; a waiting one queues at its end."""
         waits = row.status in WAITING
         if waits:
             self._leave(row)
-        # Also of one that is dead: where it comes to life again, it is not here.
+        # Also of a dead job: if it is revived, it is in its new queue.
         self.unique.drop((row.queue, row.given.unique_key or ""), row.id)
         self.let_go(row)
         target = way.queue or row.queue
@@ -221,7 +221,7 @@ class MemoryState:
         del self.jobs[row.id]
 
     def let_go(self, row: JobRow) -> None:
-        """Let go of a job's ordering key, so that the next ones become ready."""
+        """Release a job's ordering key, so that the next jobs become ready."""
         for job_id in self.gates.let_go(row, rules_of(self.rules, row.queue).open_keys):
             turn = self.jobs[job_id]
             turn.holds = True
@@ -229,7 +229,7 @@ class MemoryState:
             self._opened.append(turn.ready())
 
     def opened(self) -> tuple[Ready, ...]:
-        """Return the jobs that became ready since the last call because others let go of their ordering keys."""
+        """Return the jobs that became ready since the last call because others released their ordering keys."""
         opened, self._opened = self._opened, []
         return tuple(opened)
 

@@ -244,7 +244,7 @@ class MemoryStore:
             return [settle(self.state, outcome)._replace(opened=self.state.opened()) for outcome in outcomes]
 
     async def log(self, lines: Sequence[LogLine]) -> list[bool]:
-        """Append lines to the logs of jobs; say of each whether its token still holds."""
+        """Append lines to the logs of jobs; return for each whether its token still holds."""
         with self.state.lock:
             return [append(self.state, line) for line in lines]
 
@@ -340,7 +340,7 @@ class MemoryStore:
             return True
 
     async def write_off(self, workers: Sequence[str], place: str) -> None:
-        """Remove the entries and leaderships of workers whose processes are gone, and end their leases."""
+        """Remove the entries and leaderships of workers whose processes have ended, and end their leases."""
         with self.state.lock:
             end_leases(self.state, lambda row, lease: lease.worker in workers)
         for worker in workers:

@@ -1,4 +1,4 @@
-"""What leaves the memory store because nobody wants to keep it any longer."""
+"""Retention of the memory store: removes what has expired."""
 
 from __future__ import annotations
 

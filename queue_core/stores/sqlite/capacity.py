@@ -1,4 +1,4 @@
-"""The rules of queues: what runs, what may start, and how many may wait."""
+"""The rules of queues: how many jobs run, may start, and may wait."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from queue_core.model.rules import band as band_of
 from queue_core.ports.store import ClaimRequest
 from queue_core.stores.sqlite.session import Transaction
 
-# How many jobs of a queue wait and run, kept for queues that are limited: whoever moves a job adds to it.
+# How many jobs of a queue wait and run, kept for limited queues: each change of a job updates it.
 #
-# Counting begins when a rule first asks, with one look at all unfinished jobs; the queue's row then says so to every
-# process, whatever rules that was given.
+# Counting begins at the first use of a rule, with one read of all unfinished jobs; the queue's row then shows it to
+# every process, regardless of that process's rules.
 
 
 class Counts:

@@ -45,7 +45,7 @@ class Found(NamedTuple):
     cancel: int
     # its ordering key
     key: str | None
-    # 1: it was let through by it and has not let go of it
+    # 1: it was released by the key and holds it
     holds: int | None
     unique_key: str | None
     unique_seconds: float | None
@@ -57,14 +57,14 @@ class Found(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """A job as it was found, and as it goes on: the same object where it stays in its queue and of its priority."""
+    """A job before and after a change: the same object if its queue and priority stay."""
 
     old: Found
     new: Found
 
 
 class Turn(NamedTuple):
-    """Where a job that arrives anew comes to stand."""
+    """The place of a requeued job."""
 
     seq: int
     aged: int | None
@@ -74,7 +74,7 @@ class Turn(NamedTuple):
 
 
 class Turns:
-    """Gives jobs that arrive anew their order, and lets those through that are due, as their keys allow."""
+    """Orders requeued jobs, and releases the due ones as their keys allow."""
 
     def __init__(self, transaction: Transaction, rules: Rules, count: int) -> None:
         self._transaction = transaction
@@ -117,7 +117,7 @@ def hand_over(transaction: Transaction, pairs: Iterable[Pair]) -> None:
 
 
 def open_next(transaction: Transaction, rules: Rules, jobs: Iterable[Found]) -> tuple[Ready, ...]:
-    """Return those whose turn it is, after it was written that these jobs let go of their ordering keys."""
+    """Return the next jobs of ordering keys, after their release by these jobs was written."""
     return let_go(transaction, rules, [(job.queue, job.queue_id, job.key) for job in jobs if job.holds])
 
 
@@ -285,7 +285,7 @@ def _changed(jobs: list[Found], ready: tuple[Ready, ...] = ()) -> Changed:
 
 
 WHOLE_BACKLOG = 1_000_000
-"""Told as arrived when a queue is resumed: others look until nothing is left."""
+"""Announced as arrived when a queue is resumed: other processes claim until it is empty."""
 
 
 def switch(transaction: Transaction, queue: str, query: str) -> bool:

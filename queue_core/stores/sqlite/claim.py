@@ -19,17 +19,17 @@ from queue_core.stores.sqlite.queries import texts
 from queue_core.stores.sqlite.records import tags_of
 from queue_core.stores.sqlite.session import Mode, RowTuple, SqliteFile, Transaction
 
-# Leases when the machine's clock is set: what counts is the time that passed, which a steady clock tells.
+# Leases when the machine's clock is set: the elapsed time counts, measured by a steady clock.
 #
-# Everybody here has the same machine, and so the same two clocks: the one that people set, in which times are stored,
-# and the steady one. Whoever touches leases compares both with how they last were. Where the first went further, or
+# All processes share the machine and its two clocks: the one that people set, in which times are stored,
+# and the steady one. Every change of leases compares both with their last values. Where the first went further, or
 # less far, than the second, it was set, or the machine slept; then everything that waits for time to pass is moved
 # along with it.
 
 TOLERANCE = 2.0
 """Seconds that the clocks may differ: more than a time server's gentle corrections, less than any lease."""
 NOTED = 60.0
-"""Seconds after which both clocks are noted anew; in an hour they drift apart by a second at most."""
+"""Seconds after which both clocks are stored again; in an hour they drift apart by a second at most."""
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _TIMES = Path("/proc/self/ns/time")
@@ -47,7 +47,7 @@ _MOVED = (
 
 @cache
 def machine() -> str:
-    """Return what the steady clock belongs to: this start of this machine; empty where the system does not tell."""
+    """Return the id of this boot of the machine, to which the steady clock belongs; empty where unknown."""
     try:
         # A container can have a steady clock of its own.
         return f"{_BOOT.read_text(encoding='ascii').strip()} {_TIMES.readlink() if _TIMES.is_symlink() else ''}"
@@ -56,7 +56,7 @@ def machine() -> str:
 
 
 def keep_time(transaction: Transaction) -> None:
-    """Move what waits for time to pass, if the clock was set since somebody last looked."""
+    """Shift all stored deadlines if the clock was set since the last check."""
     ((wall, steady, known),) = transaction.rows("claim/clocks")
     here, now, steady_now = machine(), transaction.now, transaction.clock.monotonic()
     jump = 0.0
@@ -208,7 +208,7 @@ class SqliteHeart:
         Raises:
             StoreUnavailable: no lock in time.
         """
-        # A heartbeat that waits longer than its leases last helps nobody.
+        # A heartbeat that waits longer than its leases last is useless.
         deadline = time.monotonic() + min(self._timeout, beat.lease / 3)
         return self._link.transact(lambda transaction: _beat(transaction, beat), Mode.SOFT, deadline)
 

@@ -75,7 +75,7 @@ def conditions(where: Filter, now: float) -> Conditions:
     else:
         places = tuple(sorted(wanted))
     params: dict[str, Any] = {"now": now}
-    # What the filter says about states has chosen the places.
+    # The filter's states have chosen the tables.
     terms = [term for term in where.terms if term.field != "status"]
     parts = tuple(_term(term, f"p{number}", params) for number, term in enumerate(terms))
     by_id = any(term.field == "id" and not term.negated and len(term.value) >= SELECTIVE for term in where.terms)

@@ -1,4 +1,4 @@
-"""Delivery by SQLite alone: workers are told which queues to look into, by this process at once, by others soon."""
+"""Delivery by SQLite alone: workers are notified of queues to claim from, by this process at once, by others soon."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ logger = logging.getLogger("queue_core.delivery")
 
 
 LISTEN_SECONDS = 15.0
-"""How long a listener is remembered after it last said that it is there."""
+"""Seconds that a listener is kept after its last sign of life."""
 MESSAGES = 200
 """Messages read at a time."""
 KEPT = 1_000
-"""Messages kept at most; whoever is so far behind is told of a gap."""
+"""Messages kept at most; a listener further behind receives a gap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class News:
     # queues that may have something to claim
     arrived: Sequence[str] = ()
     messages: Sequence[str] = ()
-    # some messages were gone before they could be read
+    # some messages were deleted before they could be read
     missed: bool = False
     # those of the watched jobs that have ended
     ended: Sequence[str] = ()
@@ -96,19 +96,19 @@ def listen(transaction: Transaction, me: str) -> None:
 
 
 def send(transaction: Transaction, me: str, messages: Sequence[str]) -> None:
-    """Leave messages for whoever listens."""
+    """Store messages for the listeners."""
     transaction.run_many("delivery/send", [(me, body, transaction.now) for body in messages])
     transaction.run("delivery/forget", (KEPT,))
 
 
 PAUSE_FIRST, PAUSE_MOST = 0.05, 0.25
-"""Seconds between two looks, growing while nothing changes, with jitter; a look takes some 15 µs."""
+"""Seconds between two reads, growing while nothing changes, with jitter; a read takes some 15 µs."""
 EVERYWHERE = 5.0
 """Seconds after which all queues with ready jobs are named again, in case a hint was taken and not followed."""
 RENEW = 5.0
-"""Seconds between two words to the others that this process listens."""
+"""Seconds between two notes for other processes that this one listens."""
 KNOWN = 1.5
-"""Seconds after which the others know of a new listener; what happened before, they did not tell."""
+"""Seconds after which other processes know of a new listener; earlier events are not sent to it."""
 
 
 class Watcher:
@@ -135,7 +135,7 @@ class Watcher:
             self._task = asyncio.create_task(self._run())
 
     def hurry(self) -> None:
-        """Look at once and then often: somebody waits for something to happen."""
+        """Read at once and then often: a caller waits for an event."""
         self.start()
         self._hurry.set()
 
@@ -225,7 +225,7 @@ class SqliteDispatcher:
         """Do nothing: no ids are held."""
 
     async def lacking(self, heads: Sequence[Ready]) -> list[Ready]:
-        """Return the first ready job of each queue: whoever is idle should look."""
+        """Return the first ready job of each queue: idle workers should claim."""
         return list({job.queue: job for job in reversed(heads)}.values())
 
     async def doubtful(self, queues: Sequence[str]) -> list[str]:
@@ -245,7 +245,7 @@ class SqliteDispatcher:
         return time.perf_counter() - start
 
     async def facts(self) -> dict[str, Any]:
-        """Return nothing: the inspector tells all about the file."""
+        """Return nothing: the inspector has the file's facts."""
         return {}
 
     async def close(self) -> None:
@@ -270,11 +270,11 @@ class SqliteEventBus:
         self._asked_at = float("-inf")
 
     async def publish(self, events: Sequence[Event]) -> None:
-        """Send events, many in one message; failing to is never an error of the caller."""
+        """Send events, many in one message; a failure never raises an error in the caller."""
         if not events:
             return
         await self._watcher.local.publish(events)
-        # Events are hints; whoever shows state reads the store.
+        # Events are hints; state is read from the store.
         with suppress(QueueCoreError):
             if await self._is_heard():
                 messages = list(self._messages(events))
@@ -307,7 +307,7 @@ class SqliteEventBus:
         return batches
 
     def watch(self, queue: str, job_id: str) -> AbstractAsyncContextManager[Callable[[float], Awaitable[bool]]]:
-        """Listen for the end of a job: once inside the context, nothing said from then on is missed."""
+        """Listen for the end of a job: inside the context no later event is missed."""
         self._watcher.hurry()
         return self._watcher.local.watch(queue, job_id)
 

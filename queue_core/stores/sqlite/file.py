@@ -18,7 +18,7 @@ from queue_core.errors import (
 )
 
 BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
-"""Somebody else holds the lock; nothing was written, and trying again may work."""
+"""Another process holds the lock; nothing was written, and trying again may work."""
 
 BROKEN = frozenset(
     {
@@ -30,7 +30,7 @@ BROKEN = frozenset(
         sqlite3.SQLITE_READONLY,
     }
 )
-"""Errors after which a connection is not used again: the next call opens the file anew."""
+"""Errors after which a connection is not used again: the next call opens the file again."""
 
 REFUSED = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.ProgrammingError, sqlite3.InterfaceError)
 """Errors of values, not of the file."""
@@ -94,7 +94,7 @@ def _looked_at(place: Path) -> str:
 
 
 MOUNTS = Path("/proc/self/mountinfo")
-"""Where Linux tells what is mounted; elsewhere nothing is known, and nothing is refused."""
+"""Linux's list of mounts; elsewhere none is known, and no path is refused."""
 
 # fmt: off
 _NETWORK = frozenset({
@@ -122,7 +122,7 @@ def check_place(path: Path) -> None:
 
 
 def mounts() -> list[str]:
-    """Return the lines in which the system tells what is mounted; none where it does not."""
+    """Return the system's list of mounts, by lines; empty where there is none."""
     try:
         return MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:
@@ -130,7 +130,7 @@ def mounts() -> list[str]:
 
 
 def file_system(path: Path, lines: Iterable[str]) -> str:
-    """Return the kind of file system that a path is on, from the lines of mountinfo; empty when they do not say."""
+    """Return the kind of file system that a path is on, from the lines of mountinfo; empty if unknown."""
     folder = path.resolve().parent
     found, depth = "", -1
     for line in lines:

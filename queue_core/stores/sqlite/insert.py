@@ -18,7 +18,7 @@ from queue_core.stores.sqlite.statistics import Tallying
 
 
 class Placed(NamedTuple):
-    """Where a job that arrives comes to stand."""
+    """The place of an arriving job."""
 
     # None: it is due later, or waits for its ordering key
     rank: int | None
@@ -39,7 +39,7 @@ class Ruling:
         self._coming: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
     def holder(self, job: NewJob, queue_id: int, number: int) -> str:
-        """Return the id of the job that holds the unique key from now on: this one where nobody did."""
+        """Return the id of the job that holds the unique key from now on: this one if the key was free."""
         if job.unique_key is None:
             return job.id
         holder = self._unique.holder(queue_id, job.unique_key)

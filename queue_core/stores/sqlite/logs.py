@@ -23,7 +23,7 @@ class _Held(NamedTuple):
 
 
 def append(transaction: Transaction, lines: Sequence[LogLine]) -> list[bool]:
-    """Append lines to the logs of jobs; say of each whether its token still holds."""
+    """Append lines to the logs of jobs; return for each whether its token still holds."""
     held: dict[str, _Held] = {}
     for job_id, number, token, *last in transaction.rows("logs/held", (texts({line.id for line in lines}),)):
         held[job_id] = _Held(number, token, NOWHERE if last[0] is None else Place(*last))

@@ -256,7 +256,7 @@ def _migrate(path: str, applied: list[int]) -> None:
                 applied.append(migrations()[0].version)
         for setting in ("migrate/wal", "migrate/durable"):
             connection.execute(load(setting))
-        # Another process may take the lock between two of them, and then this goes on where it was.
+        # Another process may take the lock between two of them, and then this continues where it was.
         applied.extend(advance(connection, path))
     finally:
         connection.close()

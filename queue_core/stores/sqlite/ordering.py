@@ -18,7 +18,7 @@ def next_numbers(transaction: Transaction, count: int) -> int:
 
 
 def tell_arrived(transaction: Transaction, queues: Counter[int] | Iterable[int]) -> None:
-    """Let other processes see that jobs became ready in these queues."""
+    """Show other processes that jobs became ready in these queues."""
     counts = queues if isinstance(queues, Counter) else Counter(queues)
     transaction.run_many("ordering/arrived", [(n, queue_id) for queue_id, n in counts.items() if n])
 
@@ -38,7 +38,7 @@ class Arrivals:
         self._last: dict[int, int] = {}
 
     def aged(self, queue: str, queue_id: int, priority: int, run_at: float) -> int | None:
-        """Return the rank of a job that arrives now, or when it is due; None: priority and sequence tell it."""
+        """Return the rank of a job that arrives now, or when it is due; None: it follows from priority and sequence."""
         if queue not in self._rules or not (aging_us := rules_of(self._rules, queue).aging_us):
             return None
         arrival_us = round(run_at * 1_000_000)
@@ -60,7 +60,7 @@ class Arrivals:
 
 # Ordering keys: each lets so many of its jobs through at a time, in the order of their arrival; the others wait.
 #
-# Nothing is counted apart from the jobs themselves: `holds` in their rows says who was let through and who waits.
+# Nothing is counted apart from the jobs themselves: `holds` in their rows shows which were released and which wait.
 
 
 class Gates:
@@ -84,12 +84,12 @@ class Gates:
         return through
 
     def leave(self, number: int, queue: str, queue_id: int, key: str) -> tuple[Ready, ...]:
-        """Let go of the key of a running job, whose end is not yet written; return those whose turn it is now."""
+        """Release the key of a running job, whose end is not yet written; return the next jobs."""
         self._transaction.run("ordering/gate_leave", (number,))
         return self.refill(queue, queue_id, key)
 
     def refill(self, queue: str, queue_id: int, key: str) -> tuple[Ready, ...]:
-        """Let those through whose turn it is, after it was written that others have let go."""
+        """Release the next jobs, after other jobs' releases of the key were written."""
         opened = self._count(queue_id, key)
         free = max(0, rules_of(self._rules, queue).open_keys - opened)
         turns = self._transaction.rows("ordering/gate_next", (queue_id, key, free))
@@ -103,7 +103,7 @@ class Gates:
 
 
 def let_go(transaction: Transaction, rules: Rules, keys: Iterable[tuple[str, int, str | None]]) -> tuple[Ready, ...]:
-    """Let those through whose turn it is, after it was written that others let go of keys (queue, its number, key)."""
+    """Release the next jobs of keys (queue, its number, key), after other jobs' releases were written."""
     gates = Gates(transaction, rules)
     found: list[Ready] = []
     for queue, queue_id, key in dict.fromkeys(keys):
@@ -120,7 +120,7 @@ class UniqueKeys:
         self._transaction = transaction
         # (queue, key) -> its holder, known from here
         self._held: dict[tuple[int, str], str] = {}
-        # once a transaction: keys are held for times that pass, whatever somebody sets the clock to
+        # once a transaction: keys are held for elapsed time, regardless of how the clock is set
         self._kept_time = False
 
     def holder(self, queue_id: int, key: str) -> str | None:
@@ -137,7 +137,7 @@ class UniqueKeys:
         return str(rows[0][0])
 
     def take(self, queue_id: int, key: str, number: int, job_id: str, seconds: float | None) -> None:
-        """Give a key that nobody holds to a job: for some seconds, or (None) while the job is unfinished."""
+        """Give a free key to a job: for some seconds, or (None) while the job is unfinished."""
         until = None if seconds is None else self._transaction.now + seconds
         self._transaction.run("ordering/unique_take", (queue_id, key, number, job_id, until))
         self._held[queue_id, key] = job_id

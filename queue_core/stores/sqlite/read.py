@@ -41,7 +41,7 @@ class Facts:
     async def facts(self) -> dict[str, Any]:
         """Return what `doctor` checks, in bytes and pages.
 
-        backend, version (of SQLite), schema and schema_known, path, file_system (empty: the system does not tell),
+        backend, version (of SQLite), schema and schema_known, path, file_system (empty: unknown),
         journal_mode, bytes, wal_bytes, disk_free_bytes, page_bytes, pages and free_pages (used before the file grows).
         """
         return await self._file.look(lambda transaction: _facts(transaction, self._file.settings.path))
@@ -223,7 +223,7 @@ class Reads:
             wanted = conditions(where, transaction.now)
             if behind is not None:
                 wanted = wanted.also(f"after {order}", **behind)
-            # One more than asked for tells whether there is a next page.
+            # One more row than the page shows whether there is a next page.
             return _merged(transaction, wanted, "read/page", limit + 1, order)
 
         rows = await self._file.look(read)

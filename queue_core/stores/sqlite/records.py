@@ -1,4 +1,4 @@
-"""Rows of the operations path as the records that everybody knows."""
+"""Convert rows of the operations path to the public records."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _payload(text: str) -> dict[str, Any] | None:
 
 
 def _decoded(text: str | None) -> Any:
-    """Return what a JSON text says; None for one that is none, is cut, or is nested too deep."""
+    """Return the value of a JSON text; None if it is invalid, cut, or nested too deep."""
     if text is None:
         return None
     try:

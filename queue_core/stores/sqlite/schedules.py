@@ -44,7 +44,7 @@ class SqliteSchedules:
         return await self._file.read(read)
 
     async def fire(self, tick: Tick) -> Inserted | None:
-        """Let a tick pass and insert its job, unless somebody else was sooner."""
+        """Record a tick and insert its job, unless another process was first."""
         try:
             return await self._file.write(lambda transaction: _fire(transaction, tick, self._rules))
         except QueueFull:

@@ -107,7 +107,7 @@ class Transaction:
 
 
 class Link:
-    """A connection that opens when it is needed, and anew after an error; used by one thread at a time."""
+    """A connection that opens when it is needed, and again after an error; used by one thread at a time."""
 
     def __init__(self, settings: SqliteSettings, clock: Clock, looks_only: bool = False) -> None:
         # absolute, so that a later change of the working folder changes nothing
@@ -162,7 +162,7 @@ class Link:
 
     def _connected(self) -> sqlite3.Connection:
         if self._connection is not None and self._opened != self._identity():
-            # Somebody removed or replaced the file: what would be written now, nobody could ever find.
+            # The file was removed or replaced: writes to it would be lost.
             self.close()
         if self._connection is None:
             self._connection = self._connect()
@@ -260,7 +260,7 @@ class SqliteFile:
     """Shared by the store, the inspector and the delivery of a queue object.
 
     SQLite has one writer at a time: within a process the writes line up in a lane instead of polling for the lock.
-    Readers see the last commit and wait for nobody.
+    Readers see the last commit and never wait.
     """
 
     def __init__(self, settings: SqliteSettings, clock: Clock | None = None) -> None:

@@ -92,7 +92,7 @@ class Failures:
 
 
 def settle(transaction: Transaction, outcomes: Sequence[Outcome], rules: Rules) -> list[Settled]:
-    """End attempts whose token still holds; say yes again to an outcome that was written before."""
+    """End attempts whose token still holds; accept an outcome again that was written before."""
     return Settling(transaction, outcomes, rules).run()
 
 
@@ -170,7 +170,7 @@ class Settling:
         return Settled(job.id, True, opened=opened)
 
     def _cancel_instead(self, job: Held, outcome: Outcome) -> Settled:
-        """The wish to cancel came too late for this attempt; it must not come too early for another one."""
+        """Cancel a job whose request came too late for this attempt; it must not run another one."""
         if outcome.failure is not None:
             self._failures.note(job, outcome.failure, job.failed + 1, self._now)
         return self._cancel(job, outcome)._replace(cancelled=True)
@@ -223,7 +223,7 @@ class Settling:
         return Settled(job.id, True, rank=rank, due=run_at if place == "scheduled" else None, opened=opened)
 
     def _let_go(self, job: Held, key: str) -> tuple[Ready, ...]:
-        """Let go of the job's ordering key; return those whose turn it is now."""
+        """Release the job's ordering key; return the next jobs."""
         opened = self._gates.leave(job.number, job.queue, job.queue_id, key)
         self._arrived[job.queue_id] += len(opened)
         return opened
@@ -250,7 +250,7 @@ _ENDINGS: dict[str, Callable[[Settling, Held, Outcome], Settled]] = {
 
 
 def said(failure: Failure | None) -> tuple[str | None, str | None, str | None]:
-    """Return what a job's row tells of its last failure: one line, signature and kind; Nones leave what was there."""
+    """Return a row's values for its last failure: one line, signature and kind; None keeps the stored value."""
     return (None, None, None) if failure is None else (summary(failure), failure.signature, failure.kind)
 
 

@@ -57,7 +57,7 @@ class SqliteStore:
             SchemaMissing, SchemaNewer, SchemaError: the file cannot be used by this program.
             StoreUnavailable: it cannot be opened, or not be written.
         """
-        # An empty transaction says now, and not at the first job, that the file cannot be written.
+        # An empty transaction fails now, and not at the first job, if the file cannot be written.
         await self._file.write_soft(lambda transaction: transaction.now)
 
     async def close(self) -> None:
@@ -85,7 +85,7 @@ class SqliteStore:
         try:
             return await asyncio.shield(claiming_)
         except asyncio.CancelledError:
-            # Nobody would run what is claimed from here on until the leases end.
+            # Jobs claimed from here on would wait until their leases end.
             giving = asyncio.create_task(self._give_back(claiming_))
             self._giving_back.add(giving)
             giving.add_done_callback(self._giving_back.discard)
@@ -114,7 +114,7 @@ class SqliteStore:
         return await self._file.write(lambda transaction: settle.settle(transaction, outcomes, self._rules))
 
     async def log(self, lines: Sequence[LogLine]) -> list[bool]:
-        """Append lines to the logs of jobs; say of each whether its token still holds."""
+        """Append lines to the logs of jobs; return for each whether its token still holds."""
         return await self._file.write_soft(lambda transaction: logs.append(transaction, lines)) if lines else []
 
     async def announce(self, types: Mapping[str, Mapping[str, Any]]) -> None:
@@ -122,7 +122,7 @@ class SqliteStore:
         await self._file.write_soft(lambda transaction: logs.announce(transaction, types))
 
     async def write_off(self, workers: Sequence[str], place: str) -> None:
-        """Remove the entries and leaderships of workers whose processes are gone, and end their leases."""
+        """Remove the entries and leaderships of workers whose processes have ended, and end their leases."""
         await self._file.write_soft(lambda transaction: upkeep.write_off(transaction, workers))
 
     async def retire(self, worker: str, place: str = "") -> None:

@@ -78,7 +78,7 @@ class Upkeep:
         ]
         self._ticks = retention.completed
         self._operations = retention.operations
-        # the last signature looked at, and when the walk over them goes on, in seconds of time.monotonic
+        # the last signature looked at, and when the walk over them continues, in seconds of time.monotonic
         self._after = ""
         self._titles_at = float("-inf")
 
@@ -229,7 +229,7 @@ def retire(transaction: Transaction, worker: str) -> None:
 
 
 def write_off(transaction: Transaction, workers: Sequence[str]) -> None:
-    """Remove the entries and leaderships of workers whose processes are gone, and end their leases."""
+    """Remove the entries and leaderships of workers whose processes have ended, and end their leases."""
     for worker in workers:
         transaction.run("upkeep/worker_end_leases", (worker,))
         retire(transaction, worker)

@@ -19,7 +19,7 @@ UPDATE jobs
 UPDATE jobs SET place = 'trashed', trashed_at = ?1, updated_at = ?1, holds = NULL WHERE number = ?2
 
 -- name: restore
--- Move a job from the trash back into the DLQ, where it stands at the time of its death.
+-- Move a job from the trash back into the DLQ, at the time of its death.
 UPDATE jobs SET place = 'dead', trashed_at = NULL, updated_at = finished_at WHERE number = ?
 
 -- name: ask

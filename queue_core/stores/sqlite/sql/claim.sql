@@ -126,7 +126,7 @@ SELECT j.id, j.token, q.name, j.type, j.ordering_key
  WHERE j.place = 'running' AND j.worker = :worker AND j.claim IN (SELECT value FROM json_each(:claims))
 
 -- name: worker_unwanted
--- The jobs of a worker that somebody asked to cancel.
+-- The jobs of a worker with a cancel request.
 SELECT id FROM jobs INDEXED BY jobs_unwanted WHERE cancel = 1 AND worker = ?
 
 -- name: move_leaders

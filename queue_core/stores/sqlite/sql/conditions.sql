@@ -1,4 +1,4 @@
--- The conditions of filters, each under the field and the operator it stands for. Values come in as parameters only.
+-- The conditions of filters, each named by its field and operator. Values come in as parameters only.
 
 -- [type =]
 j.type = {value}

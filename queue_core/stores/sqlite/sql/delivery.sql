@@ -32,5 +32,5 @@ SELECT id FROM jobs
  WHERE id IN (SELECT value FROM json_each(?)) AND place IN ('completed', 'cancelled', 'dead', 'trashed')
 
 -- name: listeners
--- Whether somebody else listens.
+-- Whether another process listens.
 SELECT EXISTS (SELECT 1 FROM listeners WHERE id <> ? AND expires_at > ?)

@@ -34,7 +34,7 @@ SELECT u.id
    AND (u.until > ? OR u.until IS NULL AND j.place IN ('scheduled', 'queued', 'running', 'retrying'))
 
 -- name: unique_take
--- Give a unique key that nobody holds to a job.
+-- Give a free unique key to a job.
 INSERT INTO unique_keys (queue_id, unique_key, job, id, until) VALUES (?, ?, ?, ?, ?)
     ON CONFLICT (queue_id, unique_key) DO UPDATE SET job = excluded.job, id = excluded.id, until = excluded.until
 

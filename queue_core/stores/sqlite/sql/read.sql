@@ -17,7 +17,7 @@ SELECT queue_id, place, count(*) FROM jobs INDEXED BY jobs_due WHERE place IN ('
 SELECT queue_id, place, count(*) FROM jobs INDEXED BY jobs_dead WHERE place IN ('dead', 'trashed') GROUP BY 1, 2
 
 -- name: aged
--- Ready jobs whose rank does not tell their priority, by type and priority, and since when the longest of them waits.
+-- Ready jobs whose priority does not follow from their rank, by type and priority, and since when the longest of them waits.
 SELECT type, priority, count(*), min(run_at)
   FROM jobs INDEXED BY jobs_aged
  WHERE queue_id = ? AND aged IS NOT NULL AND rank IS NOT NULL

@@ -3,7 +3,7 @@
 UPDATE schedules SET last_tick = :due, last_job = :job_id WHERE name = :name
 
 -- name: move
--- Move a schedule's next tick on, unless somebody else was sooner, or it is paused.
+-- Move a schedule's next tick on, unless another process was first, or it is paused.
 UPDATE schedules SET next_tick = :following WHERE name = :name AND next_tick = :due AND paused_at IS NULL
 
 -- name: tick

@@ -31,7 +31,7 @@ SELECT e.signature, e.first_seen < :before
 DELETE FROM error_signatures WHERE signature = ?
 
 -- name: trim_unique
--- Forget some unique keys that nobody holds any more.
+-- Delete some unique keys without a holder.
 DELETE FROM unique_keys
  WHERE (queue_id, unique_key) IN (SELECT queue_id, unique_key FROM unique_keys WHERE until <= ? ORDER BY until LIMIT ?)
 
