@@ -1,1 +1,1 @@
-"""What changes something: verbs, plans, edits, exports."""
+"""The changes that operators make: verbs, plans, edits, exports."""

@@ -1,4 +1,4 @@
-"""Edit and retry: a job's payload as a text to edit, what is wrong with it, and the new job that is made of it.
+"""Edit and retry: a job's payload as a text to edit, what is wrong with it, and the new job that is enqueued with it.
 
 The edited job is a new one: with its own id, all its retries, and none of the old one's unique keys. The old job stays
 where it is, and each of the two has a note that names the other.
@@ -80,7 +80,7 @@ class Original:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing about a draft, in one sentence; an error keeps it from being enqueued."""
+    """One problem of a draft, in one sentence; an error prevents it from being enqueued."""
 
     severity: Severity
     text: str

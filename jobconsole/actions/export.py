@@ -86,7 +86,7 @@ _LEFT_OUT = frozenset({"payload_text", "token", "lease_expires_at", "progress", 
 
 
 class Sink(Protocol):
-    """Where text goes."""
+    """A destination of text."""
 
     def write(self, text: str, /) -> object:
         """Write a text."""
@@ -94,7 +94,7 @@ class Sink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is to be written, and how."""
+    """A request for an export: which jobs, and in which format."""
 
     target: Target
     format: Format

@@ -1,4 +1,4 @@
-"""JSON as text that a person edits: its numbers stay as they are written, its keys where they are, doubles included."""
+"""JSON as text to edit: numbers keep their notation, keys their order, also duplicate ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _INDENT = "  "
 
 
 class NotJson(ValueError):
-    """Why a text is no JSON, and where."""
+    """A text is no JSON; the message is the reason, `at` the place."""
 
     def __init__(self, reason: str, at: int | None = None) -> None:
         super().__init__(reason)
@@ -26,7 +26,7 @@ class NotJson(ValueError):
 
 
 class Oddity(NamedTuple):
-    """Something that is JSON and may surprise all the same."""
+    """Valid JSON that readers interpret differently."""
 
     at: int
     text: str

@@ -154,7 +154,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """How far a plan has come."""
+    """The progress of a plan."""
 
     plan: Plan
     # as it was last seen; None: it was not written yet, or could not be

@@ -24,7 +24,7 @@ _FORMATS = {"date-time": datetime, "date": date, "time": time, "duration": timed
 
 
 class SchemaUnusable(ValueError):
-    """What was announced is no JSON Schema that can be checked here."""
+    """The announced schema is no JSON Schema that can be checked here."""
 
 
 def validate_payload(schema: Mapping[str, Any], payload: object) -> list[str]:

@@ -1,4 +1,4 @@
-"""What operators can do, in words, and the changes that are made at once."""
+"""The results of operator verbs as text, and the changes that are made at once."""
 
 from __future__ import annotations
 

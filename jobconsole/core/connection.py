@@ -1,4 +1,4 @@
-"""The way to the servers: opened late, looked at often, and honest about what does not answer and since when."""
+"""The connection to the servers: opened on first use, pinged regularly; it records which one is silent, since when."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class EventLine:
 
 
 class Tail:
-    """Taking an event in is one append; what is shown is made of it when it is drawn.
+    """The latest events. Adding one is a single append; its line is formatted when it is drawn.
 
     What a filter matches is kept apart from the first look through it on, however many others come after it.
     """

@@ -1,4 +1,4 @@
-"""Run times and failures by type, from the exact totals of the store: over the time that this console has looked."""
+"""Run times and failures by type since this console began to read, from the exact totals of the store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ENDED = frozenset({"completed", "retried", "dead"})
 
 @dataclass(slots=True)
 class TypeTotals:
-    """What has become of one type's attempts."""
+    """Totals of one type's attempts, by outcome."""
 
     completed: int = 0
     failed: int = 0

@@ -1,4 +1,4 @@
-"""A window over a list of jobs that may have a million rows: pages are read by key as one comes to them."""
+"""A window over a list of jobs that may have a million rows: pages are read by key as the cursor reaches them."""
 
 from __future__ import annotations
 

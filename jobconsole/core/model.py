@@ -1,4 +1,4 @@
-"""What the console knows between two snapshots: events touch dictionaries here, and nothing else happens for them."""
+"""The console's state between two snapshots: an event only updates dictionaries here."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RATE_WINDOW = 5
 
 
 class Model:
-    """Running jobs and rates by events; counts only ever from a snapshot, since an event cannot know them.
+    """Running jobs and rates by events; counts only from a snapshot, since events do not carry them.
 
     Memory is bounded whatever comes in. Nothing here waits or draws.
     """

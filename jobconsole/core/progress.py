@@ -1,4 +1,4 @@
-"""Operations as they proceed, and what came of them and of earlier retries of a signature."""
+"""The progress of operations, their results, and the outcomes of earlier retries of a signature."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `doctor` makes of the facts about a Redis."""
+"""The checks of `doctor` on the facts about a Redis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The records that screens hold: slim, bounded in size, and with every text made harmless once, when it comes in."""
+"""The records that screens hold: small, of bounded size; every text is made safe to show once, when it is read."""
 
 from __future__ import annotations
 

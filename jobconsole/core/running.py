@@ -18,7 +18,7 @@ _ENDINGS = frozenset({EventName.COMPLETED, EventName.RETRYING, EventName.DEAD, E
 
 
 class RunningJob:
-    """One attempt that runs or has just ended. Changed in place: screens hold on to the object."""
+    """One attempt that runs or has just ended. Changed in place: screens keep references to the object."""
 
     __slots__ = (
         "ended", "id", "message", "outcome", "priority", "progress", "queue", "started", "token", "touched", "type",

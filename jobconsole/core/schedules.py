@@ -44,7 +44,7 @@ class ScheduleLine:
 
 @dataclass(frozen=True, slots=True)
 class TickLine:
-    """A tick that has passed, with the job that it brought."""
+    """A tick that has passed, with the job that it enqueued."""
 
     tick: PassedTick
     # None: without a job, or it is not kept any more

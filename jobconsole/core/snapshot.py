@@ -1,4 +1,4 @@
-"""One read of everything that the first screen shows."""
+"""A snapshot: one read of everything that the first screen shows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DEAD = Filter((Term("status", "=", Status.DEAD.value),))
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a snapshot is to hold."""
+    """What a snapshot should contain."""
 
     # narrows the signatures; the other parts always show everything
     where: Filter = DEAD

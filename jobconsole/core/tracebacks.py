@@ -1,4 +1,4 @@
-"""Python tracebacks taken apart: the frames of the application first, those of libraries folded."""
+"""Python tracebacks, parsed: the frames of the application first, those of libraries folded."""
 
 from __future__ import annotations
 

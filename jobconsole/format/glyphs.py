@@ -13,7 +13,7 @@ ASCII_LEVELS = " .:-=+*#@"
 
 
 class Ring:
-    """How often something happened in each of the last seconds. Adding is one addition."""
+    """Counts for each of the last seconds; adding one is a single addition."""
 
     def __init__(self, seconds: int = 3600) -> None:
         self._slots = [0.0] * seconds

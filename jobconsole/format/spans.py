@@ -28,7 +28,7 @@ STATE_TONES = {
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What drawing depends on beside the row."""
+    """The inputs of drawing beside the row."""
 
     # the store's clock
     now: datetime

@@ -28,7 +28,7 @@ Value = str | int | datetime | None
 
 
 class Fact(NamedTuple):
-    """One thing that is known about something."""
+    """One fact: its label and its value."""
 
     label: str
     # as it was stored, a text of a job unchanged: `text` makes it harmless; None or "": there is nothing to show

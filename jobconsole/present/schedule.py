@@ -1,4 +1,4 @@
-"""A schedule, drawn: when it ticks, by the store's clock and by its own zone, and which job it brings."""
+"""A schedule, drawn: when it ticks, by the store's clock and by its own zone, and which job it enqueues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From place to place: views and links, and what leaves the console for the clipboard or a file."""
+"""Navigation between views, by key or link, and output to the clipboard or a file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OSC_LIMIT = 50_000
 
 
 class Navigation:
-    """What the application does about places; it holds one."""
+    """The application's navigation; it has one."""
 
     def __init__(self, app: App[Any], view: Callable[[], View | None]) -> None:
         """`view`: returns the view that is on the screen; None before its widgets are there."""

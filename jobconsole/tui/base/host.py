@@ -1,4 +1,4 @@
-"""What the application offers to screens and widgets, which do not know it otherwise."""
+"""The interface of the application to screens and widgets, which do not import it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ P = ParamSpec("P")
 
 
 class Places(Protocol):
-    """Ways to other places, and out of the console."""
+    """Navigation to other places, and output to the clipboard or a file."""
 
     def open_jobs(self, where: Filter, text: str) -> None:
         """Go to the jobs that match a filter; `text` is how it is shown."""

@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"[1-9][0-9]{0,14}")
 
 
 class LinkError(ValueError):
-    """What was given is no link; the message is one sentence."""
+    """The text is no link; the message is one sentence."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from jobconsole.actions.plan import Plan, Report, Target
 
 
 class Newest(Message, bubble=False):
-    """A message that makes an older one of its kind in the same mailbox superfluous."""
+    """A message that replaces an older one of its kind in the same mailbox."""
 
     def can_replace(self, message: Message) -> bool:
         """Whether this one takes the other's place."""
@@ -20,7 +20,7 @@ class Flush(Newest):
 
 
 class Adopted(Newest):
-    """The model has taken over a new snapshot."""
+    """The model has adopted a new snapshot."""
 
 
 class ServersChanged(Newest):
@@ -32,7 +32,7 @@ class Operating(Newest):
 
 
 class Progressed(Newest):
-    """An operation has come further."""
+    """An operation has made progress."""
 
     def __init__(self, report: Report) -> None:
         super().__init__()

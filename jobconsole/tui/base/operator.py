@@ -1,4 +1,4 @@
-"""The only writer: submits what was chosen, carries operations out beside the screens, and takes its own ones back."""
+"""The only writer: submits plans, carries operations out in the background, and undoes its own ones."""
 
 from __future__ import annotations
 

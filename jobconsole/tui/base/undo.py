@@ -1,4 +1,4 @@
-"""The changes of this console that `undo` can take back, in the order in which they were asked for."""
+"""The changes of this console that `undo` can take back, in the order of the requests."""
 
 from __future__ import annotations
 
