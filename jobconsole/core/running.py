@@ -79,8 +79,8 @@ class RunningJobs:
         """Put right what a snapshot contradicts. `began`: when its read began, by this process's steady clock.
 
         Changes by events since then are newer than the snapshot and are kept. A snapshot that is not `complete` shows
-        nothing about jobs that started after its last one; unless events were lost (`lossy`) these are kept. Otherwise
-        they are removed, and come back with their next event or a snapshot that has them.
+        nothing about jobs that started after its last one: they are kept, unless events were lost (`lossy`). Then they
+        are removed, and come back with their next event or a snapshot that has them.
         """
         seen, last = set(), 0.0
         for row in rows:
