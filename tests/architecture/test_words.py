@@ -63,7 +63,7 @@ LEFT: Mapping[str, int] = {
     "queue_core/model": 2,
     "queue_core/ports": 1,
     "queue_core/stores/postgres": 36,
-    "queue_core/stores/redis": 110,
+    "queue_core/stores/redis": 30,
     "queue_core/stores/sqlite": 16,
     "queue_core/worker": 12,
 }

@@ -1,4 +1,4 @@
-"""What the rules of a queue are to scripts, and what scripts tell of jobs that ordering keys let through."""
+"""The rules of a queue as arguments of scripts, and the released jobs in their answers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from queue_core.redis.scripts import Call
 from queue_core.stores.redis.session import Link
 
 GATES = ("gates", "turns", "blocked")
-"""The keys that say which jobs of an ordering key were let through, and which wait."""
+"""The keys with the released and the waiting jobs of ordering keys."""
 
 _LIMITS = ("", *BANDS)
 _ROOM = ("depths", "unfinished", "unique", "unique_ends")
 
 
 def told(queue: str, answer: Any) -> tuple[Any, tuple[Ready, ...]]:
-    """Return what a script answered of a job, and the jobs that became ready because that one let go of its key."""
+    """Return a script's answer for a job, and the jobs that became ready because that one released its key."""
     if not isinstance(answer, list):
         return answer, ()
     own, *opened = answer
@@ -30,7 +30,7 @@ def told(queue: str, answer: Any) -> tuple[Any, tuple[Ready, ...]]:
 
 
 def keys_text(job: NewJob) -> str:
-    """Return what `insert` is told of a job's keys."""
+    """Return a job's keys as an argument of `insert`."""
     if job.ordering_key is None and job.unique_key is None:
         return ""
     unique_us = None if job.unique_seconds is None else round(job.unique_seconds * 1e6)
@@ -40,13 +40,13 @@ def keys_text(job: NewJob) -> str:
 
 
 def gate_arguments(rules: QueueRules) -> tuple[int | str, int | str, int | str]:
-    """Return what `claim` is told of a queue's rules."""
+    """Return a queue's rules as arguments of `claim`."""
     concurrency = "" if rules.concurrency is None else rules.concurrency
     return (concurrency, "", "") if rules.rate is None else (concurrency, repr(rules.rate), repr(rules.burst()))
 
 
 def dead_holds(rules: QueueRules) -> str:
-    """Return what scripts that bury jobs are told of whether these go on holding their ordering keys."""
+    """Return the argument of scripts that move jobs to dead: whether these keep their ordering keys."""
     return "1" if rules.dead_blocks_key else ""
 
 
@@ -57,7 +57,7 @@ class Question(NamedTuple):
     calls: Sequence[Call]
     # the key where these leave the answer
     key: str
-    # what stands there when there is room
+    # its value when there is room
     yes: str
     # the queues in the order of the calls
     queues: Sequence[str]

@@ -83,7 +83,7 @@ class Part(NamedTuple):
 
 
 class Outcome:
-    """What the answers of parts say, in the order in which they came."""
+    """The collected answers of parts, in the order of their arrival."""
 
     def __init__(self) -> None:
         self._changed: dict[str, None] = {}
@@ -195,7 +195,7 @@ class Verbs:
         step: StepResult | None,
     ) -> Part:
         if step is None:
-            # Nobody looks at these, but they are of this queue.
+            # Not read later, but they are of this queue.
             own = self._link.of(queues[0], ("operation", "marks"))
         else:
             own = [self._link.keys.operation(step.number, name) for name in ("", "marks")]

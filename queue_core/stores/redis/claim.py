@@ -120,9 +120,9 @@ class Claiming:
         }
 
     async def ready_of(self, queue: str, limit: int, types: frozenset[str] | None, spare: int = 0) -> list[Ready]:
-        """Return the first ready jobs of some types, None: of every type, and a few more where they stand beside them.
+        """Return the first ready jobs of some types, None: of every type, and a few more where they are adjacent.
 
-        When others stand in front of them in great number, each call looks at the very first and goes on where the last
+        When many others precede them, each call reads the very first and continues where the last
         one stopped.
         """
         if limit <= 0:
@@ -150,7 +150,7 @@ class Claiming:
         for _ in range(0, looks, CHUNK):
             page = await self.ready_after(queue, rank, CHUNK)
             known = await self._link.read({queue: [job.id for job in page]}, ["type"]) if page else {}
-            # What has no hash is no job; whoever claims it drops it.
+            # An entry without a hash is no job; a claim of it drops it.
             found += [job for job in page if known.get((queue, job.id), [None])[0] in types]
             if len(page) < CHUNK:
                 return found, None
@@ -320,11 +320,11 @@ class RedisHeart:
                     yield Stray(job_id, int(token), queue, type_ or "", key)
 
     def _show(self, beat: WorkerBeat) -> None:
-        """Let others at this worker's place know of its process."""
+        """Notify the other workers at this place of this worker's process."""
         key = self._keys.residents(beat.place)
         self._connected().hset(key, beat.worker, beat.process)
         self._connected().expire(key, DAY)
-        with suppress(ResponseError):  # not allowed: then nobody rests who would have to hear of it
+        with suppress(ResponseError):  # not allowed: then no worker rests that would need the message
             self._connected().publish(self._keys.news, f"{ORDER} {beat.place}")
         self._placed = beat.worker
 
@@ -366,7 +366,7 @@ class RedisHeart:
         return Call("extend", keys, args)
 
     def _unwanted(self, worker: str, queues: Sequence[str]) -> list[str]:
-        """Return the ids of this worker's jobs that somebody asked to cancel."""
+        """Return the ids of this worker's jobs with a cancel request."""
         commands = self._connected().pipeline(transaction=False)
         for queue in queues:
             commands.hgetall(self._keys.of(queue, "cancelling"))

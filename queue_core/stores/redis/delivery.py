@@ -1,4 +1,4 @@
-"""What processes tell each other through Redis so that idle ones need not ask: who leads, what is due, orders."""
+"""Messages between processes through Redis that spare idle ones from polling: leaders, due times, orders."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ logger = logging.getLogger("queue_core.delivery")
 
 
 SILENCE = 4.0
-"""Seconds without a word after which nothing seems to arrive. The leader tells of itself every 1.3 s at the latest, and
-hears itself: where publishing or subscribing is cut off, or not allowed, everybody asks as if there were no news."""
+"""Seconds without a message after which none seem to arrive. The leader sends one every 1.3 s at the latest, and
+receives it, too: where publishing or subscribing is cut off, or not allowed, all processes poll."""
 DEAF = 15.0
-"""The same after which the connection is made anew: one that hangs looks like one on which nothing happens."""
+"""Seconds without a message after which to reconnect: a hanging connection looks like an idle one."""
 PAUSE_FIRST, PAUSE_MOST = 0.1, 5.0
 """Seconds between two tries to subscribe, doubling, with jitter."""
 
 DUE, TICKS, LEADER, ORDER = "due", "ticks", "leader", "order"
-"""The first word of a message. Behind `leader` stands its id, or nothing where it has resigned; behind `order` the
-worker that was given one, or the place to which a worker has come or from which it has gone."""
+"""The first word of a message. `leader` is followed by its id, or nothing where it has resigned; `order` by the
+worker that received one, or the place that a worker has joined or left."""
 
 
 class News:
@@ -39,11 +39,11 @@ class News:
         self._channel = keys_of(settings).news
         self._task: asyncio.Task[None] | None = None
         self._told = asyncio.Event()
-        # worker -> its place, and what is called when it was given an order or the workers there are others
+        # worker -> its place, and the call for each order for it and each change of the workers there
         self.orders: dict[str, tuple[str, Callable[[], None]]] = {}
-        # seconds of time.monotonic at which something, and a leader, was heard last
+        # time.monotonic of the last message, and of the last message of a leader
         self._heard_at = self.led_at = float("-inf")
-        # somebody has changed schedules since the leader has read their ticks
+        # schedules have changed since the leader read their ticks
         self.ticks_changed = True
 
     def start(self) -> None:
@@ -52,7 +52,7 @@ class News:
             self._task = asyncio.create_task(self._run())
 
     def hears(self) -> bool:
-        """Tell whether something was heard lately."""
+        """Return whether a message was received recently."""
         return time.monotonic() - self._heard_at < SILENCE
 
     async def wait(self, seconds: float) -> None:

@@ -1,6 +1,6 @@
 """Hints beside the queues: which has something due when, and where a lease may end when. They are never the truth.
 
-They spare the leader from asking each queue. Their sets stand under hash tags of their own, and a cluster refuses them
+They spare the leader from reading each queue. Their sets have hash tags of their own, and a cluster refuses them
 in one script or transaction with the keys of a queue, so that a crash in between loses a hint. A repair finds it again.
 """
 
@@ -47,7 +47,7 @@ class Presence:
         self._last = ""
 
     async def any(self, queues: Sequence[str]) -> bool:
-        """Tell whether one of these queues has the key."""
+        """Return whether one of these queues has the key."""
         if not self._apart:
             try:
                 return any(await self._count(list(chunks(queues, TOGETHER))))
@@ -113,14 +113,14 @@ class Presence:
 
 
 REPAIR = 10.0
-"""Seconds between two repairs. The leader looks after such things each second, or each 20 s while nothing is to do."""
+"""Seconds between two repairs. The leader does such upkeep each second, or each 20 s while idle."""
 PAGE = 50
-"""Queues that have a hint looked at in one repair, in turn: it may be too late. Those without one are all looked at."""
+"""Queues with a hint that one repair checks, in turn: the hint may be too late. All queues without one are checked."""
 MOST = 1000
 """Queues taken at a time."""
 KNOWN = 0.8
 """Part of the time until a queue is looked at for which a process does not note again that it has leases: a look that
-finds none removes the hint, so that nobody may rely on it any more who claims while the leader looks."""
+finds none removes the hint, so that a process that claims during this read must not rely on it."""
 
 WAITING = ("scheduled", "retrying")
 
@@ -141,7 +141,7 @@ class Taken(NamedTuple):
 
 
 class _Kind:
-    """One set of hints, and the sets of a queue that it tells of."""
+    """One set of hints, and the sets of a queue that it describes."""
 
     def __init__(self, link: Link, name: str, sets: Sequence[str]) -> None:
         self.key = link.keys.hints(name)
@@ -287,7 +287,7 @@ class Hints:
         await self._link.send(commands)
 
     async def _firsts(self, kind: _Kind, queues: Iterable[str]) -> dict[str, int | None]:
-        """Return the earliest time that stands in each queue."""
+        """Return the earliest time in each queue."""
         names = list(dict.fromkeys(queues))
         commands = self._link.batch()
         for queue in names:
@@ -336,7 +336,7 @@ class Hints:
             await self._note(kind, lost, self._link.keys.news, "")
 
     async def _remove_strangers(self) -> None:
-        """Remove what somebody else wrote in the place of hints."""
+        """Remove foreign values stored in the place of hints."""
         self.doubtful = True
         for kind in (self._due, self._leases):
             commands = self._link.batch()

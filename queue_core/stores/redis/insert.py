@@ -18,7 +18,7 @@ from queue_core.stores.redis.session import TOGETHER, Link, chunks, portions
 NAMED = 3600.0
 """Seconds after which the names of queues are looked up again: less than what a moved job leaves behind is kept."""
 ASKED = 3
-"""Times that a server is asked for room which loads its scripts anew each time."""
+"""How often a server is asked for room that has to load its scripts again each time."""
 
 _SETS = (
     "pending", "scheduled", "unfinished", "seq", "types", "tallies", "minutes", "depths", *GATES, "unique",
@@ -61,7 +61,7 @@ class Inserting:
         return [inserted(job, "k" if (job.queue, job.id) in known else next(written[job.queue])) for job in jobs]
 
     async def _known_elsewhere(self, jobs: Sequence[NewJob]) -> set[_Place]:
-        """Name the queues in the store; return those jobs whose ids stand in another queue than their own."""
+        """Name the queues in the store; return the jobs whose ids exist in another queue than their own."""
         queues = {job.queue for job in jobs}
         if len(queues) == 1 and queues == self._queues and time.monotonic() < self._named_until:
             return set()  # the script itself sees an id that is known in its queue, or was until it has moved
@@ -125,7 +125,7 @@ class Inserting:
     def call(self, queue: str, jobs: Sequence[NewJob], question: Question = UNASKED) -> Call:
         """Return the script that writes jobs of a queue; after a number, it answers what `inserted` reads.
 
-        Where there is a question, its scripts stand in front of this one in the same transaction.
+        If there is a question, its scripts run before this one in the same transaction.
         """
         of, rules = self._link.keys.of, rules_of(self._rules, queue)
         keys = [*self._link.of(queue, _SETS), question.key or of(queue, "admitted")]
@@ -161,7 +161,7 @@ def _arguments(job: NewJob) -> tuple[Any, ...]:
 
 
 def inserted(job: NewJob, answer: str) -> Inserted:
-    """Return what the script has said of a job."""
+    """Convert the script's answer for a job."""
     if answer[0] == "k":
         return Inserted(answer[1:] or job.id, job.queue, None, None, False)
     if answer == "w":

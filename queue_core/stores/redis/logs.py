@@ -17,7 +17,7 @@ _Attempt = tuple[str, str, int]
 
 
 async def append(link: Link, lines: Sequence[LogLine]) -> list[bool]:
-    """Append lines to the logs of jobs; say of each whether its token still holds."""
+    """Append lines to the logs of jobs; return for each whether its token still holds."""
     groups: dict[str, dict[_Attempt, list[LogLine]]] = {}
     for line in lines:
         groups.setdefault(line.queue, {}).setdefault((line.queue, line.id, line.token), []).append(line)
@@ -60,14 +60,14 @@ async def announce(link: Link, types: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 async def read_types(link: Link) -> dict[str, TypeInfo]:
-    """Return what workers have announced of types."""
+    """Return the types that workers have announced."""
     commands = link.batch()
     commands.hgetall(link.keys.announced)
     (found,) = await link.send(commands)
     types: dict[str, TypeInfo] = {}
     for name, text in sorted(found.items()):
         at, _, schema = text.partition(" ")
-        # What somebody else wrote there is no schema.
+        # A foreign value there is no schema.
         if isinstance(known := decoded(schema), dict):
             types[name] = TypeInfo(name, known, moment(whole(at)))
     return types
@@ -91,7 +91,7 @@ async def read_log(link: Link, job_id: str, limit: int, after: int | None) -> Lo
     if not last:
         return LogPage(())
     newest = last[0].number
-    # Numbers only grow: no more entries can stand behind one than numbers do.
+    # Numbers only grow: no more entries than numbers can follow one.
     wanted = limit if after is None else min(newest - after, LINES)
     entries: list[LogEntry] = []
     if wanted > 0 and limit > 0:

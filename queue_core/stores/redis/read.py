@@ -30,8 +30,8 @@ from queue_core.stores.redis.session import SCHEMA, Link, chunks
 from queue_core.stores.redis.statistics import Overviews, Signatures
 
 LOOKS_PAGE, LOOKS_ALL = 100_000, 1_000_000
-"""Jobs looked at most for one page, and for a count or for ids. A page that is short for that reason has a cursor that
-goes on."""
+"""Jobs looked at most for one page, and for a count or for ids. A page that is short for that reason has a cursor for
+the next one."""
 LOOK = 500
 """Jobs looked at for a page at a time."""
 LONGEST_PAGE = 10_000
@@ -237,7 +237,7 @@ class RedisInspector:
         return time.perf_counter() - start
 
     async def facts(self) -> dict[str, Any]:
-        """Return what `doctor` checks about the server; what a server does not tell is None."""
+        """Return what `doctor` checks about the server; values that a server does not report are None."""
         facts = await self._link.facts()
         schema = None
         # A cluster that does not serve the slot of this key is a finding of its own.

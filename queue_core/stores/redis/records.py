@@ -1,4 +1,4 @@
-"""What stands in Redis as the records that everybody knows."""
+"""Convert values stored in Redis to the public records."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _object(text: str | None) -> dict[str, Any] | None:
 
 
 def decoded(text: str | None) -> Any:
-    """Return what a JSON text says; None for one that is none, is cut, or is nested too deep."""
+    """Return the value of a JSON text; None if it is invalid, cut, or nested too deep."""
     try:
         return None if text is None else json.loads(text)
     except (ValueError, RecursionError):
@@ -141,9 +141,9 @@ _NOT_KEPT = frozenset({"place", "process", "look", "doubts", "held_in"})
 
 
 def entry_text(beat: WorkerBeat) -> str:
-    """Return what a worker says about itself as it is stored."""
+    """Return a worker's own entry as it is stored."""
     fields = beat._replace(leases=())._asdict()
-    # What an earlier version does not know would make it take the whole entry for none.
+    # A field that an earlier version does not know would invalidate the whole entry for it.
     left_out = _NOT_KEPT if beat.stuck else _NOT_KEPT | {"stuck"}
     return json.dumps({name: fields[name] for name in fields if name not in left_out})
 
@@ -157,7 +157,7 @@ class WorkerEntry(NamedTuple):
     beat: WorkerBeat
 
     def is_lost(self, now: int) -> bool:
-        """Tell whether three heartbeats in a row did not come."""
+        """Return whether three heartbeats in a row were missed."""
         return now - self.heartbeat_at > 3e6 * self.beat.interval
 
 
@@ -206,7 +206,7 @@ def note_text(note: str) -> str:
 
 
 def fields_of(asked: NewOperation) -> list[Any]:
-    """Return names and values of what is stored of an operation that somebody asks for."""
+    """Return the stored fields of a new operation, names and values."""
     pace = asked.pace._asdict()
     said = {"verb": asked.verb, "label": asked.label, "author": asked.author, "why": asked.why}
     text = json.dumps({**said, "way": asked.way, "signatures": asked.signatures})

@@ -1,4 +1,4 @@
-"""Schedules in Redis: each stands under its queue's hash tag, so that one script fires a tick and inserts its job."""
+"""Schedules in Redis: each has its queue's hash tag, so that one script fires a tick and inserts its job."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class RedisSchedules:
         return (tick - microseconds(time)) / 1e6
 
     async def fire(self, tick: Tick) -> Inserted | None:
-        """Let a tick pass and insert its job, unless somebody else was sooner.
+        """Record a tick and insert its job, unless another process was first.
 
         Raises:
             QueueFull: there was no room for the job; the tick has passed without it.
@@ -156,7 +156,7 @@ class RedisSchedules:
         return await schedule_homes(self._link)
 
     async def _tell(self) -> None:
-        """Let the leader look at the ticks."""
+        """Notify the leader to read the ticks."""
         commands = self._link.batch()
         commands.publish(self._link.keys.news, TICKS)
         with suppress(StoreUnavailable):  # it finds them a little later

@@ -28,7 +28,7 @@ class Entry(NamedTuple):
     at: int
     id: str
     queue: str
-    # None where the set it was found in does not tell
+    # None where it does not follow from the set it was found in
     status: Status | None
 
 
@@ -84,7 +84,7 @@ async def walk(
 
 
 def _ready(streams: Sequence[Stream], order: Order) -> list[Entry]:
-    """Take out of the streams what no entry that was not read yet can stand in front of."""
+    """Take the entries out of the streams that no unread entry can precede."""
     ends = [_place(stream.entries[-1]) for stream in streams if not stream.ended and stream.entries]
     limit = None if not ends else max(ends) if order == "newest" else min(ends)
     part: list[Entry] = []
@@ -100,7 +100,7 @@ def _place(entry: Entry) -> Place:
 
 
 def _up_to(entries: Sequence[Entry], place: Place, order: Order) -> int:
-    """Return how many of the entries, which are in order, do not stand behind a place."""
+    """Return how many of the entries, which are in order, are not behind a place."""
     first, behind = 0, len(entries)
     while first < behind:
         middle = (first + behind) // 2
@@ -165,7 +165,7 @@ class Sieve:
         return kept
 
     def _decided(self, entries: Sequence[Entry]) -> bool:
-        """Tell whether the sets that the entries come from say all there is to know."""
+        """Return whether the sets that the entries come from decide the filter alone."""
         if self._heavy or any(term.field != "status" for term in self._light.terms):
             return False
         return not self._light.terms or all(entry.status is not None for entry in entries)
@@ -241,7 +241,7 @@ SETS = {
 """The sets of each state."""
 
 _Sources = Mapping[str, Status | None]
-"""Sets that are sorted by the last change, and the state of what is in them where they tell."""
+"""Sets that are sorted by the last change, and the state of their jobs where it is known."""
 
 
 async def streams(link: Link, where: Filter, queues: Sequence[str]) -> list[Stream]:
@@ -310,7 +310,7 @@ async def _members(link: Link, queue: str, name: str) -> list[str]:
 
 
 async def _few(link: Link, queue: str, sources: _Sources, ids: Sequence[str]) -> Stream:
-    """Return a few jobs with the times at which they stand in these sets."""
+    """Return a few jobs with their times in these sets."""
     places = [(source, part) for source in sources for part in chunks(ids)]
     commands = link.batch()
     for source, part in places:
@@ -332,7 +332,7 @@ def allowed(queues: Iterable[str], where: Filter) -> list[str]:
 
 
 def counted(where: Filter) -> list[str] | None:
-    """Return the sets whose sizes make up the number of matching jobs; None: they do not tell."""
+    """Return the sets whose sizes make up the number of matching jobs; None: the sizes do not give it."""
     if not {term.field for term in where.terms} <= {"status", "queue"}:
         return None
     states = where.statuses()

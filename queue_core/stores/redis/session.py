@@ -91,7 +91,7 @@ class Link:
         self._timeout = settings.timeout
         self._client = make_client(settings)
         self._scripts = Scripts(self._client, PACKAGE)
-        # Whoever comes when all are in use waits for one: there are more callers than connections may be.
+        # When all are in use, callers wait for one: there may be more callers than connections.
         self._slots = asyncio.Semaphore(CONNECTIONS)
 
     @asynccontextmanager
@@ -174,7 +174,7 @@ class Link:
             for (queue, part), rows in zip(some, await self.run_many(calls), strict=True):
                 found.update({(queue, job_id): row for job_id, row in zip(part, rows, strict=True) if row})
         if fields[0] == "status":
-            # What somebody else wrote there is no job.
+            # A foreign value there is no job.
             found = {place: row for place, row in found.items() if row[0] in STATES}
         return found
 

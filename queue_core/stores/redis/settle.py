@@ -118,7 +118,7 @@ _ARGUMENTS: dict[str, Callable[[Outcome], tuple[Any, ...]]] = {
 
 
 def failure_arguments(failure: Failure | None) -> tuple[str, str, str, str, str]:
-    """Return what scripts are told of a failure: its JSON, its line, its kind, its signature and its title."""
+    """Return a failure as arguments of scripts: its JSON, its line, its kind, its signature and its title."""
     if failure is None:
         return "", "", "", "", ""
     return failure_text(failure), summary(failure), failure.kind, failure.signature, failure.title

@@ -233,7 +233,7 @@ LOOKS = 500_000
 """Dead jobs looked at most."""
 _DEAD = Term("status", "=", Status.DEAD.value)
 _TOLD = frozenset({"status", "type", "queue", "signature", "age", "id"})
-"""Fields that sets and causes tell without a look at the jobs."""
+"""Fields that sets and causes have without a read of the jobs."""
 
 
 class _Death(NamedTuple):
@@ -348,7 +348,7 @@ def _trend(deaths: Iterable[_Death], now: int, window: float, slices: int) -> tu
 
 
 def _holds(signature: str, type_: str, where: Filter) -> bool:
-    """Tell whether what a cause tells is what the filter asks for."""
+    """Return whether a cause's fields match the filter."""
     job = job_of("", "", {"status": Status.DEAD.value, "type": type_, "signature": signature})
     return all(
         holds(job, term, job.updated_at) for term in where.terms if term.field in {"type", "signature", "status"}

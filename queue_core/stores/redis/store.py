@@ -1,4 +1,4 @@
-"""The hot path on Redis alone. What each script reads and changes stands in its file under lua/."""
+"""The hot path on Redis alone. What each script reads and changes is described in its file under lua/."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class RedisStore:
         return settled
 
     async def log(self, lines: Sequence[LogLine]) -> list[bool]:
-        """Append lines to the logs of jobs; say of each whether its token still holds."""
+        """Append lines to the logs of jobs; return for each whether its token still holds."""
         return await logs.append(self._link, lines)
 
     async def announce(self, types: Mapping[str, Mapping[str, Any]]) -> None:
@@ -140,7 +140,7 @@ class RedisStore:
             await logs.announce(self._link, types)
 
     async def write_off(self, workers: Sequence[str], place: str) -> None:
-        """Remove the entries and leaderships of workers whose processes are gone, and end their leases."""
+        """Remove the entries and leaderships of workers whose processes have ended, and end their leases."""
         for worker in workers:
             await self._sweeping.end_leases(worker)
             await self.retire(worker, place)
@@ -201,11 +201,11 @@ class RedisStore:
         return await self._leading.lead(duty, worker, seconds)
 
     def hears(self) -> bool:
-        """Tell whether what other processes tell arrives."""
+        """Return whether messages of other processes arrive."""
         return self._news.hears()
 
     def led_at(self) -> float:
-        """Return the time of time.monotonic at which a leader of the sweeps was heard last."""
+        """Return the time.monotonic of the last message of a leader of the sweeps."""
         return self._news.led_at
 
     def on_order(self, worker: str, place: str, call: Callable[[], None]) -> None:

@@ -34,7 +34,7 @@ class Forgetting:
         self._kept = None if kept is None else round(kept * 1e6)
 
     async def run(self, now: int) -> None:
-        """Cancel what nobody starts; forget what ended before all that is kept."""
+        """Cancel abandoned operations; delete those that ended before the retention."""
         await abandon_operations(self._link, now)
         if self._kept is None:
             return
@@ -45,7 +45,7 @@ class Forgetting:
                 break
 
     async def _forget(self, number: int, rounds: int) -> int:
-        """Forget an operation, or as many of its members; return how many parts of them there were."""
+        """Delete an operation, or as many of its members; return how many parts of them there were."""
         await self._hide(number)
         keys = self._link.keys
         members = keys.operation(number, "members")
@@ -58,7 +58,7 @@ class Forgetting:
                 commands.zrem(key, number)
             commands.ltrim(members, len(texts), -1)
             if len(texts) < CHUNK:
-                # Last of all, for until then the next round goes on here.
+                # Last, since until then the next round continues here.
                 commands.zrem(keys.operations_in("ended"), number)
                 await self._link.send(commands)
                 return done + 1
@@ -66,7 +66,7 @@ class Forgetting:
         return rounds
 
     async def _hide(self, number: int) -> None:
-        """Let nobody find an operation any more."""
+        """Remove an operation from the lists."""
         keys = self._link.keys
         commands = self._link.batch()
         commands.hgetall(keys.operation(number))
@@ -207,9 +207,9 @@ class Upkeep:
             wanted = [key for key, ids in over.items() if len(ids) == CHUNK]
 
     async def _remove(self, queue: str, place: str, ids: Sequence[str]) -> None:
-        """Remove jobs of a queue that are in this set. Whom these let through by ordering keys, the audit finds."""
+        """Remove jobs of a queue that are in this set. The audit finds the jobs that these release by ordering keys."""
         found = await self._link.read({queue: ids}, SEEN_FIELDS)
-        # An entry whose hash somebody deleted goes, too.
+        # An entry whose hash was deleted is removed, too.
         jobs = [seen(job_id, queue, found.get((queue, job_id), _NOTHING)) for job_id in ids]
         await self._link.run_many([self._verbs.remove(queue, place, jobs, self._kept[place]).call])
 
@@ -305,12 +305,12 @@ class Leading:
         return leads
 
     async def resign(self, worker: str, place: str) -> None:
-        """Give up what a worker leads; the others hear of it, and those at its place that it has gone."""
+        """Give up a worker's leaderships, and notify the others, and those at its place of its end."""
         news = self._link.keys.news
         await self._link.run("resign", [self._link.keys.leaders], [worker, SWEEP, news, f"{LEADER} "])
         commands = self._link.batch()
         commands.publish(news, f"{ORDER} {place}")
-        with suppress(StoreRefused):  # not allowed: then nobody rests who would have to hear of it
+        with suppress(StoreRefused):  # not allowed: then no worker rests that would need the message
             await self._link.send(commands)
 
     async def look(self) -> Look:

@@ -139,7 +139,7 @@ local function holder_of(unique, ends, unfinished, key)
   end
   return id and redis.call('ZSCORE', unfinished, id) and id
 end
--- Give a key that nobody holds to a job, for so many us (or nothing: while it is unfinished, which it is from now on).
+-- Give a free key to a job, for so many us (or nothing: while it is unfinished, which it is from now on).
 local function take(unique, ends, unfinished, key, id, hash, us)
   redis.call('HSET', unique, key, id)
   redis.call('HSET', hash, 'unique_key', key)
@@ -153,7 +153,7 @@ local function take(unique, ends, unfinished, key, id, hash, us)
 end
 
 -- name: wait
--- Shared: the time from due to start. ARGV 1..18 are the bounds of the histogram in us, 18 stands for beyond the last.
+-- Shared: the time from due to start. ARGV 1..18 are the bounds of the histogram in us, 18 means beyond the last.
 local bounds = {}
 for i = 1, 18 do
   bounds[i] = tonumber(ARGV[i])

@@ -56,8 +56,8 @@ local function carry_places(id, status)
     end
   end
 end
--- Its hash, its attempts, its log and the set of its type stand in KEYS behind `k`, here and then there. For a day, what is
---   left here tells those that enqueue it again that it is known, whether or not they have heard of the other queue.
+-- Its hash, its attempts, its log and the set of its type are in KEYS behind `k`, here and then there. For a day, what is
+--   left here shows to those that enqueue it again that it is known, whether or not they know of the other queue.
 local function carry_records(k, id)
   for part = k + 1, k + 3 do
     if redis.call('EXISTS', KEYS[part]) == 1 then
@@ -226,7 +226,7 @@ local function renew(key)
 end
 
 -- name: restore
--- Move jobs from the trash back into the DLQ, where they stand at the time of their death.
+-- Move jobs from the trash back into the DLQ, at the time of their death.
 -- KEYS: 1 dlq, 2 trash, then the hashes of the jobs; the last two: see `frozen`
 -- ARGV: the ids; the last: see `frozen`
 -- Returns for each job 1 where this changed it, else 0.
@@ -308,7 +308,7 @@ write_waiting(KEYS[9], KEYS[12])
 return answers
 
 -- name: transfer
--- Give jobs to another queue or priority; their states and times stay, and those that wait arrive anew.
+-- Give jobs to another queue or priority; their states and times stay, and waiting ones queue at its end.
 -- KEYS: 1 pending, 2 offered, 3 scheduled, 4 retrying, 5 unfinished, 6 completed, 7 dlq, 8 trash, 9 causes, 10 types,
 --       11 depths, 12 gates, 13 turns, 14 blocked, 15 unique, 16 unique_ends, 17 signatures, 18 seen, where they are;
 --       19..36 the same, where they go to, and there 37 arrival, 38 seq; 39 queues, then for each job its hash, its attempts,

@@ -1,7 +1,7 @@
 -- name: hint
--- Note that queues have something due at a time, or before it; whoever leads hears of what is due before all else.
+-- Note that queues have something due at a time, or before it; the leader is notified of a new earliest time.
 -- KEYS: 1 hints (ZSET queue -> us)
--- ARGV: 1 channel (or empty: nobody is to hear), 2 message, 3 1 where times are us from now (or empty), then for each queue
+-- ARGV: 1 channel (or empty: no message), 2 message, 3 1 where times are us from now (or empty), then for each queue
 --       time in us, queue
 -- Returns the time in us, then when the last of these queues is looked at, in us.
 -- with: clock

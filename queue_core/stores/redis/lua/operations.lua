@@ -34,7 +34,7 @@ return redis.call('HGETALL', KEYS[1])
 -- Count the next members of a running operation, whose jobs the parts of this step have changed where they were as frozen.
 -- KEYS: 1 operation, 2 operations:unfinished, 3 operations:ended, 4 its marks, then of each member the changes of its job
 -- ARGV: 1 its number, 2 members done, as seen, 3 "<name of the step> <number of its parts>" (or empty: there are none)
--- Returns 1 (counted), 0 (not as seen: somebody else was sooner) or -1 (a part did not run, or a job was elsewhere), then the
+-- Returns 1 (counted), 0 (not as seen: another process was first) or -1 (a part did not run, or a job was elsewhere), then the
 --   fields and values of the operation; only the number where there is no such operation.
 -- with: clock
 -- with: operation

@@ -7,14 +7,14 @@ local function digits(number)
   return string.format('%.0f', number)
 end
 local stamp = digits(now)
--- A stored number; 0 where it is missing, or where somebody wrote something else.
+-- A stored number; 0 where it is missing, or is not a number.
 local function number(text)
   return tonumber(text) or 0
 end
 
 -- name: note
 -- Shared: keep a failed attempt, and the title of its error with the time when it was first seen; count losses and crashes.
--- What failed stands in ARGV behind `a`: the failure as JSON, its line, its kind, its signature, its title.
+-- The failure is in ARGV behind `a`: the failure as JSON, its line, its kind, its signature, its title.
 -- An attempt: number, token, started_at, finished_at, the failure as JSON; after the line's end the worker, as it is.
 local function fail(key, attempts, signatures, seen, nth, token, started_at, worker, a)
   local head = nth .. ' ' .. token .. ' ' .. (started_at or '0') .. ' ' .. stamp .. ' '

@@ -1,5 +1,5 @@
 -- name: schedule_fire
--- Let a tick of a schedule pass, and insert its job, unless somebody else was sooner, or it is paused or gone.
+-- Record a tick of a schedule, and insert its job, unless another process was first, or it is paused or removed.
 -- KEYS: 1 the schedule's hash, 2 ticks, 3 the ticks of it that have passed, then those of `insert`
 -- ARGV: 1 name, 2 the tick in us, 3 the next one in us, 4 the job's id (empty: no job), then those of `insert`
 -- Returns what `insert` returns, or nothing where it was not called. A tick passes once, whatever it brings, even if there

@@ -1,5 +1,5 @@
 -- name: page
--- Read the part of a set that stands behind an entry which need not be there any more.
+-- Read the part of a set behind an entry, which may have been removed.
 -- KEYS: 1 a ZSET
 -- ARGV: 1 "newest" or "oldest" first, 2 score of the entry (or empty: from the start), 3 the entry, 4 number
 -- Returns member, score, member, score, ...

@@ -260,13 +260,13 @@ write_waiting(KEYS[7], KEYS[14])
 return answers
 
 -- name: requeue
--- Move running jobs whose lease still holds to retrying, back to queued at their place, or anew, as jobs that arrive now, to
---   queued or scheduled; those that somebody asked to cancel to cancelled.
+-- Move running jobs whose lease still holds to retrying, back to queued at their place, or behind the others, as jobs that arrive now, to
+--   queued or scheduled; those with a cancel request to cancelled.
 -- KEYS: 1 running, 2 unfinished, 3 pending, 4 retrying, 5 cancelled, 6 cancelling, 7 types, 8 tallies, 9 minutes,
 --       10 signatures, 11 seen, 12 scheduled, 13 seq, 14 depths, 15 gates, 16 turns, 17 blocked, 18 arrival, then for each
 --       job its hash and its attempts
 -- ARGV: 1..18 bounds of the histogram in us, 19 jobs of an ordering key at a time, 20 aging in us (or 0), then for each job
---       id, token, kind, run time in us, its bucket, delay in us, 1 or "" (anew), run_at in us or "", the failure (see `note`)
+--       id, token, kind, run time in us, its bucket, delay in us, 1 or "" (arrives now), run_at in us or "", the failure (see `note`)
 -- Returns for each job "r<rank>" (queued), "d<us>" (due then), "w" (waits for its ordering key), "c" (cancelled), "k" (this
 --   outcome was written before) or "" (lease over); where it let others through, a list: that, then id and rank of each.
 local gates, turns, blocked, pending, most = KEYS[15], KEYS[16], KEYS[17], KEYS[3], tonumber(ARGV[19])

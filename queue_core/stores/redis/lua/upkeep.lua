@@ -30,7 +30,7 @@ return 1
 -- name: resign
 -- Give up all duties that a worker leads.
 -- KEYS: 1 leaders
--- ARGV: 1 worker, 2 duty of which others hear that nobody leads it, 3 channel, 4 message
+-- ARGV: 1 worker, 2 duty whose missing leader is announced, 3 channel, 4 message
 -- Returns their number.
 local duties, given = redis.call('HGETALL', KEYS[1]), 0
 for i = 1, #duties, 2 do
