@@ -1,4 +1,4 @@
-"""The way of a job into the store: checked, and written in natural batches."""
+"""Enqueueing: checks jobs and writes them to the store in natural batches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from queue_core.ports.store import TransactionalStore
 from queue_core.runtime import AT_ONCE, Batcher, Pacing
 
 TOGETHER = 16
-"""Payloads that are put into words before their size is looked at."""
+"""Payloads that are encoded before their sizes are checked."""
 BATCH = 1000
 """Jobs of different callers that one statement gathers at most; a single caller's list is never torn apart."""
 
@@ -96,7 +96,7 @@ class Enqueueing:
     async def put(self, jobs: Sequence[NewJob], connection: Any = None) -> Sequence[Inserted]:
         """Write jobs, all or none; when this returns they are durable, and are offered meanwhile.
 
-        On a caller's own connection they become durable when its transaction commits, and workers hear of them then.
+        On a caller's own connection they become durable when its transaction commits, and are offered to workers then.
 
         Raises:
             InvalidJob: there is no such store, or this is no connection to one.
@@ -129,7 +129,7 @@ class Enqueueing:
 
     async def _flush(self, jobs: list[NewJob]) -> list[Inserted]:
         inserted = await self._insert(jobs)
-        # Durable is what the caller waits for; the news travels meanwhile.
+        # The caller waits for durability only; offers and events are sent meanwhile.
         await self._telling.add(jobs, inserted)
         return inserted
 
@@ -141,14 +141,14 @@ class Enqueueing:
         except StoreUnavailable:
             if loop.time() >= ends:
                 raise  # the callers' time is over, too
-        # The reply may have been lost after the commit. The ids are ours alone, so whatever the store knows of them
-        # now was written then (and may have run since); the rest is written again.
+        # The reply may have been lost after the commit. The ids are ours alone, so all records of them in the store
+        # now were written then (and may have run since); the rest is written again.
         known = {final.id for final in await store.finals([job.id for job in jobs])}
         again = {one.id: one for one in await store.insert([job for job in jobs if job.id not in known])}
         return [again.get(job.id) or Inserted(job.id, job.queue, None, None, True) for job in jobs]
 
     async def drain(self) -> None:
-        """Wait until everything handed in is written and offered."""
+        """Wait until all added jobs are written and offered."""
         await self._batcher.drain()
         await self._limited.drain()
         await self._telling.drain()

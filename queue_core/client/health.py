@@ -1,4 +1,4 @@
-"""Two records for services that report on themselves: is it well, and how much is there."""
+"""Two records for services that report on themselves: health and counts of jobs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HEARING = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How the queue is, as this process sees it."""
+    """The health of the queue, from the view of this process."""
 
     # jobs can be enqueued and run; also while degraded
     healthy: bool
@@ -62,7 +62,7 @@ class Stats:
 
 
 async def health(backend: Backend, mode: str) -> Health:
-    """Ask the store and the delivery how they are; what does not answer makes the record, not an error."""
+    """Return the health of the store and the delivery; a part that does not answer is recorded, never an error."""
     try:
         overview = await backend.inspector.overview()
     except QueueCoreError as error:
@@ -97,7 +97,7 @@ async def _degraded(backend: Backend) -> tuple[datetime | None, str]:
         since = datetime.now(UTC) if lost_since is None else datetime.fromtimestamp(lost_since, UTC)
         return since, f"redis: {error}"
     if backend.circuit.allows():
-        backend.circuit.worked()  # a process that only asks for its health would never hear of the return
+        backend.circuit.worked()  # a process that only asks for its health would never notice the return
     if backend.circuit.lost_since is not None:
         return datetime.fromtimestamp(backend.circuit.lost_since, UTC), f"redis: {backend.circuit.reason}"
     return await _unpaired(backend)

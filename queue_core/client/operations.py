@@ -1,7 +1,7 @@
-"""What operators change and ask for: `JobQueue.operations`.
+"""Operators' changes and reads: `JobQueue.operations`.
 
-An operation is written with its members, and from then on it belongs to the store: the leader of the workers carries it
-out, and so may every console. What a change or a step did is offered and published after its commit.
+An operation is written with its members, and then belongs to the store: the leader of the workers runs it, and so may
+every console. The ready jobs and events of a change or a step are offered and published after its commit.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ logger = logging.getLogger("queue_core.operations")
 
 
 ADDED = 1000
-"""Members that are written at a time: some 40 ms, so that a machine that is busy with other things has time enough."""
+"""Members written at a time: some 40 ms, so that it succeeds on a busy machine, too."""
 READ = 5000
 """Members that are read at a time."""
 LONGEST_TEXT = 500
 """Characters of a label, a reason or a note."""
 LOOKED_AT = 1000
-"""Retried jobs whose outcome is asked for."""
+"""Retried jobs whose outcomes are read."""
 NOT_WRITTEN = "its jobs could not be written down, and none was changed"
-"""The note of an operation that was not begun."""
+"""The note of an operation that has not begun."""
 
 
 def this_author() -> Author:
@@ -64,12 +64,12 @@ def this_author() -> Author:
 
 
 class Guarded:
-    """What operators change through; of a read-only one every change raises `ReadOnly`."""
+    """The store's operators' interface; every change through a read-only one raises `ReadOnly`."""
 
     _read_only = False
 
     def read_only(self) -> Self:
-        """Return the same, through which nothing can be changed."""
+        """Return a read-only copy."""
         guarded = copy(self)
         guarded._read_only = True
         return guarded
@@ -80,9 +80,9 @@ class Guarded:
 
 
 class Operations(Guarded):
-    """Change jobs, queues and workers at once; or ask for operations, watch them, take them back.
+    """Change jobs, queues and workers at once; or submit operations, watch them, undo them.
 
-    Every method raises `StoreUnavailable` when the store is away.
+    Every method raises `StoreUnavailable` when the store is unreachable.
     """
 
     def __init__(self, store: OperationStore, effects: Effects) -> None:
@@ -94,7 +94,7 @@ class Operations(Guarded):
     async def change(self, verb: MemberVerb, ids: Sequence[str], options: Way = AS_IT_WAS) -> Changed:
         """Change these jobs: retry, delete, restore, purge, cancel or move those that are in a state for it.
 
-        Nothing is kept of who did it and why; `submit` does the same step by step, and keeps that.
+        No author or reason is recorded; `submit` does the same step by step, and records them.
 
         Raises:
             InvalidArgument: it is no verb that changes jobs, no list of ids, or an option cannot be.
@@ -105,7 +105,7 @@ class Operations(Guarded):
         return changed
 
     async def pause_queue(self, queue: str) -> bool:
-        """Let no worker claim from this queue; False when it was paused already.
+        """Stop claims from this queue; return False when it was already paused.
 
         Raises:
             QueueNotFound: no queue has this name.
@@ -116,7 +116,7 @@ class Operations(Guarded):
         return done
 
     async def resume_queue(self, queue: str) -> bool:
-        """Let workers claim from this queue again; False when it was not paused.
+        """Allow claims from this queue again; return False when it was not paused.
 
         Raises:
             QueueNotFound: no queue has this name.
@@ -127,13 +127,13 @@ class Operations(Guarded):
         return done
 
     async def command(self, worker: str, order: WorkerOrder) -> bool:
-        """Give a worker an order that its next heartbeat brings; False when there is no such worker."""
+        """Store an order that a worker's next heartbeat returns; return False when there is no such worker."""
         self._check("command")
         if not isinstance(worker, str) or order not in get_args(WorkerOrder):
             raise InvalidArgument(f"an order to a worker is quiet, resume or stop, not {order!r} to {worker!r}")
         return await self._store.command(worker, order)
 
-    # -- step by step, and kept
+    # -- step by step, and recorded
 
     async def submit(
         self,
@@ -164,12 +164,12 @@ class Operations(Guarded):
         return await self._begin(operation)
 
     async def _give_up(self, number: int) -> None:
-        """End an operation that was not begun; what cannot be ended now, executors abandon later."""
+        """End an operation that has not begun; executors later abandon one that cannot be ended now."""
         with contextlib.suppress(QueueCoreError):
             await self._store.move(number, "cancelled", NOT_WRITTEN)
 
     async def _begin(self, operation: Operation) -> Operation:
-        """Let an operation run, and return it. From the commit on it runs, so no failure is reported after that."""
+        """Start an operation, and return it. It runs from the commit on, so no later failure is raised."""
         number = operation.number
         try:
             await self._store.move(number, "running")
@@ -185,7 +185,7 @@ class Operations(Guarded):
         return replace(operation, state="running", barrier=barrier, started_at=operation.updated_at)
 
     async def _begun_after_all(self, number: int, error: StoreUnavailable) -> Operation:
-        """Find out whether an operation was begun by a call whose answer was lost."""
+        """Return whether a call without an answer has started an operation."""
         try:
             found = await self._store.get(number)
         except StoreUnavailable:
@@ -213,7 +213,7 @@ class Operations(Guarded):
             await asyncio.sleep(wait)
 
     def executor(self) -> Executor:
-        """Return what carries out all operations of the store; any number of them may work."""
+        """Return an executor of all operations of the store; any number of executors may work."""
         self._check("op executor")
         return Executor(self._store, self._effects)
 
@@ -224,10 +224,10 @@ class Operations(Guarded):
         ids: Sequence[str] = (),
         begun: Callable[[int], object] = lambda number: None,
     ) -> T:
-        """Do something at once and keep a note of it; its failure is noted, too, and raised.
+        """Make a change at once and record it as an operation; its failure is recorded, too, and raised.
 
-        The note is begun before, so that nothing is done that leaves no trace; when its end cannot be written, that is
-        logged, for what was asked for is done. `ids`: the jobs that it is about. `begun` is given the note's number.
+        The record is written before, so that no change is unrecorded; when its end cannot be written, that is logged,
+        since the change is made. `ids`: the jobs concerned. `begun` is called with the record's number.
 
         Raises:
             InvalidArgument: a value in it cannot be; nothing was done.
@@ -246,12 +246,12 @@ class Operations(Guarded):
         try:
             await self._store.move(number, "done", _text(result) if isinstance(result, str) else "")
         except StoreUnavailable as error:
-            # It is done, whatever becomes of the note.
+            # The change is made, even if its record fails.
             logger.warning("operation #%d (%s) is done, but that could not be noted: %s", number, asked.verb, error)
         return result
 
     async def pause(self, number: int) -> bool:
-        """Let an operation take no more steps; False when it does not run.
+        """Pause an operation; return False when it does not run.
 
         Raises:
             OperationNotFound: there is no such operation.
@@ -260,7 +260,7 @@ class Operations(Guarded):
         return await self._store.move(number, "paused")
 
     async def resume(self, number: int) -> bool:
-        """Let a paused or stopped operation go on; a stopped one without its threshold. False when it is neither.
+        """Resume a paused or stopped operation, a stopped one without its threshold; return False when it is neither.
 
         Raises:
             OperationNotFound: there is no such operation.
@@ -280,7 +280,7 @@ class Operations(Guarded):
         return await self._store.move(number, "cancelled")
 
     async def undo(self, number: int, author: Author) -> list[Operation]:
-        """Take a delete or a move back: submit what restores exactly the jobs that it changed; else return nothing.
+        """Undo a delete or a move: submit operations that restore exactly its changed jobs; [] without an undo.
 
         Raises:
             OperationNotFound: there is no such operation.
@@ -315,7 +315,7 @@ class Operations(Guarded):
         return await self._store.of_job(check_id(job_id), limit)
 
     async def outcomes(self, number: int, last: int = LOOKED_AT) -> Outcomes:
-        """Return what became of the last members that an operation has changed.
+        """Return the outcomes of the last members that an operation has changed.
 
         Raises:
             OperationNotFound: there is no such operation.

@@ -62,7 +62,7 @@ class EnqueueOptions:
     ordering_key: str | None = None
     # no second job of this type and queue with the same one: its handle is the first job's, with created == False
     unique: str | None = None
-    # seconds, "5m" or a timedelta for which it is unique, whatever becomes of the job; None: while it is unfinished
+    # seconds, "5m" or a timedelta for which it is unique, regardless of the job's state; None: while it is unfinished
     unique_for: Duration | None = None
     # a psycopg connection, or an SQLAlchemy session over psycopg: the jobs commit or roll back with its transaction
     connection: Any = None
@@ -109,7 +109,7 @@ def known_options(options: EnqueueArguments) -> dict[str, Any]:
 
 
 class Enqueuer(Protocol):
-    """What tasks need of the queue that they belong to."""
+    """The methods of a queue that its tasks need."""
 
     async def enqueue_payloads(
         self, type_: str, payloads: Sequence[Mapping[str, Any]], options: EnqueueOptions

@@ -1,4 +1,4 @@
--- Everything that the store keeps, in a schema of its own: `{schema}` stands for its name.
+-- All tables of the store, in a schema of its own: `{schema}` is replaced by its name.
 
 -- Queues, unfinished jobs, leases, the dead, the history, workers and totals.
 
@@ -14,7 +14,7 @@ CREATE TYPE {schema}.job_status AS ENUM ('scheduled', 'queued', 'running', 'retr
 -- Order of arrival: the low 45 bits of a rank.
 CREATE SEQUENCE {schema}.job_seq MAXVALUE 35184372088831;
 
--- The narrow hot table: unfinished jobs only. A running job keeps its row and its rank; its lease says that it runs.
+-- The narrow hot table: unfinished jobs only. A running job keeps its row and its rank; its lease shows that it runs.
 CREATE TABLE {schema}.jobs (
     id uuid CONSTRAINT jobs_pkey PRIMARY KEY,
     queue_id int NOT NULL,
@@ -81,7 +81,7 @@ CREATE TABLE {schema}.leases (
     -- claimed in a queue with a concurrency or a rate, by who has these rules; such claims come one after another
     counted boolean NOT NULL DEFAULT false
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 1000);
--- The leases that somebody asked to cancel, for each heartbeat: a scan of all reads the ended ones, too, for as long as an open
+-- The leases with a cancel request, for each heartbeat: a scan of all reads the ended ones, too, for as long as an open
 -- snapshot keeps them. Claims, renewals and settles do not touch it.
 CREATE INDEX leases_cancelled ON {schema}.leases (worker) WHERE cancel;
 -- In the order of their tokens, those that are younger than the last count are found without the many that ended before it.
@@ -242,7 +242,7 @@ CREATE TABLE {schema}.leaders (
     expires_at timestamptz NOT NULL
 ) WITH (fillfactor = 50);
 
--- Totals. Whoever settles appends a row in the same transaction, so nothing is contended and nothing can be lost;
+-- Totals. Each settle appends a row in the same transaction, so nothing is contended and nothing can be lost;
 -- the leader folds the rows into `tallies`, `minutes` and `signature_minutes`. Readers add both.
 -- Bucket numbers are indexes into the histogram's bounds; -1 = not measured.
 CREATE TABLE {schema}.tally_deltas (

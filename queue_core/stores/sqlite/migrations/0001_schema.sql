@@ -1,6 +1,6 @@
 -- Everything that the store keeps.
 
--- Queues, jobs in every state, attempts, workers, totals, and what processes tell each other.
+-- Queues, jobs in every state, attempts, workers, totals, and messages between processes.
 
 CREATE TABLE queues (
     number INTEGER PRIMARY KEY,
@@ -24,7 +24,7 @@ CREATE TABLE queues (
 
 -- A job is one narrow row from its arrival to its end, changed in place. Texts of any size that never change stand apart
 -- (payloads, attempts), so that a change of state does not write them again. Times are seconds since the epoch. No check
--- has an IN: SQLite builds its list anew for each row, which took as long as all the rest of an insert or update.
+-- has an IN: SQLite builds its list again for each row, which took as long as all the rest of an insert or update.
 CREATE TABLE jobs (
     -- the order of its arrival; never used again
     number INTEGER PRIMARY KEY,
@@ -108,7 +108,7 @@ CREATE INDEX jobs_dead ON jobs (place, signature, updated_at, queue_id, type) WH
 CREATE INDEX jobs_unwanted ON jobs (worker) WHERE cancel = 1;
 -- Who was let through by an ordering key, and who waits for it in which order; covers what an overview reads of them.
 CREATE INDEX jobs_gate ON jobs (queue_id, ordering_key, holds, seq, type, priority, run_at) WHERE holds IS NOT NULL;
--- Covers what an overview reads of ready jobs whose rank does not tell their priority.
+-- Covers what an overview reads of ready jobs whose priority does not follow from their rank.
 CREATE INDEX jobs_aged ON jobs (queue_id, type, rank, priority, run_at, aged) WHERE aged IS NOT NULL AND rank IS NOT NULL;
 
 CREATE TABLE payloads (
@@ -131,7 +131,7 @@ CREATE TABLE attempts (
     PRIMARY KEY (job, token)
 ) STRICT;
 
--- How workers ended the attempts before a job's last one, to say yes again to an outcome whose answer got lost.
+-- How workers ended the attempts before a job's last one, to accept an outcome again whose answer was lost.
 CREATE TABLE endings (
     job INTEGER NOT NULL,
     token INTEGER NOT NULL,
@@ -157,7 +157,7 @@ CREATE TABLE counters (
 ) STRICT;
 INSERT INTO counters VALUES (1, 0, 0, 0);
 
--- The machine's two clocks as they were read together, to tell time that passed from a clock that was set.
+-- The machine's two clocks as they were read together, to distinguish elapsed time from a clock that was set.
 CREATE TABLE clocks (
     one INTEGER PRIMARY KEY CONSTRAINT clocks_one_check CHECK (one = 1),
     wall REAL NOT NULL,
@@ -226,7 +226,7 @@ CREATE TABLE signature_minutes (
     PRIMARY KEY (minute, signature, queue_id)
 ) STRICT, WITHOUT ROWID;
 
--- Events for other processes, a few moments long, and who listens: without listeners nobody writes any.
+-- Events for other processes, a few moments long, and who listens: without listeners none are written.
 CREATE TABLE messages (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     sender TEXT NOT NULL,
