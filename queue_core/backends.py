@@ -46,6 +46,7 @@ def open_backend(settings: JobsSettings) -> Backend:
 def _postgres_redis(settings: JobsSettings) -> Backend:
     from queue_core.delivery.redis_dispatcher import RedisDispatcher
     from queue_core.delivery.redis_events import RedisEventBus
+    from queue_core.redis.pipeline import PipelinedConnection
     from queue_core.stores.postgres.connection import place_of
     from queue_core.stores.postgres.operations import PostgresOperations
     from queue_core.stores.postgres.read import PostgresInspector
@@ -54,12 +55,13 @@ def _postgres_redis(settings: JobsSettings) -> Backend:
 
     circuit = Circuit("redis")
     store = PostgresStore(settings.postgres, settings.retention, settings.queues)
-    dispatcher = RedisDispatcher(settings.redis, circuit)
+    pipelined = PipelinedConnection(settings.redis)
+    dispatcher = RedisDispatcher(settings.redis, circuit, pipelined)
     return Backend(
         store,
         PostgresInspector(settings.postgres, settings.queues),
         dispatcher,
-        RedisEventBus(settings.redis, circuit),
+        RedisEventBus(settings.redis, circuit, pipelined),
         PostgresSchedules(settings.postgres, store),
         PostgresOperations(settings.postgres, settings.queues),
         circuit,
@@ -92,17 +94,19 @@ def _postgres(settings: JobsSettings) -> Backend:
 def _redis(settings: JobsSettings) -> Backend:
     from queue_core.delivery.redis_dispatcher import RedisDispatcher
     from queue_core.delivery.redis_events import RedisEventBus
+    from queue_core.redis.pipeline import PipelinedConnection
     from queue_core.stores.redis.operations import RedisOperations
     from queue_core.stores.redis.read import RedisInspector
     from queue_core.stores.redis.schedules import RedisSchedules
     from queue_core.stores.redis.store import RedisStore
 
     circuit = Circuit("redis", meanwhile="waiting for its return")
+    pipelined = PipelinedConnection(settings.redis)
     return Backend(
         RedisStore(settings.redis, settings.retention, settings.queues),
         RedisInspector(settings.redis, settings.queues),
-        RedisDispatcher(settings.redis, circuit, ready="offered"),
-        RedisEventBus(settings.redis, circuit),
+        RedisDispatcher(settings.redis, circuit, pipelined, ready="offered"),
+        RedisEventBus(settings.redis, circuit, pipelined),
         RedisSchedules(settings.redis, settings.queues),
         RedisOperations(settings.redis, settings.queues),
     )

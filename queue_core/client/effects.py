@@ -154,15 +154,19 @@ class Telling:
 
     async def _tell(self, jobs: Sequence[NewJob], inserted: Sequence[Inserted]) -> None:
         if len(jobs) < LIST:
-            # A worker waits for the offer, no caller for the event.
+            # A worker waits for the offer, no caller for the event: it comes second. Both go out in one send.
+            publishing = asyncio.create_task(self._publish(jobs, inserted))
             await self._offer(inserted)
-            await self._backend().bus.publish(created(jobs, inserted))
+            await publishing
             return
         # The caller may be about to hand in the next list. The events of this one are encoded
         # while the server inserts that; if none comes, the rounds are over at once.
         for _ in range(ROUNDS):
             await asyncio.sleep(0)
-        await asyncio.gather(self._offer(inserted), self._backend().bus.publish(created(jobs, inserted)))
+        await asyncio.gather(self._offer(inserted), self._publish(jobs, inserted))
+
+    async def _publish(self, jobs: Sequence[NewJob], inserted: Sequence[Inserted]) -> None:
+        await self._backend().bus.publish(created(jobs, inserted))
 
     async def _offer(self, inserted: Sequence[Inserted]) -> None:
         dispatcher = self._backend().dispatcher

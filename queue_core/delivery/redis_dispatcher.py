@@ -16,6 +16,7 @@ from queue_core.model.settings import RedisSettings
 from queue_core.ports.delivery import Taken
 from queue_core.redis.client import keys_of, make_client, place_of, server_facts, within
 from queue_core.redis.keys import Keys
+from queue_core.redis.pipeline import PipelinedConnection
 from queue_core.redis.scripts import Call, Scripts
 from queue_core.runtime import Circuit
 
@@ -145,7 +146,9 @@ class RedisDispatcher:
     `ready` names the set of a queue's ready jobs. Where the store is in this Redis, too, that is its own set.
     """
 
-    def __init__(self, settings: RedisSettings, circuit: Circuit, ready: str = "pending") -> None:
+    def __init__(
+        self, settings: RedisSettings, circuit: Circuit, pipelined: PipelinedConnection, ready: str = "pending"
+    ) -> None:
         self._timeout = settings.timeout
         self._circuit = circuit
         self._ready = ready
@@ -156,7 +159,8 @@ class RedisDispatcher:
         self._blocking = make_client(settings, held=True)
         # Scores are not read here: turning each of them from one form into another takes the library 1 µs.
         self._blocking.set_response_callback("BZMPOP", _as_it_came)
-        self._scripts = Scripts(self._client, "queue_core.delivery.redis")
+        self._pipelined = pipelined
+        self._scripts = Scripts(self._client, "queue_core.delivery.redis", pipelined)
         self._wholeness = Wholeness(self._client, self._keys, ready)
 
     async def offer(self, ready: Sequence[Ready]) -> None:
@@ -266,6 +270,7 @@ class RedisDispatcher:
 
     async def close(self) -> None:
         """Disconnect; doing it twice is safe."""
+        await self._pipelined.close()
         for client in (self._client, self._blocking):
             await client.aclose()
             await client.connection_pool.disconnect()

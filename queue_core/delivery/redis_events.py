@@ -17,6 +17,7 @@ from queue_core.model.settings import RedisSettings
 from queue_core.ports.delivery import DispatchUnavailable
 from queue_core.redis.client import keys_of, make_client, within
 from queue_core.redis.keys import Keys
+from queue_core.redis.pipeline import PipelinedConnection
 from queue_core.redis.scripts import Call, Scripts
 from queue_core.runtime import Circuit
 
@@ -173,13 +174,14 @@ _FINAL = frozenset({"completed", "dead", "cancelled"})
 class RedisEventBus:
     """See queue_core.ports.delivery.EventBus for what each method does."""
 
-    def __init__(self, settings: RedisSettings, circuit: Circuit) -> None:
+    def __init__(self, settings: RedisSettings, circuit: Circuit, pipelined: PipelinedConnection) -> None:
         self._timeout = settings.timeout
         self._circuit = circuit
         self._keys = keys_of(settings)
         self._client = make_client(settings)
         self._listening = make_client(settings, held=True)
-        self._scripts = Scripts(self._client, "queue_core.delivery.redis")
+        self._pipelined = pipelined
+        self._scripts = Scripts(self._client, "queue_core.delivery.redis", pipelined)
         self._watching = Watching(self._listening, self._scripts, self._keys, self._timeout, circuit)
 
     async def publish(self, events: Sequence[Event]) -> None:
@@ -252,6 +254,7 @@ class RedisEventBus:
     async def close(self) -> None:
         """Disconnect; doing it twice is safe."""
         await self._watching.close()
+        await self._pipelined.close()
         for client in (self._client, self._listening):
             await client.aclose()
             await client.connection_pool.disconnect()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
@@ -105,6 +105,31 @@ def make_client(settings: RedisSettings, held: bool = False) -> Redis:
         # Connects to nothing, and looks at each parameter: the pool would do so at the first command.
         pool.connection_class(**pool.connection_kwargs)
     return Redis(connection_pool=pool)
+
+
+def make_connection(settings: RedisSettings) -> AbstractConnection:
+    """Return a connection that is not opened yet, prepared like those of a client.
+
+    Raises:
+        ConfigurationError: no URL is set, or one with a parameter that cannot be.
+    """
+    pool = make_client(settings).connection_pool
+    return pool.connection_class(**pool.connection_kwargs)
+
+
+def take_over(
+    connection: AbstractConnection, protocol: asyncio.Protocol
+) -> tuple[asyncio.StreamWriter, Callable[[str], Exception]]:
+    """Let a protocol read what arrives on an open connection; return its writer, and what reads the text of an error.
+
+    The connection is no longer open, as far as the library knows: who takes it over closes it. The writer would close
+    it when it is collected.
+    """
+    writer = connection._writer
+    assert writer is not None, "the connection is open"
+    writer.transport.set_protocol(protocol)
+    connection._reader = connection._writer = None
+    return writer, connection._parser.parse_error
 
 
 def make_thread_client(settings: RedisSettings) -> redis.Redis:

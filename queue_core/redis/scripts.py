@@ -14,6 +14,7 @@ from redis.asyncio.client import Pipeline
 from redis.exceptions import NoScriptError
 
 from queue_core.blocks import blocks_of
+from queue_core.redis.pipeline import PipelinedConnection
 
 _SHARED = re.compile(r"^-- with: (\w+)$", re.MULTILINE)
 
@@ -48,11 +49,15 @@ class Call(NamedTuple):
 
 
 class Scripts:
-    """Runs a package's scripts on one client, loading them where the server does not know them (yet, or any more)."""
+    """Runs a package's scripts on one client, loading them where the server does not know them (yet, or any more).
 
-    def __init__(self, client: Redis, package: str) -> None:
+    With a pipelined connection, on that one: those that are run at the same time share a send.
+    """
+
+    def __init__(self, client: Redis, package: str, pipelined: PipelinedConnection | None = None) -> None:
         self._client = client
         self._package = package
+        self._pipelined = pipelined
 
     async def run(self, name: str, keys: Sequence[str], args: Sequence[Any]) -> Any:
         """Run one script."""
@@ -82,6 +87,10 @@ class Scripts:
             await self._client.script_load(source(self._package, name))
 
     async def _execute(self, calls: Sequence[Call], together: bool) -> list[Any]:
+        if self._pipelined is not None and not together:
+            return await self._pipelined.execute(
+                [("EVALSHA", digest(self._package, name), len(keys), *keys, *args) for name, keys, args in calls]
+            )
         if len(calls) == 1:
             name, keys, args = calls[0]
             try:

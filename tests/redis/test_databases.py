@@ -11,6 +11,7 @@ from redis.asyncio import Redis
 from queue_core.delivery.redis_events import RedisEventBus
 from queue_core.model.events import Event, EventName
 from queue_core.model.settings import RedisSettings
+from queue_core.redis.pipeline import PipelinedConnection
 from queue_core.runtime import Circuit
 
 PATIENCE = 60.0
@@ -25,7 +26,8 @@ def in_database(redis_url: str, number: int) -> str:
 async def bus_in(redis_url: str, prefix: str, database: int) -> AsyncIterator[RedisEventBus]:
     """Return events in a database."""
     url = in_database(redis_url, database)
-    bus = RedisEventBus(RedisSettings.model_validate({"url": url, "prefix": prefix, "timeout": 30}), Circuit("redis"))
+    settings = RedisSettings.model_validate({"url": url, "prefix": prefix, "timeout": 30})
+    bus = RedisEventBus(settings, Circuit("redis"), PipelinedConnection(settings))
     try:
         yield bus
     finally:

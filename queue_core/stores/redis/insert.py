@@ -92,7 +92,7 @@ class Inserting:
         # Lists of more than 10,000 jobs are written in several transactions.
         for some in chunks(parts, TOGETHER):
             calls = [self.call(queue, part) for queue, part in some]
-            await self._take(some, await self._link.run_many(calls, together=True), answers)
+            await self._take(some, await self._link.insert(calls), answers)
         return {queue: iter(found) for queue, found in answers.items()}
 
     async def _write_limited(

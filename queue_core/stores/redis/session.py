@@ -23,6 +23,7 @@ from queue_core.errors import SchemaNewer, StoreRefused, StoreUnavailable
 from queue_core.model.settings import RedisSettings
 from queue_core.model.states import Status
 from queue_core.redis.client import keys_of, make_client, server_facts
+from queue_core.redis.pipeline import PipelinedConnection
 from queue_core.redis.scripts import Call, Scripts
 
 T = TypeVar("T")
@@ -91,6 +92,9 @@ class Link:
         self._timeout = settings.timeout
         self._client = make_client(settings)
         self._scripts = Scripts(self._client, PACKAGE)
+        # Answers to inserts are small, those to reads may be megabytes that others would wait for.
+        self._pipelined = PipelinedConnection(settings)
+        self._inserts = Scripts(self._client, PACKAGE, self._pipelined)
         # When all are in use, callers wait for one: there may be more callers than connections.
         self._slots = asyncio.Semaphore(CONNECTIONS)
 
@@ -150,6 +154,13 @@ class Link:
         async with self._reaching():
             return await self._scripts.run_many(calls, together)
 
+    async def insert(self, calls: Sequence[Call]) -> list[Any]:
+        """Run scripts that insert jobs in one round trip: all or none, and nothing in between."""
+        if len(calls) > 1:
+            return await self.run_many(calls, together=True)
+        async with self._reaching():
+            return await self._inserts.run_many(calls)
+
     def of(self, queue: str, names: Iterable[str]) -> list[str]:
         """Return keys of a queue."""
         return [self.keys.of(queue, name) for name in names]
@@ -201,5 +212,6 @@ class Link:
 
     async def close(self) -> None:
         """Disconnect; doing it twice is safe."""
+        await self._pipelined.close()
         await self._client.aclose()
         await self._client.connection_pool.disconnect()

@@ -25,7 +25,7 @@ from tests.conformance.test_schedules import announce, fire, planned, tick_of
 from tests.conformance.world import WAITING, World
 from tests.redis.store.stored import Look, changes
 from tests.redis.store.test_leaks import _NAME, LASTING, names
-from tests.redis.store.test_traps import lose
+from tests.redis.store.test_traps import losing_answers
 
 KEY = "customer-1"
 DAY = 86400.0
@@ -88,10 +88,8 @@ async def test_the_end_of_a_keyed_job_whose_answer_got_lost(store: RedisStore) -
     jobs = [new_job(ordering_key=KEY) for _ in range(2)]
     await store.insert(jobs)
     (claim,) = await store.claim(claim_of([job.id for job in jobs]))
-    scripts = lose(store)
-    with pytest.raises(StoreUnavailable):
+    with pytest.raises(StoreUnavailable), losing_answers(store):
         await store.settle([outcome(claim, "completed")])
-    store._link._scripts = scripts
     (again,) = await store.settle([outcome(claim, "completed")])
     assert (again.accepted, again.opened) == (True, ())
     assert [ready.id for ready in await store.ready_after(QUEUE, -1, 10)] == [jobs[1].id]
@@ -102,10 +100,8 @@ async def test_a_gated_claim_whose_answer_got_lost_counts_once(settings: RedisSe
     jobs = [new_job() for _ in range(10)]
     await store.insert(jobs)
     request = claim_of([job.id for job in jobs], limit=1)
-    scripts = lose(store)
-    with pytest.raises(StoreUnavailable):
+    with pytest.raises(StoreUnavailable), losing_answers(store):
         await store.claim(request)
-    store._link._scripts = scripts
     assert [claim.id for claim in await store.claim(request)] == [jobs[0].id]
     assert await store.claim(request._replace(limit=10)) == []  # a rate below one a second saves up one start
     await store.close()
@@ -113,10 +109,8 @@ async def test_a_gated_claim_whose_answer_got_lost_counts_once(settings: RedisSe
 
 async def test_a_unique_insert_whose_answer_got_lost_is_one_job(store: RedisStore) -> None:
     job = new_job(unique_key="k")
-    scripts = lose(store)
-    with pytest.raises(StoreUnavailable):
+    with pytest.raises(StoreUnavailable), losing_answers(store):
         await store.insert([job])
-    store._link._scripts = scripts
     (again,) = await store.insert([job])
     assert (again.id, again.created) == (job.id, False)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -41,10 +43,16 @@ class Losing:
         raise ConnectionResetError("the answer got lost")
 
 
-def lose(store: RedisStore) -> Scripts:
-    scripts = store._link._scripts
-    store._link._scripts = Losing(scripts)  # type: ignore[assignment]
-    return scripts
+@contextmanager
+def losing_answers(store: RedisStore) -> Iterator[None]:
+    """Let scripts be run without their answers."""
+    link = store._link
+    scripts, inserts = link._scripts, link._inserts
+    link._scripts, link._inserts = Losing(scripts), Losing(inserts)  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        link._scripts, link._inserts = scripts, inserts
 
 
 async def test_a_claim_whose_answer_got_lost_is_given_again(store: RedisStore) -> None:
@@ -52,10 +60,8 @@ async def test_a_claim_whose_answer_got_lost_is_given_again(store: RedisStore) -
     jobs = [new_job(priority=priority) for priority in (1, 9, 5)]
     await store.insert(jobs)
     request = ClaimRequest(QUEUE, "w", (TYPE,), 2, LEASE, [job.id for job in jobs])
-    scripts = lose(store)
-    with pytest.raises(StoreUnavailable):
+    with pytest.raises(StoreUnavailable), losing_answers(store):
         await store.claim(request)
-    store._link._scripts = scripts
     claims = await store.claim(request)
     assert [claim.id for claim in claims] == [jobs[1].id, jobs[2].id]
     assert await store.claim(request._replace(worker="other")) != claims
@@ -66,10 +72,8 @@ async def test_it_is_given_to_nobody_else(store: RedisStore) -> None:
     job = new_job()
     await store.insert([job])
     request = ClaimRequest(QUEUE, "w", (TYPE,), 2, LEASE, [job.id])
-    scripts = lose(store)
-    with pytest.raises(StoreUnavailable):
+    with pytest.raises(StoreUnavailable), losing_answers(store):
         await store.claim(request)
-    store._link._scripts = scripts
     assert await store.claim(request._replace(worker="other")) == []
     assert len(await store.claim(request)) == 1
     assert await store.claim(request) == []
@@ -79,10 +83,8 @@ async def test_it_is_given_to_nobody_else(store: RedisStore) -> None:
 async def test_an_outcome_whose_answer_got_lost_is_accepted_again(store: RedisStore, look: Look, kind: str) -> None:
     await store.insert([new_job()])
     (claim,) = await store.claim(ClaimRequest(QUEUE, "w", (TYPE,), 2, LEASE))
-    scripts = lose(store)
-    with pytest.raises(StoreUnavailable):
+    with pytest.raises(StoreUnavailable), losing_answers(store):
         await store.settle([outcome(claim, kind)])
-    store._link._scripts = scripts
     before = await look()
     assert [settled.accepted for settled in await store.settle([outcome(claim, kind)])] == [True]
     assert changes(before, await look()) == {}
@@ -90,10 +92,8 @@ async def test_an_outcome_whose_answer_got_lost_is_accepted_again(store: RedisSt
 
 async def test_an_insert_whose_answer_got_lost_is_one_job(store: RedisStore, look: Look) -> None:
     job = new_job(id="a")
-    scripts = lose(store)
-    with pytest.raises(StoreUnavailable):
+    with pytest.raises(StoreUnavailable), losing_answers(store):
         await store.insert([job])
-    store._link._scripts = scripts
     before = await look()
     assert [one.created for one in await store.insert([job])] == [False]
     assert changes(before, await look()) == {"seq": "2"}
