@@ -8,8 +8,8 @@ import psycopg
 import pytest
 
 from queue_core.model.settings import SCHEMA
+from queue_core.stores.postgres.dialect import load
 from queue_core.stores.postgres.migrate import KNOWN
-from queue_core.stores.postgres.queries import load
 from tests.cli.running import Cli
 
 NOWHERE = {"JOBS__POSTGRES__URL": "postgresql://app:hunter2@127.0.0.1:1/app"} | {

@@ -12,8 +12,8 @@ from pydantic import SecretStr
 from queue_core.errors import ConfigurationError, SchemaError, SchemaMissing, SchemaNewer, StoreUnavailable
 from queue_core.model.settings import SCHEMA, PostgresSettings
 from queue_core.stores.postgres import migrate as migrating
-from queue_core.stores.postgres.migrate import KNOWN, check, migrate, migrations, schema_version
-from queue_core.stores.postgres.queries import load
+from queue_core.stores.postgres.dialect import load
+from queue_core.stores.postgres.migrate import KNOWN, MIGRATIONS, check, migrate, schema_version
 from queue_core.stores.postgres.store import PostgresStore
 from tests.waiting import eventually
 
@@ -31,7 +31,7 @@ def expected_days(today: datetime) -> set[str]:
 
 
 def test_an_empty_database_gets_every_version_and_then_nothing(empty_postgres_url: str) -> None:
-    assert migrate(empty_postgres_url) == [migration.version for migration in migrations()]
+    assert migrate(empty_postgres_url) == [migration.version for migration in MIGRATIONS]
     assert migrate(empty_postgres_url) == []
     with psycopg.connect(empty_postgres_url) as connection:
         assert schema_version(connection) == KNOWN
@@ -67,7 +67,7 @@ def test_a_failing_migration_is_rolled_back_and_those_before_it_stay(
     empty_postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = migrating.Migration(KNOWN + 1, "broken", "create table half (n int); select 1 / 0")
-    monkeypatch.setattr(migrating, "migrations", lambda: (*migrations(), broken))
+    monkeypatch.setattr(migrating, "MIGRATIONS", (*MIGRATIONS, broken))
     with pytest.raises(SchemaError, match=r"migration \d+ \(broken\) failed and was rolled back: division by zero"):
         migrate(empty_postgres_url)
     with psycopg.connect(empty_postgres_url) as connection:

@@ -15,8 +15,7 @@ import pytest
 from queue_core import JobQueue, SchemaEarlier
 from queue_core.model.filters import parse
 from queue_core.model.settings import SqliteSettings
-from queue_core.stores.sqlite.migrate import EARLIER, LAST_EARLIER, migrate, schema_of
-from queue_core.stores.sqlite.queries import statements
+from queue_core.stores.sqlite.migrate import EARLIER, LAST_EARLIER, migrate, schema_of, statements
 from tests.cli.running import Cli
 from tests.conformance.working import PATIENCE, until, working
 

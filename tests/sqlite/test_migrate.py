@@ -13,8 +13,9 @@ import pytest
 from queue_core.errors import SchemaError, SchemaMissing, SchemaNewer, StoreUnavailable
 from queue_core.model.settings import SqliteSettings
 from queue_core.queue import JobQueue
+from queue_core.stores.sql.migrations import Migration
 from queue_core.stores.sqlite import migrate as schema
-from queue_core.stores.sqlite.migrate import KNOWN, Migration, migrate, migrations
+from queue_core.stores.sqlite.migrate import KNOWN, MIGRATIONS, migrate
 
 
 @pytest.fixture
@@ -34,13 +35,13 @@ def names(path: Path) -> list[str]:
 
 def ahead(monkeypatch: pytest.MonkeyPatch, *more: str) -> None:
     """Let the program know further migrations."""
-    known = [*migrations(), *(Migration(KNOWN + n, "more", sql) for n, sql in enumerate(more, 1))]
-    monkeypatch.setattr(schema, "migrations", lambda: tuple(known))
+    known = [*MIGRATIONS, *(Migration(KNOWN + n, "more", sql) for n, sql in enumerate(more, 1))]
+    monkeypatch.setattr(schema, "MIGRATIONS", tuple(known))
     monkeypatch.setattr(schema, "KNOWN", len(known))
 
 
 def test_the_files_are_numbered_without_a_gap() -> None:
-    assert [migration.version for migration in migrations()] == list(range(1, KNOWN + 1))
+    assert [migration.version for migration in MIGRATIONS] == list(range(1, KNOWN + 1))
 
 
 def test_a_new_file_gets_them_all_and_then_none(path: Path, settings: SqliteSettings) -> None:

@@ -10,9 +10,8 @@ import pytest
 
 from queue_core.model.filters import Filter, parse
 from queue_core.model.settings import SqliteSettings
-from queue_core.stores.sqlite.conditions import conditions
+from queue_core.stores.sqlite.dialect import conditions, load, texts
 from queue_core.stores.sqlite.insert import insert
-from queue_core.stores.sqlite.queries import load, texts
 from queue_core.stores.sqlite.read import SqliteInspector
 from queue_core.stores.sqlite.session import Mode, SqliteFile, Transaction
 from queue_core.stores.sqlite.store import SqliteStore

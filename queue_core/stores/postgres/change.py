@@ -9,6 +9,7 @@ from queue_core.model.job import Ready
 from queue_core.model.operation import Changed, MemberVerb, Way
 from queue_core.model.rules import Rules, key_in, rules_of
 from queue_core.stores.postgres.capacity import limited
+from queue_core.stores.postgres.dialect import plain_array, text_array
 from queue_core.stores.postgres.ordering import (
     Arrivals,
     Gate,
@@ -20,7 +21,7 @@ from queue_core.stores.postgres.ordering import (
     open_gates,
     take_keys,
 )
-from queue_core.stores.postgres.queries import Plan, Rows, plain_array, text_array
+from queue_core.stores.postgres.plan import Plan, Rows
 
 
 class NoSuchQueue(Exception):

@@ -26,9 +26,9 @@ from queue_core.stores.postgres.connection import (
     limits,
     prepares,
 )
+from queue_core.stores.postgres.dialect import EVERY_TYPE, load, plain_array, text_array
 from queue_core.stores.postgres.insert import Numbers
-from queue_core.stores.postgres.queries import load, plain_array, text_array
-from queue_core.stores.postgres.records import EVERY_TYPE, known_ids
+from queue_core.stores.postgres.plan import Rows
 from queue_core.stores.postgres.scans import (
     BAND_BITS,
     EVERYWHERE,
@@ -42,7 +42,8 @@ from queue_core.stores.postgres.scans import (
     rank_parameters,
     read,
 )
-from queue_core.stores.postgres.session import Lane, Rows, translate
+from queue_core.stores.postgres.session import Lane, translate
+from queue_core.stores.sql.records import known_ids
 
 
 class PostgresHeart:

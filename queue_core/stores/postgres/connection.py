@@ -25,7 +25,7 @@ from psycopg.rows import AsyncRowFactory
 from queue_core.errors import ConfigurationError
 from queue_core.model.addresses import named
 from queue_core.model.settings import PostgresSettings
-from queue_core.stores.postgres.queries import load
+from queue_core.stores.postgres.dialect import load
 
 T = TypeVar("T")
 

@@ -14,6 +14,7 @@ from queue_core.model.job import Final, Inserted, NewJob, weight_of
 from queue_core.model.rules import Rules, rules_of
 from queue_core.runtime import LARGEST, parts_of
 from queue_core.stores.postgres.capacity import take_room
+from queue_core.stores.postgres.dialect import plain_array, text_array
 from queue_core.stores.postgres.ordering import (
     Wanted,
     count_arrivals,
@@ -23,12 +24,12 @@ from queue_core.stores.postgres.ordering import (
     open_gates,
     take_keys,
 )
-from queue_core.stores.postgres.queries import ANSWER, ROW, Plan, carry_out, plain_array, text_array
-from queue_core.stores.postgres.records import final_of, known_ids
+from queue_core.stores.postgres.plan import ANSWER, ROW, Plan, carry_out
 from queue_core.stores.postgres.scans import named, spell
 from queue_core.stores.postgres.session import Lane, LockHeld, QueuesLost
 from queue_core.stores.postgres.settle import read_committed
 from queue_core.stores.postgres.transaction import driver_connection, run_on
+from queue_core.stores.sql.records import final_of, known_ids
 
 NumbersByQueue = Mapping[str, int]
 """The numbers of queues by their names."""

@@ -14,7 +14,7 @@ import psycopg
 from queue_core.errors import QueueCoreError, StoreUnavailable
 from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres.connection import BROKEN, Connection, Try, connect, connection_options, cut
-from queue_core.stores.postgres.queries import channels_of, load, text_array
+from queue_core.stores.postgres.dialect import channels_of, load, text_array
 from queue_core.stores.postgres.session import Lane, Sessions
 
 logger = logging.getLogger("queue_core.delivery")

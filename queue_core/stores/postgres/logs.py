@@ -9,10 +9,10 @@ from typing import Any
 from queue_core.errors import JobNotFound
 from queue_core.model.job import LINES, LogEntry, LogLine
 from queue_core.model.report import LogPage, TypeInfo
+from queue_core.stores.postgres.dialect import moment, plain_array, text_array
 from queue_core.stores.postgres.pool import Pool
-from queue_core.stores.postgres.queries import plain_array, text_array
-from queue_core.stores.postgres.records import id_or_none, utc
 from queue_core.stores.postgres.session import Lane
+from queue_core.stores.sql.records import id_or_none
 
 
 async def append(lane: Lane, lines: Sequence[LogLine]) -> list[bool]:
@@ -58,13 +58,13 @@ class Logs:
             raise JobNotFound(job_id)
         query = "logs/logs_last" if after is None else "logs/logs_after"
         lines = await self._pool.rows(query, {"id": found, "limit": max(limit, 0), "after": after})
-        entries = (LogEntry(number, token, utc(at), text) for number, token, at, text in lines)
+        entries = (LogEntry(number, token, moment(at), text) for number, token, at, text in lines)
         return LogPage(tuple(entries), rows[0][1])
 
     async def types(self) -> dict[str, TypeInfo]:
         """Return the types that workers have announced."""
         rows = await self._pool.rows("logs/types")
-        return {name: TypeInfo(name, json.loads(schema), utc(at)) for name, schema, at in rows}
+        return {name: TypeInfo(name, json.loads(schema), moment(at)) for name, schema, at in rows}
 
 
 # Removes the lines of removed jobs: a walk over all logs in the order of their key, a bounded step at a time.

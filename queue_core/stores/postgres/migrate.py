@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache, partial
-from importlib.resources import files
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import psycopg
 from psycopg import errors as pg
@@ -23,7 +21,8 @@ from queue_core.errors import (
     StoreUnavailable,
 )
 from queue_core.model.settings import SCHEMA
-from queue_core.stores.postgres.queries import load, qualified
+from queue_core.stores.postgres.dialect import PACKAGE, load, qualified
+from queue_core.stores.sql.migrations import Migration, migrations_of, require_version
 
 CONNECT_SECONDS = 10
 LOCK_ATTEMPTS = 5
@@ -32,33 +31,9 @@ LOCK_ATTEMPTS = 5
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 
-class Migration(NamedTuple):
-    """One file."""
-
-    version: int
-    name: str
-    # `{schema}` is replaced by the schema's name
-    sql: str
-
-
-@cache
-def migrations() -> tuple[Migration, ...]:
-    """Return all migrations in order.
-
-    Raises:
-        SchemaError: the files are not numbered from 1 on without a gap.
-    """
-    found = sorted(
-        Migration(int(match[1]), match[2], file.read_text(encoding="utf-8"))
-        for file in files("queue_core.stores.postgres").joinpath("migrations").iterdir()
-        if (match := re.fullmatch(r"(\d{4})_(\w+)\.sql", file.name))
-    )
-    if [migration.version for migration in found] != list(range(1, len(found) + 1)):
-        raise SchemaError("the migration files of this installation are not complete")
-    return tuple(found)
-
-
-KNOWN = len(migrations())
+MIGRATIONS = migrations_of(PACKAGE)
+"""All migrations in order; their `{schema}` is replaced by the schema's name."""
+KNOWN = len(MIGRATIONS)
 """The newest schema version that this program knows."""
 
 
@@ -83,7 +58,7 @@ def migrate(url: str, schema: str = SCHEMA) -> list[int]:
     with _connect(url) as connection:
         one = _Migrating(connection, schema)
         one.alone("preparing", one.prepare)
-        for migration in migrations():
+        for migration in MIGRATIONS:
             one.alone(f"migration {migration.version} ({migration.name})", partial(one.apply, migration))
         one.alone("making partitions", one.make_partitions)
     return one.applied
@@ -169,7 +144,7 @@ class _Migrating:
         for (day,) in self._run("migrate/earlier_days", {"place": place}).fetchall():
             self._fill("migrate/take_over_day", **names, day=sql.Identifier(day))
         self._fill("migrate/take_over", **names)
-        self.applied.append(migrations()[0].version)
+        self.applied.append(MIGRATIONS[0].version)
 
     def apply(self, migration: Migration) -> None:
         """Apply a migration unless it was applied before."""
@@ -238,10 +213,7 @@ def require(found: int, earlier: Sequence[tuple[Any, ...]] = ()) -> None:
     """
     if found == 0 and earlier:
         raise SchemaEarlier(f"an earlier version has left its tables in schema '{earlier[0][0]}'")
-    if found < KNOWN:
-        raise SchemaMissing(found, KNOWN)
-    if found > KNOWN:
-        raise SchemaNewer(found, KNOWN)
+    require_version(found, KNOWN)
 
 
 async def require_schema(run: Callable[[str], Awaitable[Sequence[tuple[Any, ...]]]]) -> None:

@@ -33,9 +33,10 @@ from queue_core.model.settings import PostgresSettings
 from queue_core.model.text import storable
 from queue_core.stores.postgres.change import Member, NoSuchQueue, change, members_of
 from queue_core.stores.postgres.connection import bounds
+from queue_core.stores.postgres.dialect import DIALECT, load, plain_array, text_array
+from queue_core.stores.postgres.plan import Plan, Rows, carry_out
 from queue_core.stores.postgres.pool import Pool
-from queue_core.stores.postgres.queries import Plan, Rows, carry_out, load, plain_array, text_array
-from queue_core.stores.postgres.records import id_or_none, known_ids, utc_or_none
+from queue_core.stores.sql.records import id_or_none, known_ids
 
 T = TypeVar("T")
 
@@ -53,7 +54,7 @@ def kept_of(row: tuple[Any, ...]) -> Kept:
     number, verb, label, user, host, why, delay, spread, queue, priority, canary, rate, stop, signatures = row[:14]
     way, pace = Way(delay, spread, queue, priority), Pace(canary, rate, stop)
     asked = NewOperation(verb, label, Author(user, host), why, way, pace, tuple(signatures))
-    view = Operation(number, asked, *row[14:22], *[utc_or_none(moment) for moment in row[22:26]])
+    view = Operation(number, asked, *row[14:22], *[DIALECT.moment_or_none(stored) for stored in row[22:26]])
     return Kept(OperationRecord(view, row[26]), row[27])
 
 

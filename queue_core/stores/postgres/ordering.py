@@ -13,7 +13,8 @@ from typing import NamedTuple
 from queue_core.model.job import Ready
 from queue_core.model.rules import Rules, rules_of
 from queue_core.runtime import parts_of
-from queue_core.stores.postgres.queries import ANSWER, ROW, Plan, Rows, plain_array, text_array
+from queue_core.stores.postgres.dialect import plain_array, text_array
+from queue_core.stores.postgres.plan import ANSWER, ROW, Plan, Rows
 from queue_core.stores.postgres.session import Lane, LockHeld
 
 Arrivals = Mapping[str, int]

@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 
 import psycopg
 from psycopg import errors as pg
-from psycopg import sql
 from psycopg.rows import AsyncRowFactory, dict_row, tuple_row
 
 from queue_core.errors import ConfigurationError, QueueCoreError, StoreRefused, StoreUnavailable
@@ -39,8 +38,9 @@ from queue_core.stores.postgres.connection import (
     prepares,
     run_bounded,
 )
+from queue_core.stores.postgres.dialect import load
 from queue_core.stores.postgres.migrate import require
-from queue_core.stores.postgres.queries import Plan, carry_out, load
+from queue_core.stores.postgres.plan import Plan, carry_out
 from queue_core.stores.postgres.session import refused, translate
 
 T = TypeVar("T")
@@ -57,7 +57,6 @@ PLANNED = "-c plan_cache_mode=force_custom_plan"
 """Each statement is planned for the tables as they are. A session of a console lasts for days: plans that it kept from
 when tables had one page read them as a whole; writing 5,000 ids down beside 200,000 dead jobs took 54 s, not 0.2."""
 
-Query = bytes | sql.Composed
 Row = tuple[Any, ...]
 
 # A schema or rights that are not there.
@@ -82,7 +81,7 @@ class Pool:
         self._generation = 0
         self._schema = 0
 
-    async def rows(self, query: str | Query, params: Mapping[str, Any] | None = None) -> list[Row]:
+    async def rows(self, query: str | bytes, params: Mapping[str, Any] | None = None) -> list[Row]:
         """Run a query file by its name, or a composed query, in a transaction of its own and return its rows.
 
         Raises:
@@ -94,7 +93,7 @@ class Pool:
                 return await self.fetch(connection, query, params)
             return await self._bounded(connection, self._text(query), params, tuple_row)
 
-    async def records(self, query: Query, params: Mapping[str, Any]) -> list[dict[str, Any]]:
+    async def records(self, query: bytes, params: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Run a composed query like `rows`, and return each row by the names of its columns."""
         async with self.connection() as connection:
             if not prepares(self._settings):
@@ -104,7 +103,7 @@ class Pool:
                 return await cursor.fetchall()
 
     async def fetch(
-        self, connection: Connection, query: str | Query, params: Mapping[str, Any] | None = None
+        self, connection: Connection, query: str | bytes, params: Mapping[str, Any] | None = None
     ) -> list[Row]:
         """Run a query file by its name, or a composed query, on a connection of this pool and return its rows."""
         # Each filter makes a text of its own, which would fill the session with prepared statements.
@@ -112,7 +111,7 @@ class Pool:
         cursor = await connection.execute(self._text(query), params, prepare=prepare)
         return await cursor.fetchall()
 
-    def _text(self, query: str | Query) -> Query:
+    def _text(self, query: str | bytes) -> bytes:
         return load(query, self.settings.schema) if isinstance(query, str) else query
 
     async def _version(self, connection: Connection) -> int:
@@ -122,12 +121,9 @@ class Pool:
             return 0
 
     async def _bounded(
-        self, connection: Connection, query: Query, params: Mapping[str, Any] | None, rows: AsyncRowFactory[R]
+        self, connection: Connection, query: bytes, params: Mapping[str, Any] | None, rows: AsyncRowFactory[R]
     ) -> list[R]:
-        statement = query if isinstance(query, bytes) else query.as_bytes(connection)
-        return await run_bounded(
-            connection, limits(self._settings.timeout * 0.9, patient=True), statement, params, rows
-        )
+        return await run_bounded(connection, limits(self._settings.timeout * 0.9, patient=True), query, params, rows)
 
     async def change(self, *steps: str, params: Mapping[str, Any]) -> list[Row]:
         """Run query files in one transaction and return the rows of the last; again when others got in its way."""

@@ -4,28 +4,35 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterable
-from datetime import datetime
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 from psycopg.rows import dict_row
 
-from queue_core.errors import JobNotFound
+from queue_core.errors import FilterError, JobNotFound
 from queue_core.model.filters import Filter
 from queue_core.model.job import Attempt, Job
 from queue_core.model.report import Announced, Order, Overview, Page, QueueInfo, WorkerInfo
 from queue_core.model.rules import Rules, rules_of
 from queue_core.model.settings import PostgresSettings
-from queue_core.stores.postgres.conditions import conditions, fragments, template
+from queue_core.stores.postgres.dialect import (
+    DIALECT,
+    EVERY_TYPE,
+    conditions,
+    load,
+    moment,
+    plain_array,
+)
 from queue_core.stores.postgres.listening import Notifications
 from queue_core.stores.postgres.logs import Logs
 from queue_core.stores.postgres.migrate import KNOWN
 from queue_core.stores.postgres.operations import rehearse
 from queue_core.stores.postgres.pool import Pool, Row
-from queue_core.stores.postgres.queries import load, plain_array
-from queue_core.stores.postgres.records import EVERY_TYPE, after, attempt_of, cursor_of, id_or_none, job_of, utc
 from queue_core.stores.postgres.statistics import Signatures, Totals
+from queue_core.stores.sql.records import id_or_none
 
 Fetch = Callable[..., Awaitable[list[Row]]]
 """`Pool.fetch` on one connection."""
@@ -132,7 +139,7 @@ class Overviews:
         # Jobs under a number that no queue has are of a queue that a failover has lost.
         waiting = [((names[row[0]], row[1]), row[2]) for row in (*heads, *due) if row[0] in names]
         return Overview(
-            now=utc(now),
+            now=moment(now),
             queues=tuple(_queue(row, counts, heads) for row in queues),
             workers=tuple(workers),
             orphaned_types=Announced((one.queues, one.types) for one in workers if not one.lost).orphans(waiting),
@@ -207,7 +214,7 @@ def _queue(row: Row, counts: _Counts, heads: list[Row]) -> QueueInfo:
         running=counts.running[number],
         dead=counts.dead.get((number, False), 0),
         trashed=counts.dead.get((number, True), 0),
-        oldest=utc(min(oldest)) if oldest else None,
+        oldest=moment(min(oldest)) if oldest else None,
         ahead=counts.ahead[number],
     )
 
@@ -224,8 +231,8 @@ def _worker(row: Row) -> WorkerInfo:
         concurrency=concurrency,
         busy=busy,
         quiet=quiet,
-        started_at=utc(started_at),
-        heartbeat_at=utc(heartbeat_at),
+        started_at=moment(started_at),
+        heartbeat_at=moment(heartbeat_at),
         heartbeat_age=age,
         lost=lost,
         stuck=stuck,
@@ -235,6 +242,8 @@ def _worker(row: Row) -> WorkerInfo:
 PAGE_TEXT = 4096
 """Characters of a payload and of a result that a page carries."""
 LONGEST_PAGE = 10_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 
 
 class Reads:
@@ -250,11 +259,11 @@ class Reads:
             JobNotFound: no job has this id.
         """
         found = id_or_none(job_id)
-        query = template("read/job", self._pool.settings.schema).format()
+        query = load("read/job", self._pool.settings.schema)
         rows = await self._pool.records(query, {"id": found}) if found else []
         if not rows:
             raise JobNotFound(job_id)
-        return job_of(rows[0])
+        return DIALECT.job(rows[0])
 
     async def jobs(self, where: Filter, limit: int, cursor: str | None = None, order: Order = "newest") -> Page:
         """Return a page of jobs by the time of their last change.
@@ -267,21 +276,19 @@ class Reads:
             return Page((), None)
         limit = min(limit, LONGEST_PAGE)
         if cursor is not None:
-            wanted = wanted.also(f"after {order}", **after(cursor))
-        query = template("read/page", wanted.schema).format(
-            places=wanted.union("read/page_place", order), order=fragments(wanted.schema)[f"all {order}"]
-        )
+            wanted = wanted.also(f"after {order}", **_after(cursor))
+        query = wanted.query("read/page", "read/page_place", order)
         # One more row than the page shows whether there is a next page.
         rows = await self._pool.records(query, {**wanted.params, "limit": limit + 1, "room": PAGE_TEXT})
-        more = cursor_of(rows[limit - 1]) if len(rows) > limit else None
-        return Page(tuple(job_of(row) for row in rows[:limit]), more)
+        more = _cursor_of(rows[limit - 1]) if len(rows) > limit else None
+        return Page(tuple(DIALECT.job(row) for row in rows[:limit]), more)
 
     async def count(self, where: Filter, at_most: int = 100_000) -> int:
         """Return how many jobs match, counting no further than `at_most`."""
         wanted = conditions(where, self._pool.settings.schema)
         if wanted is None or at_most <= 0:
             return 0
-        query = template("read/count", wanted.schema).format(places=wanted.union("read/count_place"))
+        query = wanted.query("read/count", "read/count_place")
         rows = await self._pool.rows(query, wanted.params | {"limit": at_most})
         return min(int(rows[0][0]), at_most)
 
@@ -290,8 +297,7 @@ class Reads:
         wanted = conditions(where, self._pool.settings.schema)
         if wanted is None or limit <= 0:
             return []
-        newest = fragments(wanted.schema)["all newest"]
-        query = template("read/ids", wanted.schema).format(places=wanted.union("read/ids_place"), order=newest)
+        query = wanted.query("read/ids", "read/ids_place")
         return [row[0] for row in await self._pool.rows(query, wanted.params | {"limit": limit})]
 
     async def attempts(self, job_id: str) -> list[Attempt]:
@@ -304,7 +310,25 @@ class Reads:
         rows = await self._pool.rows("read/attempts", {"id": found}) if found else []
         if not rows and not (found and (await self._pool.rows("read/exists", {"id": found}))[0][0]):
             raise JobNotFound(job_id)
-        return [attempt_of(row) for row in rows]
+        return [DIALECT.attempt(row) for row in rows]
+
+
+def _cursor_of(row: Mapping[str, Any]) -> str:
+    """Return the place behind a row, exact to the microsecond."""
+    return f"{(moment(row['updated_at']) - _EPOCH) // _MICROSECOND}.{row['id']}"
+
+
+def _after(cursor: str) -> dict[str, Any]:
+    """Return the parameters of the page behind a cursor.
+
+    Raises:
+        FilterError: no page gave this cursor.
+    """
+    at, _, job_id = cursor.partition(".")
+    try:
+        return {"at": _EPOCH + int(at) * _MICROSECOND, "id": str(UUID(job_id))}
+    except (ValueError, OverflowError):
+        raise FilterError("this is no cursor that a page gave", cursor, 0) from None
 
 
 class PostgresInspector(Overviews, Reads, Logs, Signatures, Totals, Facts):

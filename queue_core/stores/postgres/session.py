@@ -34,7 +34,8 @@ from queue_core.stores.postgres.connection import (
     run_bounded,
     silent_ms,
 )
-from queue_core.stores.postgres.queries import Plan, carry_out, load
+from queue_core.stores.postgres.dialect import load
+from queue_core.stores.postgres.plan import Plan, Rows, carry_out
 
 T = TypeVar("T")
 
@@ -181,7 +182,6 @@ class Sessions:
             await self.drop(session)
 
 
-Rows = list[tuple[Any, ...]]
 Steps = list[tuple[str, Mapping[str, Any] | None]]
 Work = Callable[[Connection, Try], Awaitable[T]]
 

@@ -13,6 +13,7 @@ from queue_core.model.report import HISTOGRAM_BOUNDS
 from queue_core.model.rules import Rules, rules_of
 from queue_core.model.signature import sign
 from queue_core.stores.postgres.capacity import limited
+from queue_core.stores.postgres.dialect import plain_array, text_array
 from queue_core.stores.postgres.ordering import (
     NO_ARRIVALS,
     NO_GATES,
@@ -30,7 +31,7 @@ from queue_core.stores.postgres.ordering import (
     note_gates,
     open_gates,
 )
-from queue_core.stores.postgres.queries import Plan, Rows, plain_array, text_array
+from queue_core.stores.postgres.plan import Plan, Rows
 from queue_core.stores.postgres.scans import NOWHERE, WHOLE
 
 

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-
-from psycopg import sql
 
 from queue_core.model.filters import Filter, Term
 from queue_core.model.report import Conservation, SeriesPoint, SignatureInfo, Tally, minutes_tell
 from queue_core.model.states import Status
-from queue_core.stores.postgres.conditions import conditions, fragments, template
+from queue_core.stores.postgres.dialect import conditions, filled, load, moment, text_array
+from queue_core.stores.postgres.plan import Rows
 from queue_core.stores.postgres.pool import Pool, Row
-from queue_core.stores.postgres.queries import text_array
-from queue_core.stores.postgres.records import utc
-from queue_core.stores.postgres.session import Lane, Rows
+from queue_core.stores.postgres.session import Lane
+from queue_core.stores.sql.records import tallies_of
 
 _DEAD = Term("status", "=", Status.DEAD.value)
 
@@ -36,13 +32,17 @@ class Signatures:
         if wanted is None or limit <= 0:
             return []
         (place,) = wanted.places
-        pieces = {"place": sql.Identifier(wanted.schema, place), "conditions": wanted.condition}
         known = minutes_tell(where)
-        pieces["deaths"] = template("statistics/deaths" if known else "statistics/deaths_of", wanted.schema)
-        # One read of the jobs gives both their number and when they died: a second one took as long again.
-        pieces["slice"] = fragments(wanted.schema)["no slice" if known else "slice"]
-        pieces["order"] = fragments(wanted.schema)["newest"]
-        query = template("statistics/signatures", wanted.schema).format(**pieces)
+        query = filled(
+            "statistics/signatures",
+            wanted.schema,
+            place=wanted.place(place),
+            conditions=wanted.text(),
+            deaths=load("statistics/deaths" if known else "statistics/deaths_of", wanted.schema).decode(),
+            # One read of the jobs gives both their number and when they died: a second one took as long again.
+            slice=wanted.pieces.fragments["no slice" if known else "slice"],
+            order=wanted.pieces.fragments["newest"],
+        )
         given = {"window": max(window, 1.0), "slices": max(slices, 1), "limit": limit}
         rows = await self._pool.rows(query, wanted.params | given)
         return [_info(row, max(slices, 1)) for row in rows]
@@ -56,8 +56,8 @@ def _info(row: Row, slices: int) -> SignatureInfo:
         count=count,
         grown=grown,
         trend=_trend(places or (), deaths or (), slices),
-        first_seen=utc(first_seen),
-        last_seen=utc(last),
+        first_seen=moment(first_seen),
+        last_seen=moment(last),
         types=tuple(zip(types, counts, strict=True)),
         queues=tuple(sorted(queues)),
         sample_id=sample,
@@ -71,15 +71,6 @@ def _trend(places: Sequence[int], deaths: Sequence[int], slices: int) -> tuple[i
     return tuple(trend)
 
 
-@dataclass(slots=True)
-class _Sum:
-    count: int = 0
-    wait_us: int = 0
-    run_us: int = 0
-    wait_buckets: Counter[int] = field(default_factory=Counter)
-    run_buckets: Counter[int] = field(default_factory=Counter)
-
-
 class Totals:
     """See queue_core.ports.inspector.Inspector for what each method does."""
 
@@ -88,28 +79,12 @@ class Totals:
 
     async def tallies(self) -> list[Tally]:
         """Return the exact totals of every queue and type."""
-        sums: dict[tuple[str, str, str], _Sum] = {}
-        for queue, type_, outcome, wait_bucket, run_bucket, n, wait_us, run_us in await self._pool.rows(
-            "statistics/tallies"
-        ):
-            found = sums.setdefault((queue, type_, outcome), _Sum())
-            found.count += n
-            found.wait_us += wait_us
-            found.run_us += run_us
-            # -1: not measured
-            if wait_bucket >= 0:
-                found.wait_buckets[wait_bucket] += n
-            if run_bucket >= 0:
-                found.run_buckets[run_bucket] += n
-        return [
-            Tally(*key, one.count, one.wait_us, one.run_us, dict(one.wait_buckets), dict(one.run_buckets))
-            for key, one in sums.items()
-        ]
+        return tallies_of(await self._pool.rows("statistics/tallies"))
 
     async def series(self, minutes: int, queue: str | None = None) -> list[SeriesPoint]:
         """Return the last minutes, oldest first, empty ones included."""
         rows = await self._pool.rows("statistics/series", {"minutes": minutes, "queue": queue})
-        return [SeriesPoint(utc(minute), *counts) for minute, *counts in rows]
+        return [SeriesPoint(moment(minute), *counts) for minute, *counts in rows]
 
     async def conservation(self) -> Conservation:
         """Return where all jobs are, from one statement and so from one moment."""

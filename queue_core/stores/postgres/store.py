@@ -24,10 +24,11 @@ from queue_core.model.settings import PostgresSettings, RetentionSettings
 from queue_core.ports.store import ClaimRequest, Led, Look
 from queue_core.stores.postgres import logs
 from queue_core.stores.postgres.claim import Claiming, PostgresHeart
+from queue_core.stores.postgres.dialect import plain_array, text_array
 from queue_core.stores.postgres.insert import Numbers, Producing
 from queue_core.stores.postgres.listening import News, Notifications
 from queue_core.stores.postgres.migrate import require_schema
-from queue_core.stores.postgres.queries import Plan, plain_array, text_array
+from queue_core.stores.postgres.plan import Plan
 from queue_core.stores.postgres.scans import Walk
 from queue_core.stores.postgres.session import Lane, LockHeld
 from queue_core.stores.postgres.settle import (

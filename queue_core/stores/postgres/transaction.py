@@ -26,7 +26,8 @@ from queue_core.stores.postgres.connection import (
     connection_options,
     cut,
 )
-from queue_core.stores.postgres.queries import Plan, carry_out, load
+from queue_core.stores.postgres.dialect import load
+from queue_core.stores.postgres.plan import Plan, carry_out
 from queue_core.stores.postgres.session import translate
 
 Rows = list[tuple[Any, ...]]

@@ -14,6 +14,7 @@ from queue_core.model.states import Status
 from queue_core.model.text import storable
 from queue_core.stores.sqlite.capacity import Counts
 from queue_core.stores.sqlite.claim import take_tokens
+from queue_core.stores.sqlite.dialect import texts
 from queue_core.stores.sqlite.insert import queues_of
 from queue_core.stores.sqlite.ordering import (
     Arrivals,
@@ -25,7 +26,6 @@ from queue_core.stores.sqlite.ordering import (
     standing,
     tell_arrived,
 )
-from queue_core.stores.sqlite.queries import texts
 from queue_core.stores.sqlite.session import Transaction
 from queue_core.stores.sqlite.statistics import Tallying
 from queue_core.stores.sqlite.upkeep import remove

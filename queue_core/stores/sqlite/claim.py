@@ -15,8 +15,7 @@ from queue_core.model.rules import Rules, rules_of
 from queue_core.ports.store import BeatReply, ClaimRequest, Neighbour, Stray, WorkerBeat
 from queue_core.runtime import until_full
 from queue_core.stores.sqlite.capacity import Counts, OpenQueue, admit, spend
-from queue_core.stores.sqlite.queries import texts
-from queue_core.stores.sqlite.records import tags_of
+from queue_core.stores.sqlite.dialect import tags_of, texts
 from queue_core.stores.sqlite.session import Mode, RowTuple, SqliteFile, Transaction
 
 # Leases when the machine's clock is set: the elapsed time counts, measured by a steady clock.

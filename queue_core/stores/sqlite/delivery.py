@@ -20,7 +20,7 @@ from queue_core.errors import QueueCoreError
 from queue_core.model.events import VERSION, Event, EventBatch, by_queue, decode_message
 from queue_core.model.job import Ready
 from queue_core.ports.delivery import DispatchUnavailable, Taken
-from queue_core.stores.sqlite.queries import texts
+from queue_core.stores.sqlite.dialect import texts
 from queue_core.stores.sqlite.session import SqliteFile, Transaction
 
 logger = logging.getLogger("queue_core.delivery")

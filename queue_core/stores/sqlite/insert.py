@@ -11,8 +11,8 @@ from queue_core.errors import InvalidJob
 from queue_core.model.job import Inserted, NewJob
 from queue_core.model.rules import Rules, band, rank, rules_of
 from queue_core.stores.sqlite.capacity import Counts, KnownQueue, check_limits
+from queue_core.stores.sqlite.dialect import texts
 from queue_core.stores.sqlite.ordering import Arrivals, Gates, UniqueKeys, next_numbers, standing, tell_arrived
-from queue_core.stores.sqlite.queries import texts
 from queue_core.stores.sqlite.session import Transaction
 from queue_core.stores.sqlite.statistics import Tallying
 

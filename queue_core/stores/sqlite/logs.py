@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from queue_core.errors import JobNotFound
 from queue_core.model.job import LINES, NOWHERE, LogEntry, LogLine, Place, placed
 from queue_core.model.report import LogPage, TypeInfo
-from queue_core.stores.sqlite.queries import texts
-from queue_core.stores.sqlite.records import id_or_none, moment
+from queue_core.stores.sql.records import id_or_none
+from queue_core.stores.sqlite.dialect import moment, texts
 from queue_core.stores.sqlite.session import SqliteFile, Transaction
 
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import sqlite3
 import time
 from collections.abc import Iterator
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
-from typing import NamedTuple
 
-from queue_core.errors import ConfigurationError, SchemaEarlier, SchemaError, SchemaForeign, SchemaMissing, SchemaNewer
+from queue_core.errors import ConfigurationError, SchemaEarlier, SchemaError, SchemaForeign, SchemaNewer
 from queue_core.model.settings import SqliteSettings
+from queue_core.stores.sql.migrations import Migration, migrations_of, require_version
+from queue_core.stores.sqlite.dialect import PACKAGE, load
 from queue_core.stores.sqlite.file import BUSY, check_place, primary_code, translate
-from queue_core.stores.sqlite.queries import load, statements
 
 APPLICATION = 1246708291
 """SQLite's mark of whose file it is: "JOBC" as a number; see claim_file in sql/migrate.sql."""
@@ -24,32 +21,9 @@ OLDEST = (3, 37, 0)
 """The first SQLite with strict tables."""
 
 
-class Migration(NamedTuple):
-    """One file."""
-
-    version: int
-    name: str
-    sql: str
-
-
-@cache
-def migrations() -> tuple[Migration, ...]:
-    """Return all migrations in order.
-
-    Raises:
-        SchemaError: the files are not numbered from 1 on without a gap.
-    """
-    found = sorted(
-        Migration(int(match[1]), match[2], file.read_text(encoding="utf-8"))
-        for file in (files("queue_core.stores.sqlite") / "migrations").iterdir()
-        if (match := re.fullmatch(r"(\d{4})_(\w+)\.sql", file.name))
-    )
-    if [migration.version for migration in found] != list(range(1, len(found) + 1)):
-        raise SchemaError("the migration files of this installation are not complete")
-    return tuple(found)
-
-
-KNOWN = len(migrations())
+MIGRATIONS = migrations_of(PACKAGE)
+"""All migrations in order."""
+KNOWN = len(MIGRATIONS)
 """The newest schema version that this program knows."""
 
 
@@ -66,7 +40,7 @@ def prepare(connection: sqlite3.Connection, path: str) -> None:
         raise ConfigurationError(f"this Python brings SQLite {sqlite3.sqlite_version}; mode sqlite needs {needed}")
     found = version(connection, path)
     if found is not None:
-        require(found)
+        require_version(found, KNOWN)
     # Not before the file is known to be ours or empty: this writes into it.
     if connection.execute(load("migrate/wal")).fetchone()[0] != "wal":
         raise ConfigurationError(
@@ -75,7 +49,7 @@ def prepare(connection: sqlite3.Connection, path: str) -> None:
     if found is None:
         connection.execute(load("migrate/durable"))
         make(connection, path)
-        require(version(connection, path) or 0)
+        require_version(version(connection, path) or 0, KNOWN)
 
 
 def version(connection: sqlite3.Connection, path: str) -> int | None:
@@ -95,18 +69,6 @@ def version(connection: sqlite3.Connection, path: str) -> int | None:
     return None
 
 
-def require(found: int) -> None:
-    """Make sure that this program can work with a schema of this version.
-
-    Raises:
-        SchemaMissing, SchemaNewer: it cannot.
-    """
-    if found < KNOWN:
-        raise SchemaMissing(found, KNOWN)
-    if found > KNOWN:
-        raise SchemaNewer(found, KNOWN)
-
-
 def make(connection: sqlite3.Connection, path: str) -> None:
     """Make the schema in a file that holds nothing, in one transaction: others see nothing of it, or all.
 
@@ -117,7 +79,7 @@ def make(connection: sqlite3.Connection, path: str) -> None:
     try:
         # Another process may have made it meanwhile.
         if version(connection, path) is None:
-            for migration in migrations():
+            for migration in MIGRATIONS:
                 _apply(connection, migration)
         connection.execute(load("migrate/commit"))
     except BaseException:
@@ -142,7 +104,7 @@ def take_over(connection: sqlite3.Connection, path: str) -> bool:
                     "can be taken over",
                     "migrate it with a program of that time first",
                 )
-            _mark(connection, migrations()[0].version)
+            _mark(connection, MIGRATIONS[0].version)
         connection.execute(load("migrate/commit"))
     except BaseException:
         if connection.in_transaction:
@@ -160,7 +122,7 @@ def advance(connection: sqlite3.Connection, path: str) -> Iterator[int]:
         SchemaNewer: a newer version of this program has migrated the file.
         SchemaError: a migration failed; it was rolled back, those before it stay.
     """
-    for migration in migrations():
+    for migration in MIGRATIONS:
         connection.execute(load("migrate/begin_write"))
         try:
             found = version(connection, path) or 0
@@ -175,6 +137,16 @@ def advance(connection: sqlite3.Connection, path: str) -> Iterator[int]:
             raise
         if found < migration.version:
             yield migration.version
+
+
+def statements(text: str) -> Iterator[str]:
+    """Yield the statements of a script one by one; the driver's own way to run one commits first."""
+    statement = ""
+    for line in text.splitlines():
+        statement += line + "\n"
+        if sqlite3.complete_statement(statement):
+            yield statement.strip()
+            statement = ""
 
 
 def _apply(connection: sqlite3.Connection, migration: Migration) -> None:
@@ -253,7 +225,7 @@ def _migrate(path: str, applied: list[int]) -> None:
             version(connection, path)
         except SchemaEarlier:
             if take_over(connection, path):
-                applied.append(migrations()[0].version)
+                applied.append(MIGRATIONS[0].version)
         for setting in ("migrate/wal", "migrate/durable"):
             connection.execute(load(setting))
         # Another process may take the lock between two of them, and then this continues where it was.

@@ -27,10 +27,10 @@ from queue_core.model.operation import (
 )
 from queue_core.model.rules import Rules
 from queue_core.model.text import storable
+from queue_core.stores.sql.records import id_or_none, known_ids
 from queue_core.stores.sqlite.change import change, command, switch
 from queue_core.stores.sqlite.claim import keep_time
-from queue_core.stores.sqlite.queries import texts
-from queue_core.stores.sqlite.records import id_or_none, known_ids, moment, moment_or_none
+from queue_core.stores.sqlite.dialect import DIALECT, moment, texts
 from queue_core.stores.sqlite.session import RowTuple, SqliteFile, Transaction
 from queue_core.stores.sqlite.upkeep import abandon_operations
 
@@ -170,8 +170,8 @@ def _kept(number: int, verb: str, label: str, user: str, host: str, why: str, *r
         barrier=barrier,
         created_at=moment(created_at),
         updated_at=moment(updated_at),
-        started_at=moment_or_none(started_at),
-        finished_at=moment_or_none(finished_at),
+        started_at=DIALECT.moment_or_none(started_at),
+        finished_at=DIALECT.moment_or_none(finished_at),
     )
     return OperationRecord(view, next_at)
 

@@ -8,21 +8,21 @@ import sqlite3
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from sqlite3 import Row
 from typing import Any
 
-from queue_core.errors import JobNotFound
+from queue_core.errors import FilterError, JobNotFound
 from queue_core.model.filters import Filter
 from queue_core.model.job import Attempt, Job
 from queue_core.model.report import Announced, Order, Overview, Page, QueueInfo, WorkerInfo
 from queue_core.model.rules import HIGHEST, SEQUENCE_BITS
-from queue_core.stores.sqlite.conditions import Conditions, conditions
+from queue_core.stores.sql.records import id_or_none
+from queue_core.stores.sqlite.dialect import DIALECT, SqliteConditions, conditions, load, moment
 from queue_core.stores.sqlite.file import file_system, mounts
 from queue_core.stores.sqlite.logs import Logs
 from queue_core.stores.sqlite.migrate import KNOWN
-from queue_core.stores.sqlite.queries import load
-from queue_core.stores.sqlite.records import after, attempt_of, cursor_of, id_or_none, job_of, moment
 from queue_core.stores.sqlite.session import RowTuple, SqliteFile, Transaction
 from queue_core.stores.sqlite.statistics import Signatures, Totals
 
@@ -206,7 +206,7 @@ class Reads:
         rows = [] if found is None else await self._file.look(lambda t: t.records(load("read/job"), (found,)))
         if not rows:
             raise JobNotFound(job_id)
-        return job_of(rows[0])
+        return DIALECT.job(rows[0])
 
     async def jobs(self, where: Filter, limit: int, cursor: str | None = None, order: Order = "newest") -> Page:
         """Return a page of jobs by the time of their last change.
@@ -214,7 +214,7 @@ class Reads:
         Raises:
             FilterError: no page gave this cursor.
         """
-        behind = None if cursor is None else after(cursor)
+        behind = None if cursor is None else _after(cursor)
         limit = min(limit, LONGEST_PAGE)
         if limit <= 0:
             return Page((), None)
@@ -227,8 +227,8 @@ class Reads:
             return _merged(transaction, wanted, "read/page", limit + 1, order)
 
         rows = await self._file.look(read)
-        more = cursor_of(rows[limit - 1]) if len(rows) > limit else None
-        return Page(tuple(job_of(row) for row in rows[:limit]), more)
+        more = _cursor_of(rows[limit - 1]) if len(rows) > limit else None
+        return Page(tuple(DIALECT.job(row) for row in rows[:limit]), more)
 
     async def count(self, where: Filter, at_most: int = 100_000) -> int:
         """Return how many jobs match, counting no further than `at_most`."""
@@ -263,7 +263,7 @@ class Reads:
 
         def read(transaction: Transaction) -> list[Attempt] | None:
             known = transaction.rows("insert/known", (f'["{found}"]',))
-            return [attempt_of(row) for row in transaction.rows("read/attempts", (found,))] if known else None
+            return [DIALECT.attempt(row) for row in transaction.rows("read/attempts", (found,))] if known else None
 
         attempts = None if found is None else await self._file.look(read)
         if attempts is None:
@@ -271,13 +271,32 @@ class Reads:
         return attempts
 
 
-def _merged(transaction: Transaction, wanted: Conditions, query: str, limit: int, order: Order) -> list[Row]:
+def _merged(transaction: Transaction, wanted: SqliteConditions, query: str, limit: int, order: Order) -> list[Row]:
     """Return the first rows of all places together; each is read in order and no further than that."""
     text = wanted.query(query, order)
     params = wanted.params | {"limit": limit, "room": PAGE_TEXT}
     rows = [row for place in wanted.places for row in transaction.records(text, params | {"place": place})]
     rows.sort(key=lambda row: (row["updated_at"], row["number"]), reverse=order == "newest")
     return rows[:limit]
+
+
+def _cursor_of(row: Row) -> str:
+    """Return the place behind a row."""
+    return f"{row['updated_at']!r} {row['number']}"
+
+
+def _after(cursor: str) -> dict[str, Any]:
+    """Return the parameters of the page behind a cursor.
+
+    Raises:
+        FilterError: no page gave this cursor.
+    """
+    at, _, number = cursor.partition(" ")
+    # A number of more digits is none that SQLite can have given out.
+    if number.isdecimal() and len(number) < 19:
+        with suppress(ValueError):
+            return {"at": float(at), "number": int(number)}
+    raise FilterError("this is no cursor that a page gave", cursor, 0)
 
 
 class SqliteInspector(Overviews, Reads, Logs, Signatures, Totals, Facts):

@@ -18,9 +18,9 @@ from queue_core.errors import InvalidJob, StoreUnavailable
 from queue_core.model.filters import Term, contains, payload_holds
 from queue_core.model.settings import SqliteSettings
 from queue_core.runtime import Clock, SystemClock
+from queue_core.stores.sqlite.dialect import load
 from queue_core.stores.sqlite.file import BROKEN, BUSY, check_place, primary_code, translate
-from queue_core.stores.sqlite.migrate import prepare
-from queue_core.stores.sqlite.queries import load, statements
+from queue_core.stores.sqlite.migrate import prepare, statements
 
 if TYPE_CHECKING:
     from queue_core.model.filters import Operator

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 from queue_core.model.job import Failure, Final, Outcome, Ready, Reclaimed, Settled, summary
 from queue_core.model.outcome import failure_of_loss
 from queue_core.model.rules import Rules, rules_of
-from queue_core.model.states import Status
+from queue_core.stores.sql.records import final_of
 from queue_core.stores.sqlite.capacity import Counts
 from queue_core.stores.sqlite.claim import keep_time
+from queue_core.stores.sqlite.dialect import texts
 from queue_core.stores.sqlite.ordering import Arrivals, Gates, next_numbers, standing, tell_arrived
-from queue_core.stores.sqlite.queries import texts
 from queue_core.stores.sqlite.session import Transaction
 from queue_core.stores.sqlite.statistics import Tallying
 
@@ -262,7 +262,7 @@ def finals(transaction: Transaction, ids: Sequence[str], kept: float | None) -> 
     """Return what is known about jobs; results are kept for so many seconds, or (None) as long as their jobs."""
     since = 0.0 if kept is None else transaction.now - kept
     rows = transaction.rows("settle/worker_finals", {"ids": texts(ids), "since": since})
-    return [Final(job_id, Status(status), result, error, bool(gone)) for job_id, status, result, error, gone in rows]
+    return [final_of(row) for row in rows]
 
 
 def reclaim(transaction: Transaction, limit: int, bound: int, rules: Rules) -> list[Reclaimed]:

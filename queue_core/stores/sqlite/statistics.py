@@ -12,8 +12,8 @@ from typing import Any
 from queue_core.model.filters import Filter, Term
 from queue_core.model.report import HISTOGRAM_BOUNDS, Conservation, SeriesPoint, SignatureInfo, Tally, minutes_tell
 from queue_core.model.states import Status
-from queue_core.stores.sqlite.conditions import Conditions, conditions
-from queue_core.stores.sqlite.records import moment
+from queue_core.stores.sql.records import tallies_of
+from queue_core.stores.sqlite.dialect import SqliteConditions, conditions, moment
 from queue_core.stores.sqlite.session import SqliteFile, Transaction
 
 _DEAD = Term("status", "=", Status.DEAD.value)
@@ -54,7 +54,7 @@ class Signatures:
         return await self._file.look(read)
 
 
-def _groups(transaction: Transaction, wanted: Conditions, slices: int) -> dict[str, _Group]:
+def _groups(transaction: Transaction, wanted: SqliteConditions, slices: int) -> dict[str, _Group]:
     groups: dict[str, _Group] = {}
     for place in wanted.places:
         params = wanted.params | {"place": place}
@@ -71,7 +71,7 @@ def _groups(transaction: Transaction, wanted: Conditions, slices: int) -> dict[s
 
 
 def _grow(
-    transaction: Transaction, wanted: Conditions | None, groups: dict[str, _Group], seconds: float, slices: int
+    transaction: Transaction, wanted: SqliteConditions | None, groups: dict[str, _Group], seconds: float, slices: int
 ) -> None:
     """Add the deaths of each minute; `wanted`: only of jobs that match."""
     since = transaction.now - seconds
@@ -93,7 +93,7 @@ def _grow(
                 group.trend[min(max(place, 0), slices - 1)] += n
 
 
-def _info(transaction: Transaction, wanted: Conditions, group: _Group) -> SignatureInfo:
+def _info(transaction: Transaction, wanted: SqliteConditions, group: _Group) -> SignatureInfo:
     params: dict[str, Any] = wanted.params | {"place": wanted.places[0], "signature": group.signature}
     named = transaction.rows("statistics/signature", (group.signature,))
     title, first_seen = named[0] if named else ("", group.last)
@@ -164,15 +164,6 @@ class Tallying:
         transaction.run_many("statistics/tally_death", [(minute, *key, n) for key, n in self._deaths.items()])
 
 
-@dataclass(slots=True)
-class _Sum:
-    count: int = 0
-    wait_us: int = 0
-    run_us: int = 0
-    wait_buckets: Counter[int] = field(default_factory=Counter)
-    run_buckets: Counter[int] = field(default_factory=Counter)
-
-
 class Totals:
     """See queue_core.ports.inspector.Inspector for what each method does."""
 
@@ -180,22 +171,7 @@ class Totals:
 
     async def tallies(self) -> list[Tally]:
         """Return the exact totals of every queue and type."""
-        sums: dict[tuple[str, str, str], _Sum] = defaultdict(_Sum)
-        rows = await self._file.look(lambda transaction: transaction.rows("statistics/tallies"))
-        for queue, type_, outcome, wait_bucket, run_bucket, n, wait_us, run_us in rows:
-            found = sums[queue, type_, outcome]
-            found.count += n
-            found.wait_us += wait_us
-            found.run_us += run_us
-            # -1: not measured
-            if wait_bucket >= 0:
-                found.wait_buckets[wait_bucket] += n
-            if run_bucket >= 0:
-                found.run_buckets[run_bucket] += n
-        return [
-            Tally(*key, one.count, one.wait_us, one.run_us, dict(one.wait_buckets), dict(one.run_buckets))
-            for key, one in sums.items()
-        ]
+        return tallies_of(await self._file.look(lambda transaction: transaction.rows("statistics/tallies")))
 
     async def series(self, minutes: int, queue: str | None = None) -> list[SeriesPoint]:
         """Return the last minutes, oldest first, empty ones included."""

@@ -12,8 +12,8 @@ from queue_core.model.operation import ABANDONED, NEVER_STARTED
 from queue_core.model.rules import Rules
 from queue_core.model.settings import RetentionSettings
 from queue_core.stores.sqlite.claim import announced, best_ranks, keep_time
+from queue_core.stores.sqlite.dialect import texts
 from queue_core.stores.sqlite.ordering import Gates, forget, let_go, standing, tell_arrived
-from queue_core.stores.sqlite.queries import texts
 from queue_core.stores.sqlite.session import SqliteFile, Transaction
 from queue_core.stores.sqlite.statistics import Tallying
 

@@ -14,8 +14,9 @@ from queue_core.model.operation import Way
 from queue_core.model.settings import SCHEMA, PostgresSettings
 from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres.change import members_of, retry
+from queue_core.stores.postgres.dialect import load, plain_array
 from queue_core.stores.postgres.operations import PostgresOperations
-from queue_core.stores.postgres.queries import carry_out, load, plain_array
+from queue_core.stores.postgres.plan import carry_out
 from queue_core.stores.postgres.read import PostgresInspector
 from queue_core.stores.postgres.scans import WHOLE
 from queue_core.stores.postgres.store import PostgresStore

@@ -9,8 +9,8 @@ import pytest
 
 from queue_core.model.filters import Filter, parse
 from queue_core.model.settings import SCHEMA
-from queue_core.stores.postgres.pool import Pool, Query
-from queue_core.stores.postgres.queries import load
+from queue_core.stores.postgres.dialect import load
+from queue_core.stores.postgres.pool import Pool
 from queue_core.stores.postgres.read import PostgresInspector
 from tests.postgres.operations.filling import COMPLETED, DEAD, READY, SCHEDULED, Database
 
@@ -35,11 +35,11 @@ def plans(filled: Database, inspector: PostgresInspector, monkeypatch: pytest.Mo
     asked: list[tuple[bytes | Any, Mapping[str, Any] | None]] = []
     rows, records = Pool.rows, Pool.records
 
-    async def note_rows(pool: Pool, query: str | Query, params: Mapping[str, Any] | None = None) -> Any:
+    async def note_rows(pool: Pool, query: str | bytes, params: Mapping[str, Any] | None = None) -> Any:
         asked.append((load(query, SCHEMA) if isinstance(query, str) else query, params))
         return await rows(pool, query, params)
 
-    async def note_records(pool: Pool, query: Query, params: Mapping[str, Any]) -> Any:
+    async def note_records(pool: Pool, query: bytes, params: Mapping[str, Any]) -> Any:
         asked.append((query, params))
         return await records(pool, query, params)
 

@@ -11,7 +11,7 @@ from queue_core.model.operation import Way
 from queue_core.model.settings import SCHEMA
 from queue_core.stores.postgres import ordering
 from queue_core.stores.postgres.change import cancel, members_of
-from queue_core.stores.postgres.queries import load
+from queue_core.stores.postgres.dialect import load
 from queue_core.stores.postgres.settle import promote_gated
 from tests.conformance.making import QUEUE
 from tests.postgres.rules.conftest import NewHand

@@ -10,7 +10,7 @@ import psycopg
 from queue_core.model.job import new_id
 from queue_core.model.settings import SCHEMA, PostgresSettings
 from queue_core.stores.postgres.connection import hot_options
-from queue_core.stores.postgres.queries import load, plain_array
+from queue_core.stores.postgres.dialect import load, plain_array
 from queue_core.stores.postgres.settle import group_parameters
 from tests.conformance.making import QUEUE, failure
 from tests.postgres.rules.conftest import NewHand

@@ -17,8 +17,8 @@ from queue_core.blocks import blocks_of
 from queue_core.delivery import pairing
 from queue_core.model.events import Event
 from queue_core.model.settings import SCHEMA, JobsSettings, PostgresSettings, settings_from
+from queue_core.stores.postgres.dialect import LONGEST_NAME, channels_of, load
 from queue_core.stores.postgres.migrate import check, migrate
-from queue_core.stores.postgres.queries import LONGEST_NAME, channels_of, load
 from tests.conformance.modes import nowhere
 from tests.conformance.working import PATIENCE, until, working
 from tests.servers import random_name

@@ -14,7 +14,7 @@ import psycopg
 
 from queue_core.model.job import Claim, NewJob, Outcome, new_id
 from queue_core.model.settings import SCHEMA
-from queue_core.stores.postgres.queries import load, plain_array, text_array
+from queue_core.stores.postgres.dialect import load, plain_array, text_array
 from queue_core.stores.postgres.scans import EVERYWHERE
 from queue_core.stores.postgres.scans import rank_parameters as parameters_of
 from queue_core.stores.postgres.settle import by_statement, group_parameters

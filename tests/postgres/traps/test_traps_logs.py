@@ -8,7 +8,7 @@ import pytest
 
 from queue_core.model.job import Claim
 from queue_core.model.settings import SCHEMA
-from queue_core.stores.postgres.queries import load, plain_array, text_array
+from queue_core.stores.postgres.dialect import load, plain_array, text_array
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import outcome
 from tests.postgres.traps.conftest import NewHand

@@ -14,7 +14,7 @@ from queue_core.model.settings import SCHEMA, PostgresSettings
 from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres import session
 from queue_core.stores.postgres.connection import hot_options
-from queue_core.stores.postgres.queries import load, plain_array
+from queue_core.stores.postgres.dialect import load, plain_array
 from queue_core.stores.postgres.scans import EVERYWHERE, rank_parameters
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome, worker_beat

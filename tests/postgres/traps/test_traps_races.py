@@ -15,7 +15,7 @@ import pytest
 from queue_core.model.job import Claim
 from queue_core.model.settings import SCHEMA
 from queue_core.ports.store import ClaimRequest
-from queue_core.stores.postgres.queries import load
+from queue_core.stores.postgres.dialect import load
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome
 from tests.postgres.traps.conftest import NewHand

@@ -13,7 +13,7 @@ from queue_core.model.settings import SCHEMA, PostgresSettings
 from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres import scans, upkeep
 from queue_core.stores.postgres.connection import hot_options
-from queue_core.stores.postgres.queries import load, plain_array
+from queue_core.stores.postgres.dialect import load, plain_array
 from queue_core.stores.postgres.scans import WHOLE, Walk
 from queue_core.stores.postgres.session import Lane
 from queue_core.stores.postgres.store import PostgresStore

@@ -11,8 +11,8 @@ from jobconsole.embedded.servers import EmbeddedServers
 from queue_core.model.job import Claim
 from queue_core.model.settings import SCHEMA, PostgresSettings
 from queue_core.ports.store import ClaimRequest
+from queue_core.stores.postgres.dialect import load
 from queue_core.stores.postgres.migrate import migrate
-from queue_core.stores.postgres.queries import load
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome
 from tests.conftest import StartServers

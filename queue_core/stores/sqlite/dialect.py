@@ -1,0 +1,110 @@
+"""What is SQLite's own in what the SQL stores share: statements, lists as parameters, filters, and values of rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+from queue_core.model.filters import Filter, Operator
+from queue_core.model.states import Status
+from queue_core.stores.sql.conditions import Conditions, Pieces
+from queue_core.stores.sql.queries import fragments, statement
+from queue_core.stores.sql.records import Dialect, Row
+
+PACKAGE = "queue_core.stores.sqlite"
+
+
+@cache
+def load(name: str) -> str:
+    """Return a statement by its name, such as `claim/by_rank`; see `queue_core.stores.sql.queries.statement`."""
+    return statement(PACKAGE, name)
+
+
+def texts(values: Iterable[str | int]) -> str:
+    """Return texts or whole numbers as one parameter, for `json_each`."""
+    return json.dumps(list(values))
+
+
+def moment(seconds: float) -> datetime:
+    """Return the moment that many seconds after the epoch."""
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def tags_of(text: str | None) -> tuple[str, ...]:
+    """Return the tags in a row."""
+    return () if text is None else tuple(json.loads(text))
+
+
+def _status(row: Row) -> Status:
+    return Status.DEAD if row["place"] == "trashed" else Status(row["place"])
+
+
+DIALECT = Dialect(moment, tags_of, _status)
+
+_NUMBERS = frozenset({"priority", "retries", "age"})
+SELECTIVE = 8
+"""Digits of an id that lead to few jobs, so that looking for them first is worth it."""
+_DASHES = (8, 12, 16, 20)
+_BEYOND = "g"
+"""The first character behind all hexadecimal digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteConditions(Conditions):
+    """A filter as SQL, with its parameters; its places are states."""
+
+    # whether an id leads to the jobs; else they are read in the order of lists
+    by_id: bool = False
+
+    def query(self, name: str, order: str = "newest") -> str:
+        """Return a statement with these conditions in it, for the place that the parameter `place` names."""
+        pieces, condition = self.pieces.fragments, self.text()
+        index, place = ("from ids", "place by ids") if self.by_id else ("from lists", "place in lists")
+        # Not joined without need: what an index holds is then all that is read.
+        payloads = pieces["payloads"] if "p." in condition else ""
+        filled = {"conditions": condition, "order": pieces[order], "payloads": payloads}
+        return load(name).format(index=pieces[index], place=pieces[place], **filled)
+
+
+def conditions(where: Filter, now: float) -> SqliteConditions:
+    """Return a filter as SQL; without places when no state can match.
+
+    Raises:
+        QueueCoreError: a term that `queue_core.model.filters.parse` would not have made.
+    """
+    wanted = where.statuses()
+    if where.trash:
+        places: tuple[str, ...] = ("trashed",) if Status.DEAD in wanted else ()
+    else:
+        places = tuple(sorted(wanted))
+    pieces = Pieces(fragments(PACKAGE), ":{}", _values)
+    # The filter's states have chosen the tables.
+    parts, params = pieces.conditions([term for term in where.terms if term.field != "status"])
+    by_id = any(term.field == "id" and not term.negated and len(term.value) >= SELECTIVE for term in where.terms)
+    return SqliteConditions(pieces, places, parts, params | {"now": now}, by_id)
+
+
+def _values(field: str, operator: Operator, value: str, path: str) -> dict[str, Any]:
+    digits = value.replace("-", "").lower()
+    return {
+        "value": float(value) if field in _NUMBERS else value,
+        "digits": digits,
+        "low": _dashed(digits),
+        "high": _dashed(digits) + _BEYOND,
+        "signature_end": value + _BEYOND,
+        "path": path,
+        "operator": operator,
+    }
+
+
+def _dashed(digits: str) -> str:
+    """Return the beginning of an id as ids are stored."""
+    ends = [*_DASHES, len(digits)]
+    starts = [0, *_DASHES]
+    return "-".join(
+        digits[start:end] for start, end in zip(starts, ends, strict=True) if start == 0 or start < len(digits)
+    )
