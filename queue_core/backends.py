@@ -47,10 +47,10 @@ def _postgres_redis(settings: JobsSettings) -> Backend:
     from queue_core.delivery.redis_dispatcher import RedisDispatcher
     from queue_core.delivery.redis_events import RedisEventBus
     from queue_core.redis.pipeline import PipelinedConnection
-    from queue_core.stores.postgres.connection import place_of
     from queue_core.stores.postgres.operations import PostgresOperations
     from queue_core.stores.postgres.read import PostgresInspector
     from queue_core.stores.postgres.schedules import PostgresSchedules
+    from queue_core.stores.postgres.session.connection import place_of
     from queue_core.stores.postgres.store import PostgresStore
 
     circuit = Circuit("redis")
@@ -71,10 +71,10 @@ def _postgres_redis(settings: JobsSettings) -> Backend:
 
 def _postgres(settings: JobsSettings) -> Backend:
     from queue_core.stores.postgres.delivery import PostgresDispatcher, PostgresEventBus
-    from queue_core.stores.postgres.listening import Notifications
     from queue_core.stores.postgres.operations import PostgresOperations
     from queue_core.stores.postgres.read import PostgresInspector
     from queue_core.stores.postgres.schedules import PostgresSchedules
+    from queue_core.stores.postgres.session.listening import Notifications
     from queue_core.stores.postgres.store import PostgresStore
 
     notifications = Notifications(settings.postgres)

@@ -42,7 +42,7 @@ class ServiceOptions:
     log_format: Literal["text", "json"] = "text"
     # process id of the service, without which its workers drain; None: the process that started the worker
     service: int | None = None
-    # descriptor of the file in which a worker notes who it is (see queue_core.worker.recovery); None: it notes nothing
+    # descriptor of the file in which a worker notes who it is (see `supervisor`); None: it notes nothing
     note: int | None = None
 
     def to_json(self) -> str:

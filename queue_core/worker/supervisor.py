@@ -1,4 +1,8 @@
-"""A worker service: keeps a number of worker processes running, replaces dead ones, passes signals on."""
+"""A worker service: keeps worker processes running, replaces dead ones and takes their jobs back, passes signals on.
+
+What speaks to the store is imported on a thread, once a worker works: a service is small and starts its processes at
+once.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from queue_core.worker.options import (
     EXIT_RECYCLE,
@@ -26,6 +31,9 @@ from queue_core.worker.options import (
     signs,
     to_stop,
 )
+
+if TYPE_CHECKING:
+    from queue_core.queue import JobQueue
 
 logger = logging.getLogger("queue_core.worker")
 
@@ -43,6 +51,10 @@ SIGN_TICK = 0.5
 """Seconds between two looks for such a sign."""
 LAST_SECONDS = 2.0
 """Seconds that a service which ends waits for its reports."""
+TAKE_BACK_SECONDS = 60.0
+"""Seconds after which a store that does not answer is left to the ends of the leases."""
+TAKE_BACK_PAUSE = 0.5
+"""Seconds between two tries to take a worker's jobs back."""
 
 
 @dataclass
@@ -111,10 +123,8 @@ class Service:
             time.sleep(PREPARE_TICK)
             for place in self._places:
                 if place.process is not None and (note := read_note(place.note)) is not None:
-                    from queue_core.worker import recovery
-
                     with contextlib.suppress(Exception):  # what is wrong is logged when it is needed
-                        recovery.prepare(note)
+                        _import_store(note)
                     return
 
     def _turn(self) -> bool:
@@ -219,15 +229,79 @@ class Service:
 
 def _report(note: Note) -> threading.Thread:
     """Take the jobs of a worker back that has died, on a thread, which is returned."""
-
-    def run() -> None:
-        from queue_core.worker import recovery
-
-        recovery.report(note)
-
-    thread = threading.Thread(target=run, name="report", daemon=True)
+    thread = threading.Thread(target=take_back, args=(note,), name="report", daemon=True)
     thread.start()
     return thread
+
+
+def _import_store(note: Note) -> None:
+    """Import what taking jobs back from this worker's store needs: that takes longer than all the rest."""
+    from queue_core.backends import open_backend
+    from queue_core.model.settings import JobsSettings
+    from queue_core.worker import leader  # noqa: F401
+
+    open_backend(JobsSettings.model_validate(note.settings))
+
+
+def take_back(note: Note) -> None:
+    """Take the jobs of a worker back that has died; for a thread of its own."""
+    import asyncio
+
+    try:
+        asyncio.run(asyncio.wait_for(_take_back(note), TAKE_BACK_SECONDS))
+    except TimeoutError:
+        logger.warning("the jobs of worker %s are left until their leases end: no answer from the store", note.worker)
+    except Exception:  # the service must go on
+        logger.exception("the jobs of worker %s are left until their leases end", note.worker)
+
+
+async def _take_back(note: Note) -> None:
+    import asyncio
+
+    from queue_core.errors import QueueCoreError
+    from queue_core.model.settings import JobsSettings
+    from queue_core.queue import JobQueue
+    from queue_core.worker.neighbours import AGAIN
+
+    settings = JobsSettings.model_validate(note.settings)
+    waits = [now - before for before, now in zip((0.0, *AGAIN), AGAIN, strict=False)]
+    reason = ""
+    while waits:
+        try:
+            async with JobQueue(settings=settings) as jobs:
+                while waits:
+                    await asyncio.sleep(waits[0])
+                    await _write_off(jobs, note.worker)
+                    waits.pop(0)
+        except QueueCoreError as error:
+            if str(error) != reason:  # once for each reason: it is tried twice a second
+                reason = str(error)
+                logger.warning("the jobs of worker %s wait for the store: %s", note.worker, reason)
+            await asyncio.sleep(TAKE_BACK_PAUSE)
+
+
+async def _write_off(jobs: JobQueue, worker: str) -> None:
+    import asyncio
+
+    from queue_core.worker.journal import Announcer
+    from queue_core.worker.leader import LEADERSHIP, Duty, Sweeper
+    from queue_core.worker.neighbours import write_off
+
+    announcer = Announcer(jobs.bus)
+    announcing = asyncio.create_task(announcer.run())
+    sweeper = Sweeper(
+        jobs.store,
+        jobs.dispatcher,
+        jobs.schedule_store,
+        jobs.operations.executor(),
+        jobs.hooks,
+        announcer,
+        Duty(worker, LEADERSHIP, jobs.settings.defaults.max_losses),
+    )
+    try:
+        await write_off(jobs.store, sweeper.reclaim, [worker])
+    finally:
+        await announcer.close(announcing)
 
 
 def supervise(target: str, options: ServiceOptions, on_change: Callable[[list[int]], None] = lambda pids: None) -> int:

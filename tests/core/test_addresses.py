@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from queue_core.model.addresses import check_postgres_url, check_redis_url, mask
 from queue_core.model.settings import PostgresSettings, RedisSettings
 from queue_core.redis.client import place_of as redis_place
-from queue_core.stores.postgres.connection import place_of as postgres_place
+from queue_core.stores.postgres.session.connection import place_of as postgres_place
 
 HERE = socket.gethostname()
 

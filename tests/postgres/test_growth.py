@@ -10,7 +10,7 @@ import pytest
 
 from queue_core.model.filters import parse
 from queue_core.model.settings import PostgresSettings
-from queue_core.stores.postgres.pool import Pool
+from queue_core.stores.postgres.session.pool import Pool
 from queue_core.stores.postgres.statistics import Signatures
 
 

@@ -12,7 +12,7 @@ from queue_core.delivery import audit as auditing
 from queue_core.delivery.audit import Audit
 from queue_core.model.job import NewJob, new_id
 from queue_core.queue import JobQueue
-from queue_core.stores.postgres.session import Lane
+from queue_core.stores.postgres.session.lane import Lane
 from tests.redis.conftest import announce
 
 QUEUES = [f"queue-{number}" for number in range(1000)]

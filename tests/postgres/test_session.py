@@ -14,13 +14,14 @@ from jobconsole.embedded.servers import EmbeddedServers
 from queue_core import JobContext, JobQueue
 from queue_core.errors import StoreUnavailable
 from queue_core.model.settings import JobsSettings, PostgresSettings, RedisSettings
-from queue_core.stores.postgres import connection as connecting
-from queue_core.stores.postgres import pool as pools
-from queue_core.stores.postgres import session as module
 from queue_core.stores.postgres.migrate import migrate
 from queue_core.stores.postgres.read import PostgresInspector
-from queue_core.stores.postgres.session import KEPT, Lane, Sessions
-from queue_core.stores.postgres.transaction import Transactions
+from queue_core.stores.postgres.session import connection as connecting
+from queue_core.stores.postgres.session import pool as pools
+from queue_core.stores.postgres.session import sessions as module
+from queue_core.stores.postgres.session.lane import Lane
+from queue_core.stores.postgres.session.sessions import KEPT, Sessions
+from queue_core.stores.postgres.session.transaction import Transactions
 from tests.conformance.working import working
 from tests.waiting import PATIENCE, eventually
 

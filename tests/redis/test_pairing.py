@@ -19,8 +19,8 @@ from queue_core.delivery.pairing import Pairing
 from queue_core.model.retry import Retry
 from queue_core.queue import JobQueue
 from queue_core.redis.client import place_of
-from queue_core.stores.postgres.connection import place_of as place_of_database
 from queue_core.stores.postgres.migrate import migrate
+from queue_core.stores.postgres.session.connection import place_of as place_of_database
 from queue_core.worker.worker import Worker
 from tests.redis.test_databases import in_database
 from tests.waiting import eventually

@@ -11,7 +11,7 @@ from queue_core.errors import QueueFull
 from queue_core.model.job import NewJob
 from queue_core.model.rules import QueueRules, Rules, allowance, band, rules_of
 from queue_core.stores.postgres.dialect import plain_array, text_array
-from queue_core.stores.postgres.plan import Plan, Rows
+from queue_core.stores.postgres.session.lane import Plan, Rows
 
 INLINE = 65_536
 """Bytes of payloads that come with a claim under the lock. A server that sends to a client which does not read ignores

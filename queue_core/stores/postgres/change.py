@@ -21,7 +21,7 @@ from queue_core.stores.postgres.ordering import (
     open_gates,
     take_keys,
 )
-from queue_core.stores.postgres.plan import Plan, Rows
+from queue_core.stores.postgres.session.lane import Plan, Rows
 
 
 class NoSuchQueue(Exception):

@@ -18,8 +18,8 @@ from queue_core.model.events import VERSION, Event, EventBatch, by_queue, decode
 from queue_core.model.job import Ready
 from queue_core.model.settings import PostgresSettings
 from queue_core.ports.delivery import DispatchUnavailable, Taken
-from queue_core.stores.postgres.listening import Notifications
 from queue_core.stores.postgres.scans import LAST, named, spell
+from queue_core.stores.postgres.session.listening import Notifications
 
 GATHER = 0.02
 """Seconds for which further offers of a queue ride on the notification that was just sent: NOTIFY takes a global lock,

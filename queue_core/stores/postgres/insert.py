@@ -24,11 +24,11 @@ from queue_core.stores.postgres.ordering import (
     open_gates,
     take_keys,
 )
-from queue_core.stores.postgres.plan import ANSWER, ROW, Plan, carry_out
 from queue_core.stores.postgres.scans import named, spell
-from queue_core.stores.postgres.session import Lane, LockHeld, QueuesLost
+from queue_core.stores.postgres.session.failures import LockHeld, QueuesLost
+from queue_core.stores.postgres.session.lane import ANSWER, ROW, Lane, Plan, carry_out
+from queue_core.stores.postgres.session.transaction import driver_connection, run_on
 from queue_core.stores.postgres.settle import read_committed
-from queue_core.stores.postgres.transaction import driver_connection, run_on
 from queue_core.stores.sql.records import final_of, known_ids
 
 NumbersByQueue = Mapping[str, int]

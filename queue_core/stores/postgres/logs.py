@@ -10,8 +10,8 @@ from queue_core.errors import JobNotFound
 from queue_core.model.job import LINES, LogEntry, LogLine
 from queue_core.model.report import LogPage, TypeInfo
 from queue_core.stores.postgres.dialect import moment, plain_array, text_array
-from queue_core.stores.postgres.pool import Pool
-from queue_core.stores.postgres.session import Lane
+from queue_core.stores.postgres.session.lane import Lane
+from queue_core.stores.postgres.session.pool import Pool
 from queue_core.stores.sql.records import id_or_none
 
 

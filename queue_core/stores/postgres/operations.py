@@ -32,10 +32,10 @@ from queue_core.model.rules import Rules
 from queue_core.model.settings import PostgresSettings
 from queue_core.model.text import storable
 from queue_core.stores.postgres.change import Member, NoSuchQueue, change, members_of
-from queue_core.stores.postgres.connection import bounds
 from queue_core.stores.postgres.dialect import DIALECT, load, plain_array, text_array
-from queue_core.stores.postgres.plan import Plan, Rows, carry_out
-from queue_core.stores.postgres.pool import Pool
+from queue_core.stores.postgres.session.bounds import bounds
+from queue_core.stores.postgres.session.lane import Plan, Rows, carry_out
+from queue_core.stores.postgres.session.pool import Pool
 from queue_core.stores.sql.records import id_or_none, known_ids
 
 T = TypeVar("T")

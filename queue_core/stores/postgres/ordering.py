@@ -14,8 +14,8 @@ from queue_core.model.job import Ready
 from queue_core.model.rules import Rules, rules_of
 from queue_core.runtime import parts_of
 from queue_core.stores.postgres.dialect import plain_array, text_array
-from queue_core.stores.postgres.plan import ANSWER, ROW, Plan, Rows
-from queue_core.stores.postgres.session import Lane, LockHeld
+from queue_core.stores.postgres.session.failures import LockHeld
+from queue_core.stores.postgres.session.lane import ANSWER, ROW, Lane, Plan, Rows
 
 Arrivals = Mapping[str, int]
 """The first of some arrivals in each queue, in microseconds since the epoch."""
@@ -97,7 +97,7 @@ def lock_gates(gates: Iterable[Gate]) -> Plan[Gates]:
 
 
 def lock_gates_soon(gates: Iterable[Gate]) -> Plan[Gates]:
-    """Lock gates, or fail as `session.LockHeld` when another transaction has one locked for long."""
+    """Lock gates, or fail as `LockHeld` when another transaction has one locked for long."""
     wanted = set(gates)
     if not wanted:
         return NO_GATES
@@ -111,7 +111,7 @@ def _locked(wanted: Iterable[Gate], rows: Rows) -> Gates:
 
 
 def make_gates(gates: Iterable[Gate]) -> Plan[None]:
-    """Make gates that are missing, or fail as `session.LockHeld` when an open transaction has made one of them."""
+    """Make gates that are missing, or fail as `LockHeld` when an open transaction has made one of them."""
     wanted = set(gates)
     if wanted:
         yield "ordering/gates_make", gate_arrays(wanted) | {"patience": PATIENCE}

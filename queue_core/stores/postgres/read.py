@@ -26,11 +26,11 @@ from queue_core.stores.postgres.dialect import (
     moment,
     plain_array,
 )
-from queue_core.stores.postgres.listening import Notifications
 from queue_core.stores.postgres.logs import Logs
 from queue_core.stores.postgres.migrate import KNOWN
 from queue_core.stores.postgres.operations import rehearse
-from queue_core.stores.postgres.pool import Pool, Row
+from queue_core.stores.postgres.session.listening import Notifications
+from queue_core.stores.postgres.session.pool import Pool, Row
 from queue_core.stores.postgres.statistics import Signatures, Totals
 from queue_core.stores.sql.records import id_or_none
 

@@ -17,8 +17,7 @@ from math import inf
 from typing import Any
 
 from queue_core.stores.postgres.dialect import plain_array
-from queue_core.stores.postgres.plan import Rows
-from queue_core.stores.postgres.session import Lane
+from queue_core.stores.postgres.session.lane import Lane, Rows
 
 # Which ranks of a queue have nothing left to claim, so that jobs which ended there are not read again and again.
 #

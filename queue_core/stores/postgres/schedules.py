@@ -9,9 +9,9 @@ from queue_core.errors import QueueFull
 from queue_core.model.job import Inserted
 from queue_core.model.schedule import Announcement, PassedTick, Planned, Planning, Schedule, Tick
 from queue_core.model.settings import PostgresSettings
-from queue_core.stores.postgres.connection import Connection
 from queue_core.stores.postgres.dialect import plain_array, text_array
-from queue_core.stores.postgres.pool import Pool
+from queue_core.stores.postgres.session.bounds import Connection
+from queue_core.stores.postgres.session.pool import Pool
 from queue_core.stores.postgres.store import PostgresStore
 
 

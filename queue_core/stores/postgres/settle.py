@@ -31,8 +31,8 @@ from queue_core.stores.postgres.ordering import (
     note_gates,
     open_gates,
 )
-from queue_core.stores.postgres.plan import Plan, Rows
 from queue_core.stores.postgres.scans import NOWHERE, WHOLE
+from queue_core.stores.postgres.session.lane import Plan, Rows
 
 
 def ready_again(outcomes: Sequence[Outcome], settled: Sequence[Settled]) -> list[Ready]:
@@ -186,7 +186,7 @@ def settle_soon(outcomes: Sequence[Outcome], rules: Rules) -> Plan[dict[Key, Set
     """End attempts whose token still holds, and release the next jobs of their ordering keys.
 
     A key that an outcome does not name correctly is not released: such an outcome is not in the answer. Raises
-    `session.LockHeld` when another transaction has a gate locked for long; then `settle_late` is to be used.
+    `LockHeld` when another transaction has a gate locked for long; then `settle_late` is to be used.
     """
     gates = yield from lock_gates_soon(_gates(outcomes))
     done = yield from _settle(outcomes, rules, gates)
@@ -309,7 +309,7 @@ def promote_gated(named: Rows, rules: Rules, make: bool = True) -> Plan[tuple[li
     """Let due jobs arrive at the gates of their ordering keys, and open the noted gates, both named by `store/promote`.
 
     A locked gate is noted for a later round: its jobs, if left, would come before all others.
-    Returns the jobs that became ready, and whether any gate was locked. With `make`, raises `session.LockHeld` when an
+    Returns the jobs that became ready, and whether any gate was locked. With `make`, raises `LockHeld` when an
     open transaction has made one of the gates; without, such a gate counts as locked.
     """
     if make:

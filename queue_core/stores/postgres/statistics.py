@@ -9,9 +9,8 @@ from queue_core.model.filters import Filter, Term
 from queue_core.model.report import Conservation, SeriesPoint, SignatureInfo, Tally, minutes_tell
 from queue_core.model.states import Status
 from queue_core.stores.postgres.dialect import conditions, filled, load, moment, text_array
-from queue_core.stores.postgres.plan import Rows
-from queue_core.stores.postgres.pool import Pool, Row
-from queue_core.stores.postgres.session import Lane
+from queue_core.stores.postgres.session.lane import Lane, Rows
+from queue_core.stores.postgres.session.pool import Pool, Row
 from queue_core.stores.sql.records import tallies_of
 
 _DEAD = Term("status", "=", Status.DEAD.value)

@@ -23,14 +23,16 @@ from queue_core.model.rules import Rules
 from queue_core.model.settings import PostgresSettings, RetentionSettings
 from queue_core.ports.store import ClaimRequest, Led, Look
 from queue_core.stores.postgres import logs
-from queue_core.stores.postgres.claim import Claiming, PostgresHeart
+from queue_core.stores.postgres.claim import Claiming
 from queue_core.stores.postgres.dialect import plain_array, text_array
 from queue_core.stores.postgres.insert import Numbers, Producing
-from queue_core.stores.postgres.listening import News, Notifications
 from queue_core.stores.postgres.migrate import require_schema
-from queue_core.stores.postgres.plan import Plan
 from queue_core.stores.postgres.scans import Walk
-from queue_core.stores.postgres.session import Lane, LockHeld
+from queue_core.stores.postgres.session.failures import LockHeld
+from queue_core.stores.postgres.session.heartbeat import PostgresHeart
+from queue_core.stores.postgres.session.lane import Lane, Plan
+from queue_core.stores.postgres.session.listening import News, Notifications
+from queue_core.stores.postgres.session.transaction import Transactions
 from queue_core.stores.postgres.settle import (
     Key,
     answer,
@@ -47,7 +49,6 @@ from queue_core.stores.postgres.settle import (
     settle_soon,
     with_keys,
 )
-from queue_core.stores.postgres.transaction import Transactions
 from queue_core.stores.postgres.upkeep import EVER, DueTimes, Looks, Upkeep
 
 LOCKED_SECONDS = 0.1
@@ -167,7 +168,7 @@ class Ends:
         Where it takes long, jobs are assumed to be ready or running, and due ones looked for among the last.
         """
         back, busy, began = self._due.back(), self._ready.rests, time.monotonic()
-        (row,) = await self._sweeps.run("store/look", {"back": back, "busy": busy})
+        (row,) = await self._sweeps.run("store/look", {"back": back, "busy": busy}, light=True)
         took = time.monotonic() - began
         if not busy:
             self._ready.took(took)
@@ -367,7 +368,7 @@ class PostgresStore:
             led = (await self.leaders([duty])).get(duty)
             if led is not None and led.worker != worker and led.seconds > 0:
                 return False
-        rows = await self._sweeps.run("store/lead", {"duty": duty, "worker": worker, "seconds": seconds})
+        rows = await self._sweeps.run("store/lead", {"duty": duty, "worker": worker, "seconds": seconds}, light=True)
         if not rows:
             self._leading.discard((duty, worker))
             return False
@@ -395,7 +396,7 @@ class PostgresStore:
 
     async def leaders(self, duties: Sequence[str]) -> dict[str, Led]:
         """Return the present or last leaders of these duties."""
-        rows = await self._sweeps.run("store/leaders", {"duties": list(duties)})
+        rows = await self._sweeps.run("store/leaders", {"duties": list(duties)}, light=True)
         return {duty: Led(worker, seconds) for duty, worker, seconds in rows}
 
     async def _raise_epoch(self) -> None:

@@ -18,13 +18,14 @@ from queue_core.errors import QueueCoreError
 from queue_core.model.operation import ABANDONED, NEVER_STARTED
 from queue_core.model.rules import Rules
 from queue_core.model.settings import PostgresSettings, RetentionSettings
-from queue_core.stores.postgres.connection import BY_INDEX, Connection, connect, connection_options
 from queue_core.stores.postgres.dialect import load, plain_array
 from queue_core.stores.postgres.logs import Forgetting
 from queue_core.stores.postgres.ordering import GateKeeper, KeyKeeper, lock_free_gates, open_gates
-from queue_core.stores.postgres.plan import Plan, Rows
 from queue_core.stores.postgres.scans import Walk
-from queue_core.stores.postgres.session import Lane, LockHeld
+from queue_core.stores.postgres.session.bounds import Connection
+from queue_core.stores.postgres.session.connection import BY_INDEX, connect, connection_options
+from queue_core.stores.postgres.session.failures import LockHeld
+from queue_core.stores.postgres.session.lane import Lane, Plan, Rows
 from queue_core.stores.postgres.statistics import Titles
 
 logger = logging.getLogger("queue_core.worker")

@@ -16,11 +16,11 @@ from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres.change import members_of, retry
 from queue_core.stores.postgres.dialect import load, plain_array
 from queue_core.stores.postgres.operations import PostgresOperations
-from queue_core.stores.postgres.plan import carry_out
 from queue_core.stores.postgres.read import PostgresInspector
 from queue_core.stores.postgres.scans import WHOLE
+from queue_core.stores.postgres.session.lane import carry_out
+from queue_core.stores.postgres.session.transaction import run_on
 from queue_core.stores.postgres.store import PostgresStore
-from queue_core.stores.postgres.transaction import run_on
 from queue_core.stores.postgres.upkeep import History
 from tests.postgres.operations.filling import DEAD, READY, Database
 

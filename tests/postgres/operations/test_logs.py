@@ -7,7 +7,7 @@ import pytest
 from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres import logs
 from queue_core.stores.postgres.logs import Forgetting
-from queue_core.stores.postgres.session import Lane
+from queue_core.stores.postgres.session.lane import Lane
 from tests.postgres.operations.filling import Database
 
 FILL = """

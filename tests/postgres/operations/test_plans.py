@@ -10,8 +10,8 @@ import pytest
 from queue_core.model.filters import Filter, parse
 from queue_core.model.settings import SCHEMA
 from queue_core.stores.postgres.dialect import load
-from queue_core.stores.postgres.pool import Pool
 from queue_core.stores.postgres.read import PostgresInspector
+from queue_core.stores.postgres.session.pool import Pool
 from tests.postgres.operations.filling import COMPLETED, DEAD, READY, SCHEDULED, Database
 
 Ask = Callable[[PostgresInspector], Awaitable[Any]]

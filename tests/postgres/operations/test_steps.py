@@ -15,11 +15,11 @@ from queue_core.model.operation import Author, NewOperation, Operation, Pace, Wa
 from queue_core.model.rules import QueueRules
 from queue_core.model.settings import SCHEMA, PostgresSettings
 from queue_core.stores.postgres import upkeep
-from queue_core.stores.postgres.connection import connection_options
 from queue_core.stores.postgres.dialect import load
 from queue_core.stores.postgres.operations import PostgresOperations, step
-from queue_core.stores.postgres.plan import Plan
 from queue_core.stores.postgres.read import PostgresInspector
+from queue_core.stores.postgres.session.connection import connection_options
+from queue_core.stores.postgres.session.lane import Plan
 from queue_core.stores.postgres.store import PostgresStore
 from tests.postgres.operations.filling import COMPLETED, DEAD, READY, Database, direct
 from tests.postgres.rules.scenes import Player

@@ -10,9 +10,9 @@ import pytest
 from queue_core.client.operations import ADDED
 from queue_core.model.operation import Author, NewOperation
 from queue_core.model.settings import PostgresSettings
-from queue_core.stores.postgres.connection import connection_options
 from queue_core.stores.postgres.operations import add, create
-from queue_core.stores.postgres.pool import PLANNED, Pool
+from queue_core.stores.postgres.session.connection import connection_options
+from queue_core.stores.postgres.session.pool import PLANNED, Pool
 from tests.postgres.operations.filling import DEAD, Database
 from tests.postgres.operations.test_steps import drive, looked_at
 

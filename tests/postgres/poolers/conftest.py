@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from queue_core.stores.postgres import connection
+from queue_core.stores.postgres.session import connection
 from tests.postgres.poolers.pooler import PGBOUNCER, pgbouncer
 
 

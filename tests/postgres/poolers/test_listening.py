@@ -15,9 +15,10 @@ from queue_core import JobContext, JobQueue, Retry
 from queue_core.errors import JobCancelled
 from queue_core.model.settings import JobsSettings, PostgresSettings
 from queue_core.ports.delivery import Hearing
-from queue_core.stores.postgres import delivery, listening
+from queue_core.stores.postgres import delivery
 from queue_core.stores.postgres.delivery import PostgresEventBus
-from queue_core.stores.postgres.listening import Notifications
+from queue_core.stores.postgres.session import listening
+from queue_core.stores.postgres.session.listening import Notifications
 from tests.conformance.working import until_status, working
 from tests.postgres.poolers.pooler import Wire
 from tests.waiting import PATIENCE, eventually

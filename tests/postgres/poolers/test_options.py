@@ -12,8 +12,8 @@ from psycopg import sql
 from queue_core import JobContext, JobQueue
 from queue_core.errors import ConfigurationError
 from queue_core.model.settings import JobsSettings, PostgresSettings
-from queue_core.stores.postgres.connection import connection_options, hot_options, prepares
 from queue_core.stores.postgres.migrate import migrate
+from queue_core.stores.postgres.session.connection import connection_options, hot_options, prepares
 from tests.conformance.working import working
 from tests.postgres.poolers.pooler import environment, fresh_name
 from tests.waiting import PATIENCE

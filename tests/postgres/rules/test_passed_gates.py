@@ -11,7 +11,7 @@ from queue_core.model.rules import QueueRules
 from queue_core.model.settings import PostgresSettings
 from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres import ordering
-from queue_core.stores.postgres.connection import hot_options
+from queue_core.stores.postgres.session.connection import hot_options
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome
 from tests.postgres.traps.hands import Hand, new_job

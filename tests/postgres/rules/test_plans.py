@@ -9,8 +9,8 @@ import psycopg
 
 from queue_core.model.job import new_id
 from queue_core.model.settings import SCHEMA, PostgresSettings
-from queue_core.stores.postgres.connection import hot_options
 from queue_core.stores.postgres.dialect import load, plain_array
+from queue_core.stores.postgres.session.connection import hot_options
 from queue_core.stores.postgres.settle import group_parameters
 from tests.conformance.making import QUEUE, failure
 from tests.postgres.rules.conftest import NewHand
@@ -94,7 +94,7 @@ def after_a_burst(hand: Hand, url: str, **options: Any) -> dict[str, int]:
                     connection.execute(load(name, SCHEMA), params, prepare=True)
         hand.do(BURST)
         for name, params in statements(on).items():
-            connections[name].execute(load("session/forget_plans"), prepare=False)
+            connections[name].execute(load("lane/forget_plans"), prepare=False)
             found[name] = looked_at(connections[name], name, params)
     return found
 

@@ -12,7 +12,7 @@ from queue_core.model.rules import QueueRules
 from queue_core.model.settings import PostgresSettings
 from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres import capacity
-from queue_core.stores.postgres.connection import hot_options
+from queue_core.stores.postgres.session.connection import hot_options
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome
 from tests.postgres.traps.hands import Hand, new_job
@@ -80,7 +80,7 @@ async def test_with_more_running_than_are_remembered_all_leases_are_counted(
         assert one._claiming._running[QUEUE]._known == []
         held = await one._claims.run("capacity/starts_running", {"queue_id": 1, "some": 5})
         assert (held[0][0], len(held[0][1])) == (MOST, 5)
-        await one._claims.run("claim/worker_hand_back", {"worker": WORKER, "begun": "{}"})
+        await one._claims.run("heartbeat/hand_back", {"worker": WORKER, "begun": "{}"})
         assert len(await two.reclaim(100)) == MOST
 
 

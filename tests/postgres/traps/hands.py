@@ -143,7 +143,7 @@ def settle_parameters(outcomes: Sequence[Outcome]) -> tuple[str, dict[str, Any]]
 
 
 def beat_parameters(claims: Sequence[Claim], **given: Any) -> dict[str, Any]:
-    """Return what claim/worker_beat takes."""
+    """Return what heartbeat/beat takes."""
     return {
         "id": plain_array(claim.id for claim in claims),
         "token": plain_array(claim.token for claim in claims),

@@ -7,7 +7,7 @@ import pytest
 
 from queue_core.model.settings import PostgresSettings
 from queue_core.ports.store import Beat, ClaimRequest
-from queue_core.stores.postgres.session import Lane
+from queue_core.stores.postgres.session.lane import Lane
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome, worker_beat
 from tests.postgres.traps.conftest import NewHand

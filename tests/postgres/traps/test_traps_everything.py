@@ -13,8 +13,8 @@ from queue_core.model.settings import PostgresSettings
 from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres import claim as heads
 from queue_core.stores.postgres import scans, upkeep
-from queue_core.stores.postgres.connection import hot_options
-from queue_core.stores.postgres.session import Lane
+from queue_core.stores.postgres.session.connection import hot_options
+from queue_core.stores.postgres.session.lane import Lane
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, TYPE, WORKER, held, outcome, worker_beat
 from tests.postgres.traps.conftest import NewHand

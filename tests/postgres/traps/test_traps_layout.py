@@ -40,7 +40,7 @@ async def updates_in_place(store: PostgresStore, new_hand: NewHand) -> tuple[int
     claims = await store.claim(ClaimRequest(QUEUE, WORKER, (TYPE,), 20, LEASE, [job.id for job in jobs]))
     hand = new_hand()
     with hand.transaction():
-        hand.do("claim/worker_beat", beat_parameters(claims))
+        hand.do("heartbeat/beat", beat_parameters(claims))
         ((renewed, hot),) = hand.do(
             "select pg_stat_get_xact_tuples_updated(%(t)s::regclass)::int,"
             " pg_stat_get_xact_tuples_hot_updated(%(t)s::regclass)::int",

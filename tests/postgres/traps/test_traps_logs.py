@@ -82,7 +82,7 @@ async def test_a_heartbeat_does_not_wait_for_lines_nor_call_their_lease_lost(
     watching.do("update leases set expires_at = now() + interval '1 second'")
     with logging.transaction():
         logging.do("logs/append", log_parameters(claim))
-        late = beating.later("claim/worker_beat", beat_parameters([claim]))
+        late = beating.later("heartbeat/beat", beat_parameters([claim]))
         assert not beating.waits_or_ends(late, watching)
     assert claim.id in {row[0] for row in late.result()}
     assert watching.do("select expires_at > now() + interval '30 seconds' from leases") == [(True,)]
@@ -92,7 +92,7 @@ async def test_lines_do_not_wait_for_a_heartbeat(store: PostgresStore, new_hand:
     (claim,) = await running(store)
     logging, beating, watching = new_hand(), new_hand(), new_hand()
     with beating.transaction():
-        beating.do("claim/worker_beat", beat_parameters([claim]))
+        beating.do("heartbeat/beat", beat_parameters([claim]))
         late = logging.later("logs/append", log_parameters(claim))
         assert not logging.waits_or_ends(late, watching)
     assert len(late.result()) == 1

@@ -227,7 +227,7 @@ async def reclaimed_while_a_heartbeat_renews(
     expire(watching)
     statement = without(load("settle/reclaim", SCHEMA), *clauses)
     with beating.transaction():
-        beating.do("claim/worker_beat", beat_parameters([claim]))
+        beating.do("heartbeat/beat", beat_parameters([claim]))
         late = reclaiming.later(statement, reclaim_parameters())
         reclaiming.waits_or_ends(late, watching)
     return late.result(), places(watching, claim.id)
@@ -249,7 +249,7 @@ async def test_trap_3_a_heartbeat_never_waits_for_a_settle(store: PostgresStore,
     watching.do("update leases set expires_at = now() + interval '1 second'")
     with settling.transaction():
         settling.do(*settle_parameters([outcome(ending, "completed")]))
-        late = beating.later("claim/worker_beat", beat_parameters([ending, staying]))
+        late = beating.later("heartbeat/beat", beat_parameters([ending, staying]))
         assert not beating.waits_or_ends(late, watching)
         assert {row[0] for row in late.result() if row[0]} == {ending.id, staying.id}
     left = watching.do("select id::text, expires_at > now() + interval '30 seconds' from leases")
@@ -261,7 +261,7 @@ async def test_trap_3_heartbeat_can_fail(store: PostgresStore, new_hand: NewHand
     settling, beating, watching = new_hand(), new_hand(), new_hand()
     with settling.transaction():
         settling.do(*settle_parameters([outcome(claim, "completed")]))
-        text = without(load("claim/worker_beat", SCHEMA), "SKIP LOCKED")
+        text = without(load("heartbeat/beat", SCHEMA), "SKIP LOCKED")
         late = beating.later(text, beat_parameters([claim]))
         assert beating.waits_or_ends(late, watching)
     late.result()
@@ -282,7 +282,7 @@ async def test_trap_3_settles_of_many_and_claims_of_the_same_never_deadlock(
             hands[1].later(*settle_parameters([outcome(claim, "retrying") for claim in reversed(claims)])),
             hands[2].later("claim/by_ids", claim_parameters(number, ids[::-1], worker="worker-2")),
             hands[3].later("settle/reclaim", reclaim_parameters()),
-            hands[4].later("claim/worker_beat", beat_parameters(claims)),
+            hands[4].later("heartbeat/beat", beat_parameters(claims)),
         ]
         ended = [len(future.result()) for future in futures]
         assert ended[0] + ended[1] == len(claims), "each attempt ended once"

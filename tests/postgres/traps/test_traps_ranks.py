@@ -12,9 +12,9 @@ import pytest
 from queue_core.model.settings import PostgresSettings
 from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres import claim, scans, upkeep
-from queue_core.stores.postgres.connection import hot_options
 from queue_core.stores.postgres.scans import EVERYWHERE, Passed, Ranks, merged, named, rank_parameters, spell
-from queue_core.stores.postgres.session import Lane
+from queue_core.stores.postgres.session.connection import hot_options
+from queue_core.stores.postgres.session.lane import Lane
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome, worker_beat
 from tests.postgres.traps.conftest import NewHand

@@ -12,10 +12,10 @@ import pytest
 from queue_core.model.settings import SCHEMA, PostgresSettings
 from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres import scans, upkeep
-from queue_core.stores.postgres.connection import hot_options
 from queue_core.stores.postgres.dialect import load, plain_array
 from queue_core.stores.postgres.scans import WHOLE, Walk
-from queue_core.stores.postgres.session import Lane
+from queue_core.stores.postgres.session.connection import hot_options
+from queue_core.stores.postgres.session.lane import Lane
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome, worker_beat
 from tests.postgres.traps.conftest import NewHand
@@ -106,7 +106,7 @@ async def hot_statements(store: PostgresStore, hand: Hand) -> dict[str, dict[str
     found = statements(ready[0]) | {
         "claim/claimable": {"queue_id": 1, "ids": plain_array(job.id for job in ready)},
         "read/heads": {"queue_ids": "{1}", "priorities": "{5}", "limit": 100},
-        "claim/worker_beat": beat_parameters(claims),
+        "heartbeat/beat": beat_parameters(claims),
         "settle/gates_of_unfinished": {"ids": plain_array(ids)},
         "upkeep/orphans": WHOLE,
         "upkeep/fold": {"limit": 100, **WHOLE},

@@ -20,28 +20,20 @@ from psycopg.rows import AsyncRowFactory, dict_row, tuple_row
 
 from queue_core.errors import ConfigurationError, QueueCoreError, StoreRefused, StoreUnavailable
 from queue_core.model.settings import PostgresSettings
-from queue_core.stores.postgres.connection import (
-    ATTEMPTS,
-    BROKEN,
-    FORGOTTEN,
-    HELD,
-    RETRIED,
-    Connection,
-    Try,
-    close_all,
-    closed_by_server,
-    connect,
-    connection_options,
-    cut,
-    found_pooler,
-    limits,
-    prepares,
-    run_bounded,
-)
 from queue_core.stores.postgres.dialect import load
 from queue_core.stores.postgres.migrate import require
-from queue_core.stores.postgres.plan import Plan, carry_out
-from queue_core.stores.postgres.session import refused, translate
+from queue_core.stores.postgres.session.bounds import (
+    ATTEMPTS,
+    Connection,
+    Try,
+    closed_by_server,
+    cut,
+    limits,
+    run_bounded,
+)
+from queue_core.stores.postgres.session.connection import close_all, connect, connection_options, found_pooler, prepares
+from queue_core.stores.postgres.session.failures import BROKEN, FORGOTTEN, HELD, RETRIED, refused, translate
+from queue_core.stores.postgres.session.lane import Plan, carry_out
 
 T = TypeVar("T")
 R = TypeVar("R")

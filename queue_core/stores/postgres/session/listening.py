@@ -13,9 +13,12 @@ import psycopg
 
 from queue_core.errors import QueueCoreError, StoreUnavailable
 from queue_core.model.settings import PostgresSettings
-from queue_core.stores.postgres.connection import BROKEN, Connection, Try, connect, connection_options, cut
 from queue_core.stores.postgres.dialect import channels_of, load, text_array
-from queue_core.stores.postgres.session import Lane, Sessions
+from queue_core.stores.postgres.session.bounds import Connection, Try, cut
+from queue_core.stores.postgres.session.connection import connect, connection_options
+from queue_core.stores.postgres.session.failures import BROKEN
+from queue_core.stores.postgres.session.lane import Lane
+from queue_core.stores.postgres.session.sessions import Sessions
 
 logger = logging.getLogger("queue_core.delivery")
 
@@ -115,7 +118,7 @@ class Notifications:
         Raises:
             StoreUnavailable: the store did not answer in time.
         """
-        await self._lane.run("listening/send", {"channel": channel, "messages": text_array(messages)})
+        await self._lane.run("listening/send", {"channel": channel, "messages": text_array(messages)}, light=True)
 
     async def send_each(self, messages: Sequence[tuple[str, str]]) -> None:
         """Notify channels of messages, in this order and all at once: each process is woken once.
@@ -125,7 +128,9 @@ class Notifications:
         """
         channels = text_array([channel for channel, _ in messages])
         await self._lane.run(
-            "listening/send_each", {"channels": channels, "messages": text_array([message for _, message in messages])}
+            "listening/send_each",
+            {"channels": channels, "messages": text_array([message for _, message in messages])},
+            light=True,
         )
 
     async def ping(self) -> float:
@@ -135,7 +140,7 @@ class Notifications:
             StoreUnavailable: the store did not answer in time.
         """
         start = time.perf_counter()
-        await self._lane.run("listening/probe")
+        await self._lane.run("listening/probe", light=True)
         return time.perf_counter() - start
 
     async def close(self) -> None:

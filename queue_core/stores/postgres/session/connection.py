@@ -1,8 +1,4 @@
-"""Connections to PostgreSQL: their options, poolers in between, and bounds for transactions.
-
-The bounds are set in a transaction itself, since behind a pooler no session is ours: a frozen client holds others up
-for a second. A client that was only slow finds its session ended and nothing committed, and tries again.
-"""
+"""Connections to PostgreSQL: how they are opened, with which options, and the poolers in between."""
 
 from __future__ import annotations
 
@@ -10,61 +6,22 @@ import asyncio
 import logging
 import os
 import re
-import select
-import socket
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg import errors as pg
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.pq import TransactionStatus
-from psycopg.rows import AsyncRowFactory
 
 from queue_core.errors import ConfigurationError
 from queue_core.model.addresses import named
 from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres.dialect import load
+from queue_core.stores.postgres.session.bounds import PATIENCE_MS, Connection, Try, cut
 
 T = TypeVar("T")
 
 
 logger = logging.getLogger("queue_core.ports.store")
-
-
-SILENT_MS = 1000
-"""How long the server waits for the next statement of a transaction. A process that is frozen there, or cut off, holds
-up all others that want the same rows; a live one takes microseconds, and one that did not may try again."""
-BYTES_PER_MS = 2000
-"""For the server, a client is silent while it sends a statement: a slow network gets this time besides."""
-PATIENCE_MS = 1500
-"""How long a statement waits for a lock: longer than a silent client has it, so that one waiting behind it gets it.
-No server process is left behind by clients that stopped waiting."""
-UNREAD_MS = 2000
-"""How long the server keeps an answer that is not read: while it sends, it ignores all other limits. Unix sockets have
-no such limit, so answers are short as long as locks are held."""
-
-ATTEMPTS = 3
-"""Deadlocks and serialization failures are tried again this often; nothing was written by them."""
-
-RETRIED = (pg.DeadlockDetected, pg.SerializationFailure)
-BROKEN = (
-    psycopg.OperationalError,
-    psycopg.InterfaceError,
-    pg.ReadOnlySqlTransaction,
-    pg.IdleInTransactionSessionTimeout,
-    OSError,
-    TimeoutError,
-)
-"""Errors after which a connection is not used again; a read-only server is an old primary, so look for the new one."""
-
-FORGOTTEN = (pg.InvalidSqlStatementName, pg.DuplicatePreparedStatement)
-"""Prepared statements that are not in the session, or another client's: a pooler in transaction mode swaps sessions."""
-
-HELD = "others hold rows that this needs, and do not let go of them"
-
-Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
 
 CANCEL_SECONDS = 1.0
@@ -80,126 +37,6 @@ class _Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
         except BaseException:
             self.pgconn.finish()
             raise
-
-
-def is_broken(error: BaseException) -> bool:
-    """Return whether an error makes its connection unusable."""
-    return isinstance(error, BROKEN) and not isinstance(error, (pg.LockNotAvailable, *RETRIED))
-
-
-class Try:
-    """One try of a piece of work, and what is known of its fate when its connection is lost."""
-
-    def __init__(self, ends: float, seconds: float, light: bool = False) -> None:
-        # of the loop's clock
-        self.ends = ends
-        # plans that were made a while ago will do
-        self.light = light
-        self.late = asyncio.Event()
-        self._seconds = seconds
-        # in a transaction of several statements
-        self._begun = False
-        self._committing = False
-        # this process, and not the server, has not done anything for long
-        self._slept = False
-
-    def overdue(self) -> None:
-        """Note that the time is over, and whether this process was frozen meanwhile."""
-        self._slept = asyncio.get_running_loop().time() > self.ends + SILENT_MS / 1000
-        self.late.set()
-
-    def again(self, error: BaseException, attempt: int) -> bool:
-        """Return whether to retry the work after an error: certainly nothing was done, and there is time."""
-        if isinstance(error, pg.LockNotAvailable):
-            return asyncio.get_running_loop().time() + PATIENCE_MS / 1000 <= self.ends
-        if attempt >= ATTEMPTS:
-            return False
-        return isinstance(error, (*RETRIED, *FORGOTTEN)) or (is_broken(error) and self._unharmed(error))
-
-    def _unharmed(self, error: BaseException) -> bool:
-        if isinstance(error, pg.IdleInTransactionSessionTimeout):
-            return True
-        return self._begun and not self._committing and (self._slept or not self.late.is_set())
-
-    def next_ends(self) -> float:
-        """Return when the next try has to end: a process that was frozen has all of its time again."""
-        now = asyncio.get_running_loop().time()
-        return now + self._seconds if now > self.ends else self.ends
-
-    @asynccontextmanager
-    async def transaction(
-        self, connection: Connection, seconds: float, silent: int = SILENT_MS, begin: str = "connection/begin"
-    ) -> AsyncIterator[None]:
-        """Commit the statements of the block, on a connection in autocommit mode; an exception rolls it back.
-
-        Each statement may take so many seconds; `silent`: how many milliseconds the server waits for the next one.
-        """
-        try:
-            await connection.execute(load(begin) + b";\n" + bounds(seconds, silent), prepare=False)
-            self._begun = True
-            yield
-        except BaseException:
-            if connection.info.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
-                with suppress(psycopg.Error):
-                    await connection.execute(load("connection/rollback"), prepare=False)
-            raise
-        if closed_by_server(connection):  # it has waited for too long; a commit sent now would leave that in doubt
-            raise psycopg.OperationalError("the server has ended the session")
-        self._committing = True
-        await connection.execute(load("connection/commit"), prepare=False)
-
-
-def silent_ms(weight: int) -> int:
-    """Return how many milliseconds the server waits for a statement of a client that sends about so many bytes."""
-    return SILENT_MS + weight // BYTES_PER_MS
-
-
-def bounds(seconds: float, silent: int = SILENT_MS) -> bytes:
-    """Return the statement that bounds its transaction; each statement may take so many seconds."""
-    statement = max(1, round(seconds * 1000))
-    return load("connection/bounds") % {
-        b"silent": silent,
-        b"patience": min(PATIENCE_MS, statement),
-        b"statement": statement,
-        b"unread": UNREAD_MS,
-    }
-
-
-async def run_bounded(
-    connection: Connection, limits: bytes, statement: bytes, params: Mapping[str, Any] | None, rows: AsyncRowFactory[T]
-) -> list[T]:
-    """Run a single statement behind a pooler, whose sessions have no bounds of ours.
-
-    One message brings the bounds, the statement and its values: no client can fall silent in between.
-    """
-    async with psycopg.AsyncClientCursor(connection, row_factory=rows) as cursor:
-        await cursor.execute(limits + statement, params)
-        while cursor.nextset():
-            pass
-        return await cursor.fetchall() if cursor.description else []
-
-
-def limits(seconds: float, patient: bool = False) -> bytes:
-    """Return the prefix of a statement's message with which it ends by itself when its client has given up.
-
-    Who is not `patient` tries again when a lock is not to be had soon.
-    """
-    statement = max(1, round(seconds * 1000))
-    patience = statement if patient else min(PATIENCE_MS, statement)
-    return load("connection/limits") % {b"patience": patience, b"statement": statement} + b"\n"
-
-
-def closed_by_server(connection: Connection | psycopg.Connection[Any]) -> bool:
-    """Return without a round trip whether the server has closed an idle connection, or it is closed here.
-
-    Any input on an idle connection counts as its end: the server's last message comes before the socket is closed,
-    and all other unrequested messages, such as a parameter that was changed for all, are rare.
-    """
-    if connection.closed:
-        return True
-    poll = select.poll()
-    poll.register(connection.fileno(), select.POLLIN)
-    return bool(poll.poll(0))
 
 
 BY_INDEX = "-c enable_seqscan=off -c enable_bitmapscan=off -c jit=off -c plan_cache_mode=force_generic_plan"
@@ -354,17 +191,6 @@ async def close_all(connections: Iterable[Connection]) -> None:
     """Close connections on which nothing is under way."""
     for connection in connections:
         await connection.close()
-
-
-def cut(connection: Connection, one: Try) -> None:
-    """Shut a connection's socket, so that its waiting caller gets an error at once.
-
-    Cancelling the task instead makes the driver ask the server to cancel the query, and wait for it to do so.
-    """
-    one.overdue()
-    if not connection.closed:
-        with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as same:
-            same.shutdown(socket.SHUT_RDWR)
 
 
 def _tries(settings: PostgresSettings, options: dict[str, Any]) -> Iterator[dict[str, Any]]:

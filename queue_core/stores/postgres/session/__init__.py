@@ -1,0 +1,1 @@
+"""How this store reaches the server: connections, what runs on them, and what ends in time."""

@@ -1,0 +1,80 @@
+"""What the errors of the driver and the server mean."""
+
+from __future__ import annotations
+
+import psycopg
+from psycopg import errors as pg
+
+from queue_core.errors import InvalidJob, QueueCoreError, SchemaError, SchemaMissing, StoreRefused, StoreUnavailable
+
+RETRIED = (pg.DeadlockDetected, pg.SerializationFailure)
+BROKEN = (
+    psycopg.OperationalError,
+    psycopg.InterfaceError,
+    pg.ReadOnlySqlTransaction,
+    pg.IdleInTransactionSessionTimeout,
+    OSError,
+    TimeoutError,
+)
+"""Errors after which a connection is not used again; a read-only server is an old primary, so look for the new one."""
+
+FORGOTTEN = (pg.InvalidSqlStatementName, pg.DuplicatePreparedStatement)
+"""Prepared statements that are not in the session, or another client's: a pooler in transaction mode swaps sessions."""
+
+HELD = "others hold rows that this needs, and do not let go of them"
+
+AWAY = ("08", "25006", "25P", "28", "3D", "53", "57", "58")
+"""How the codes of errors begin after which the server cannot be used now: connection, standby, idle for too long,
+login, no such database, resources, shut down or out of time, disk."""
+
+
+def is_broken(error: BaseException) -> bool:
+    """Return whether an error makes its connection unusable."""
+    return isinstance(error, BROKEN) and not isinstance(error, (pg.LockNotAvailable, *RETRIED))
+
+
+class QueuesLost(StoreUnavailable):
+    """The database does not know a queue under the number that this process remembers; nothing was written."""
+
+
+def translate(error: BaseException) -> QueueCoreError:
+    """Return the error of this package's tree that a driver's error means."""
+    if isinstance(error, pg.NotNullViolation) and error.diag.column_name == "queue_id":
+        return QueuesLost("postgres", "it has lost the row of a queue, or numbers it otherwise")
+    if isinstance(error, pg.UndefinedTable | pg.InvalidSchemaName):
+        return SchemaMissing(0, 1)
+    if isinstance(error, pg.LockNotAvailable):
+        return LockHeld()
+    text = str(error).strip().splitlines()
+    if isinstance(error, pg.SyntaxErrorOrAccessRuleViolation):
+        return SchemaError(f"the database's schema does not fit this version: {text[0]}")
+    if isinstance(error, psycopg.DataError | psycopg.IntegrityError) and not _lacks_a_day(error):
+        return InvalidJob(f"the database refused a value: {text[0] if text else type(error).__name__}")
+    if answered(error):
+        return refused(error)
+    return StoreUnavailable("postgres", text[0] if text else f"no answer in time ({type(error).__name__})")
+
+
+def _lacks_a_day(error: BaseException) -> bool:
+    """Return whether the history has no partition for today yet; its own constraints have names."""
+    return isinstance(error, pg.CheckViolation) and error.diag.constraint_name is None
+
+
+def answered(error: BaseException) -> bool:
+    """Return whether the server only refused a statement; else it is unreachable, ends, is full, or a standby."""
+    state = getattr(error, "sqlstate", None)
+    return state is not None and not state.startswith(AWAY)
+
+
+def refused(error: psycopg.Error | BaseException) -> StoreRefused:
+    """Return what is raised for a statement that the server refused."""
+    text = str(error).strip().splitlines()
+    passing = isinstance(error, (*RETRIED, pg.LockNotAvailable)) or _lacks_a_day(error)
+    return StoreRefused("postgres", text[0] if text else type(error).__name__, passing)
+
+
+class LockHeld(StoreRefused):
+    """A lock was not to be had in time; nothing was written."""
+
+    def __init__(self) -> None:
+        super().__init__("postgres", HELD, passing=True)

@@ -1,0 +1,135 @@
+"""The heartbeat's own connection, on a thread of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+
+from queue_core.model.settings import PostgresSettings
+from queue_core.ports.store import BeatReply, Neighbour, Stray, WorkerBeat
+from queue_core.stores.postgres.dialect import EVERY_TYPE, load, plain_array, text_array
+from queue_core.stores.postgres.session.bounds import closed_by_server, limits
+from queue_core.stores.postgres.session.connection import (
+    BlockingConnection,
+    connect_blocking,
+    found_pooler,
+    hot_options,
+    prepares,
+)
+from queue_core.stores.postgres.session.failures import BROKEN, FORGOTTEN, translate
+
+
+class PostgresHeart:
+    """One statement a heartbeat: leases, progress, the worker's entry and its orders."""
+
+    def __init__(self, settings: PostgresSettings) -> None:
+        self._settings = settings
+        self._connection: BlockingConnection | None = None
+        # whether the others at this place were notified of the worker: resting ones do not search for new ones
+        self._told = False
+
+    def beat(self, beat: WorkerBeat) -> BeatReply:
+        """Prolong the leases that still hold and renew the worker's entry.
+
+        Raises:
+            StoreUnavailable: no connection or no answer in time.
+        """
+        with self._in_time():
+            rows = self._execute(beat)
+            strays = self._strays(beat) if beat.doubts else []
+            if beat.place and not self._told:
+                self._run("heartbeat/arrived", {"place": beat.place}, beat.lease / 3)
+                self._told = True
+        # The others name jobs of this worker that are to be cancelled, whatever the attempt, and (null) other workers.
+        alive = {row[0] for row in rows if row[1] is False}
+        return BeatReply(
+            lost=tuple(lease.id for lease in beat.leases if lease.id not in alive),
+            cancel=tuple(row[0] for row in rows if row[0] and row[1]),
+            command=next((row[2] for row in rows if not row[0]), ""),
+            neighbours=tuple(Neighbour(row[0], row[2]) for row in rows if row[1] is None) if beat.look else None,
+            strays=tuple(Stray._make(row) for row in strays),
+        )
+
+    def hand_back(self, worker: str, begun: Sequence[str]) -> None:
+        """End a worker's leases of all other jobs than these, as not begun.
+
+        Raises:
+            StoreUnavailable: no connection or no answer in time.
+        """
+        with self._in_time():
+            given = {"worker": worker, "begun": plain_array(begun)}
+            self._run("heartbeat/hand_back", given, self._settings.timeout)
+
+    def _execute(self, beat: WorkerBeat) -> list[tuple[Any, ...]]:
+        return self._run(
+            "heartbeat/beat",
+            {
+                "id": plain_array(lease.id for lease in beat.leases),
+                "token": plain_array(lease.token for lease in beat.leases),
+                "progress": plain_array(lease.progress for lease in beat.leases),
+                "message": text_array(lease.message for lease in beat.leases),
+                "begun": plain_array("t" if lease.begun else "f" for lease in beat.leases),
+                "lease": beat.lease,
+                "worker": beat.worker,
+                "host": beat.host,
+                "pid": beat.pid,
+                "version": beat.version,
+                "queues": text_array(beat.queues),
+                "types": text_array(EVERY_TYPE if beat.types is None else beat.types),
+                "concurrency": beat.concurrency,
+                "busy": beat.busy,
+                "quiet": beat.quiet,
+                "interval": beat.interval,
+                "place": beat.place,
+                "process": beat.process,
+                "stuck": beat.stuck,
+                "look": beat.look,
+            },
+            beat.lease / 3,
+        )
+
+    def _strays(self, beat: WorkerBeat) -> list[tuple[Any, ...]]:
+        asked = {"worker": beat.worker, "claims": plain_array(doubt.number for doubt in beat.doubts)}
+        return self._run("heartbeat/strays", asked, beat.lease / 3)
+
+    def _run(self, query: str, params: Mapping[str, Any], seconds: float) -> list[tuple[Any, ...]]:
+        """Run a query file; a heartbeat that hangs longer than its lease is useless."""
+        seconds = max(1.0, min(self._settings.timeout, seconds))
+        connection = self._connected(seconds)
+        if prepares(self._settings):
+            cursor = connection.execute(load(query, self._settings.schema), params, binary=True)
+            return cursor.fetchall() if cursor.description else []
+        # Behind a pooler the bounds come with the statement; see `bounds.run_bounded`.
+        with psycopg.ClientCursor(connection) as bounded:
+            bounded.execute(limits(seconds, patient=True) + load(query, self._settings.schema), params)
+            while bounded.nextset():
+                pass
+            return bounded.fetchall() if bounded.description else []
+
+    @contextmanager
+    def _in_time(self) -> Iterator[None]:
+        try:
+            yield
+        except (*BROKEN, psycopg.DatabaseError) as error:
+            if isinstance(error, FORGOTTEN):
+                found_pooler(self._settings, str(error))
+            self.close()
+            raise translate(error) from error
+
+    def _connected(self, seconds: float) -> BlockingConnection:
+        if self._connection is None or closed_by_server(self._connection):
+            self.close()
+            limit = int(seconds * 1000)
+            options = hot_options(self._settings, limit)
+            options["tcp_user_timeout"] = limit
+            self._connection = connect_blocking(self._settings, options)
+        return self._connection
+
+    def close(self) -> None:
+        """Close the connection; idempotent."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()

@@ -1,0 +1,217 @@
+"""Lanes of statements: each runs one at a time, a statement or a plan of several in one transaction."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from functools import partial
+from itertools import count
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import errors as pg
+from psycopg.rows import tuple_row
+
+from queue_core.errors import StoreUnavailable
+from queue_core.model.settings import PostgresSettings
+from queue_core.stores.postgres.dialect import load
+from queue_core.stores.postgres.session.bounds import (
+    Connection,
+    Try,
+    cut,
+    limits,
+    run_bounded,
+    silent_ms,
+)
+from queue_core.stores.postgres.session.connection import found_pooler, prepares
+from queue_core.stores.postgres.session.failures import FORGOTTEN, LockHeld, is_broken, translate
+from queue_core.stores.postgres.session.sessions import Session, Sessions
+
+T = TypeVar("T")
+
+
+# A plan is a generator: it yields a query's name with its parameters and is sent the rows. Its caller
+# provides the transaction: a lane, the operations path's pool, or a caller's own connection. Plans rest on READ
+# COMMITTED: a statement sees what was committed while the one before it waited for a lock.
+
+ANSWER = 96 << 10
+"""Bytes of an answer under a lock, about. So much finds room on the way even where its reader is frozen. A server with
+more to send ignores limits and keeps locks; a Unix socket takes some 200 KB, and has no time limit of its own."""
+ROW = 80
+"""Bytes of a row of such an answer, about, without its values."""
+
+Rows = list[tuple[Any, ...]]
+Plan = Generator[tuple[str, Mapping[str, Any]], Rows, T]
+
+
+async def carry_out(plan: Plan[T], run: Callable[[str, Mapping[str, Any]], Awaitable[Rows]]) -> T:
+    """Run a plan's queries one after the other and return what it makes of their rows."""
+    try:
+        query, params = next(plan)
+        while True:
+            query, params = plan.send(await run(query, params))
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+Steps = list[tuple[str, Mapping[str, Any] | None]]
+Work = Callable[[Connection, Try], Awaitable[T]]
+
+PLANS_SECONDS = 1.0
+"""How long plans of prepared statements are kept. One made for a nearly empty table reads it as a whole, and the server
+keeps it until the next ANALYZE: after a burst of 300,000 jobs a claim took 13 s instead of 10 ms."""
+
+
+class Lane:
+    """Runs one statement at a time, each its own transaction, within a time limit.
+
+    Lanes with the same `sessions` share connections; without, a lane has its own.
+    """
+
+    def __init__(self, settings: PostgresSettings, sessions: Sessions | None = None) -> None:
+        self._settings = settings
+        self.schema = settings.schema
+        self._sessions = sessions or Sessions(settings)
+        self._shares = sessions is not None
+        # that it had last
+        self._session: Session | None = None
+        self._lock = asyncio.Lock()
+        # callers that have the lock or wait for it
+        self._callers = 0
+
+    async def run(self, query: str, params: Mapping[str, Any] | None = None, *, light: bool = False) -> Rows:
+        """Run a statement by its name and return its rows.
+
+        `light`: it has one plan whatever the tables hold. An idle fleet asks hardly anything else, and to forget plans
+        is a statement, too.
+
+        Raises:
+            StoreUnavailable: no connection or no answer in time; the statement may or may not have been committed.
+            SchemaMissing: a table is not there.
+        """
+        return await self._again(lambda connection, _: self._alone(connection, query, params), light=light)
+
+    async def look(self, query: str, params: Mapping[str, Any] | None = None) -> Rows:
+        """Run a query file that changes nothing; again at once if its idle connection was closed."""
+        loop = asyncio.get_running_loop()
+        soon = loop.time() + self._settings.timeout / 2
+        try:
+            return await self.run(query, params)
+        except StoreUnavailable:
+            if loop.time() >= soon:
+                raise
+        return await self.run(query, params)
+
+    async def transaction(self, steps: Steps) -> list[Rows]:
+        """Run several query files in one transaction and return the rows of each."""
+
+        async def work(connection: Connection, one: Try) -> list[Rows]:
+            async with one.transaction(connection, self._settings.timeout):
+                return [await self._step(connection, *step) for step in steps]
+
+        return await self._again(work)
+
+    async def carry_out(self, begin: Callable[[], Plan[T]], times: int = 1, patient: bool = True, weight: int = 0) -> T:
+        """Carry out a plan in one transaction, within so many time limits; it is begun again if others get in its way.
+
+        `weight`: about how many bytes it sends.
+
+        Raises:
+            StoreUnavailable: no connection or no answer in time; the plan may or may not have been committed.
+            LockHeld: nothing was written; at once when it is not `patient` and has a patience of its own.
+        """
+
+        async def work(connection: Connection, one: Try) -> T:
+            async with one.transaction(connection, self._settings.timeout * times, silent_ms(weight)):
+                return await carry_out(begin(), partial(self._step, connection))
+
+        return await self._again(work, times, patient)
+
+    async def _again(self, work: Work[T], times: int = 1, patient: bool = True, light: bool = False) -> T:
+        # The time limit is the caller's: waiting for the lane counts, and so do all attempts.
+        seconds = self._settings.timeout * times
+        ends = asyncio.get_running_loop().time() + seconds
+        await self._take_turn(ends)
+        try:
+            for attempt in count(1):
+                one = Try(ends, seconds, light)
+                try:
+                    return await self._run_in_time(work, one)
+                except (psycopg.Error, OSError, TimeoutError) as error:
+                    if isinstance(error, pg.LockNotAvailable) and not patient:
+                        raise LockHeld from error
+                    if isinstance(error, FORGOTTEN):
+                        found_pooler(self._settings, str(error))
+                    if not one.again(error, attempt):
+                        late = is_broken(error) and one.late.is_set()
+                        raise (self._no_answer() if late else translate(error)) from error
+                    ends = one.next_ends()
+        finally:
+            self._lock.release()
+            self._callers -= 1
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _take_turn(self, ends: float) -> None:
+        self._callers += 1
+        if self._callers == 1:
+            await self._lock.acquire()  # at once: a time limit around it would take 4 µs
+            return
+        try:
+            async with asyncio.timeout_at(ends):
+                await self._lock.acquire()
+        except BaseException as error:
+            self._callers -= 1
+            if isinstance(error, TimeoutError):
+                raise self._no_answer() from None
+            raise
+
+    def _no_answer(self) -> StoreUnavailable:
+        return StoreUnavailable("postgres", f"no answer within {self._settings.timeout:g} s")
+
+    async def _run_in_time(self, work: Work[T], one: Try) -> T:
+        session = self._session = await self._sessions.take(self._session, one.ends)
+        connection = session.connection
+        watch = asyncio.get_running_loop().call_at(one.ends, cut, connection, one)
+        try:
+            aged = time.monotonic() - session.planned_at >= PLANS_SECONDS
+            if aged and not one.light and prepares(self._settings):
+                await connection.execute(load("lane/forget_plans"), prepare=False)
+                session.planned_at = time.monotonic()
+            done = await work(connection, one)
+        except BaseException as error:
+            # Of a session in doubt nothing is wanted: closing the socket is enough, the server ends its part.
+            if _is_whole(connection, error):
+                self._sessions.put_back(session)
+            else:
+                await self._sessions.drop(session)
+            raise
+        finally:
+            watch.cancel()
+        self._sessions.put_back(session)
+        return done
+
+    async def _alone(self, connection: Connection, query: str, params: Mapping[str, Any] | None) -> Rows:
+        if prepares(self._settings):
+            return await self._step(connection, query, params)
+        return await run_bounded(
+            connection, limits(self._settings.timeout), load(query, self.schema), params, tuple_row
+        )
+
+    async def _step(self, connection: Connection, query: str, params: Mapping[str, Any] | None) -> Rows:
+        cursor = await connection.execute(load(query, self.schema), params, binary=True)
+        return await cursor.fetchall() if cursor.description else []
+
+    async def close(self) -> None:
+        """Disconnect, unless others share the connections; doing it twice is safe."""
+        self._session = None
+        if not self._shares:
+            await self._sessions.close()
+
+
+def _is_whole(connection: Connection, error: BaseException) -> bool:
+    """Return whether a connection can be used after an error."""
+    if isinstance(error, (asyncio.CancelledError, *FORGOTTEN)) or is_broken(error):
+        return False
+    return connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
