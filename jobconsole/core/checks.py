@@ -116,15 +116,21 @@ def _postgres_version(facts: Facts) -> Check:
     return Check("postgres version", "fail", said, "upgrade the server to PostgreSQL 15 or later")
 
 
+SECOND_STORE = "an earlier version has tables in schema '{}', too"
+SECOND_STORE_ADVICE = "stop the programs of that version, and drop its tables once they hold no jobs"
+
+
 def check_schema(facts: Facts) -> Check:
     """Return the finding about the version of a store's schema."""
-    found, known = facts["schema"], facts["schema_known"]
+    found, known, earlier = facts["schema"], facts["schema_known"], facts.get("earlier")
+    if found == known and earlier:
+        return Check("schema", "warn", f"version {found}; {SECOND_STORE.format(earlier)}", SECOND_STORE_ADVICE)
     if found == known:
         return Check("schema", "ok", f"version {found}")
     if found > known:
         return Check("schema", "fail", f"version {found}, newer than {known} known here", "upgrade this program")
-    if facts.get("earlier"):
-        wrong = f"an earlier version has left its tables in schema '{facts['earlier']}'"
+    if found == 0 and earlier:
+        wrong = f"an earlier version has left its tables in schema '{earlier}'"
         return Check("schema", "fail", wrong, "run 'jobconsole migrate'")
     said = "the database has no schema" if found == 0 else f"version {found}, older than {known}"
     return Check("schema", "fail", said, "run 'jobconsole migrate'")

@@ -57,11 +57,11 @@ class TestLocks:
         return check
 
     def test_each_is_one_sentence(self) -> None:
-        crowd = {"waiters": 3, "waiting_s": 8.0, "waiter": 9, "waiter_application": "web", "asked": ["order_gates"]}
+        crowd = {"waiters": 3, "waiting_s": 8.0, "waiter": 9, "waiter_application": "web", "asked": ["ordering_locks"]}
         check = self.check(_blocker(**crowd, found=12), _blocker(application="", client=None, state="active"))
         assert check.said.splitlines() == [
             "shop␛[2J (pid 7) from 10.0.0.3: open for 1m, idle, locks in jobs; "
-            "3 connections held up for 8s: web (pid 9) at order_gates and others",
+            "3 connections held up for 8s: web (pid 9) at ordering_locks and others",
             "a program without a name (pid 7) from this machine: open for 1m, locks in jobs; nothing waits for it now",
             "and 10 more",
         ]

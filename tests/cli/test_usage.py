@@ -10,6 +10,7 @@ import pytest
 from queue_core.model.settings import SCHEMA
 from queue_core.stores.postgres.dialect import load
 from queue_core.stores.postgres.migrate import KNOWN
+from queue_core.stores.sql.migrations import FIRST
 from tests.cli.running import Cli
 
 NOWHERE = {"JOBS__POSTGRES__URL": "postgresql://app:hunter2@127.0.0.1:1/app"} | {
@@ -179,9 +180,9 @@ class TestSchema:
             answer = cli(*line)
             assert (answer.code, answer.out) == (3, "")
             assert answer.err == "jobconsole: the database has no schema; run 'jobconsole migrate'\n"
-        applied = ", ".join(f"{number:04}" for number in range(1, KNOWN + 1))
+        applied = ", ".join(f"{number:04}" for number in range(FIRST, KNOWN + 1))
         assert cli("migrate", "--dry-run", "--read-only").out == f"would apply {applied}\n"
-        pending = list(range(1, KNOWN + 1))
+        pending = list(range(FIRST, KNOWN + 1))
         body = {"version": 1, "dry_run": True, "pending": pending, "schema": 0}
         assert cli("migrate", "--dry-run", "--json").body == body
         assert cli("migrate").out == f"applied {applied}; the schema is {KNOWN}\n"

@@ -15,6 +15,7 @@ from queue_core.stores.postgres import migrate as migrating
 from queue_core.stores.postgres.dialect import load
 from queue_core.stores.postgres.migrate import KNOWN, MIGRATIONS, check, migrate, schema_version
 from queue_core.stores.postgres.store import PostgresStore
+from queue_core.stores.sql.migrations import FIRST
 from tests.waiting import eventually
 
 
@@ -41,7 +42,7 @@ def test_an_empty_database_gets_every_version_and_then_nothing(empty_postgres_ur
 def test_concurrent_migrations_apply_each_version_once(empty_postgres_url: str) -> None:
     with ThreadPoolExecutor(6) as pool:
         applied = list(pool.map(migrate, [empty_postgres_url] * 6))
-    assert sorted(version for one in applied for version in one) == list(range(1, KNOWN + 1))
+    assert sorted(version for one in applied for version in one) == list(range(FIRST, KNOWN + 1))
 
 
 def test_a_database_without_schema_is_missing_it(empty_postgres_url: str) -> None:
@@ -78,7 +79,9 @@ def test_a_failing_migration_is_rolled_back_and_those_before_it_stay(
 def test_tables_of_somebody_else_are_named_in_one_sentence(empty_postgres_url: str) -> None:
     with psycopg.connect(empty_postgres_url, autocommit=True) as connection:
         connection.execute("create schema jobconsole create table queues (n int)")
-    with pytest.raises(SchemaError, match=r'^migration 1 \(schema\) failed and was rolled back: relation "queues"'):
+    with pytest.raises(
+        SchemaError, match=rf'^migration {FIRST} \(schema\) failed and was rolled back: relation "queues"'
+    ):
         migrate(empty_postgres_url)
 
 

@@ -33,7 +33,7 @@ def claim(transaction: Transaction) -> None:
 
 def settle(transaction: Transaction) -> None:
     """End all running jobs."""
-    rows = transaction.records("select id, token from jobs where place = 'running'", ())
+    rows = transaction.records("select id, token from jobs where state = 'running'", ())
     outcomes = [Outcome(job_id, token, QUEUE, TYPE, "completed") for job_id, token in rows]
     assert all(answer.accepted for answer in settling.settle(transaction, outcomes, {}))
 

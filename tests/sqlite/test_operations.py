@@ -79,7 +79,7 @@ async def test_a_retrying_job_that_moves_has_no_hold_until_it_is_due(
     moved = await ended(store, "retrying", ordering_key="k")
     waits = await insert(store, ordering_key="k")
     assert [(one.id, one.queue) for one in (await done(operations, "move", moved)).ready] == [(waits, QUEUE)]
-    assert await rows(file, f"select holds from jobs where id = '{moved}'") == [(None,)]
+    assert await rows(file, f"select admitted from jobs where id = '{moved}'") == [(None,)]
     there = await insert(store, queue=OTHER, ordering_key="k")
     clock.advance(LEASE + 1)
     assert await store.promote(10) == []
@@ -120,7 +120,7 @@ async def test_counts_of_both_queues_stay_exact(new_file: NewFile) -> None:
     await insert(store, queue=OTHER)
     await done(operations, "move", dead, *ids[:3], way=Way(queue=OTHER, priority=5))
     await done(operations, "retry", dead, way=Way(queue=QUEUE, priority=10))
-    query = "select name, running, high, normal, low from queues where counted = 1 order by name"
+    query = "select name, running, high, normal, low from queues where keeps_counts = 1 order by name"
     assert await rows(file, query) == [(OTHER, 0, 0, 4, 0), (QUEUE, 0, 2, 0, 0)]
 
 
@@ -149,9 +149,9 @@ async def test_more_members_than_a_transaction_writes(file: SqliteFile, operatio
     operation = await operations.create(NewOperation("retry", "many", Author("ana", "bastion-1")))
     assert (await operations.add(operation.number, [*ids, ids[0]])).total == len(ids)
     assert (await operations.add(operation.number, ids[MEMBERS - 1 : MEMBERS + 1])).total == len(ids)
-    places = await rows(file, "select job_id from operation_members order by place")
+    places = await rows(file, "select job_id from operation_members order by position")
     assert [job_id for (job_id,) in places] == ids
-    assert await rows(file, "select min(place), max(place) from operation_members") == [(1, len(ids))]
+    assert await rows(file, "select min(position), max(position) from operation_members") == [(1, len(ids))]
 
 
 async def test_they_are_forgotten_a_batch_at_a_time(

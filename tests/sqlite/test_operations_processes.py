@@ -77,7 +77,7 @@ async def test_another_one_goes_on_where_one_was_killed(path: Path, new_file: Ne
     victim.wait()
     left = await SqliteOperations(file).get(operation)
     assert (left.state, left.done) == ("running", left.processed)
-    assert number(path, "select count(*) from jobs where place = 'queued'") == left.processed
+    assert number(path, "select count(*) from jobs where state = 'queued'") == left.processed
     # What it was killed in is done whole or not at all, and may only be unknown to whoever took its notes.
     assert 0 <= left.done - STEP * len(steps(path, victim)) <= STEP
     other = spawn("tests.sqlite.executor", str(operation), str(STEP))
@@ -93,6 +93,6 @@ async def test_a_step_that_is_killed_leaves_nothing(path: Path, new_file: NewFil
     crash(path, "operate")
     assert await SqliteOperations(file).get(operation) == before
     assert await SqliteOperations(file).changed(operation, 0, 100) == []
-    assert number(path, "select count(*) from jobs where place = 'dead'") == 50
+    assert number(path, "select count(*) from jobs where state = 'dead'") == 50
     step = await SqliteOperations(file).step(operation, 100)
     assert (step.changed.ids, step.operation.state) == (tuple(ids), "done")

@@ -57,7 +57,7 @@ IN_ORDER = (
     "operations/unfinished", "operations/by_signature", "operations/of_job", "operations/changed",
 )  # fmt: skip
 FIND = {"before": 9, "limit": 1, "signature": "a", "unfinished": False}
-MEMBER = {"number": 1, "place": 1, "id": "a"}
+MEMBER = {"number": 1, "position": 1, "id": "a"}
 ABANDON = {"note": "", "now": 0.0, "before": 0.0}
 CLAIM = {"queue_id": 1, "type": TYPE, "types": texts([TYPE]), "limit": 10}
 
@@ -69,40 +69,40 @@ CLAIM = {"queue_id": 1, "type": TYPE, "types": texts([TYPE]), "limit": 10}
         ("claim/ranks", (1, TYPE, 10), "SEARCH jobs USING COVERING INDEX jobs_ready (queue_id=? AND type=?"),
         ("claim/by_ids", CLAIM | {"ids": texts(["a"])}, "SEARCH j USING INDEX sqlite_autoindex_jobs_1 (id=?)"),
         ("settle/held", (texts(["a"]),), "SEARCH j USING INDEX sqlite_autoindex_jobs_1 (id=?)"),
-        ("settle/worker_finals", {"ids": texts(["a"]), "since": 0.0}, "SEARCH j USING INDEX sqlite_autoindex_jobs_1 (id=?)"),  # noqa: E501
-        ("claim/worker_unwanted", ("w",), "SEARCH jobs USING INDEX jobs_unwanted (worker=?)"),
+        ("settle/worker_results", {"ids": texts(["a"]), "since": 0.0}, "SEARCH j USING INDEX sqlite_autoindex_jobs_1 (id=?)"),  # noqa: E501
+        ("claim/worker_cancelled", ("w",), "SEARCH jobs USING INDEX jobs_cancelled (worker=?)"),
         ("upkeep/due", (0.0, 10), "SEARCH j USING INDEX jobs_due (run_at<?)"),
         ("upkeep/next_due", (), "SCAN jobs USING COVERING INDEX jobs_due"),
-        ("settle/expired", (0.0, 10), "SEARCH j USING INDEX jobs_listed (place=?)"),
-        ("upkeep/expired", ("completed", 0.0, 10), "SEARCH jobs USING INDEX jobs_listed (place=? AND updated_at<?)"),
+        ("settle/expired", (0.0, 10), "SEARCH j USING INDEX jobs_listed (state=?)"),
+        ("upkeep/expired", ("completed", 0.0, 10), "SEARCH jobs USING INDEX jobs_listed (state=? AND updated_at<?)"),
         ("delivery/ready", (), "SEARCH j USING COVERING INDEX jobs_ready (queue_id=?)"),
-        ("statistics/at", ("completed",), "SEARCH jobs USING COVERING INDEX jobs_listed (place=?)"),
-        ("read/dead", (), "SEARCH jobs USING COVERING INDEX jobs_dead (place=?)"),
+        ("statistics/in_state", ("completed",), "SEARCH jobs USING COVERING INDEX jobs_listed (state=?)"),
+        ("read/dead", (), "SEARCH jobs USING COVERING INDEX jobs_dead (state=?)"),
         ("read/next_group", (1, "", -1), "SEARCH jobs USING COVERING INDEX jobs_ready (queue_id=?"),
         ("read/aged", (1,), "SEARCH jobs USING COVERING INDEX jobs_aged (queue_id=?)"),
         ("read/aged_depth", (1, TYPE, 0, 9), "SEARCH jobs USING COVERING INDEX jobs_aged (queue_id=? AND type=?"),
-        ("read/gated", (1,), "SEARCH jobs USING COVERING INDEX jobs_gate (queue_id=?)"),
-        ("ordering/gate_opened", (1, "k"), "COVERING INDEX jobs_gate (queue_id=? AND ordering_key=? AND holds=?)"),
-        ("ordering/gate_next", (1, "k", 1), "SEARCH jobs USING INDEX jobs_gate (queue_id=? AND ordering_key=? AND holds=?)"),  # noqa: E501
-        ("ordering/unique_holder", (1, "k", 0.0), "SEARCH u USING PRIMARY KEY (queue_id=? AND unique_key=?)"),
-        ("upkeep/trim_unique", (0.0, 1), "SEARCH unique_keys USING COVERING INDEX unique_keys_until (until<?)"),
-        ("operations/unchanged", (1, 0, 500), "SEARCH m USING PRIMARY KEY (operation=? AND place>? AND place<?)"),
+        ("read/blocked", (1,), "SEARCH jobs USING COVERING INDEX jobs_ordering (queue_id=?)"),
+        ("ordering/admitted", (1, "k"), "COVERING INDEX jobs_ordering (queue_id=? AND ordering_key=? AND admitted=?)"),
+        ("ordering/next_jobs", (1, "k", 1), "SEARCH jobs USING INDEX jobs_ordering (queue_id=? AND ordering_key=? AND admitted=?)"),  # noqa: E501
+        ("ordering/unique_holder", (1, "k", 0.0), "SEARCH u USING PRIMARY KEY (queue_id=? AND key=?)"),
+        ("upkeep/trim_unique", (0.0, 1), "SEARCH unique_keys USING COVERING INDEX unique_keys_expires (expires_at<?)"),
+        ("operations/unchanged", (1, 0, 500), "SEARCH m USING PRIMARY KEY (operation=? AND position>? AND position<?)"),
         ("operations/unchanged", (1, 0, 500), "SEARCH j USING INDEX sqlite_autoindex_jobs_1 (id=?)"),
         ("operations/add", MEMBER, "SEARCH j USING INDEX sqlite_autoindex_jobs_1 (id=?)"),
-        ("operations/mark", (1, 1), "SEARCH operation_members USING PRIMARY KEY (operation=? AND place=?)"),
+        ("operations/mark", (1, 1), "SEARCH operation_members USING PRIMARY KEY (operation=? AND position=?)"),
         ("operations/records", (texts([1]),), "SEARCH o USING INTEGER PRIMARY KEY (rowid=?)"),
         ("operations/newest", FIND, "SEARCH operations USING INTEGER PRIMARY KEY (rowid<?)"),
         ("operations/unfinished", FIND, "SEARCH operations USING INDEX operations_unfinished (number<?)"),
         ("operations/by_signature", FIND, "SEARCH s USING PRIMARY KEY (signature=? AND operation<?)"),
         ("operations/of_job", ("a", 1), "SEARCH operation_members USING INDEX operation_members_job (job_id=?)"),
-        ("operations/changed", (1, 0, 1), "SEARCH m USING INDEX operation_members_changed (operation=? AND place>?)"),
+        ("operations/changed", (1, 0, 1), "USING INDEX operation_members_changed (operation=? AND position>?)"),
         ("operations/outcomes", (1, 1), "SEARCH operation_members USING INDEX operation_members_changed (operation=?)"),
         ("operations/outcomes", (1, 1), "SEARCH j USING INDEX sqlite_autoindex_jobs_1 (id=?)"),
         ("upkeep/expired_operations", (0.0, 1), "COVERING INDEX operations_finished (finished_at<?)"),
         ("upkeep/abandoned_operations", ABANDON, "USING INDEX operations_unfinished"),
-        ("upkeep/remove_members", (1, 1), "SEARCH operation_members USING PRIMARY KEY (operation=? AND place=?)"),
-        ("upkeep/remove_signed", (1,), "COVERING INDEX operation_signatures_operation (operation=?)"),
-        ("capacity/begin", {"queue_id": 1, "high": 10, "normal": 5}, "SEARCH jobs USING INDEX jobs_listed (place=?)"),
+        ("upkeep/remove_members", (1, 1), "SEARCH operation_members USING PRIMARY KEY (operation=? AND position=?)"),
+        ("upkeep/remove_signatures", (1,), "COVERING INDEX operation_signatures_operation (operation=?)"),
+        ("capacity/begin", {"queue_id": 1, "high": 10, "normal": 5}, "SEARCH jobs USING INDEX jobs_listed (state=?)"),
     ],
 )  # fmt: skip
 async def test_by_the_index(file: SqliteFile, query: str, params: object, uses: str) -> None:
@@ -123,29 +123,29 @@ async def test_lists_are_read_in_their_order(file: SqliteFile, text: str, order:
     if behind:
         wanted = wanted.also(f"after {order}", at=time.time(), number=10)
     assert wanted.places
-    params = wanted.params | {"place": wanted.places[0], "limit": 10, "room": 10}
+    params = wanted.params | {"state": wanted.places[0], "limit": 10, "room": 10}
     found = await plan(file, wanted.query("read/page", order), params)
     bound = " AND updated_at" if behind or "age" in text else ""
-    assert f"SEARCH j USING INDEX jobs_listed (place=?{bound}" in found
+    assert f"SEARCH j USING INDEX jobs_listed (state=?{bound}" in found
     assert "TEMP B-TREE" not in found
 
 
 async def test_an_id_leads_to_its_job(file: SqliteFile) -> None:
     for text, uses in (
         ("id:01970001-0000", "sqlite_autoindex_jobs_1 (id>? AND id<?)"),
-        ("id:01", "jobs_listed (place=?)"),
-        ("!id:01970001-0000", "jobs_listed (place=?)"),
+        ("id:01", "jobs_listed (state=?)"),
+        ("!id:01970001-0000", "jobs_listed (state=?)"),
     ):
         wanted = conditions(parse(text), time.time())
-        params = wanted.params | {"place": wanted.places[0], "limit": 10, "room": 10}
+        params = wanted.params | {"state": wanted.places[0], "limit": 10, "room": 10}
         for query in ("read/page", "read/ids", "read/count"):
             assert f"SEARCH j USING INDEX {uses}" in await plan(file, wanted.query(query), params)
 
 
 async def test_groups_of_the_dlq_come_from_the_index_alone(file: SqliteFile) -> None:
     wanted = conditions(Filter(), time.time())
-    found = await plan(file, wanted.query("statistics/groups"), wanted.params | {"place": "dead"})
-    assert "SEARCH j USING COVERING INDEX jobs_dead (place=?)" in found
+    found = await plan(file, wanted.query("statistics/groups"), wanted.params | {"state": "dead"})
+    assert "SEARCH j USING COVERING INDEX jobs_dead (state=?)" in found
     assert "payloads" not in found
 
 

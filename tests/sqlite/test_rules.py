@@ -28,12 +28,12 @@ from tests.sqlite.conftest import NewFile
 from tests.sqlite.crashing import REQUEST
 
 LIMITED: Rules = {QUEUE: QueueRules(limit=1_000_000, concurrency=1_000_000)}
-COUNTS = "select running, high, normal, low from queues where counted = 1"
-JOBS = """select count(*) filter (where place = 'running'),
-                 count(*) filter (where place <> 'running' and priority >= 10),
-                 count(*) filter (where place <> 'running' and priority between 5 and 9),
-                 count(*) filter (where place <> 'running' and priority < 5)
-            from jobs where place in ('scheduled', 'queued', 'running', 'retrying')"""
+COUNTS = "select running, high, normal, low from queues where keeps_counts = 1"
+JOBS = """select count(*) filter (where state = 'running'),
+                 count(*) filter (where state <> 'running' and priority >= 10),
+                 count(*) filter (where state <> 'running' and priority between 5 and 9),
+                 count(*) filter (where state <> 'running' and priority < 5)
+            from jobs where state in ('scheduled', 'queued', 'running', 'retrying')"""
 
 
 async def rows(file: SqliteFile, query: str) -> list[tuple[Any, ...]]:
@@ -208,11 +208,11 @@ async def test_a_dead_job_that_expires_lets_the_next_through(new_file: NewFile) 
     await store.insert([new_job(ordering_key="k"), second := new_job(ordering_key="k")])
     (claim,) = await store.claim(REQUEST)
     await store.settle([outcome(claim, "dead")])
-    arrived = await rows(file, "select arrived from queues")
+    arrived = await rows(file, "select ready_total from queues")
     clock.advance(200)
     assert await store.claim(REQUEST) == []
     await store.upkeep()
-    assert await rows(file, "select arrived from queues") == [(arrived[0][0] + 1,)]
+    assert await rows(file, "select ready_total from queues") == [(arrived[0][0] + 1,)]
     assert [claim.id for claim in await store.claim(REQUEST)] == [second.id]
 
 
@@ -249,14 +249,14 @@ async def test_a_clock_that_is_set_moves_keys_and_tokens_along(new_file: NewFile
 @pytest.mark.parametrize(
     "broken",
     [
-        "update jobs set rank = null where place = 'queued'",
-        "update jobs set holds = 0, ordering_key = 'k' where place = 'queued'",
-        "update jobs set holds = 1",
+        "update jobs set rank = null where state = 'queued'",
+        "update jobs set admitted = 0, ordering_key = 'k' where state = 'queued'",
+        "update jobs set admitted = 1",
         "update jobs set ordering_key = 'k'",
-        "update jobs set aged = 7",
-        "update jobs set place = 'elsewhere'",
-        "update jobs set place = 'completed', rank = null",
-        "update jobs set place = 'running', rank = null",
+        "update jobs set aged_rank = 7",
+        "update jobs set state = 'elsewhere'",
+        "update jobs set state = 'completed', rank = null",
+        "update jobs set state = 'running', rank = null",
     ],
 )
 async def test_the_file_refuses_impossible_rows(path: Path, new_file: NewFile, broken: str) -> None:

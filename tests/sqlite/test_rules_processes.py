@@ -132,7 +132,7 @@ def test_the_order_outlives_workers_that_are_killed(path: Path, spawn: Spawn) ->
     assert found.keys() == set(KEYS)
     for one in found.values():
         in_turn(one)
-    assert number(path, "select count(*) from jobs where holds is not null") == 0
+    assert number(path, "select count(*) from jobs where admitted is not null") == 0
 
 
 def test_a_queue_s_concurrency_over_processes(path: Path, spawn: Spawn) -> None:

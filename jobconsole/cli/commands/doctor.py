@@ -7,11 +7,13 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from jobconsole.cli.failures import DONE, FAILED
+from jobconsole.cli.failures import DONE, FAILED, warn
 from jobconsole.cli.output import Output
 from jobconsole.cli.root import Parser, add_change, add_globals
 from jobconsole.cli.session import postgres_url, queue_of, settings_of
 from jobconsole.core.checks import (
+    SECOND_STORE,
+    SECOND_STORE_ADVICE,
     Check,
     check_operations,
     check_pairing,
@@ -23,7 +25,7 @@ from jobconsole.core.checks import (
 )
 from jobconsole.core.redis_checks import check_redis, check_redis_store
 from jobconsole.settings import ConsoleSettings
-from queue_core.errors import ReadOnly, SchemaNewer
+from queue_core.errors import ReadOnly
 from queue_core.model.settings import JobsSettings
 from queue_core.model.text import safe
 
@@ -144,7 +146,7 @@ def run_migrate(options: argparse.Namespace, output: Output) -> int:
     # Asked for first: without an address, that is what is wrong.
     url = "" if mode in {"sqlite", "redis"} else postgres_url(settings)
     if options.dry_run:
-        return _rehearsed(settings, output)
+        return _rehearsed(settings, url, output)
     if settings.read_only:
         raise ReadOnly("migrate")
     if mode == "redis":
@@ -164,36 +166,40 @@ def run_migrate(options: argparse.Namespace, output: Output) -> int:
     return DONE
 
 
-def _rehearsed(settings: ConsoleSettings, output: Output) -> int:
+def _rehearsed(settings: ConsoleSettings, url: str, output: Output) -> int:
     """Report which migrations are still to be applied; return the exit code."""
-    found, known = _schema_of_sqlite(settings.jobs) if settings.jobs.mode == "sqlite" else _schema_of_server(settings)
-    if found > known:
-        raise SchemaNewer(found, known)
-    pending = list(range(found + 1, known + 1))
+    look = {"sqlite": _pending_in_sqlite, "redis": _pending_in_redis}.get(settings.jobs.mode, _pending_in_postgres)
+    found, pending, earlier = look(settings.jobs, url)
     if output.as_json:
-        output.json({"dry_run": True, "pending": pending, "schema": found})
+        output.json({"dry_run": True, "pending": pending, "schema": found} | ({"earlier": earlier} if earlier else {}))
+    elif earlier:
+        output.line(f"would take over the {earlier}, which an earlier version has made")
     else:
         output.line(f"would apply {_numbers(pending)}" if pending else f"nothing to do; the schema is {found}")
     return DONE
 
 
-def _schema_of_sqlite(jobs: JobsSettings) -> tuple[int, int]:
-    from queue_core.stores.sqlite.migrate import KNOWN, schema_of
+def _pending_in_postgres(jobs: JobsSettings, url: str) -> tuple[int, list[int], str]:
+    from queue_core.stores.postgres.migrate import pending
+
+    found, versions, earlier = pending(url, jobs.postgres.schema)
+    if found and earlier:
+        warn(f"{SECOND_STORE.format(earlier)}; {SECOND_STORE_ADVICE}")
+    return found, versions, f"tables in schema '{earlier}'" if earlier and not found else ""
+
+
+def _pending_in_sqlite(jobs: JobsSettings, url: str) -> tuple[int, list[int], str]:
+    from queue_core.stores.sqlite.migrate import pending
 
     # Opening the file for jobs would migrate it.
-    return schema_of(jobs.sqlite), KNOWN
+    found, versions, earlier = pending(jobs.sqlite)
+    return found, versions, f"file {earlier}" if earlier else ""
 
 
-def _schema_of_server(settings: ConsoleSettings) -> tuple[int, int]:
-    async def look() -> tuple[int, int]:
-        jobs = queue_of(settings)
-        try:
-            facts = await jobs.inspector.facts()
-            return facts["schema"], facts["schema_known"]
-        finally:
-            await jobs.close()
+def _pending_in_redis(jobs: JobsSettings, url: str) -> tuple[int, list[int], str]:
+    from queue_core.stores.redis.session import SCHEMA
 
-    return asyncio.run(look())
+    return SCHEMA, [], ""
 
 
 def _numbers(migrations: Sequence[int]) -> str:
@@ -201,9 +207,12 @@ def _numbers(migrations: Sequence[int]) -> str:
 
 
 def _migrate_postgres(url: str, schema: str) -> tuple[list[int], int]:
-    from queue_core.stores.postgres.migrate import KNOWN, migrate
+    from queue_core.stores.postgres.migrate import KNOWN, migrate, pending
 
-    return migrate(url, schema), KNOWN
+    applied = migrate(url, schema)
+    if earlier := pending(url, schema).earlier:
+        warn(f"{SECOND_STORE.format(earlier)}; {SECOND_STORE_ADVICE}")
+    return applied, KNOWN
 
 
 def _migrate_sqlite(jobs: JobsSettings) -> tuple[list[int], int]:

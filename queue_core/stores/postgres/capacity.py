@@ -40,15 +40,15 @@ class Running:
         if rules.concurrency is None:
             self._known, self._above = (), NEVER
         elif began >= self._whole_at:
-            ((running, known),) = yield "capacity/starts_running", {**queue, "some": REMEMBERED_MOST}
+            ((running, known),) = yield "capacity/running_scan", {**queue, "some": REMEMBERED_MOST}
             few = running <= REMEMBERED_MOST and rules.concurrency <= REMEMBERED_MOST
             # Where they are few, the count that counts is the one of those that are known.
             self._known, self._above = (known, NEVER) if few else ((), NEVER)
             running = 0 if few else running
             took = time.monotonic() - began
             self._whole_at = began + (max(WHOLE, PAUSE * took) if few else 0.0)
-        asked = {**queue, "known": plain_array(self._known), "above": self._above}
-        ((known, above, *rest),) = yield "capacity/starts_read", asked
+        asked = {**queue, "running": plain_array(self._known), "above": self._above}
+        ((known, above, *rest),) = yield "capacity/running", asked
         self._known, self._above = known, above
         return running + len(known), *rest
 
@@ -56,7 +56,7 @@ class Running:
 def claim_gated(query: str, params: Mapping[str, Any], rules: QueueRules, running: Running) -> Plan[Rows]:
     """Claim with this query what the rules let start now; all of it begins at once."""
     queue = {"queue_id": params["queue_id"]}
-    yield "capacity/starts_lock", queue | {"burst": rules.burst()}
+    yield "capacity/rate_lock", queue | {"burst": rules.burst()}
     count, tokens, passed, now = yield from running.count(queue, rules)
     allowed = allowance(rules, count, tokens, passed)
     wanted = min(params["limit"], params["starting"])
@@ -65,7 +65,7 @@ def claim_gated(query: str, params: Mapping[str, Any], rules: QueueRules, runnin
         return []
     rows = yield query, {**params, "limit": most, "starting": most, "inline": INLINE // most}
     if rules.rate is not None and rows:
-        yield "capacity/starts_spend", queue | {"tokens": allowed.tokens - len(rows), "at": now}
+        yield "capacity/rate_spend", queue | {"tokens": allowed.tokens - len(rows), "at": now}
     return rows
 
 
@@ -94,7 +94,7 @@ def take_room(jobs: Sequence[NewJob], numbers: Mapping[str, int], rules: Rules) 
     counted = {job.id: job for job in reversed(jobs) if rules_of(rules, job.queue).limits}
     if not counted:
         return
-    for (known,) in (yield "capacity/known", {"ids": plain_array(counted)}):
+    for (known,) in (yield "capacity/unfinished", {"ids": plain_array(counted)}):
         del counted[known]
     wanted = list(_wanted(list(counted.values()), numbers, rules))
     if not wanted:
@@ -129,6 +129,6 @@ def _arrays(wanted: Sequence[Wanted]) -> dict[str, str]:
     return {
         "queue_id": plain_array([one.number for one in wanted]),
         "band": text_array([one.band for one in wanted]),
-        "most": plain_array([one.most for one in wanted]),
+        "capacity": plain_array([one.most for one in wanted]),
         "n": plain_array([one.n for one in wanted]),
     }

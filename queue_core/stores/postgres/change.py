@@ -68,7 +68,7 @@ def number_of(queue: str | None) -> Plan[int | None]:
 
 
 def route(row: tuple[Any, ...], way: Way, number: int | None, rules: Rules) -> Route:
-    """Return the way of a job in a row of `change/ruled` or `change/movable`; `number`: of the way's queue."""
+    """Return the way of a job in a row of `change/with_rules` or `change/movable`; `number`: of the way's queue."""
     job_id, queue, source, key, holds, priority, unique, held, takes = row
     target = way.queue or queue
     there = key_in(rules, target, queue, key)
@@ -135,7 +135,7 @@ def retry(members: Members, way: Way, rules: Rules) -> Plan[Changed]:
         NoSuchQueue: their new queue must be created first.
     """
     looked = yield (
-        "change/ruled",
+        "change/with_rules",
         arrays(members)
         | {
             "aging": text_array([name for name, one in rules.items() if one.aging]),
@@ -187,7 +187,7 @@ def _way(members: Members, way: Way, target: int | None, routes: Mapping[str, Ro
         "priority": way.priority,
         "sources": plain_array([None if one is None else one.source for one in found]),
         "keys": text_array([None if one is None else one.key for one in found]),
-        "gates": gates.accepted(),
+        "locks": gates.accepted(),
     }
 
 
@@ -202,18 +202,18 @@ def _arrivals(arrivals: Arrivals, rules: Rules) -> dict[str, Any]:
 
 def delete(members: Members, _way: Way, rules: Rules) -> Plan[Changed]:
     """Move dead jobs to the trash, and release the next jobs of their ordering keys."""
-    keyed = yield "change/gates_of_dead", {"ids": plain_array([one.id for one in members])}
+    keyed = yield "change/keys_of_dead", {"ids": plain_array([one.id for one in members])}
     gates = yield from lock_gates((queue, key) for _, queue, key in keyed)
-    rows = yield "change/delete", arrays(members) | {"gates": gates.accepted()}
+    rows = yield "change/delete", arrays(members) | {"locks": gates.accepted()}
     return in_order(members, _changed(rows, (yield from open_gates(gates, rules))))
 
 
 def cancel(members: Members, _way: Way, rules: Rules) -> Plan[Changed]:
     """Cancel waiting jobs, request it of running ones, and release the next jobs of their ordering keys."""
-    keyed = yield "settle/gates_of_unfinished", {"ids": plain_array([one.id for one in members])}
+    keyed = yield "settle/keys_of_unfinished", {"ids": plain_array([one.id for one in members])}
     gates = yield from lock_gates((queue, key) for _, queue, key in keyed)
     yield from _lock_jobs(members)
-    rows = yield "change/cancel", arrays(members) | {"gates": gates.accepted()}
+    rows = yield "change/cancel", arrays(members) | {"locks": gates.accepted()}
     return in_order(members, _changed(rows, (yield from open_gates(gates, rules))))
 
 

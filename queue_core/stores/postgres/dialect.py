@@ -120,7 +120,7 @@ class PostgresConditions(Conditions):
 
     schema: str
 
-    def place(self, name: str) -> str:
+    def view(self, name: str) -> str:
         """Return a view's name in statements."""
         return f'"{self.schema}"."{name}"'
 
@@ -130,7 +130,7 @@ class PostgresConditions(Conditions):
             filled(
                 part,
                 self.schema,
-                place=self.place(place),
+                view=self.view(place),
                 conditions=self.text(),
                 order=self.pieces.fragments[order],
             ).decode()
@@ -140,7 +140,7 @@ class PostgresConditions(Conditions):
 
     def query(self, name: str, part: str, order: str = "newest") -> bytes:
         """Return a statement over a part for each place, in an order of all places."""
-        return filled(name, self.schema, places=self.union(part, order), order=self.pieces.fragments[f"all {order}"])
+        return filled(name, self.schema, views=self.union(part, order), order=self.pieces.fragments[f"all {order}"])
 
 
 def conditions(where: Filter, schema: str) -> PostgresConditions | None:

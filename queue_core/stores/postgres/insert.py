@@ -144,7 +144,7 @@ def _write(jobs: Sequence[NewJob], numbers: NumbersByQueue, rules: Rules) -> Pla
             "aging_us": plain_array([rules_of(rules, job.queue).aging_us for job in part]),
             "arrival_us": plain_array(islice(arrived, len(part))),
         }
-        rows += yield "insert/ruled", params
+        rows += yield "insert/with_rules", params
     opened = yield from open_gates(gates, rules, whole=False)
     ranks = {one.ready.id: one.ready.rank for one in opened}
     return inserted(jobs, [(job_id, ranks.get(job_id, rank), due) for job_id, rank, due in rows])
@@ -280,10 +280,10 @@ class Producing:
             except TransactionError as error:
                 raise InvalidJob(str(error)) from None
             written = await carry_out(insert_ruled(jobs, numbers, self._rules), run)
-        await run("insert/tell", _told(written))
+        await run("insert/notify", _told(written))
         return written
 
     async def finals(self, ids: Sequence[str], seconds: float) -> list[Final]:
         """Return the records of these jobs, unknown ids left out; results until `seconds` after the end."""
-        rows = await self._looks.look("insert/worker_finals", {"ids": plain_array(known_ids(ids)), "seconds": seconds})
+        rows = await self._looks.look("insert/worker_results", {"ids": plain_array(known_ids(ids)), "seconds": seconds})
         return [final_of(row) for row in rows]

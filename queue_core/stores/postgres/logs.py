@@ -33,7 +33,7 @@ async def append(lane: Lane, lines: Sequence[LogLine]) -> list[bool]:
 
 async def announce(lane: Lane, types: Mapping[str, Mapping[str, Any]]) -> None:
     """Write the JSON Schema of the payloads that each of these types takes, where it has changed."""
-    rows = await lane.run("logs/known", {"types": text_array(types)}) if types else []
+    rows = await lane.run("logs/registered", {"types": text_array(types)}) if types else []
     known = {name: json.loads(schema) for name, schema in rows}
     changed = {name: schema for name, schema in types.items() if known.get(name) != schema}
     if changed:

@@ -22,7 +22,15 @@ from queue_core.errors import (
 )
 from queue_core.model.settings import SCHEMA
 from queue_core.stores.postgres.dialect import PACKAGE, load, qualified
-from queue_core.stores.sql.migrations import Migration, migrations_of, require_version
+from queue_core.stores.sql.migrations import (
+    FIRST,
+    RENAMED,
+    Migration,
+    Pending,
+    migrations_of,
+    pending_from,
+    require_version,
+)
 
 CONNECT_SECONDS = 10
 LOCK_ATTEMPTS = 5
@@ -31,22 +39,20 @@ LOCK_ATTEMPTS = 5
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 
+NUMBERED = 11
+"""The last version of the numbering before version 1, whose tables were not in a schema of their own."""
 MIGRATIONS = migrations_of(PACKAGE)
 """All migrations in order; their `{schema}` is replaced by the schema's name."""
-KNOWN = len(MIGRATIONS)
+KNOWN = MIGRATIONS[-1].version
 """The newest schema version that this program knows."""
-
-
-LAST_EARLIER = 11
-"""The last version of the numbering before this one, whose tables were not in a schema of their own."""
 
 
 def migrate(url: str, schema: str = SCHEMA) -> list[int]:
     """Bring a schema of the database to the newest version and return what was applied, nothing when it had that.
 
-    Also makes the schema where there is none, taking over the tables that an earlier version has made elsewhere, and
-    the history's partitions for the days ahead. Any number of processes may do it at once: one works, the others
-    wait for it and then find nothing to do.
+    Also makes the schema where there is none, taking over the tables that an earlier version has made there or
+    elsewhere, and the history's partitions for the days ahead. Any number of processes may do it at once: one works,
+    the others wait for it and then find nothing to do.
 
     Raises:
         ConfigurationError: the URL cannot be read.
@@ -64,14 +70,26 @@ def migrate(url: str, schema: str = SCHEMA) -> list[int]:
     return one.applied
 
 
+def pending(url: str, schema: str = SCHEMA) -> Pending:
+    """Return what `migrate` would do.
+
+    Raises:
+        ConfigurationError, StoreUnavailable, SchemaNewer: see `migrate`.
+    """
+    with _connect(url, "any") as connection:
+        found = schema_version(connection, schema)
+        earlier = connection.execute(load("migrate/earlier", schema)).fetchall()
+    return pending_from(found, MIGRATIONS, earlier[0][0] if earlier else None)
+
+
 @contextmanager
-def _connect(url: str) -> Iterator[Connection]:
+def _connect(url: str, server: str = "read-write") -> Iterator[Connection]:
     try:
         with psycopg.connect(
             url,
             autocommit=True,
             connect_timeout=CONNECT_SECONDS,
-            target_session_attrs="read-write",
+            target_session_attrs=server,
             application_name="queue_core migrate",
         ) as connection:
             yield connection
@@ -124,27 +142,29 @@ class _Migrating:
             raise SchemaError(_missing_grant(self._schema, exists, role, database))
         if not exists:
             self._run("migrate/make_schema")
-        earlier = [place for (place,) in self._run("migrate/earlier").fetchall()] if found == 0 else []
+        earlier = self._run("migrate/earlier").fetchall() if found == 0 else []
         if earlier:
-            self._take_over(earlier[0])
+            self._take_over(earlier[0][0])
+        if earlier or found == RENAMED:
+            self._run("migrate/rename")
+            self.applied.append(FIRST)
         else:
             self._run("migrate/versions")
 
-    def _take_over(self, place: str) -> None:
-        """Move the tables of an earlier version into the schema, with all that is in them."""
+    def _take_over(self, earlier: str) -> None:
+        """Move the tables of the numbering before version 1 into the schema, with all that is in them."""
         self._run("migrate/lock_earlier")
-        names = {"place": sql.Identifier(place)}
+        names = {"earlier": sql.Identifier(earlier)}
         ((version,),) = self._fill("migrate/earlier_version", **names).fetchall()
-        if version != LAST_EARLIER:
+        if version != NUMBERED:
             raise SchemaEarlier(
-                f"the tables in schema '{place}' are of version {version} of an earlier numbering, and only its last "
-                f"one, {LAST_EARLIER}, can be taken over",
+                f"the tables in schema '{earlier}' are of version {version} of an earlier numbering, and only its last "
+                f"one, {NUMBERED}, can be taken over",
                 "migrate them with a program of that time first",
             )
-        for (day,) in self._run("migrate/earlier_days", {"place": place}).fetchall():
+        for (day,) in self._run("migrate/earlier_days", {"earlier": earlier}).fetchall():
             self._fill("migrate/take_over_day", **names, day=sql.Identifier(day))
         self._fill("migrate/take_over", **names)
-        self.applied.append(MIGRATIONS[0].version)
 
     def apply(self, migration: Migration) -> None:
         """Apply a migration unless it was applied before."""
@@ -213,6 +233,8 @@ def require(found: int, earlier: Sequence[tuple[Any, ...]] = ()) -> None:
     """
     if found == 0 and earlier:
         raise SchemaEarlier(f"an earlier version has left its tables in schema '{earlier[0][0]}'")
+    if found == RENAMED:
+        raise SchemaEarlier(f"an earlier version has made the tables of the database, with schema {found}")
     require_version(found, KNOWN)
 
 

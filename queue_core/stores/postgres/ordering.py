@@ -93,7 +93,7 @@ def gate_arrays(gates: Iterable[Gate]) -> dict[str, str]:
 def lock_gates(gates: Iterable[Gate]) -> Plan[Gates]:
     """Lock the gates of ordering keys until the transaction ends."""
     wanted = set(gates)
-    return _locked(wanted, (yield "ordering/gates_lock", gate_arrays(wanted))) if wanted else NO_GATES
+    return _locked(wanted, (yield "ordering/lock", gate_arrays(wanted))) if wanted else NO_GATES
 
 
 def lock_gates_soon(gates: Iterable[Gate]) -> Plan[Gates]:
@@ -101,7 +101,7 @@ def lock_gates_soon(gates: Iterable[Gate]) -> Plan[Gates]:
     wanted = set(gates)
     if not wanted:
         return NO_GATES
-    return _locked(wanted, (yield "ordering/gates_lock_soon", gate_arrays(wanted) | {"patience": PATIENCE}))
+    return _locked(wanted, (yield "ordering/lock_soon", gate_arrays(wanted) | {"patience": PATIENCE}))
 
 
 def _locked(wanted: Iterable[Gate], rows: Rows) -> Gates:
@@ -114,14 +114,14 @@ def make_gates(gates: Iterable[Gate]) -> Plan[None]:
     """Make gates that are missing, or fail as `LockHeld` when an open transaction has made one of them."""
     wanted = set(gates)
     if wanted:
-        yield "ordering/gates_make", gate_arrays(wanted) | {"patience": PATIENCE}
+        yield "ordering/make_locks", gate_arrays(wanted) | {"patience": PATIENCE}
 
 
 def lock_free_gates(gates: Iterable[Gate]) -> Plan[tuple[Gates, Gates]]:
     """Lock the existing gates that no other transaction has locked; return these, and the others."""
     rows: Rows = []
     for part in parts_of(set(gates), lambda gate: ROW + len(gate[0]) + len(gate[1]), ANSWER):
-        rows += yield "ordering/gates_lock_free", gate_arrays(part)
+        rows += yield "ordering/lock_free", gate_arrays(part)
     return Gates([row[:3] for row in rows if row[3]]), Gates([row[:3] for row in rows if not row[3]])
 
 
@@ -129,7 +129,7 @@ def note_gates(gates: Gates) -> Plan[None]:
     """Note gates locked by others, whose next jobs the leader releases later."""
     if gates.rows:
         numbers, keys = [row[1] for row in gates.rows], [row[2] for row in gates.rows]
-        yield "ordering/gates_note", {"queue_id": plain_array(numbers), "key": text_array(keys)}
+        yield "ordering/add_pending", {"queue_id": plain_array(numbers), "key": text_array(keys)}
 
 
 class SlowGates:
@@ -181,18 +181,18 @@ def _open(gates: Rows, rules: Rules, whole: bool) -> Plan[Rows]:
     named = {(queue, key): (number, key) for queue, number, key in gates}
     began = time.monotonic()
     rows = yield (
-        "ordering/gates_open",
+        "ordering/unblock_next",
         {
             "queue_id": plain_array([number for number, _ in named.values()]),
             "key": text_array([key for _, key in named.values()]),
-            "most": plain_array([rules_of(rules, queue).open_keys for queue, _ in named]),
+            "capacity": plain_array([rules_of(rules, queue).open_keys for queue, _ in named]),
             "whole": whole,
         },
     )
     slow = [named[gate] for gate in _slow.note(named.keys(), time.monotonic() - began)]
     if slow:
         numbers, keys = zip(*slow, strict=True)
-        yield "ordering/gates_pass", {"queue_id": plain_array(numbers), "key": text_array(keys)}
+        yield "ordering/raise_watermark", {"queue_id": plain_array(numbers), "key": text_array(keys)}
     return rows
 
 
@@ -213,10 +213,10 @@ class GateKeeper:
         """Check the next keys, and release jobs that should have been released."""
         rules = self._rules
         looked = await self._lane.run(
-            "ordering/gates_stalled",
+            "ordering/stalled",
             {
                 "queue": text_array(rules),
-                "most": plain_array([one.open_keys for one in rules.values()]),
+                "capacity": plain_array([one.open_keys for one in rules.values()]),
                 "queue_id": self._place[0],
                 "key": self._place[1],
                 "limit": LOOKED_AT,

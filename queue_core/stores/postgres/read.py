@@ -59,8 +59,8 @@ class Facts:
     async def facts(self) -> dict[str, Any]:
         """Return what `doctor` checks, in seconds and bytes. A schema that does not fit is no error here.
 
-        backend, version, version_number (such as 180006); schema (0: none) and schema_known; earlier (in which
-        PostgreSQL schema an earlier version has left its tables, None: in none); fsync, full_page_writes,
+        backend, version, version_number (such as 180006); schema (0: none) and schema_known; earlier (the
+        PostgreSQL schema in which a version before 1 has its tables, None: none); fsync, full_page_writes,
         synchronous_commit, read_only; connections and max_connections; oldest_transaction_s and
         oldest_transaction_pid (None: no other transaction is open), prepared_transactions, held_snapshots (of slots
         and standbys: kind, name, and for how many transactions); blockers (transactions that others wait for on these
@@ -76,7 +76,7 @@ class Facts:
             asked = time.time()
             ((now,),) = await self._pool.fetch(connection, "read/now")
             answered = time.time()
-            earlier = [] if schema else await self._pool.fetch(connection, "migrate/earlier")
+            earlier = await self._pool.fetch(connection, "migrate/earlier")
             async with connection.cursor(row_factory=dict_row) as cursor:
                 await cursor.execute(load("read/facts", self._pool.settings.schema))
                 (found,) = await cursor.fetchall()
@@ -186,7 +186,7 @@ async def _counts(fetch: Fetch, aging: Collection[int]) -> _Counts:
     return _Counts(
         ranked=aged + await fetch("read/depths", params),
         running=await fetch("read/running"),
-        gated=await fetch("read/gated"),
+        gated=await fetch("read/blocked"),
         waiting=await fetch("read/waiting"),
         dead=await fetch("read/dead"),
     )
@@ -277,7 +277,7 @@ class Reads:
         limit = min(limit, LONGEST_PAGE)
         if cursor is not None:
             wanted = wanted.also(f"after {order}", **_after(cursor))
-        query = wanted.query("read/page", "read/page_place", order)
+        query = wanted.query("read/page", "read/page_view", order)
         # One more row than the page shows whether there is a next page.
         rows = await self._pool.records(query, {**wanted.params, "limit": limit + 1, "room": PAGE_TEXT})
         more = _cursor_of(rows[limit - 1]) if len(rows) > limit else None
@@ -288,7 +288,7 @@ class Reads:
         wanted = conditions(where, self._pool.settings.schema)
         if wanted is None or at_most <= 0:
             return 0
-        query = wanted.query("read/count", "read/count_place")
+        query = wanted.query("read/count", "read/count_view")
         rows = await self._pool.rows(query, wanted.params | {"limit": at_most})
         return min(int(rows[0][0]), at_most)
 
@@ -297,7 +297,7 @@ class Reads:
         wanted = conditions(where, self._pool.settings.schema)
         if wanted is None or limit <= 0:
             return []
-        query = wanted.query("read/ids", "read/ids_place")
+        query = wanted.query("read/ids", "read/ids_view")
         return [row[0] for row in await self._pool.rows(query, wanted.params | {"limit": limit})]
 
     async def attempts(self, job_id: str) -> list[Attempt]:

@@ -330,9 +330,9 @@ class Ranks:
             passed.came_back(parts, now)
 
 
-WHOLE = {"first_place": "(0,0)", "last_place": "(4294967294,65535)"}
+WHOLE = {"first_row": "(0,0)", "last_row": "(4294967294,65535)"}
 """All of a table, as parameters of a statement that scans it from one place (ctid) to another."""
-NOWHERE = {"first_place": "(1,0)", "last_place": "(0,0)"}
+NOWHERE = {"first_row": "(1,0)", "last_row": "(0,0)"}
 SCAN_LONG = 0.05
 """Seconds of a whole scan from which on the table is scanned in steps. Leases and tallies are few, but ended ones are
 read, too, until they are vacuumed away, which an open snapshot holds up: a million take 66 ms."""
@@ -370,4 +370,4 @@ class Walk:
             return WHOLE
         if self._block >= blocks:
             self._block = 0
-        return {"first_place": f"({self._block},0)", "last_place": f"({self._block + BLOCKS - 1},65535)"}
+        return {"first_row": f"({self._block},0)", "last_row": f"({self._block + BLOCKS - 1},65535)"}

@@ -93,7 +93,7 @@ def group_parameters(
         "token": plain_array(outcome.token for outcome in group),
         "run_us": plain_array(outcome.run_us for outcome in group),
         "bounds": BOUNDS_US,
-        "gates": gates.accepted(),
+        "locks": gates.accepted(),
     }
     if statement == "settle/finish":
         return common | {
@@ -109,7 +109,7 @@ def group_parameters(
         | {
             "retry": plain_array("t" if outcome.kind == "retrying" else "f" for outcome in group),
             "delay": plain_array(outcome.delay for outcome in group),
-            "anew": plain_array("t" if outcome.anew else "f" for outcome in group),
+            "to_back": plain_array("t" if outcome.anew else "f" for outcome in group),
             "run_at": plain_array("NULL" if outcome.run_at is None else outcome.run_at for outcome in group),
             "limited": limited(rules),
         }
@@ -163,14 +163,14 @@ def reclaim_parameters(
     return {
         "limit": limit,
         "ids": None if ids is None else plain_array(ids),
-        "gates": gates.accepted(),
+        "locks": gates.accepted(),
         "blocking": blocking(rules),
         "limited": limited(rules),
         "bound": bound,
-        "lost_said": often,
+        "lost_text": often,
         "lost_signature": lost,
         "lost_title": title,
-        "loss_said": LOST_ONCE,
+        "loss_text": LOST_ONCE,
         "loss_signature": loss,
         "exception": EXCEPTION,
         **(WHOLE if ids is None else NOWHERE),
@@ -254,7 +254,7 @@ def complete(outcome: Outcome, rules: Rules) -> Plan[Settled]:
         rows = yield "settle/finish", group_parameters("settle/finish", [outcome], rules)
         if rows:
             return answer(rows[0])[1]
-        named = with_keys([outcome], (yield "settle/gates_of_unfinished", {"ids": plain_array([outcome.id])}))
+        named = with_keys([outcome], (yield "settle/keys_of_unfinished", {"ids": plain_array([outcome.id])}))
         if not named:
             return Settled(outcome.id, False)
         (outcome,) = named
@@ -266,7 +266,7 @@ def complete(outcome: Outcome, rules: Rules) -> Plan[Settled]:
 
 
 def with_keys(outcomes: Sequence[Outcome], rows: Rows) -> list[Outcome]:
-    """Return the outcomes that do not name their job's ordering key, with the key, by `settle/gates_of_unfinished`."""
+    """Return the outcomes that do not name their job's ordering key, with the key, by `settle/keys_of_unfinished`."""
     keys = {job_id: key for job_id, _, key in rows}
     return [
         outcome._replace(ordering_key=keys[outcome.id])
@@ -281,7 +281,7 @@ def read_committed(what: str) -> Plan[None]:
     Raises:
         TransactionError: it does not.
     """
-    ((level,),) = yield "settle/gates_isolation", {}
+    ((level,),) = yield "settle/isolation", {}
     if level != "read committed":
         raise TransactionError(f"{what} needs a transaction with isolation level READ COMMITTED, not {level.upper()}")
 
@@ -317,8 +317,8 @@ def promote_gated(named: Rows, rules: Rules, make: bool = True) -> Plan[tuple[li
     free, locked = yield from lock_free_gates((queue, key) for _, queue, _, key in named)
     due = {row[0]: (row[1], row[3]) for row in named if row[0] is not None}
     if due:
-        yield "settle/promote_keyed", {"ids": plain_array(due), "gates": Gates(free.rows + locked.rows).accepted()}
+        yield "settle/promote_keyed", {"ids": plain_array(due), "locks": Gates(free.rows + locked.rows).accepted()}
     arrived = set(due.values())
     yield from note_gates(Gates([row for row in locked.rows if (row[0], row[2]) in arrived]))
-    yield "settle/gates_noted", {"gates": free.accepted()}
+    yield "settle/clear_pending", {"locks": free.accepted()}
     return [one.ready for one in (yield from open_gates(free, rules))], bool(locked.rows)

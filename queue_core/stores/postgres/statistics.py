@@ -30,12 +30,12 @@ class Signatures:
         wanted = conditions(where.having(_DEAD), self._pool.settings.schema)
         if wanted is None or limit <= 0:
             return []
-        (place,) = wanted.places
+        (view,) = wanted.places
         known = minutes_tell(where)
         query = filled(
             "statistics/signatures",
             wanted.schema,
-            place=wanted.place(place),
+            view=wanted.view(view),
             conditions=wanted.text(),
             deaths=load("statistics/deaths" if known else "statistics/deaths_of", wanted.schema).decode(),
             # One read of the jobs gives both their number and when they died: a second one took as long again.

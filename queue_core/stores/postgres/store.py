@@ -113,7 +113,7 @@ class Ends:
         They did not name their ordering key, are to be cancelled instead, were written before (a lost reply), or stale.
         """
         done: dict[Key, Settled] = {}
-        keys = await self._settles.run("settle/gates_of_unfinished", {"ids": plain_array([one.id for one in refused])})
+        keys = await self._settles.run("settle/keys_of_unfinished", {"ids": plain_array([one.id for one in refused])})
         named = with_keys(refused, keys)
         if named:
             done |= await self._settle_ruled(named)
@@ -168,7 +168,7 @@ class Ends:
         Where it takes long, jobs are assumed to be ready or running, and due ones looked for among the last.
         """
         back, busy, began = self._due.back(), self._ready.rests, time.monotonic()
-        (row,) = await self._sweeps.run("store/look", {"back": back, "busy": busy}, light=True)
+        (row,) = await self._sweeps.run("store/workload", {"back": back, "busy": busy}, light=True)
         took = time.monotonic() - began
         if not busy:
             self._ready.took(took)

@@ -226,7 +226,7 @@ class Upkeep:
         gone += await self._expire_holding()
         for keeper in self._keepers:
             await keeper.run()
-        await self._lane.run("upkeep/trim_returns")
+        await self._lane.run("upkeep/trim_capacity")
         await self._trim_ticks()
         await self._trim_operations()
         await self._lane.run("upkeep/trim_series", {"seconds": SERIES_SECONDS})
@@ -239,7 +239,7 @@ class Upkeep:
         seconds, gone = self._retention.dead, 0
         while seconds is not None:
             found = {"seconds": seconds, "limit": PRUNE_LIMIT}
-            rows = await self._lane.run("upkeep/gates_of_expired", found)
+            rows = await self._lane.run("upkeep/keys_of_expired", found)
             removed = await self._keyed.carry_out(partial(self._expire, rows, found)) if rows else 0
             gone += removed
             # Locked rows are left to a later round.

@@ -59,7 +59,7 @@ class OpenQueue(NamedTuple):
     """A queue that is not paused; the columns of claim/open_queue."""
 
     number: int
-    counted: int
+    keeps_counts: int
     # None: as many as the rate ever allows
     tokens: float | None
     refilled_at: float
@@ -70,7 +70,7 @@ class KnownQueue(NamedTuple):
 
     name: str
     number: int
-    counted: int
+    keeps_counts: int
 
 
 def check_limits(transaction: Transaction, queue: KnownQueue, rules: QueueRules, coming: Counter[str]) -> KnownQueue:
@@ -79,14 +79,14 @@ def check_limits(transaction: Transaction, queue: KnownQueue, rules: QueueRules,
     Raises:
         QueueFull: nothing may be written.
     """
-    if not queue.counted:
+    if not queue.keeps_counts:
         begin(transaction, queue.number)
     ((*waiting,),) = transaction.rows("capacity/waiting", (queue.number,))
     after = Counter(dict(zip(BANDS, waiting, strict=True))) + coming
     for band, most in rules.limits.items():
         if (after[band] if band else after.total()) > most and (not band or coming[band]):
             raise QueueFull(queue.name, most, rules.retry_after, band)
-    return queue._replace(counted=1)
+    return queue._replace(keeps_counts=1)
 
 
 class Admitted(NamedTuple):
@@ -100,9 +100,9 @@ def admit(transaction: Transaction, queue: OpenQueue, rules: QueueRules, request
     """Lower what a worker wants to what may start, all of it at once; fill up the rate's tokens."""
     running = 0
     if rules.concurrency is not None:
-        if not queue.counted:
+        if not queue.keeps_counts:
             begin(transaction, queue.number)
-        queue = queue._replace(counted=1)
+        queue = queue._replace(keeps_counts=1)
         ((running,),) = transaction.rows("capacity/running", (queue.number,))
     tokens = rules.burst() if queue.tokens is None else queue.tokens
     allowed = allowance(rules, running, tokens, transaction.now - queue.refilled_at)

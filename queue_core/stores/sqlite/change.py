@@ -39,21 +39,21 @@ class Found(NamedTuple):
     queue_id: int
     queue: str
     type: str
-    place: str
+    state: str
     priority: int
     run_at: float
     cancel: int
     # its ordering key
     key: str | None
     # 1: it was released by the key and holds it
-    holds: int | None
+    admitted: int | None
     unique_key: str | None
     unique_seconds: float | None
     # whether its queue counts its jobs
-    counted: int
+    keeps_counts: int
     token: int
     # how the worker ended the attempt of that token; None: it did not
-    ended: str | None
+    last_outcome: str | None
 
 
 class Pair(NamedTuple):
@@ -67,10 +67,10 @@ class Turn(NamedTuple):
     """The place of a requeued job."""
 
     seq: int
-    aged: int | None
+    aged_rank: int | None
     # None: it is not due yet, or waits for its ordering key
     rank: int | None
-    holds: bool | None
+    admitted: bool | None
 
 
 class Turns:
@@ -86,16 +86,16 @@ class Turns:
     def take(self, job: Found, run_at: float, due: bool) -> Turn:
         """Return the next turn."""
         self._seq += 1
-        aged = self._arrivals.aged(job.queue, job.queue_id, job.priority, run_at)
-        holds = True if job.holds else None
+        aged_rank = self._arrivals.aged_rank(job.queue, job.queue_id, job.priority, run_at)
+        admitted = True if job.admitted else None
         if not due:
-            return Turn(self._seq, aged, None, holds)
-        holds = holds or self._gates.arrive(job.queue, job.queue_id, job.key)
-        if holds is False:
-            return Turn(self._seq, aged, None, holds)
-        rank = standing(job.priority, self._seq, aged)
+            return Turn(self._seq, aged_rank, None, admitted)
+        admitted = admitted or self._gates.arrive(job.queue, job.queue_id, job.key)
+        if admitted is False:
+            return Turn(self._seq, aged_rank, None, admitted)
+        rank = standing(job.priority, self._seq, aged_rank)
         self._ready.append((job.queue_id, Ready(job.id, job.queue, rank)))
-        return Turn(self._seq, aged, rank, holds)
+        return Turn(self._seq, aged_rank, rank, admitted)
 
     def write(self) -> tuple[Ready, ...]:
         """Let others know, after the jobs were written; return those that are ready."""
@@ -118,14 +118,14 @@ def hand_over(transaction: Transaction, pairs: Iterable[Pair]) -> None:
 
 def open_next(transaction: Transaction, rules: Rules, jobs: Iterable[Found]) -> tuple[Ready, ...]:
     """Return the next jobs of ordering keys, after their release by these jobs was written."""
-    return let_go(transaction, rules, [(job.queue, job.queue_id, job.key) for job in jobs if job.holds])
+    return let_go(transaction, rules, [(job.queue, job.queue_id, job.key) for job in jobs if job.admitted])
 
 
 def count_waiting(transaction: Transaction, jobs: Iterable[Found], each: int) -> None:
     """Add to the counts of the queues that count how many of their jobs wait."""
     counts = Counts()
     for job in jobs:
-        if job.counted:
+        if job.keeps_counts:
             counts.move(job.queue_id, job.priority, waiting=each)
     counts.write(transaction)
 
@@ -133,12 +133,12 @@ def count_waiting(transaction: Transaction, jobs: Iterable[Found], each: int) ->
 def move(transaction: Transaction, rules: Rules, jobs: list[Found], way: Way) -> Changed:
     """Give waiting and dead jobs to another queue or priority; their states and times stay."""
     pairs = [pair for pair in transferred(transaction, rules, jobs, way) if pair.old is not pair.new]
-    waiting = [pair for pair in pairs if pair.old.place != "dead"]
-    dead = [pair for pair in pairs if pair.old.place == "dead"]
+    waiting = [pair for pair in pairs if pair.old.state != "dead"]
+    dead = [pair for pair in pairs if pair.old.state == "dead"]
     turns = Turns(transaction, rules, len(waiting))
     rows = []
     for _, job in waiting:
-        turn = turns.take(job, job.run_at, job.place == "queued")
+        turn = turns.take(job, job.run_at, job.state == "queued")
         rows.append((job.queue_id, job.priority, job.key, *turn, job.number))
     hand_over(transaction, waiting)
     transaction.run_many("change/move", rows)
@@ -160,10 +160,10 @@ def transferred(transaction: Transaction, rules: Rules, jobs: list[Found], way: 
     for job in jobs:
         new = job
         if _leads_away(job, way):
-            new = job._replace(priority=job.priority if way.priority is None else way.priority, holds=None)
+            new = job._replace(priority=job.priority if way.priority is None else way.priority, admitted=None)
             if target is not None:
                 key = key_in(rules, target.name, job.queue, job.key)
-                new = new._replace(queue_id=target.number, queue=target.name, key=key, counted=target.counted)
+                new = new._replace(queue_id=target.number, queue=target.name, key=key, keeps_counts=target.keeps_counts)
         pairs.append(Pair(job, new))
     return pairs
 
@@ -177,7 +177,7 @@ def change(
 ) -> Changed:
     """Change those of these jobs, each named once, that are in a state that the verb acts on."""
     jobs = map(Found._make, transaction.rows("change/jobs", (texts(ids),)))
-    found = [job for job in jobs if job.place in _PLACES[verb]]
+    found = [job for job in jobs if job.state in _STATES[verb]]
     changed = _VERBS[verb](transaction, rules, found, way)
     if verb in _RENEWING:
         renewed = set(changed.ids)
@@ -193,10 +193,10 @@ def retry(transaction: Transaction, rules: Rules, jobs: list[Found], way: Way) -
     rows = []
     for _, job in pairs:
         run_at = now + max(way.delay, 0.0) + uniform(0, max(way.spread, 0.0))
-        seq, aged, rank, holds = turns.take(job, run_at, due)
-        place = "queued" if due else "scheduled"
-        arrival = (seq, rank, run_at, now, job.number, aged, holds)
-        rows.append((place, *arrival, job.queue_id, job.priority, job.key))
+        seq, aged_rank, rank, admitted = turns.take(job, run_at, due)
+        state = "queued" if due else "scheduled"
+        arrival = (seq, rank, run_at, now, job.number, aged_rank, admitted)
+        rows.append((state, *arrival, job.queue_id, job.priority, job.key))
     hand_over(transaction, pairs)
     transaction.run_many("change/retry", rows)
     ready = turns.write()
@@ -229,8 +229,8 @@ def purge(transaction: Transaction, _rules: Rules, jobs: list[Found], _way: Way)
 def cancel(transaction: Transaction, rules: Rules, jobs: list[Found], _way: Way) -> Changed:
     """Move waiting jobs to cancelled; ask the workers of running ones to stop them."""
     jobs = [job for job in jobs if not job.cancel]
-    waiting = [job for job in jobs if job.place != "running"]
-    transaction.run_many("change/ask", [(job.number,) for job in jobs if job.place == "running"])
+    waiting = [job for job in jobs if job.state != "running"]
+    transaction.run_many("change/request_cancel", [(job.number,) for job in jobs if job.state == "running"])
     transaction.run_many("change/cancel", [(transaction.now, job.number) for job in waiting])
     count_waiting(transaction, waiting, -1)
     _count(transaction, waiting, "cancelled")
@@ -247,7 +247,7 @@ _VERBS: dict[MemberVerb, Callable[[Transaction, Rules, list[Found], Way], Change
 }
 
 
-def _places(verb: str) -> frozenset[str]:
+def _states(verb: str) -> frozenset[str]:
     """Return the places of the jobs that a verb acts on; those in the trash have one of their own."""
     facts = VERBS[verb]
     places = {status.value for status in facts.states}
@@ -258,7 +258,7 @@ def _places(verb: str) -> frozenset[str]:
     return frozenset(places)
 
 
-_PLACES = {verb: _places(verb) for verb in VERBS}
+_STATES = {verb: _states(verb) for verb in VERBS}
 
 
 _RENEWING = frozenset({"retry", "delete", "restore", "move"})
@@ -268,7 +268,9 @@ _RENEWING = frozenset({"retry", "delete", "restore", "move"})
 def _renew(transaction: Transaction, jobs: list[Found]) -> None:
     """Give jobs new tokens, so that operations that had chosen them before pass them over."""
     # An attempt that ended before: its outcome may yet be handed in again.
-    transaction.run_many("claim/keep_ending", [(job.number, job.token, job.ended) for job in jobs if job.ended])
+    transaction.run_many(
+        "claim/keep_outcome", [(job.number, job.token, job.last_outcome) for job in jobs if job.last_outcome]
+    )
     last = take_tokens(transaction, len(jobs))
     transaction.run_many("change/renew", [(last + turn, job.number) for turn, job in enumerate(jobs, 1)])
 

@@ -65,7 +65,7 @@ def keep_time(transaction: Transaction) -> None:
             for moved in _MOVED:
                 transaction.run(f"claim/{moved}", {"seconds": jump})
     if known != here or abs(jump) > TOLERANCE or now - wall > NOTED:
-        transaction.run("claim/note_clocks", (now, steady_now, here))
+        transaction.run("claim/record_clocks", (now, steady_now, here))
 
 
 TOKENS = 1_000_000
@@ -112,7 +112,7 @@ def claim(transaction: Transaction, request: ClaimRequest, rules: Rules) -> list
         raise TokensUsedUp
     transaction.run("claim/use_tokens", (len(rows),))
     # An attempt that ended before this one: its outcome may yet be handed in again.
-    transaction.run_many("claim/keep_ending", [(row[0], row[11], row[12]) for row in rows if row[12] is not None])
+    transaction.run_many("claim/keep_outcome", [(row[0], row[11], row[12]) for row in rows if row[12] is not None])
     now, until = transaction.now, transaction.now + request.lease
     begin = len(rows) if request.begin is None else request.begin
     transaction.run_many(
@@ -122,7 +122,7 @@ def claim(transaction: Transaction, request: ClaimRequest, rules: Rules) -> list
             for turn, row in enumerate(rows, 1)
         ],
     )
-    if queue.counted:
+    if queue.keeps_counts:
         _count(transaction, queue.number, rows)
     if ruled.rate is not None:
         spend(transaction, queue, len(rows))
@@ -213,7 +213,7 @@ class SqliteHeart:
 
     def hand_back(self, worker: str, begun: Sequence[str]) -> None:
         """End the leases of a worker but for these jobs, as not begun."""
-        given = {"worker": worker, "begun": texts(begun)}
+        given = {"worker": worker, "started": texts(begun)}
         deadline = time.monotonic() + self._timeout
         self._link.transact(lambda transaction: transaction.run("claim/worker_hand_back", given), Mode.SOFT, deadline)
 
@@ -241,7 +241,7 @@ def _beat(transaction: Transaction, beat: WorkerBeat) -> BeatReply:
     )
     return BeatReply(
         lost=tuple(lease.id for lease in beat.leases if tokens.get(lease.id) != lease.token),
-        cancel=tuple(row[0] for row in transaction.rows("claim/worker_unwanted", (beat.worker,))),
+        cancel=tuple(row[0] for row in transaction.rows("claim/worker_cancelled", (beat.worker,))),
         command=_register(transaction, beat),
         neighbours=_neighbours(transaction, beat) if beat.look else None,
         strays=_strays(transaction, beat) if beat.doubts else (),

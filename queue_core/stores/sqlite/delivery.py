@@ -65,7 +65,7 @@ def look(transaction: Transaction, seen: Seen, me: str, watched: Sequence[str], 
     version = transaction.version()
     if version == seen.version and not everywhere:
         return News(seen)
-    arrived: dict[str, int] = dict(transaction.rows("delivery/arrived"))
+    arrived: dict[str, int] = dict(transaction.rows("delivery/ready_totals"))
     if everywhere:
         changed = [name for (name,) in transaction.rows("delivery/ready")]
     else:
@@ -97,7 +97,7 @@ def listen(transaction: Transaction, me: str) -> None:
 
 def send(transaction: Transaction, me: str, messages: Sequence[str]) -> None:
     """Store messages for the listeners."""
-    transaction.run_many("delivery/send", [(me, body, transaction.now) for body in messages])
+    transaction.run_many("delivery/publish", [(me, body, transaction.now) for body in messages])
     transaction.run("delivery/forget", (KEPT,))
 
 

@@ -40,7 +40,7 @@ def tags_of(text: str | None) -> tuple[str, ...]:
 
 
 def _status(row: Row) -> Status:
-    return Status.DEAD if row["place"] == "trashed" else Status(row["place"])
+    return Status.DEAD if row["state"] == "trashed" else Status(row["state"])
 
 
 DIALECT = Dialect(moment, tags_of, _status)
@@ -61,13 +61,13 @@ class SqliteConditions(Conditions):
     by_id: bool = False
 
     def query(self, name: str, order: str = "newest") -> str:
-        """Return a statement with these conditions in it, for the place that the parameter `place` names."""
+        """Return a statement with these conditions in it, for the state that the parameter `state` names."""
         pieces, condition = self.pieces.fragments, self.text()
-        index, place = ("from ids", "place by ids") if self.by_id else ("from lists", "place in lists")
+        index, state = ("from ids", "state by ids") if self.by_id else ("from lists", "state in lists")
         # Not joined without need: what an index holds is then all that is read.
         payloads = pieces["payloads"] if "p." in condition else ""
         filled = {"conditions": condition, "order": pieces[order], "payloads": payloads}
-        return load(name).format(index=pieces[index], place=pieces[place], **filled)
+        return load(name).format(index=pieces[index], state=pieces[state], **filled)
 
 
 def conditions(where: Filter, now: float) -> SqliteConditions:

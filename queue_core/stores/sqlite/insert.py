@@ -22,7 +22,7 @@ class Placed(NamedTuple):
 
     # None: it is due later, or waits for its ordering key
     rank: int | None
-    # the last columns of insert/ruled_jobs
+    # the last columns of insert/with_rules
     columns: tuple[Any, ...]
 
 
@@ -50,12 +50,12 @@ class Ruling:
     def place(self, job: NewJob, queue_id: int, number: int, run_at: float) -> Placed:
         """Place a new job, and count it."""
         self._coming[job.queue][band(job.priority)] += 1
-        aged = self._arrivals.aged(job.queue, queue_id, job.priority, run_at)
-        rank = holds = None
+        aged_rank = self._arrivals.aged_rank(job.queue, queue_id, job.priority, run_at)
+        rank = admitted = None
         if run_at <= self._transaction.now:
-            holds = self._gates.arrive(job.queue, queue_id, job.ordering_key)
-            rank = None if holds is False else standing(job.priority, number, aged)
-        return Placed(rank, (aged, job.ordering_key, holds, job.unique_key, job.unique_seconds))
+            admitted = self._gates.arrive(job.queue, queue_id, job.ordering_key)
+            rank = None if admitted is False else standing(job.priority, number, aged_rank)
+        return Placed(rank, (aged_rank, job.ordering_key, admitted, job.unique_key, job.unique_seconds))
 
     def write(self, queues: Mapping[str, KnownQueue]) -> None:
         """Check the limits of the queues before anything of the jobs is written, and keep the counts.
@@ -68,7 +68,7 @@ class Ruling:
             queue, rules = queues[name], rules_of(self._rules, name)
             if rules.limits:
                 queue = check_limits(self._transaction, queue, rules, coming)
-            if queue.counted:
+            if queue.keeps_counts:
                 counts.arrive(queue.number, coming)
         counts.write(self._transaction)
         self._arrivals.write()
@@ -101,7 +101,7 @@ class Inserting:
         self._tallying = Tallying()
 
     def _needs_ruling(self, rules: Rules) -> bool:
-        if any(queue.counted or queue.name in rules for queue in self._queues.values()):
+        if any(queue.keeps_counts or queue.name in rules for queue in self._queues.values()):
             return True
         return any(job.ordering_key is not None or job.unique_key is not None for job in self._jobs)
 
@@ -113,7 +113,7 @@ class Inserting:
             transaction.run_many("insert/jobs", self._rows)
         else:
             self._ruling.write(self._queues)
-            transaction.run_many("insert/ruled_jobs", self._rows)
+            transaction.run_many("insert/with_rules", self._rows)
         transaction.run_many("insert/payloads", self._payloads)
         tell_arrived(transaction, self._arrived)
         self._tallying.write(transaction)
@@ -133,10 +133,10 @@ class Inserting:
             ready, ruled = self._ruling.place(job, queue_id, number, run_at)
         self._known.add(job.id)
         self._number = number
-        place = "scheduled" if run_at > now else "queued"
+        state = "scheduled" if run_at > now else "queued"
         tags = json.dumps(job.tags) if job.tags else None
         self._rows.append(
-            (number, job.id, queue_id, job.type, place, job.priority, ready, run_at, job.max_retries, tags, now, *ruled)
+            (number, job.id, queue_id, job.type, state, job.priority, ready, run_at, job.max_retries, tags, now, *ruled)
         )
         self._payloads.append((number, job.payload))
         self._arrived[queue_id] += ready is not None

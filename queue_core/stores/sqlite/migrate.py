@@ -9,21 +9,29 @@ from pathlib import Path
 
 from queue_core.errors import ConfigurationError, SchemaEarlier, SchemaError, SchemaForeign, SchemaNewer
 from queue_core.model.settings import SqliteSettings
-from queue_core.stores.sql.migrations import Migration, migrations_of, require_version
+from queue_core.stores.sql.migrations import (
+    FIRST,
+    RENAMED,
+    Migration,
+    Pending,
+    migrations_of,
+    pending_from,
+    require_version,
+)
 from queue_core.stores.sqlite.dialect import PACKAGE, load
 from queue_core.stores.sqlite.file import BUSY, check_place, primary_code, translate
 
 APPLICATION = 1246708291
 """SQLite's mark of whose file it is: "JOBC" as a number; see claim_file in sql/migrate.sql."""
-EARLIER, LAST_EARLIER = 1246708307, 7
-"""The mark of files of the numbering before this one, "JOBS", and its last version: its tables are those of 1 here."""
+NUMBERED, LAST_NUMBERED = 1246708307, 7
+"""The mark of files of the numbering before that, "JOBS", and its last version: its tables are those of version 1."""
 OLDEST = (3, 37, 0)
 """The first SQLite with strict tables."""
 
 
 MIGRATIONS = migrations_of(PACKAGE)
 """All migrations in order."""
-KNOWN = len(MIGRATIONS)
+KNOWN = MIGRATIONS[-1].version
 """The newest schema version that this program knows."""
 
 
@@ -60,10 +68,10 @@ def version(connection: sqlite3.Connection, path: str) -> int | None:
         SchemaForeign: the file belongs to another program.
     """
     application, found, objects = connection.execute(load("migrate/identity")).fetchone()
+    if application == NUMBERED or (application, found) == (APPLICATION, RENAMED):
+        raise SchemaEarlier(f"an earlier version has made {path}")
     if application == APPLICATION:
         return int(found)
-    if application == EARLIER:
-        raise SchemaEarlier(f"an earlier version has made {path}")
     if application or found or objects:
         raise SchemaForeign(f"{path} is the database of another program; choose another file")
     return None
@@ -89,7 +97,7 @@ def make(connection: sqlite3.Connection, path: str) -> None:
 
 
 def take_over(connection: sqlite3.Connection, path: str) -> bool:
-    """Mark a file that an earlier version has made as one of this program; return whether it still was one.
+    """Give the tables of a file that an earlier version has made their names of today; return whether it still was one.
 
     Raises:
         SchemaEarlier: it is not of the last version of that time.
@@ -97,20 +105,23 @@ def take_over(connection: sqlite3.Connection, path: str) -> bool:
     connection.execute(load("migrate/begin_write"))
     try:
         application, found, _ = connection.execute(load("migrate/identity")).fetchone()
-        if application == EARLIER:
-            if found != LAST_EARLIER:
-                raise SchemaEarlier(
-                    f"{path} is of version {found} of an earlier numbering, and only its last one, {LAST_EARLIER}, "
-                    "can be taken over",
-                    "migrate it with a program of that time first",
-                )
-            _mark(connection, MIGRATIONS[0].version)
+        if application == NUMBERED and found != LAST_NUMBERED:
+            raise SchemaEarlier(
+                f"{path} is of version {found} of an earlier numbering, and only its last one, {LAST_NUMBERED}, "
+                "can be taken over",
+                "migrate it with a program of that time first",
+            )
+        earlier = application == NUMBERED or (application, found) == (APPLICATION, RENAMED)
+        if earlier:
+            for statement in statements(load("migrate/rename")):
+                connection.execute(statement)
+            _mark(connection, FIRST)
         connection.execute(load("migrate/commit"))
     except BaseException:
         if connection.in_transaction:
             connection.execute(load("migrate/rollback"))
         raise
-    return bool(application == EARLIER)
+    return earlier
 
 
 def advance(connection: sqlite3.Connection, path: str) -> Iterator[int]:
@@ -166,7 +177,7 @@ def _mark(connection: sqlite3.Connection, version: int) -> None:
     connection.execute(load("migrate/set_version").format(version=version))
 
 
-__all__ = ["KNOWN", "migrate", "schema_of"]
+__all__ = ["KNOWN", "migrate", "pending", "schema_of"]
 
 PAUSE = 0.05
 """Seconds between two tries while another process holds the lock."""
@@ -203,19 +214,34 @@ def schema_of(settings: SqliteSettings) -> int:
         SchemaNewer: a newer version of this program has migrated it.
         SchemaError: it is no SQLite database, or that of another program.
     """
+    return _look(settings)[0]
+
+
+def _look(settings: SqliteSettings) -> tuple[int, str | None]:
+    """Return the version of the file's schema, and the file where `migrate` would take it over."""
     path = Path(settings.path).expanduser().absolute()
     if not path.exists():
-        return 0
+        return 0, None
     try:
         connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=settings.timeout)
         try:
-            return version(connection, str(path)) or 0
+            return version(connection, str(path)) or 0, None
         except SchemaEarlier:
-            return 0  # for `migrate` to take over
+            return 0, str(path)
         finally:
             connection.close()
     except sqlite3.Error as error:
         raise (translate(error, str(path)) or error) from error
+
+
+def pending(settings: SqliteSettings) -> Pending:
+    """Return what `migrate` would do, without changing the file.
+
+    Raises:
+        StoreUnavailable, SchemaError: see `schema_of`.
+    """
+    found, earlier = _look(settings)
+    return pending_from(found, MIGRATIONS, earlier)
 
 
 def _migrate(path: str, applied: list[int]) -> None:
@@ -225,7 +251,7 @@ def _migrate(path: str, applied: list[int]) -> None:
             version(connection, path)
         except SchemaEarlier:
             if take_over(connection, path):
-                applied.append(MIGRATIONS[0].version)
+                applied.append(FIRST)
         for setting in ("migrate/wal", "migrate/durable"):
             connection.execute(load(setting))
         # Another process may take the lock between two of them, and then this continues where it was.

@@ -77,7 +77,7 @@ def add(transaction: Transaction, number: int, ids: Sequence[str]) -> Operation:
         return record.view
     added = 0
     for job_id in dict.fromkeys(ids):
-        member = {"number": number, "place": record.view.total + added + 1, "id": member_id(job_id)}
+        member = {"number": number, "position": record.view.total + added + 1, "id": member_id(job_id)}
         added += transaction.run("operations/add", member)
     return write(transaction, operation.add(record, added, transaction.now) or record)
 
@@ -96,7 +96,7 @@ def step(transaction: Transaction, number: int, most: int, rules: Rules) -> Step
     if not count:
         return Step(view, wait=wait)
     same = transaction.rows("operations/unchanged", (number, view.done, view.done + count))
-    places = {job_id: place for place, job_id in same}
+    places = {job_id: position for position, job_id in same}
     changed = change(transaction, rules, view.asked.verb, list(places), view.asked.way)  # type: ignore[arg-type]
     transaction.run_many("operations/mark", [(number, places[job_id]) for job_id in changed.ids])
     record = operation.step(record, count, len(changed.ids), now)
@@ -239,7 +239,7 @@ class SqliteOperations:
             looked=sum(found.values()),
             completed=found.get("completed", 0),
             dead=found.get("dead", 0) + found.get("trashed", 0),
-            unfinished=sum(count for place, count in found.items() if place not in _ENDED),
+            unfinished=sum(count for state, count in found.items() if state not in _ENDED),
         )
 
     async def get(self, number: int) -> Operation:

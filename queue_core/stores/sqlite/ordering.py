@@ -20,12 +20,12 @@ def next_numbers(transaction: Transaction, count: int) -> int:
 def tell_arrived(transaction: Transaction, queues: Counter[int] | Iterable[int]) -> None:
     """Show other processes that jobs became ready in these queues."""
     counts = queues if isinstance(queues, Counter) else Counter(queues)
-    transaction.run_many("ordering/arrived", [(n, queue_id) for queue_id, n in counts.items() if n])
+    transaction.run_many("ordering/count_ready", [(n, queue_id) for queue_id, n in counts.items() if n])
 
 
-def standing(priority: int, seq: int, aged: int | None) -> int:
+def standing(priority: int, seq: int, aged_rank: int | None) -> int:
     """Return the rank that a job has whenever it is ready."""
-    return rank(priority, seq) if aged is None else aged
+    return rank(priority, seq) if aged_rank is None else aged_rank
 
 
 class Arrivals:
@@ -37,7 +37,7 @@ class Arrivals:
         # queue -> its last arrival in microseconds since the epoch
         self._last: dict[int, int] = {}
 
-    def aged(self, queue: str, queue_id: int, priority: int, run_at: float) -> int | None:
+    def aged_rank(self, queue: str, queue_id: int, priority: int, run_at: float) -> int | None:
         """Return the rank of a job that arrives now, or when it is due; None: it follows from priority and sequence."""
         if queue not in self._rules or not (aging_us := rules_of(self._rules, queue).aging_us):
             return None
@@ -55,7 +55,7 @@ class Arrivals:
     def write(self) -> None:
         """Note the last arrivals."""
         if self._last:
-            self._transaction.run_many("ordering/aging_note", [(at, queue_id) for queue_id, at in self._last.items()])
+            self._transaction.run_many("ordering/aging_record", [(at, queue_id) for queue_id, at in self._last.items()])
 
 
 # Ordering keys: each lets so many of its jobs through at a time, in the order of their arrival; the others wait.
@@ -85,21 +85,21 @@ class Gates:
 
     def leave(self, number: int, queue: str, queue_id: int, key: str) -> tuple[Ready, ...]:
         """Release the key of a running job, whose end is not yet written; return the next jobs."""
-        self._transaction.run("ordering/gate_leave", (number,))
+        self._transaction.run("ordering/release_key", (number,))
         return self.refill(queue, queue_id, key)
 
     def refill(self, queue: str, queue_id: int, key: str) -> tuple[Ready, ...]:
         """Release the next jobs, after other jobs' releases of the key were written."""
         opened = self._count(queue_id, key)
         free = max(0, rules_of(self._rules, queue).open_keys - opened)
-        turns = self._transaction.rows("ordering/gate_next", (queue_id, key, free))
+        turns = self._transaction.rows("ordering/next_jobs", (queue_id, key, free))
         ready = [(standing(*order), number, job_id) for number, job_id, *order in turns]
-        self._transaction.run_many("ordering/gate_open", [(rank, number) for rank, number, _ in ready])
+        self._transaction.run_many("ordering/admit", [(rank, number) for rank, number, _ in ready])
         self._opened[queue_id, key] = opened + len(ready)
         return tuple(Ready(job_id, queue, rank) for rank, _, job_id in ready)
 
     def _count(self, queue_id: int, key: str) -> int:
-        return int(self._transaction.rows("ordering/gate_opened", (queue_id, key))[0][0])
+        return int(self._transaction.rows("ordering/admitted", (queue_id, key))[0][0])
 
 
 def let_go(transaction: Transaction, rules: Rules, keys: Iterable[tuple[str, int, str | None]]) -> tuple[Ready, ...]:

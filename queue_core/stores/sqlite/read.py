@@ -123,7 +123,7 @@ class _Queue:
             ((aged,),) = transaction.rows("read/aged_depth", (number, type_, first, last))
             if n > aged:
                 self._add(HIGHEST - (first >> SEQUENCE_BITS), type_, n - aged, since)
-        for query in ("read/aged", "read/gated"):
+        for query in ("read/aged", "read/blocked"):
             for type_, priority, n, since in transaction.rows(query, (number,)):
                 self._add(priority, type_, n, since)
 
@@ -143,11 +143,11 @@ def _groups(transaction: Transaction, queue_id: int) -> Iterator[tuple[str, int,
 
 
 def _counts(transaction: Transaction) -> dict[int, Counter[str]]:
-    """Count the jobs of each queue that are neither ready nor over, by place."""
+    """Count the jobs of each queue that are neither ready nor over, by state."""
     counts: dict[int, Counter[str]] = defaultdict(Counter)
     for name in ("read/running", "read/waiting", "read/dead"):
-        for queue_id, place, n in transaction.rows(name):
-            counts[queue_id][place] += n
+        for queue_id, state, n in transaction.rows(name):
+            counts[queue_id][state] += n
     return counts
 
 
@@ -158,7 +158,7 @@ def _info(queue: _Queue, count: Counter[str]) -> QueueInfo:
         depth=dict(queue.depth),
         scheduled=count["scheduled"],
         retrying=count["retrying"],
-        running=count["begun"] + count["ahead"],
+        running=count["started"] + count["ahead"],
         dead=count["dead"],
         trashed=count["trashed"],
         oldest=None if queue.oldest is None else moment(queue.oldest),
@@ -235,8 +235,8 @@ class Reads:
 
         def read(transaction: Transaction) -> int:
             wanted, total = conditions(where, transaction.now), 0
-            for place in wanted.places:
-                params = wanted.params | {"place": place, "limit": max(at_most - total, 0)}
+            for state in wanted.places:
+                params = wanted.params | {"state": state, "limit": max(at_most - total, 0)}
                 total += transaction.records(wanted.query("read/count"), params)[0][0]
             return total
 
@@ -275,7 +275,7 @@ def _merged(transaction: Transaction, wanted: SqliteConditions, query: str, limi
     """Return the first rows of all places together; each is read in order and no further than that."""
     text = wanted.query(query, order)
     params = wanted.params | {"limit": limit, "room": PAGE_TEXT}
-    rows = [row for place in wanted.places for row in transaction.records(text, params | {"place": place})]
+    rows = [row for state in wanted.places for row in transaction.records(text, params | {"state": state})]
     rows.sort(key=lambda row: (row["updated_at"], row["number"]), reverse=order == "newest")
     return rows[:limit]
 

@@ -31,15 +31,15 @@ T = TypeVar("T")
 
 def add_functions(connection: sqlite3.Connection) -> None:
     """Make the functions known to a connection."""
-    connection.create_function("holds_text", 2, _holds_text, deterministic=True)
-    connection.create_function("holds_payload", 4, _holds_payload, deterministic=True)
+    connection.create_function("contains_text", 2, _contains_text, deterministic=True)
+    connection.create_function("payload_matches", 4, _payload_matches, deterministic=True)
 
 
-def _holds_text(found: str | None, part: str) -> bool | None:
+def _contains_text(found: str | None, part: str) -> bool | None:
     return None if found is None else contains(found, part)
 
 
-def _holds_payload(text: str, path: str, operator: str, value: str) -> bool:
+def _payload_matches(text: str, path: str, operator: str, value: str) -> bool:
     try:
         payload = json.loads(text)
     except (ValueError, RecursionError):

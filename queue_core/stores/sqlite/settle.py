@@ -26,23 +26,23 @@ class Held(NamedTuple):
     queue_id: int
     queue: str
     type: str
-    place: str
+    state: str
     priority: int
     seq: int
     run_at: float
     retry_count: int
     crashes: int
     token: int
-    ended: str | None
+    last_outcome: str | None
     worker: str | None
     started_at: float | None
     cancel: int
     begun: int
-    aged: int | None
+    aged_rank: int | None
     # its ordering key
     key: str | None
     # whether its queue counts its jobs
-    counted: int
+    keeps_counts: int
     # workers that were lost while they ran it
     losses: int
 
@@ -54,7 +54,7 @@ class Held(NamedTuple):
     @property
     def rank(self) -> int:
         """The rank that it has whenever it is ready."""
-        return standing(self.priority, self.seq, self.aged)
+        return standing(self.priority, self.seq, self.aged_rank)
 
 
 class Failures:
@@ -131,27 +131,27 @@ class Settling:
         job = self._jobs.get(outcome.id)
         if job is None:
             return Settled(outcome.id, False)
-        if job.place != "running" or job.token != outcome.token:
+        if job.state != "running" or job.token != outcome.token:
             return self._again(job, outcome)
         if outcome.failure is not None and outcome.failure.kind == "timeout":
             self._tallying.note(job.queue_id, job.type, "timed_out")
         instead = bool(job.cancel) and outcome.kind in {"retrying", "released"}
-        place = "cancelled" if instead else "queued" if outcome.kind == "released" else outcome.kind
-        self._jobs[job.id] = job._replace(place=place, ended=outcome.kind)
-        if job.counted:
-            self._counts.move(job.queue_id, job.priority, running=-1, waiting=place in {"queued", "retrying"})
+        state = "cancelled" if instead else "queued" if outcome.kind == "released" else outcome.kind
+        self._jobs[job.id] = job._replace(state=state, last_outcome=outcome.kind)
+        if job.keeps_counts:
+            self._counts.move(job.queue_id, job.priority, running=-1, waiting=state in {"queued", "retrying"})
         return (Settling._cancel_instead if instead else _ENDINGS[outcome.kind])(self, job, outcome)
 
     def _again(self, job: Held, outcome: Outcome) -> Settled:
         """Answer to an outcome of an attempt that is over, perhaps ended by the same outcome."""
         if job.token == outcome.token:
-            ended = job.ended
+            last_outcome = job.last_outcome
         else:
-            rows = self._transaction.rows("settle/earlier", (job.number, outcome.token))
-            ended = rows[0][0] if rows else None
-        if ended != outcome.kind:
+            rows = self._transaction.rows("settle/outcome_of", (job.number, outcome.token))
+            last_outcome = rows[0][0] if rows else None
+        if last_outcome != outcome.kind:
             return Settled(outcome.id, False)
-        cancelled = job.token == outcome.token and job.place == "cancelled" and ended != "cancelled"
+        cancelled = job.token == outcome.token and job.state == "cancelled" and last_outcome != "cancelled"
         return Settled(outcome.id, True, cancelled=cancelled)
 
     def _complete(self, job: Held, outcome: Outcome) -> Settled:
@@ -212,15 +212,15 @@ class Settling:
         now = self._now
         seq = next_numbers(self._transaction, 1) + 1
         run_at = max(now, now + outcome.delay if outcome.run_at is None else outcome.run_at)
-        aged = self._arrivals.aged(job.queue, job.queue_id, job.priority, run_at)
+        aged_rank = self._arrivals.aged_rank(job.queue, job.queue_id, job.priority, run_at)
         opened = () if job.key is None else self._let_go(job, job.key)
-        place, holds, rank = "scheduled", None, None
+        state, admitted, rank = "scheduled", None, None
         if run_at <= now:
-            place, holds = "queued", self._gates.arrive(job.queue, job.queue_id, job.key)
-            rank = None if holds is False else standing(job.priority, seq, aged)
-        self._write(job, "settle/reschedule", (now, rank, place, seq, run_at, job.number, aged, holds))
+            state, admitted = "queued", self._gates.arrive(job.queue, job.queue_id, job.key)
+            rank = None if admitted is False else standing(job.priority, seq, aged_rank)
+        self._write(job, "settle/reschedule", (now, rank, state, seq, run_at, job.number, aged_rank, admitted))
         self._arrived[job.queue_id] += rank is not None
-        return Settled(job.id, True, rank=rank, due=run_at if place == "scheduled" else None, opened=opened)
+        return Settled(job.id, True, rank=rank, due=run_at if state == "scheduled" else None, opened=opened)
 
     def _let_go(self, job: Held, key: str) -> tuple[Ready, ...]:
         """Release the job's ordering key; return the next jobs."""
@@ -261,7 +261,7 @@ def _lost(failure: Failure | None) -> bool:
 def finals(transaction: Transaction, ids: Sequence[str], kept: float | None) -> list[Final]:
     """Return what is known about jobs; results are kept for so many seconds, or (None) as long as their jobs."""
     since = 0.0 if kept is None else transaction.now - kept
-    rows = transaction.rows("settle/worker_finals", {"ids": texts(ids), "since": since})
+    rows = transaction.rows("settle/worker_results", {"ids": texts(ids), "since": since})
     return [final_of(row) for row in rows]
 
 
@@ -290,7 +290,7 @@ class Reclaiming:
         taken = [self._take_back(job) if job.begun else self._release_unbegun(job) for job in jobs]
         for job, back in zip(jobs, taken, strict=True):
             self._arrived[job.queue_id] += (back.rank is not None) + len(back.opened)
-            if job.counted:
+            if job.keeps_counts:
                 self._counts.move(job.queue_id, job.priority, running=-1, waiting=back.rank is not None)
         self._failures.write(self._transaction)
         self._tallying.write(self._transaction)

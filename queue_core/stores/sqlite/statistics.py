@@ -56,8 +56,8 @@ class Signatures:
 
 def _groups(transaction: Transaction, wanted: SqliteConditions, slices: int) -> dict[str, _Group]:
     groups: dict[str, _Group] = {}
-    for place in wanted.places:
-        params = wanted.params | {"place": place}
+    for state in wanted.places:
+        params = wanted.params | {"state": state}
         for signature, queue_id, queue, type_, n, last in transaction.records(
             wanted.query("statistics/groups"), params
         ):
@@ -80,7 +80,7 @@ def _grow(
     if wanted is None:
         rows = transaction.rows("statistics/deaths", (first,))
     else:
-        params = wanted.params | {"place": wanted.places[0], "since": first * 60.0} if wanted.places else None
+        params = wanted.params | {"state": wanted.places[0], "since": first * 60.0} if wanted.places else None
         rows = [] if params is None else map(tuple, transaction.records(wanted.query("statistics/deaths_of"), params))
     deaths: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
     for minute, signature, queue_id, n in rows:
@@ -94,7 +94,7 @@ def _grow(
 
 
 def _info(transaction: Transaction, wanted: SqliteConditions, group: _Group) -> SignatureInfo:
-    params: dict[str, Any] = wanted.params | {"place": wanted.places[0], "signature": group.signature}
+    params: dict[str, Any] = wanted.params | {"state": wanted.places[0], "signature": group.signature}
     named = transaction.rows("statistics/signature", (group.signature,))
     title, first_seen = named[0] if named else ("", group.last)
     return SignatureInfo(
@@ -194,14 +194,14 @@ class Totals:
 
         def read(transaction: Transaction) -> Conservation:
             at = dict.fromkeys(("completed", "cancelled", "dead", "trashed"), 0)
-            at |= {place: transaction.rows("statistics/at", (place,))[0][0] for place in at}
+            at |= {state: transaction.rows("statistics/in_state", (state,))[0][0] for state in at}
             waiting = ("scheduled", "queued", "retrying", "running")
-            gone: Counter[str] = Counter(dict(transaction.rows("statistics/gone")))
+            gone: Counter[str] = Counter(dict(transaction.rows("statistics/removed")))
             return Conservation(
                 completed=at["completed"] + gone["expired_completed"],
                 dead=at["dead"] + at["trashed"] + gone["expired_dead"] + gone["purged"],
                 cancelled=at["cancelled"] + gone["expired_cancelled"],
-                unfinished=sum(transaction.rows("statistics/at", (place,))[0][0] for place in waiting),
+                unfinished=sum(transaction.rows("statistics/in_state", (state,))[0][0] for state in waiting),
                 retries=gone["retried"],
             )
 

@@ -41,7 +41,7 @@ def forget_operations(seconds: float | None, transaction: Transaction) -> bool:
         left -= transaction.run("upkeep/remove_members", (number, left))
         if not left:
             return True
-        transaction.run("upkeep/remove_signed", (number,))
+        transaction.run("upkeep/remove_signatures", (number,))
         transaction.run("upkeep/remove_operation", (number,))
     return len(found) == OPERATIONS
 
@@ -85,10 +85,10 @@ class Upkeep:
     async def run(self) -> None:
         """Remove finished jobs, minutes, messages, entries of lost workers and operations over their retention."""
         left = BATCHES
-        for place, seconds in self._kept:
+        for state, seconds in self._kept:
             while seconds is not None and left:
                 left -= 1
-                if not await self._file.write_soft(partial(_expire, place, seconds, self._rules)):
+                if not await self._file.write_soft(partial(_expire, state, seconds, self._rules)):
                     break
         await self._file.write_soft(partial(_trim, self._ticks))
         for _ in range(BATCHES):
@@ -105,26 +105,26 @@ class Upkeep:
             self._titles_at = time.monotonic() + TITLES_REST
 
 
-def _expire(place: str, seconds: float, rules: Rules, transaction: Transaction) -> bool:
+def _expire(state: str, seconds: float, rules: Rules, transaction: Transaction) -> bool:
     """Remove a batch; False when there is no other one."""
     before = transaction.now - seconds
-    if transaction.run("upkeep/expired_logs", (place, before, BATCH, LINES)) == LINES:
+    if transaction.run("upkeep/expired_logs", (state, before, BATCH, LINES)) == LINES:
         return True
-    rows = transaction.rows("upkeep/expired", (place, before, BATCH))
+    rows = transaction.rows("upkeep/expired", (state, before, BATCH))
     remove(transaction, [row[0] for row in rows])
     forget(transaction, [(queue_id, unique_key, number) for number, queue_id, _, _, _, _, unique_key in rows])
-    outcome = "expired_dead" if place == "trashed" else f"expired_{place}"
+    outcome = "expired_dead" if state == "trashed" else f"expired_{state}"
     tallying = Tallying()
     for _, queue_id, _, type_, *_ in rows:
         tallying.note(queue_id, type_, outcome)
     tallying.write(transaction)
-    let_go(transaction, rules, [(queue, queue_id, key) for _, queue_id, queue, _, key, holds, _ in rows if holds])
+    let_go(transaction, rules, [(queue, queue_id, key) for _, queue_id, queue, _, key, admitted, _ in rows if admitted])
     return len(rows) == BATCH
 
 
 def remove(transaction: Transaction, numbers: Sequence[int]) -> None:
     """Remove jobs with everything that belongs to them."""
-    for statement in ("remove_attempts", "remove_endings", "remove_logs", "remove_payload", "remove_job"):
+    for statement in ("remove_attempts", "remove_outcomes", "remove_logs", "remove_payload", "remove_job"):
         transaction.run_many(f"upkeep/{statement}", [(number,) for number in numbers])
 
 
@@ -164,9 +164,9 @@ def promote(transaction: Transaction, limit: int, rules: Rules) -> list[Ready]:
     ready: list[tuple[int, int, str, str]] = []
     due = transaction.rows("upkeep/due", (now, max(limit, 0)))
     # An ordering key lets those of them through that arrived first, whichever was due first.
-    for number, job_id, queue_id, queue, priority, seq, aged, key, holds in sorted(due, key=lambda row: row[5]):
-        rank = standing(priority, seq, aged)
-        through = True if holds or key is None else gates.arrive(queue, queue_id, key)
+    for number, job_id, queue_id, queue, priority, seq, aged_rank, key, admitted in sorted(due, key=lambda row: row[5]):
+        rank = standing(priority, seq, aged_rank)
+        through = True if admitted or key is None else gates.arrive(queue, queue_id, key)
         if key is None:
             promoted.append((rank, now, number))
         else:
@@ -174,7 +174,7 @@ def promote(transaction: Transaction, limit: int, rules: Rules) -> list[Ready]:
         if through:
             ready.append((rank, queue_id, job_id, queue))
     transaction.run_many("upkeep/promote", promoted)
-    transaction.run_many("upkeep/gate_arrive", gated)
+    transaction.run_many("upkeep/promote_keyed", gated)
     tell_arrived(transaction, Counter(queue_id for _, queue_id, _, _ in ready))
     return [Ready(job_id, queue, rank) for rank, _, job_id, queue in sorted(ready)]
 

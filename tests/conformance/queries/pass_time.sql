@@ -11,13 +11,13 @@ BEGIN
                            finished_at = finished_at - by;
     UPDATE jobs SET run_at = run_at - by, created_at = created_at - by, updated_at = updated_at - by;
     -- With aging a place is a time. Together with the rank, which the table's check compares with it.
-    UPDATE jobs SET place = place - (extract(epoch FROM by) * 1000000)::bigint,
-                    rank = rank - (extract(epoch FROM by) * 1000000)::bigint WHERE place IS NOT NULL;
+    UPDATE jobs SET aged_rank = aged_rank - (extract(epoch FROM by) * 1000000)::bigint,
+                    rank = rank - (extract(epoch FROM by) * 1000000)::bigint WHERE aged_rank IS NOT NULL;
     UPDATE queue_arrivals SET last_us = last_us - (extract(epoch FROM by) * 1000000)::bigint;
-    UPDATE queue_starts SET refilled_at = refilled_at - by;
-    UPDATE queue_rooms SET counted_at = counted_at - by;
-    UPDATE queue_returns SET at = at - by;
-    UPDATE job_keys SET expires_at = expires_at - by;
+    UPDATE queue_rates SET refilled_at = refilled_at - by;
+    UPDATE queue_capacity SET counted_at = counted_at - by;
+    UPDATE capacity_requeued SET at = at - by;
+    UPDATE unique_keys SET expires_at = expires_at - by;
     UPDATE jobs_dead SET run_at = run_at - by, created_at = created_at - by, started_at = started_at - by,
                          died_at = died_at - by, trashed_at = trashed_at - by;
     UPDATE job_attempts SET started_at = started_at - by, finished_at = finished_at - by;

@@ -147,7 +147,7 @@ async def locked_by_a_caller(process: Process) -> None:
     caller = process.kept["caller"] = Hand(process.hand.url)
     caller.do("begin")
     mine = "queue_id = (select id from queues where name = %(queue)s) and key = %(key)s"
-    caller.do(f"select from order_gates where {mine} for update", {"queue": process.queue, "key": KEY})
+    caller.do(f"select from ordering_locks where {mine} for update", {"queue": process.queue, "key": KEY})
 
 
 async def settle_both(process: Process) -> None:
@@ -178,7 +178,7 @@ async def keep_keys(process: Process) -> None:
 async def stalled(process: Process) -> None:
     """Let a key have room, and somebody wait for it."""
     await process.insert(3, ordering_key=KEY)
-    process.hand.do("update jobs set holds = false, rank = null where ordering_key = %(key)s", {"key": KEY})
+    process.hand.do("update jobs set admitted = false, rank = null where ordering_key = %(key)s", {"key": KEY})
 
 
 async def keep_gates(process: Process) -> None:

@@ -19,8 +19,8 @@ from tests.waiting import eventually
 LIMIT = 1.0
 """Seconds of a call."""
 LOCKED = """
-lock table jobs, leases, job_history, jobs_dead, order_gates, queues, workers, leaders, operations, schedules, job_logs
-  in access exclusive mode
+lock table jobs, leases, job_history, jobs_dead, ordering_locks, queues, workers, leaders, operations, schedules,
+  job_logs in access exclusive mode
 """
 
 

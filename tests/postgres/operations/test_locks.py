@@ -50,7 +50,7 @@ async def waits(database: Database) -> bool:
 
 @pytest.mark.parametrize(
     ("job", "table"),
-    [({"ordering_key": "customer-1", "queue": "other"}, "order_gates"), ({}, "queue_rooms")],
+    [({"ordering_key": "customer-1", "queue": "other"}, "ordering_locks"), ({}, "queue_capacity")],
     ids=["an ordering key", "a limit"],
 )
 async def test_a_caller_s_transaction_that_holds_up_an_enqueue_is_named(

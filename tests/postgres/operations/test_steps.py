@@ -134,21 +134,21 @@ async def test_a_unique_key_stays_with_a_job_that_did_not_move(
 ) -> None:
     job_id = await database.ready()
     await database.do("update jobs set unique_key = 'u'")
-    await database.do("insert into job_keys select 1, 'u', id, 'infinity' from jobs")
+    await database.do("insert into unique_keys select 1, 'u', id, 'infinity' from jobs")
     number = (await started(operations, [job_id], "move", way=ELSEWHERE)).number
     player = Player(executor, step(number, 1, {}))
     until(player, "change/lock_jobs")
     await database.do("insert into leases select id, 7, 1, 'w', now(), now() + interval '1 minute' from jobs")
     player.finish()
-    assert await database.do("select queue_id, job_id::text from job_keys") == [(1, job_id)]
+    assert await database.do("select queue_id, job_id::text from unique_keys") == [(1, job_id)]
 
 
 async def test_a_retry_elsewhere_takes_its_unique_key_along(operations: PostgresOperations, database: Database) -> None:
     job_id = await database.dead()
     await database.do("update jobs_dead set unique_key = 'u'")
-    await database.do("insert into job_keys select 1, 'u', id, 'infinity' from jobs_dead")
+    await database.do("insert into unique_keys select 1, 'u', id, 'infinity' from jobs_dead")
     await operations.step((await started(operations, [job_id], way=ELSEWHERE)).number, 1)
-    assert await database.do("select queue_id, job_id::text from job_keys") == [(2, job_id)]
+    assert await database.do("select queue_id, job_id::text from unique_keys") == [(2, job_id)]
 
 
 async def test_a_key_moves_with_a_job_that_is_to_be_retried(
@@ -156,14 +156,14 @@ async def test_a_key_moves_with_a_job_that_is_to_be_retried(
 ) -> None:
     """It waits for its key in the new queue once it is due."""
     holder, job_id = await database.ready(queue_id=2), await database.ready()
-    keyed = "update jobs set ordering_key = 'k', holds = true where id = any(%(ids)s::uuid[])"
+    keyed = "update jobs set ordering_key = 'k', admitted = true where id = any(%(ids)s::uuid[])"
     await database.do(keyed, {"ids": [holder, job_id]})
     await database.do("update jobs set status = 'retrying', rank = null where id = %(id)s", {"id": job_id})
     await operations.step((await started(operations, [job_id], "move", way=ELSEWHERE)).number, 1)
     store = PostgresStore(PostgresSettings(url=postgres_url), rules={"q2": QueueRules()})
     await store.open()
     assert await store.promote(10) == []
-    state = "select status::text, holds, rank from jobs where id = %(id)s"
+    state = "select status::text, admitted, rank from jobs where id = %(id)s"
     assert await database.do(state, {"id": job_id}) == [("queued", False, None)]
     await store.close()
 

@@ -31,10 +31,10 @@ PLACES = """
 select id::text from jobs union all select id::text from jobs_dead union all select id::text from job_history
 """
 STUCK = """
-select queue_id, ordering_key from jobs where ordering_key is not null and status = 'queued' and not holds
+select queue_id, ordering_key from jobs where ordering_key is not null and status = 'queued' and not admitted
 except
-select queue_id, ordering_key from (select * from (select queue_id, ordering_key from jobs where holds) j
-                                    union all select queue_id, ordering_key from jobs_dead where holds) h
+select queue_id, ordering_key from (select * from (select queue_id, ordering_key from jobs where admitted) j
+                                    union all select queue_id, ordering_key from jobs_dead where admitted) h
 """
 DEADLOCKS = "select deadlocks from pg_stat_database where datname = current_database()"
 

@@ -32,13 +32,13 @@ ours: Text = partial(load, schema=SCHEMA)
 
 JOBS = """
 insert into jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, max_retries, losses, ordering_key,
-                  holds)
-select id, 1, case when holds and status = 'queued' then 122::bigint << 45 | seq end, seq, 5, status::job_status,
-       now() - interval '1 minute', 'task', '{}', 3, losses, %(key)s, holds
-  from (select id, nextval('job_seq') as seq, status, losses, holds
+                  admitted)
+select id, 1, case when admitted and status = 'queued' then 122::bigint << 45 | seq end, seq, 5, status::job_status,
+       now() - interval '1 minute', 'task', '{}', 3, losses, %(key)s, admitted
+  from (select id, nextval('job_seq') as seq, status, losses, admitted
           from (values (%(lost)s::uuid, 'queued', 19, true), (%(running)s::uuid, 'queued', 0, true),
                        (%(first)s::uuid, 'queued', 0, false), (%(second)s::uuid, 'queued', 0, false),
-                       (%(due)s::uuid, 'scheduled', 0, false)) as v (id, status, losses, holds)) n
+                       (%(due)s::uuid, 'scheduled', 0, false)) as v (id, status, losses, admitted)) n
 """
 LEASES = """
 insert into leases (id, token, queue_id, worker, started_at, expires_at)
@@ -47,16 +47,16 @@ values (%(lost)s, 100, 1, 'w', now() - interval '2 minutes', now() - interval '1
 """
 DEAD = """
 insert into jobs_dead (id, queue_id, seq, priority, run_at, type, payload, retry_count, crashes, max_retries,
-                       last_token, signature, kind, created_at, ordering_key, holds)
-select id, 1, nextval('job_seq'), 5, now(), 'task', '{}', 3, 0, 3, 99, 'x', 'error', now(), %(key)s, holds
-  from (values (%(dead)s::uuid, true), (%(free)s::uuid, false)) as v (id, holds)
+                       last_token, signature, kind, created_at, ordering_key, admitted)
+select id, 1, nextval('job_seq'), 5, now(), 'task', '{}', 3, 0, 3, 99, 'x', 'error', now(), %(key)s, admitted
+  from (values (%(dead)s::uuid, true), (%(free)s::uuid, false)) as v (id, admitted)
 """
 STATE = """
-select (select count(*) from jobs where queue_id = %(queue)s and ordering_key = %(key)s and holds)
-       + (select count(*) from jobs_dead where queue_id = %(queue)s and ordering_key = %(key)s and holds),
+select (select count(*) from jobs where queue_id = %(queue)s and ordering_key = %(key)s and admitted)
+       + (select count(*) from jobs_dead where queue_id = %(queue)s and ordering_key = %(key)s and admitted),
        (select count(*) from jobs
-         where queue_id = %(queue)s and ordering_key = %(key)s and not holds and status = 'queued'),
-       (select count(*) from order_gates where queue_id = %(queue)s and key = %(key)s)
+         where queue_id = %(queue)s and ordering_key = %(key)s and not admitted and status = 'queued'),
+       (select count(*) from ordering_locks where queue_id = %(queue)s and key = %(key)s)
 """
 
 
@@ -98,7 +98,7 @@ def scene(hand: Hand, waiting: bool = True) -> Scene:
     """Set one up, under a key of its own; without those that wait, whoever comes to wait is the only one."""
     found = Scene(*[new_id() for _ in range(8)])
     params = found._asdict()
-    for statement in (JOBS, LEASES, DEAD, "insert into order_gates values (1, %(key)s)"):
+    for statement in (JOBS, LEASES, DEAD, "insert into ordering_locks values (1, %(key)s)"):
         hand.do(statement, params)
     if not waiting:
         hand.do("delete from jobs where id in (%(first)s, %(second)s)", params)

@@ -141,7 +141,7 @@ async def test_no_key_gets_stuck_or_runs_too_often(
     for part in (inspector, operations, *stores):
         await part.close()  # only then do the servers' processes report
     hand = new_hand()
-    assert hand.do("select count(*) from order_gates") == [(0,)]
+    assert hand.do("select count(*) from ordering_locks") == [(0,)]
     assert hand.do("select deadlocks from pg_stat_database where datname = current_database()") == [(0,)]
 
 
@@ -219,5 +219,5 @@ async def test_a_concurrency_is_exact_over_all_workers(new_store: NewStore) -> N
 async def test_arrivals_in_a_queue_with_aging_are_all_different(new_store: NewStore, new_hand: NewHand) -> None:
     stores = [new_store(aging=10.0) for _ in range(CROWD)]
     await asyncio.gather(*(store.insert([new_job() for _ in range(40)]) for store in stores for _ in range(3)))
-    ((jobs, places),) = new_hand().do("select count(*), count(distinct rank) from jobs where rank = place")
+    ((jobs, places),) = new_hand().do("select count(*), count(distinct rank) from jobs where rank = aged_rank")
     assert jobs == places == CROWD * 3 * 40

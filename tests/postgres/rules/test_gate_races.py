@@ -27,10 +27,10 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 def unlocked(name: str) -> bytes:
     """Return the queries, but that no gate is locked."""
     text = load(name, SCHEMA)
-    if name in ("ordering/gates_lock", "ordering/gates_lock_soon"):
-        start, end = text.index(b", locked AS ("), text.index(b"SELECT DISTINCT queue, id FROM named")
+    if name in ("ordering/lock", "ordering/lock_soon"):
+        start, end = text.index(b", locked AS ("), text.index(b"SELECT DISTINCT queue, id FROM wanted")
         return text[:start] + b"\n" + text[end:]
-    return text.replace(b" FOR UPDATE SKIP LOCKED", b"") if name == "ordering/gates_lock_free" else text
+    return text.replace(b" FOR UPDATE SKIP LOCKED", b"") if name == "ordering/lock_free" else text
 
 
 def outcomes(new_hand: NewHand, one: str, other: str, alone: bool, text: Text = ours) -> list[str]:
@@ -45,7 +45,7 @@ def outcomes(new_hand: NewHand, one: str, other: str, alone: bool, text: Text = 
         plans = ACTIONS[one](on), ACTIONS[other](on)
         if not meet(Player(left, plans[0], text), partial(Player, right, plans[1], text), after, watcher, alone):
             return wrong
-        if watcher.do("select key from order_checks where key = %(key)s", {"key": on.key}):
+        if watcher.do("select key from ordering_pending where key = %(key)s", {"key": on.key}):
             # What the leader finds in its next round.
             Player(watcher, promote_gated([(None, QUEUE, None, on.key)], RULES)).finish()
         found = [state(watcher, on.key, queue) for queue in (QUEUE, OTHER)]

@@ -23,7 +23,7 @@ END_JOBS = f"""
 insert into jobs (id, queue_id, seq, priority, status, run_at, type, payload, max_retries, ordering_key)
 select gen_random_uuid(), 1, nextval('job_seq'), 5, 'queued', now(), 'task', '{{}}', 3, 'k'
   from generate_series(1, {ENDED});
-update jobs set holds = true, rank = 122::bigint << 45 | seq where not holds;
+update jobs set admitted = true, rank = 122::bigint << 45 | seq where not admitted;
 delete from jobs
 """
 
@@ -58,7 +58,7 @@ async def run_one(store: PostgresStore, kind: str = "completed", **given: object
 
 
 def passed(hand: Hand) -> list[int]:
-    return [place for (place,) in hand.do("select passed from order_gates")]
+    return [place for (place,) in hand.do("select low_watermark from ordering_locks")]
 
 
 async def test_what_comes_back_to_an_earlier_place_is_let_through_first(
@@ -125,12 +125,13 @@ async def test_a_key_is_opened_without_reading_what_ended(store: PostgresStore, 
         hand.do(END_JOBS)
         jobs = await insert(store, 10)
         assert [await run_one(store) for _ in range(3)] == jobs[:3]
-        asked = {"queue_id": "{1}", "key": "{k}", "most": "{1}"}
+        asked = {"queue_id": "{1}", "key": "{k}", "capacity": "{1}"}
         with psycopg.connect(**hot_options(PostgresSettings(url=postgres_url))) as connection:
             read = {
-                whole: looked_at(connection, "ordering/gates_open", asked | {"whole": whole}) for whole in (False, True)
+                whole: looked_at(connection, "ordering/unblock_next", asked | {"whole": whole})
+                for whole in (False, True)
             }
-            read_again = looked_at(connection, "ordering/gates_pass", asked)
+            read_again = looked_at(connection, "ordering/raise_watermark", asked)
     assert read[False] < 100
     assert read_again < 100
     assert read[True] >= ENDED

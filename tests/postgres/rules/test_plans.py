@@ -19,7 +19,7 @@ from tests.postgres.traps.hands import Hand
 from tests.postgres.traps.test_traps_plans import FEW, looked_at
 
 BURST = """
-insert into jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, max_retries, ordering_key, holds)
+insert into jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, max_retries, ordering_key, admitted)
 select gen_random_uuid(), 1, case when n % 2 = 0 then 122::bigint << 45 | n end, n, 5, 'queued', now(), 'task', '{}', 3,
        case when n % 2 = 0 then 'key-' || n else 'busy' end, n % 2 = 0
   from (select nextval('job_seq') as n from generate_series(1, 20000)) numbers;
@@ -33,30 +33,30 @@ insert into jobs_dead (id, queue_id, seq, priority, run_at, type, payload, retry
                        last_token, signature, kind, created_at, ordering_key)
 select gen_random_uuid(), 1, n, 5, now(), 'task', '{}', 3, 0, 3, n, 'x', 'error', now(), 'busy'
   from generate_series(1, 20000) n;
-insert into order_gates select 1, 'key-' || n from generate_series(1, 20000) n;
-insert into job_keys select 1, 'key-' || n, gen_random_uuid(), 'infinity' from generate_series(1, 20000) n;
-insert into queue_returns select 2, '', 1, now() from generate_series(1, 20000) n;
+insert into ordering_locks select 1, 'key-' || n from generate_series(1, 20000) n;
+insert into unique_keys select 1, 'key-' || n, gen_random_uuid(), 'infinity' from generate_series(1, 20000) n;
+insert into capacity_requeued select 2, '', 1, now() from generate_series(1, 20000) n;
 """
 
 
 def statements(on: Scene) -> dict[str, dict[str, Any]]:
     """Return every statement of the rules on the way of jobs, for one key and for a few jobs."""
-    gates = {"queue_id": "{1,1}", "key": f"{{{on.key},busy}}", "most": "{3,3}", "whole": True}
+    gates = {"queue_id": "{1,1}", "key": f"{{{on.key},busy}}", "capacity": "{3,3}", "whole": True}
     unique = {"queue_id": "{1}", "key": "{other}", "job_id": plain_array([new_id()]), "seconds": "{NULL}"}
-    room = {"queue_id": "{1}", "band": '{""}', "most": "{100}", "n": "{1}"}
+    room = {"queue_id": "{1}", "band": '{""}', "capacity": "{100}", "n": "{1}"}
     ids = plain_array([on.running, on.due])
-    locked = {"gates": f'{{"1 {on.key}"}}'}
+    locked = {"locks": f'{{"1 {on.key}"}}'}
     return {
-        "ordering/gates_lock": {"queue": f"{{{QUEUE}}}", "key": f"{{{on.key}}}"},
-        "ordering/gates_lock_soon": {"queue": f"{{{QUEUE}}}", "key": f"{{{on.key}}}", "patience": "1s"},
-        "ordering/gates_lock_free": {"queue": f"{{{QUEUE}}}", "key": f"{{{on.key}}}"},
-        "ordering/gates_make": {"queue": f"{{{QUEUE}}}", "key": f"{{{on.key}}}", "patience": "1s"},
-        "ordering/gates_note": {"queue_id": "{1}", "key": f"{{{on.key}}}"},
-        "settle/gates_noted": {"gates": f'{{"1 {on.key}"}}'},
-        "ordering/gates_open": gates,
-        "ordering/gates_pass": gates,
-        "settle/gates_of_unfinished": {"ids": ids},
-        "change/gates_of_dead": {"ids": plain_array([on.dead])},
+        "ordering/lock": {"queue": f"{{{QUEUE}}}", "key": f"{{{on.key}}}"},
+        "ordering/lock_soon": {"queue": f"{{{QUEUE}}}", "key": f"{{{on.key}}}", "patience": "1s"},
+        "ordering/lock_free": {"queue": f"{{{QUEUE}}}", "key": f"{{{on.key}}}"},
+        "ordering/make_locks": {"queue": f"{{{QUEUE}}}", "key": f"{{{on.key}}}", "patience": "1s"},
+        "ordering/add_pending": {"queue_id": "{1}", "key": f"{{{on.key}}}"},
+        "settle/clear_pending": {"locks": f'{{"1 {on.key}"}}'},
+        "ordering/unblock_next": gates,
+        "ordering/raise_watermark": gates,
+        "settle/keys_of_unfinished": {"ids": ids},
+        "change/keys_of_dead": {"ids": plain_array([on.dead])},
         "settle/finish": group_parameters("settle/finish", [on.outcome("completed")]) | locked,
         "settle/requeue": group_parameters("settle/requeue", [on.outcome("released", anew=True)]) | locked,
         "settle/bury": group_parameters("settle/bury", [on.outcome("dead", failure=failure())]) | locked,
@@ -66,21 +66,21 @@ def statements(on: Scene) -> dict[str, dict[str, Any]]:
         "ordering/unique_look": {"queue_id": 1, "key": "", "limit": 100},
         "ordering/unique_forget": {"queue_id": "{1}", "key": "{key-1}"},
         "ordering/unique_expire": {"limit": 100},
-        "capacity/known": {"ids": ids},
+        "capacity/unfinished": {"ids": ids},
         "capacity/lock": room,
         "capacity/spend": room,
-        "capacity/starts_lock": {"queue_id": 1, "burst": 1.0},
-        "capacity/starts_read": {"queue_id": 1, "known": ids, "above": 0},
-        "capacity/starts_spend": {"queue_id": 1, "tokens": 1.0, "at": 0.0},
+        "capacity/rate_lock": {"queue_id": 1, "burst": 1.0},
+        "capacity/running": {"queue_id": 1, "running": ids, "above": 0},
+        "capacity/rate_spend": {"queue_id": 1, "tokens": 1.0, "at": 0.0},
         "ordering/arrivals_count": {"queue": f"{{{QUEUE}}}", "n": "{1}"},
-        "ordering/gates_stalled": {"queue": "{}", "most": "{}", "queue_id": -1, "key": "", "limit": 50},
+        "ordering/stalled": {"queue": "{}", "capacity": "{}", "queue_id": -1, "key": "", "limit": 50},
     }
 
 
 def after_a_burst(hand: Hand, url: str, **options: Any) -> dict[str, int]:
     """Plan each statement on nearly empty tables, let many jobs come, and count what it looks at."""
     on = scene(hand)
-    for table in ("jobs", "jobs_dead", "order_gates", "job_keys", "queue_returns", "queues", "leases"):
+    for table in ("jobs", "jobs_dead", "ordering_locks", "unique_keys", "capacity_requeued", "queues", "leases"):
         hand.do(f"vacuum analyze {table}")
     found = {}
     with ExitStack() as stack:
@@ -107,7 +107,7 @@ def test_no_statement_of_the_rules_reads_a_table_as_a_whole(new_hand: NewHand, p
 def test_it_can_fail(new_hand: NewHand, postgres_url: str) -> None:
     """Without the indexes they have to."""
     hand = new_hand()
-    hand.do("drop index jobs_keyed")
-    hand.do("alter table order_gates drop constraint order_gates_pkey, add unique (key, queue_id)")
+    hand.do("drop index jobs_ordering")
+    hand.do("alter table ordering_locks drop constraint ordering_locks_pkey, add unique (key, queue_id)")
     found = after_a_burst(hand, postgres_url)
-    assert found["ordering/gates_open"] > FEW
+    assert found["ordering/unblock_next"] > FEW

@@ -42,7 +42,7 @@ async def world(postgres_url: str, hand: Hand) -> AsyncIterator[World]:
 
 
 def room(hand: Hand) -> int:
-    ((room,),) = hand.do("select room from queue_rooms")
+    ((room,),) = hand.do("select free from queue_capacity")
     return int(room)
 
 
@@ -83,7 +83,7 @@ async def test_jobs_that_others_added_without_these_rules_count_within_a_minute(
     other = PostgresStore(PostgresSettings(url=postgres_url))
     await other.insert([new_job() for _ in range(20)])
     await other.close()
-    hand.do("update queue_rooms set counted_at = counted_at - interval '1 minute'")
+    hand.do("update queue_capacity set counted_at = counted_at - interval '1 minute'")
     with pytest.raises(QueueFull):
         await world.insert()
 
@@ -98,9 +98,9 @@ async def test_another_limit_is_counted_anew(world: World, hand: Hand, postgres_
 
 async def test_a_refusal_writes_nothing(world: World, hand: Hand) -> None:
     await world.insert_many(LIMIT - 1)
-    before = hand.do("select xmin, * from queue_rooms")
+    before = hand.do("select xmin, * from queue_capacity")
     with pytest.raises(QueueFull):
         await world.store.insert([new_job(unique_key="task:1", ordering_key="a"), new_job()])
-    assert hand.do("select xmin, * from queue_rooms") == before
-    assert hand.do("select (select count(*) from job_keys), (select count(*) from order_gates)") == [(0, 0)]
+    assert hand.do("select xmin, * from queue_capacity") == before
+    assert hand.do("select (select count(*) from unique_keys), (select count(*) from ordering_locks)") == [(0, 0)]
     await world.insert(unique_key="task:1")

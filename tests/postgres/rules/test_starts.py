@@ -78,9 +78,9 @@ async def test_with_more_running_than_are_remembered_all_leases_are_counted(
     for _ in range(2):
         assert [len(await store.claim(request(4))) for store in (one, two, one, two)] == [4, 4, 2, 0]
         assert one._claiming._running[QUEUE]._known == []
-        held = await one._claims.run("capacity/starts_running", {"queue_id": 1, "some": 5})
+        held = await one._claims.run("capacity/running_scan", {"queue_id": 1, "some": 5})
         assert (held[0][0], len(held[0][1])) == (MOST, 5)
-        await one._claims.run("heartbeat/hand_back", {"worker": WORKER, "begun": "{}"})
+        await one._claims.run("heartbeat/hand_back", {"worker": WORKER, "started": "{}"})
         assert len(await two.reclaim(100)) == MOST
 
 
@@ -92,7 +92,7 @@ async def test_a_count_reads_nothing_that_ended_before_the_last_one(new_store: N
         snapshot.do("select count(*) from leases")
         long = await store.claim(request(2))
         hand.do(
-            "insert into leases (id, token, queue_id, worker, started_at, expires_at, counted)"
+            "insert into leases (id, token, queue_id, worker, started_at, expires_at, limited)"
             " select gen_random_uuid(), (select max(token) from leases), 1, 'gone', now(), now(), true"
             "   from generate_series(1, 20000);"
             " delete from leases where worker = 'gone'"
@@ -101,10 +101,10 @@ async def test_a_count_reads_nothing_that_ended_before_the_last_one(new_store: N
             await store.settle([outcome(claim, "completed") for claim in await store.claim(request(5))])
         running = store._claiming._running[QUEUE]
         assert set(running._known) >= {claim.id for claim in long}
-        asked = {"queue_id": 1, "known": list(running._known), "above": running._above}
+        asked = {"queue_id": 1, "running": list(running._known), "above": running._above}
         with psycopg.connect(**hot_options(PostgresSettings(url=postgres_url))) as connection:
             read = [
-                looked_at(connection, "capacity/starts_read", asked | {"above": above}) for above in (running._above, 0)
+                looked_at(connection, "capacity/running", asked | {"above": above}) for above in (running._above, 0)
             ]
     assert read[0] < 100
     assert read[1] >= 20_000

@@ -100,7 +100,7 @@ async def test_the_end_of_a_job_hangs_on_no_caller_s_transaction(
     expected = [waiting.id] if commits else []
     assert [one.id for one in await store.promote(10)] == expected
     assert [one.id for one in await claim(store)] == expected
-    counts = "select (select count(*) from order_checks), (select count(*) from order_gates)"
+    counts = "select (select count(*) from ordering_pending), (select count(*) from ordering_locks)"
     assert new_hand().do(counts) == [(0, len(expected))]
 
 
@@ -127,7 +127,7 @@ async def test_due_and_lost_jobs_of_a_key_that_a_caller_has_locked_hold_up_no_ot
         await connection.rollback()
     assert [one.id for one in await store.promote(10)] == [keyed.id]
     assert await store.next_due() is None
-    assert hand.do("select count(*) from order_checks") == [(0,)]
+    assert hand.do("select count(*) from ordering_pending") == [(0,)]
 
 
 async def test_any_number_of_jobs_behind_a_locked_key_hold_up_no_others(

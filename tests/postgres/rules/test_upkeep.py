@@ -46,9 +46,11 @@ async def test_unique_keys_go_when_nobody_holds_them(
     await store.insert([new_job(unique_key=f"timed:{n}", unique_seconds=600.0) for n in range(8)])
     for claim in await store.claim(ClaimRequest(QUEUE, WORKER, (TYPE,), 7, LEASE)):
         await store.settle([outcome(claim, "completed")])
-    hand.do("update job_keys set expires_at = now() - interval '1 second' where key < 'timed:7' and key like 'timed:%'")
+    hand.do(
+        "update unique_keys set expires_at = now() - interval '1 second' where key < 'timed:7' and key like 'timed:%'"
+    )
     await store._upkeep.prune()
-    assert hand.do("select key from job_keys order by key") == [("task:7",), ("task:8",), ("task:9",), ("timed:7",)]
+    assert hand.do("select key from unique_keys order by key") == [("task:7",), ("task:8",), ("task:9",), ("timed:7",)]
 
 
 async def test_a_key_that_somebody_has_locked_is_left(store: PostgresStore, hand: Hand, new_hand: NewHand) -> None:
@@ -57,11 +59,11 @@ async def test_a_key_that_somebody_has_locked_is_left(store: PostgresStore, hand
     await store.settle([outcome(one, "completed") for one in [await_claim(job_id, hand)]])
     other = new_hand()
     with other.transaction():
-        other.do("select from job_keys for update")
+        other.do("select from unique_keys for update")
         await store._upkeep.prune()
-        assert hand.do("select count(*) from job_keys") == [(1,)]
+        assert hand.do("select count(*) from unique_keys") == [(1,)]
     await store._upkeep.prune()
-    assert hand.do("select count(*) from job_keys") == [(0,)]
+    assert hand.do("select count(*) from unique_keys") == [(0,)]
 
 
 def await_claim(job_id: str, hand: Hand) -> object:
@@ -93,7 +95,7 @@ async def test_more_of_a_key_are_let_through_when_the_rule_changes(
     for _ in range(3):
         await store._upkeep.prune()
     assert len(await claimed(store, "more")) == 10
-    assert hand.do("select count(*) from jobs where holds group by ordering_key") == [(3,)] * 5
+    assert hand.do("select count(*) from jobs where admitted group by ordering_key") == [(3,)] * 5
 
 
 async def test_the_rank_of_an_aged_job_is_everywhere_the_same(hand: Hand) -> None:

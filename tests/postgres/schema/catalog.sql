@@ -1,4 +1,5 @@
--- Everything that is made in a schema, as texts without its name; the days of the history aside.
+-- Everything that is made in a schema, as texts without its name; the days of the history aside, and the names of constraints NOT
+-- NULL, which PostgreSQL 18 has and which keep those of their tables and columns before a takeover.
 WITH here AS (
     SELECT c.* FROM pg_class c
      WHERE c.relnamespace = %(schema)s::regnamespace AND c.relname !~ '^job_history_[0-9]{8}'
@@ -8,10 +9,10 @@ UNION ALL
 SELECT concat_ws(' ', 'column', c.relname, a.attnum, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attidentity,
                  (SELECT collname FROM pg_collation WHERE oid = a.attcollation), pg_get_expr(d.adbin, d.adrelid))
   FROM here c JOIN pg_attribute a ON a.attrelid = c.oid LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
- WHERE a.attnum > 0 AND NOT a.attisdropped
+ WHERE a.attnum > 0 AND NOT a.attisdropped AND c.relkind NOT IN ('i', 'I')
 UNION ALL
 SELECT concat_ws(' ', 'constraint', conrelid::regclass, conname, pg_get_constraintdef(oid)) FROM pg_constraint
- WHERE connamespace = %(schema)s::regnamespace AND conrelid::regclass::text !~ 'job_history_[0-9]{8}'
+ WHERE contype <> 'n' AND connamespace = %(schema)s::regnamespace AND conrelid::regclass::text !~ 'job_history_[0-9]{8}'
 UNION ALL
 SELECT concat_ws(' ', 'index', pg_get_indexdef(oid)) FROM here WHERE relkind IN ('i', 'I')
 UNION ALL

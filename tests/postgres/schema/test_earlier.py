@@ -1,4 +1,4 @@
-"""A database whose tables an earlier version has made outside a schema of their own is taken over, or refused."""
+"""A database whose tables an earlier version has made, under other names or in `public`, is taken over, or refused."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import psycopg
 import pytest
@@ -14,7 +15,8 @@ from queue_core import JobQueue, SchemaEarlier, SchemaMissing
 from queue_core.model.filters import Filter
 from queue_core.model.settings import SCHEMA
 from queue_core.stores.postgres import migrate as migrating
-from queue_core.stores.postgres.migrate import LAST_EARLIER, check, migrate, schema_version
+from queue_core.stores.postgres.migrate import KNOWN, NUMBERED, check, migrate, schema_version
+from queue_core.stores.sql.migrations import FIRST
 from tests.cli.running import Cli
 from tests.conformance.modes import nowhere
 from tests.conformance.working import PATIENCE, until, working
@@ -23,12 +25,12 @@ HERE = Path(__file__).parent
 FILES = sorted(HERE.joinpath("earlier").glob("*.sql"))
 CATALOG = HERE.joinpath("catalog.sql").read_bytes()
 JOBS = [f"00000000-0000-7000-8000-00000000000{n}" for n in range(1, 7)]
-SENTENCE = (
-    "an earlier version has left its tables in schema 'public'; run 'jobconsole migrate', which takes over all jobs"
-)
+REMEDY = "run 'jobconsole migrate', which takes over all jobs"
+IN_PUBLIC = f"an earlier version has left its tables in schema 'public'; {REMEDY}"
+RENAMED = f"an earlier version has made the tables of the database, with schema 1; {REMEDY}"
 
 
-def make(url: str, version: int = LAST_EARLIER) -> str:
+def make(url: str, version: int = NUMBERED) -> str:
     """Make the tables as the program of that time did; return the address, without any search_path."""
     with psycopg.connect(url, options="-c search_path=public") as connection:
         connection.execute(
@@ -38,15 +40,48 @@ def make(url: str, version: int = LAST_EARLIER) -> str:
         for number, file in enumerate(FILES[:version], 1):
             connection.execute(file.read_bytes())
             connection.execute("insert into schema_version (version, name) values (%s, %s)", (number, file.stem[5:]))
-        if version == LAST_EARLIER:
+        if version == NUMBERED:
             connection.execute(HERE.joinpath("earlier.sql").read_bytes())
+    return nowhere(url)
+
+
+def make_1(url: str, schema: str = SCHEMA) -> str:
+    """Make the tables of version 1, in their schema, as the program of that time did; return the address."""
+    with psycopg.connect(url) as connection:
+        connection.execute(f"create schema {schema}; set local search_path = {schema}".encode())
+        connection.execute(
+            "create table schema_version (version int primary key, name text not null,"
+            " applied_at timestamptz not null default now())"
+        )
+        connection.execute(
+            HERE.joinpath("version_1.sql").read_text(encoding="utf-8").replace("{schema}", schema).encode()
+        )
+        connection.execute("insert into schema_version (version, name) values (1, 'schema')")
+        connection.execute(HERE.joinpath("earlier.sql").read_bytes())
     return nowhere(url)
 
 
 @pytest.fixture
 def earlier_url(empty_postgres_url: str) -> str:
-    """A database with the tables of the last earlier version, and jobs in all states."""
+    """A database with the tables of the last version without a schema of its own, and jobs in all states."""
     return make(empty_postgres_url)
+
+
+class Age(NamedTuple):
+    url: str
+    # as the programs of today refuse it
+    sentence: str
+    # what `facts` answers
+    schema: int
+    earlier: str | None
+
+
+@pytest.fixture(params=["public", "renamed"])
+def age(request: pytest.FixtureRequest, empty_postgres_url: str) -> Age:
+    """A database of each earlier form, with jobs in all states."""
+    if request.param == "public":
+        return Age(make(empty_postgres_url), IN_PUBLIC, 0, "public")
+    return Age(make_1(empty_postgres_url), RENAMED, 1, None)
 
 
 def catalog(url: str, schema: str) -> list[str]:
@@ -55,45 +90,47 @@ def catalog(url: str, schema: str) -> list[str]:
     return sorted(re.sub(rf'"?\b{schema}\b"?\.?', "", str(text)) for (text,) in rows)
 
 
-async def test_a_program_refuses_it_in_one_sentence(earlier_url: str) -> None:
-    jobs = JobQueue(postgres=earlier_url)
-    with pytest.raises(SchemaEarlier, match=f"^{SENTENCE}$"):
+async def test_a_program_refuses_it_in_one_sentence(age: Age) -> None:
+    jobs = JobQueue(postgres=age.url)
+    with pytest.raises(SchemaEarlier, match=f"^{age.sentence}$"):
         await jobs.open()
     await jobs.close()
-    with psycopg.connect(earlier_url) as connection, pytest.raises(SchemaEarlier, match=SENTENCE):
+    with psycopg.connect(age.url) as connection, pytest.raises(SchemaEarlier, match=age.sentence):
         check(connection)
 
 
-async def test_who_looks_refuses_it_too(earlier_url: str) -> None:
-    jobs = JobQueue(postgres=earlier_url)
+async def test_who_looks_refuses_it_too(age: Age) -> None:
+    jobs = JobQueue(postgres=age.url)
     try:
-        with pytest.raises(SchemaEarlier, match=SENTENCE):
+        with pytest.raises(SchemaEarlier, match=age.sentence):
             await jobs.inspector.overview()
         facts = await jobs.inspector.facts()
-        assert (facts["schema"], facts["earlier"]) == (0, "public")
+        assert (facts["schema"], facts["earlier"]) == (age.schema, age.earlier)
     finally:
         await jobs.close()
 
 
-def test_the_command_line_refuses_it_until_it_is_taken_over(earlier_url: str) -> None:
-    cli = Cli({"JOBS__POSTGRES__URL": earlier_url, "JOBS__QUEUE_BACKEND": "postgres"})
+def test_the_command_line_refuses_it_until_it_is_taken_over(age: Age) -> None:
+    cli = Cli({"JOBS__POSTGRES__URL": age.url, "JOBS__QUEUE_BACKEND": "postgres"})
     for command in (("queue", "list"), ("job", "list"), ("dlq", "list")):
         answer = cli(*command)
-        assert (answer.code, SENTENCE in answer.err) == (5, True)
-    assert "an earlier version has left its tables in schema 'public'" in cli("doctor").out
+        assert (answer.code, age.sentence in answer.err) == (5, True)
+    found = "version 1, older than 2" if age.schema else "an earlier version has left its tables in schema 'public'"
+    assert found in cli("doctor").out
     answer = cli("migrate", "--dry-run")
-    assert (answer.code, answer.out) == (0, "would apply 0001\n")
+    taken = "would take over the tables in schema 'public', which an earlier version has made"
+    assert (answer.code, answer.out) == (0, f"{f'would apply {FIRST:04}' if age.schema else taken}\n")
     answer = cli("migrate")
-    assert (answer.code, answer.out) == (0, "applied 0001; the schema is 1\n")
+    assert (answer.code, answer.out) == (0, f"applied {FIRST:04}; the schema is {KNOWN}\n")
     assert cli("queue", "list").code == 0
-    assert cli("migrate").out == "nothing to do; the schema is 1\n"
+    assert cli("migrate").out == f"nothing to do; the schema is {KNOWN}\n"
     cli.close()
 
 
-async def test_it_is_taken_over_with_its_jobs(earlier_url: str) -> None:
-    assert migrate(earlier_url) == [1]
-    assert migrate(earlier_url) == []
-    async with JobQueue(postgres=earlier_url) as jobs:
+async def test_it_is_taken_over_with_its_jobs(age: Age) -> None:
+    assert migrate(age.url) == [FIRST]
+    assert migrate(age.url) == []
+    async with JobQueue(postgres=age.url) as jobs:
 
         @jobs.task(name="work", queue="work")
         async def work(n: int) -> int:
@@ -117,8 +154,11 @@ async def test_it_is_taken_over_with_its_jobs(earlier_url: str) -> None:
 
 
 def test_it_is_then_what_a_new_one_is(earlier_url: str) -> None:
+    make_1(earlier_url, "renamed")
+    migrate(earlier_url, "renamed")
     migrate(earlier_url, "taken_over")
     migrate(earlier_url, "made_now")
+    assert catalog(earlier_url, "renamed") == catalog(earlier_url, "made_now")
     assert catalog(earlier_url, "taken_over") == catalog(earlier_url, "made_now")
     assert len(catalog(earlier_url, "made_now")) > 300
     assert [line for line in catalog(earlier_url, "public") if line] == []
@@ -133,13 +173,11 @@ def test_days_of_the_history_come_along(earlier_url: str) -> None:
         assert connection.execute(query, (SCHEMA,)).fetchall() == [(9,)]
 
 
-@pytest.mark.parametrize("version", [1, LAST_EARLIER - 1])
+@pytest.mark.parametrize("version", [1, NUMBERED - 1])
 def test_an_older_one_is_refused_and_left_alone(empty_postgres_url: str, version: int) -> None:
     url = make(empty_postgres_url, version)
     before = catalog(url, "public")
-    with pytest.raises(
-        SchemaEarlier, match=f"are of version {version} of an earlier numbering.*, {LAST_EARLIER}, can be"
-    ):
+    with pytest.raises(SchemaEarlier, match=f"are of version {version} of an earlier numbering.*, {NUMBERED}, can be"):
         migrate(url)
     assert catalog(url, "public") == before
     with psycopg.connect(url) as connection:
@@ -147,10 +185,30 @@ def test_an_older_one_is_refused_and_left_alone(empty_postgres_url: str, version
         assert connection.execute("select to_regnamespace('jobconsole')").fetchall() == [(None,)]
 
 
-def test_many_that_migrate_at_once_take_it_over_once(earlier_url: str) -> None:
+def test_many_that_migrate_at_once_take_it_over_once(age: Age) -> None:
     with ThreadPoolExecutor(4) as pool:
-        applied = list(pool.map(migrate, [earlier_url] * 4))
-    assert sorted(number for one in applied for number in one) == [1]
+        applied = list(pool.map(migrate, [age.url] * 4))
+    assert sorted(number for one in applied for number in one) == [FIRST]
+
+
+def test_a_program_of_that_time_refuses_what_was_taken_over(age: Age) -> None:
+    """It compares the version with its own, which was 1."""
+    migrate(age.url)
+    with psycopg.connect(age.url) as connection:
+        ((version,),) = connection.execute("select max(version) from jobconsole.schema_version").fetchall()
+    assert version > 1
+
+
+def test_a_second_store_in_the_database_is_named(age: Age) -> None:
+    """A program of the time before schemas, which migrates by itself, has made its tables in `public` again."""
+    migrate(age.url)
+    make(age.url)
+    cli = Cli({"JOBS__POSTGRES__URL": age.url, "JOBS__QUEUE_BACKEND": "postgres"})
+    for command in ("doctor", "migrate"):
+        answer = cli(command)
+        assert "an earlier version has tables in schema 'public', too" in answer.out + answer.err, command
+    assert cli("queue", "list").code == 0
+    cli.close()
 
 
 def test_tables_in_use_are_waited_for(earlier_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,4 +244,4 @@ async def test_another_table_of_that_name_is_no_earlier_version(empty_postgres_u
     with pytest.raises(SchemaMissing):
         await jobs.open()
     await jobs.close()
-    assert migrate(empty_postgres_url) == [1]
+    assert migrate(empty_postgres_url) == [FIRST]

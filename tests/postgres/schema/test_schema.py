@@ -19,6 +19,7 @@ from queue_core.model.events import Event
 from queue_core.model.settings import SCHEMA, JobsSettings, PostgresSettings, settings_from
 from queue_core.stores.postgres.dialect import LONGEST_NAME, channels_of, load
 from queue_core.stores.postgres.migrate import check, migrate
+from queue_core.stores.sql.migrations import FIRST
 from tests.conformance.modes import nowhere
 from tests.conformance.working import PATIENCE, until, working
 from tests.servers import random_name
@@ -141,7 +142,7 @@ def test_the_grant_that_is_missing_is_named(empty_postgres_url: str) -> None:
         with pytest.raises(SchemaError, match=rf'GRANT USAGE, CREATE ON SCHEMA "jobconsole" TO "{name}"$'):
             migrate(url)
         owner.execute(sql.SQL("grant usage, create on schema jobconsole to {}").format(sql.Identifier(name)))
-        assert migrate(url) == [1]
+        assert migrate(url) == [FIRST]
         assert migrate(url) == []
 
 
@@ -170,7 +171,7 @@ async def test_two_schemas_are_two_queues(empty_postgres_url: str) -> None:
     async with AsyncExitStack() as stack:
         queues: list[JobQueue] = []
         for name in names:
-            assert migrate(empty_postgres_url, name) == [1]
+            assert migrate(empty_postgres_url, name) == [FIRST]
             queues.append(await stack.enter_async_context(JobQueue(postgres=empty_postgres_url, schema=name)))
         for name, jobs in zip(names, queues, strict=True):
 
@@ -209,7 +210,7 @@ async def _workers(jobs: JobQueue) -> bool:
 async def test_migrations_of_two_schemas_do_not_wait_for_each_other(empty_postgres_url: str) -> None:
     with psycopg.connect(empty_postgres_url) as other:
         other.execute(load("migrate/lock", "other"))
-        assert await asyncio.to_thread(migrate, empty_postgres_url) == [1]
+        assert await asyncio.to_thread(migrate, empty_postgres_url) == [FIRST]
 
 
 async def test_two_schemas_with_one_redis_and_prefix_are_found(

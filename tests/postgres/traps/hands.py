@@ -149,7 +149,7 @@ def beat_parameters(claims: Sequence[Claim], **given: Any) -> dict[str, Any]:
         "token": plain_array(claim.token for claim in claims),
         "progress": plain_array(None for _ in claims),
         "message": text_array("" for _ in claims),
-        "begun": plain_array("t" for _ in claims),
+        "started": plain_array("t" for _ in claims),
         "lease": LEASE,
         "worker": WORKER,
         "host": "host-1",

@@ -36,21 +36,22 @@ FEW = 1_500
 RARELY = {
     "claim/ready_queues": "assumed for a time that grows with what it took",
     "ordering/unique_look": "once a minute, on a walk over all keys",
-    "ordering/gates_stalled": "once a minute, on a walk over all keys",
+    "ordering/stalled": "once a minute, on a walk over all keys",
     "claim/by_rank": "in queues with aging, where what comes later may stand before what was passed",
     "capacity/count": "where room below a limit does not suffice, or once a minute",
     "capacity/spend": "what retried and released jobs have noted since the snapshot",
-    "ordering/gates_open": "what ended of a key: where a delayed job comes, or until it was slow three times",
-    "capacity/starts_running": "once a minute in each process",
+    "ordering/unblock_next": "what ended of a key: where a delayed job comes, or until it was slow three times",
+    "capacity/running_scan": "once a minute in each process",
 }
 """What may read more, and how often or how much."""
 ENDING = f"""
 create temporary table n as select nextval('job_seq') as n from generate_series(1, {ENDED});
-insert into jobs (id, queue_id, rank, seq, place, priority, status, run_at, type, payload, max_retries)
-select gen_random_uuid(), id, coalesce(place, 122::bigint << 45 | n), n, place, 5, 'queued', now(), 'task', '{{}}', 3
+insert into jobs (id, queue_id, rank, seq, aged_rank, priority, status, run_at, type, payload, max_retries)
+select gen_random_uuid(), id, coalesce(aged_rank, 122::bigint << 45 | n), n, aged_rank, 5, 'queued', now(), 'task',
+       '{{}}', 3
   from (select id, n, aged_rank(5::smallint, (extract(epoch from now()) * 1e6)::bigint,
-                                1000000 * (name = 'aged')::int) as place from queues, n) q;
-insert into leases (id, token, queue_id, worker, started_at, expires_at, counted)
+                                1000000 * (name = 'aged')::int) as aged_rank from queues, n) q;
+insert into leases (id, token, queue_id, worker, started_at, expires_at, limited)
 select id, seq, queue_id, 'gone', now(), now() + interval '1 hour', true from jobs;
 delete from jobs;
 delete from leases;
@@ -59,18 +60,18 @@ select gen_random_uuid(), q.id, n, 5, 'scheduled', now() - interval '1 hour', 't
 delete from jobs;
 insert into jobs (id, queue_id, seq, priority, status, run_at, type, payload, max_retries, ordering_key)
 select gen_random_uuid(), q.id, n, 5, 'queued', now(), 'task', '{{}}', 3, 'k' from queues q, n where q.name = 'keyed';
-update jobs set holds = true, rank = 122::bigint << 45 | seq;
+update jobs set admitted = true, rank = 122::bigint << 45 | seq;
 delete from jobs;
-insert into queue_returns (queue_id, band, n) select q.id, '', 1 from queues q, n;
-delete from queue_returns;
+insert into capacity_requeued (queue_id, band, n) select q.id, '', 1 from queues q, n;
+delete from capacity_requeued;
 insert into tally_deltas (queue_id, type, outcome, n) select q.id, 't', 'enqueued', 1 from queues q, n;
 delete from tally_deltas;
-insert into order_gates (queue_id, key) select q.id, 'k' || n from queues q, n;
-delete from order_gates;
-insert into job_keys (queue_id, key, job_id, expires_at)
+insert into ordering_locks (queue_id, key) select q.id, 'k' || n from queues q, n;
+delete from ordering_locks;
+insert into unique_keys (queue_id, key, job_id, expires_at)
 select q.id, 'k' || n, gen_random_uuid(), 'infinity' from queues q, n;
-delete from job_keys;
-analyze jobs, leases, queue_returns, tally_deltas, order_gates, job_keys;
+delete from unique_keys;
+analyze jobs, leases, capacity_requeued, tally_deltas, ordering_locks, unique_keys;
 """
 
 

@@ -22,14 +22,14 @@ async def test_trap_12_no_index_on_state_expiry_progress_or_worker(new_hand: New
     assert indexed_columns(hand, "leases") == {
         "leases_pkey": "(id)",
         "leases_cancelled": "(worker) WHERE cancel",
-        "leases_counted": "(queue_id, token) WHERE counted",
+        "leases_limited": "(queue_id, token) WHERE limited",
     }
     jobs = indexed_columns(hand, "jobs")
     assert jobs == {
         "jobs_pkey": "(id)",
         "jobs_ready": "(queue_id, rank) WHERE (rank IS NOT NULL)",
         "jobs_due": "(run_at) WHERE ((rank IS NULL) AND (status <> 'queued'::job_status))",
-        "jobs_keyed": "(queue_id, ordering_key, holds, status, seq) WHERE (ordering_key IS NOT NULL)",
+        "jobs_ordering": "(queue_id, ordering_key, admitted, status, seq) WHERE (ordering_key IS NOT NULL)",
     }
 
 

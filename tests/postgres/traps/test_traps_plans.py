@@ -59,11 +59,11 @@ def statements(job: NewJob) -> dict[str, dict[str, Any]]:
         "claim/heads": {"queues": "{default}", "limit": 100, **rank_parameters([EVERYWHERE])},
         "claim/ready_queues": {},
         "claim/ready_after": {"queue_id": 1, "limit": 100, **rank_parameters([EVERYWHERE])},
-        "store/look": {"back": 1e9, "busy": False},
+        "store/workload": {"back": 1e9, "busy": False},
         "store/promote": {"limit": 100, "back": 1e9},
         "store/next_due": {"back": 1e9},
         "settle/reclaim": reclaim_parameters(),
-        "insert/worker_finals": {"ids": plain_array([job.id]), "seconds": 3600.0},
+        "insert/worker_results": {"ids": plain_array([job.id]), "seconds": 3600.0},
         "store/settled_already": {"id": plain_array([job.id]), "token": "{1}", "kind": "{completed}"},
     }
     line = {"id": plain_array([job.id]), "token": "{1}", "line": "{1}", "age": "{0}", "text": "{x}", "keep": 1000}

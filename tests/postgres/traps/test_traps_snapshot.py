@@ -107,7 +107,7 @@ async def hot_statements(store: PostgresStore, hand: Hand) -> dict[str, dict[str
         "claim/claimable": {"queue_id": 1, "ids": plain_array(job.id for job in ready)},
         "read/heads": {"queue_ids": "{1}", "priorities": "{5}", "limit": 100},
         "heartbeat/beat": beat_parameters(claims),
-        "settle/gates_of_unfinished": {"ids": plain_array(ids)},
+        "settle/keys_of_unfinished": {"ids": plain_array(ids)},
         "upkeep/orphans": WHOLE,
         "upkeep/fold": {"limit": 100, **WHOLE},
     }

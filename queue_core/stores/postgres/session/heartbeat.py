@@ -60,7 +60,7 @@ class PostgresHeart:
             StoreUnavailable: no connection or no answer in time.
         """
         with self._in_time():
-            given = {"worker": worker, "begun": plain_array(begun)}
+            given = {"worker": worker, "started": plain_array(begun)}
             self._run("heartbeat/hand_back", given, self._settings.timeout)
 
     def _execute(self, beat: WorkerBeat) -> list[tuple[Any, ...]]:
@@ -71,7 +71,7 @@ class PostgresHeart:
                 "token": plain_array(lease.token for lease in beat.leases),
                 "progress": plain_array(lease.progress for lease in beat.leases),
                 "message": text_array(lease.message for lease in beat.leases),
-                "begun": plain_array("t" if lease.begun else "f" for lease in beat.leases),
+                "started": plain_array("t" if lease.begun else "f" for lease in beat.leases),
                 "lease": beat.lease,
                 "worker": beat.worker,
                 "host": beat.host,

@@ -118,7 +118,7 @@ class Notifications:
         Raises:
             StoreUnavailable: the store did not answer in time.
         """
-        await self._lane.run("listening/send", {"channel": channel, "messages": text_array(messages)}, light=True)
+        await self._lane.run("listening/notify", {"channel": channel, "messages": text_array(messages)}, light=True)
 
     async def send_each(self, messages: Sequence[tuple[str, str]]) -> None:
         """Notify channels of messages, in this order and all at once: each process is woken once.
@@ -128,7 +128,7 @@ class Notifications:
         """
         channels = text_array([channel for channel, _ in messages])
         await self._lane.run(
-            "listening/send_each",
+            "listening/notify_each",
             {"channels": channels, "messages": text_array([message for _, message in messages])},
             light=True,
         )

@@ -1,17 +1,17 @@
--- name: starts_lock
--- Lock the starts of a queue: one claim at a time counts what runs. The rate of a new one is full.
-INSERT INTO {schema}.queue_starts (queue_id, tokens, refilled_at)
+-- name: rate_lock
+-- Lock the rate of a queue: one claim at a time counts what runs. That of a new queue has all its tokens.
+INSERT INTO {schema}.queue_rates (queue_id, tokens, refilled_at)
 VALUES (%(queue_id)s, %(burst)s, clock_timestamp())
     -- The condition is never true, but the row that it is asked of is locked.
     ON CONFLICT (queue_id) DO UPDATE SET queue_id = excluded.queue_id WHERE false
 
--- name: known
+-- name: unfinished
 -- Return which of these jobs are unfinished.
 SELECT id::text FROM {schema}.jobs WHERE id = ANY (%(ids)s::uuid[])
 
 -- name: lock
--- Lock the rooms below limits, making those that are missing. From here on other producers of these queues wait.
-INSERT INTO {schema}.queue_rooms (queue_id, band, most, room, counted_at)
+-- Lock the capacities of queues with limits, creating missing ones. From here on other producers of these queues wait.
+INSERT INTO {schema}.queue_capacity (queue_id, band, capacity, free, counted_at)
 SELECT queue_id, band, 0, 0, '-infinity'
   FROM unnest(%(queue_id)s::int[], %(band)s::text[]) AS i (queue_id, band)
  ORDER BY queue_id, band COLLATE "C"
@@ -19,35 +19,35 @@ SELECT queue_id, band, 0, 0, '-infinity'
     ON CONFLICT (queue_id, band) DO UPDATE SET band = excluded.band WHERE false
 
 -- name: spend
--- Use up room where there is enough of it, less what went back among the waiting; returns which rooms sufficed. A count is good
+-- Use capacity where enough of it is free, less what was requeued; returns which capacities sufficed. A count is good
 -- for a minute: processes without these rules may have added jobs since.
 WITH input AS MATERIALIZED (
-    SELECT * FROM unnest(%(queue_id)s::int[], %(band)s::text[], %(most)s::int[], %(n)s::int[]) AS i (queue_id, band, most, n)
-), back AS MATERIALIZED (
+    SELECT * FROM unnest(%(queue_id)s::int[], %(band)s::text[], %(capacity)s::int[], %(n)s::int[]) AS i (queue_id, band, capacity, n)
+), requeued AS MATERIALIZED (
     SELECT r.ctid, i.queue_id, i.band, r.n
       FROM input i
-     CROSS JOIN LATERAL (SELECT ctid, n FROM {schema}.queue_returns r WHERE r.queue_id = i.queue_id AND r.band = i.band OFFSET 0) r
-), noted AS (
-    DELETE FROM {schema}.queue_returns WHERE ctid = ANY (ARRAY(SELECT ctid FROM back))
-), room AS MATERIALIZED (
+     CROSS JOIN LATERAL (SELECT ctid, n FROM {schema}.capacity_requeued r WHERE r.queue_id = i.queue_id AND r.band = i.band OFFSET 0) r
+), consumed AS (
+    DELETE FROM {schema}.capacity_requeued WHERE ctid = ANY (ARRAY(SELECT ctid FROM requeued))
+), available AS MATERIALIZED (
     SELECT i.queue_id, i.band, i.n,
-           greatest(0, r.room - (SELECT coalesce(sum(b.n), 0) FROM back b WHERE b.queue_id = i.queue_id AND b.band = i.band)) AS room,
-           r.most = i.most AND r.counted_at > now() - interval '1 minute' AS fresh
+           greatest(0, r.free - (SELECT coalesce(sum(b.n), 0) FROM requeued b WHERE b.queue_id = i.queue_id AND b.band = i.band)) AS free,
+           r.capacity = i.capacity AND r.counted_at > now() - interval '1 minute' AS fresh
       FROM input i
-     CROSS JOIN LATERAL (SELECT * FROM {schema}.queue_rooms r WHERE r.queue_id = i.queue_id AND r.band = i.band OFFSET 0) r
+     CROSS JOIN LATERAL (SELECT * FROM {schema}.queue_capacity r WHERE r.queue_id = i.queue_id AND r.band = i.band OFFSET 0) r
 ), spent AS (
-    UPDATE {schema}.queue_rooms r SET room = greatest(0, o.room - o.n)
-      FROM room o
+    UPDATE {schema}.queue_capacity r SET free = greatest(0, o.free - o.n)
+      FROM available o
      WHERE r.queue_id = o.queue_id AND r.band = o.band
 )
-SELECT queue_id, band, fresh AND room >= n FROM room
+SELECT queue_id, band, fresh AND free >= n FROM available
 
 -- name: count
--- Count what waits below limits, no further than to see that there is no room, and write down what is left after the new
--- ones; returns which limits they fit below. What has gone back among the waiting is in the count.
+-- Count what waits below limits, no further than to see that nothing is free, and store what is left after the new
+-- ones; returns which limits they fit below. What was requeued is in the count.
 WITH input AS MATERIALIZED (
-    SELECT * FROM unnest(%(queue_id)s::int[], %(band)s::text[], %(most)s::int[], %(n)s::int[]) AS i (queue_id, band, most, n)
-), counted AS MATERIALIZED (
+    SELECT * FROM unnest(%(queue_id)s::int[], %(band)s::text[], %(capacity)s::int[], %(n)s::int[]) AS i (queue_id, band, capacity, n)
+), measured AS MATERIALIZED (
     SELECT i.*, (SELECT count(*)
                    FROM (SELECT FROM (SELECT id, priority FROM {schema}.jobs j WHERE j.queue_id = i.queue_id AND j.rank IS NOT NULL
                                       UNION ALL
@@ -55,45 +55,45 @@ WITH input AS MATERIALIZED (
                                        WHERE j.queue_id = i.queue_id AND j.rank IS NULL AND j.status <> 'queued'
                                       UNION ALL
                                       SELECT id, priority FROM {schema}.jobs j
-                                       WHERE j.queue_id = i.queue_id AND j.ordering_key IS NOT NULL AND NOT j.holds AND j.status = 'queued'
+                                       WHERE j.queue_id = i.queue_id AND j.ordering_key IS NOT NULL AND NOT j.admitted AND j.status = 'queued'
                                      ) AS j
                           WHERE (i.band = '' OR {schema}.priority_band(j.priority) = i.band)
                             AND (j.id IN (SELECT id FROM {schema}.leases)) IS NOT TRUE
-                          LIMIT i.most + 1) AS found)::int AS waiting
+                          LIMIT i.capacity + 1) AS found)::int AS waiting
       FROM input i
-), noted AS (
-    DELETE FROM {schema}.queue_returns
+), consumed AS (
+    DELETE FROM {schema}.capacity_requeued
      WHERE ctid = ANY (ARRAY(SELECT r.ctid
                                FROM input i
-                              CROSS JOIN LATERAL (SELECT ctid FROM {schema}.queue_returns r
+                              CROSS JOIN LATERAL (SELECT ctid FROM {schema}.capacity_requeued r
                                                    WHERE r.queue_id = i.queue_id AND r.band = i.band OFFSET 0) r))
 ), stored AS (
-    UPDATE {schema}.queue_rooms r SET most = c.most, room = greatest(0, c.most - c.waiting - c.n), counted_at = now()
-      FROM counted c
+    UPDATE {schema}.queue_capacity r SET capacity = c.capacity, free = greatest(0, c.capacity - c.waiting - c.n), counted_at = now()
+      FROM measured c
      WHERE r.queue_id = c.queue_id AND r.band = c.band
 )
-SELECT queue_id, band, waiting + n <= most FROM counted
+SELECT queue_id, band, waiting + n <= capacity FROM measured
 
--- name: starts_read
+-- name: running
 -- Return which jobs of a queue run: of those that did, and of what was claimed under the same lock since then; also the token before
 -- which the next count need not look again, and the rate's tokens as of how many seconds ago. A claim that had the lock before is seen.
 SELECT ARRAY(SELECT l.id
-               FROM unnest(%(known)s::uuid[]) AS k (id)
+               FROM unnest(%(running)s::uuid[]) AS k (id)
               CROSS JOIN LATERAL (SELECT id FROM {schema}.leases WHERE id = k.id AND queue_id = s.queue_id AND token <= %(above)s OFFSET 0) l
               WHERE (SELECT true FROM {schema}.jobs j WHERE j.id = l.id)
              UNION ALL
              SELECT l.id FROM {schema}.leases l
-              WHERE l.queue_id = s.queue_id AND l.counted AND l.token > %(above)s AND (SELECT true FROM {schema}.jobs j WHERE j.id = l.id))::text[],
+              WHERE l.queue_id = s.queue_id AND l.limited AND l.token > %(above)s AND (SELECT true FROM {schema}.jobs j WHERE j.id = l.id))::text[],
        coalesce((SELECT epoch FROM {schema}.lease_epoch_live)::bigint << 40 | (SELECT last_value - (NOT is_called)::int FROM {schema}.lease_seq), %(above)s),
        s.tokens, extract(epoch FROM c.now - s.refilled_at)::float8, extract(epoch FROM c.now)::float8
-  FROM {schema}.queue_starts s, (SELECT clock_timestamp() AS now OFFSET 0) c
+  FROM {schema}.queue_rates s, (SELECT clock_timestamp() AS now OFFSET 0) c
  WHERE s.queue_id = %(queue_id)s
 
--- name: starts_spend
--- Write down the tokens that a claim has left.
-UPDATE {schema}.queue_starts SET tokens = %(tokens)s, refilled_at = to_timestamp(%(at)s) WHERE queue_id = %(queue_id)s
+-- name: rate_spend
+-- Store the tokens that a claim has left.
+UPDATE {schema}.queue_rates SET tokens = %(tokens)s, refilled_at = to_timestamp(%(at)s) WHERE queue_id = %(queue_id)s
 
--- name: starts_running
+-- name: running_scan
 -- Return how many jobs of a queue run, of all claimers, and some of them, by a read of all leases.
 SELECT count(*)::int, coalesce((array_agg(l.id::text))[:%(some)s], '{}')
   FROM {schema}.leases l

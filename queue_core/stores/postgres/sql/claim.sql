@@ -4,7 +4,7 @@ SELECT id::text, payload FROM {schema}.jobs WHERE id = ANY (%(ids)s::uuid[])
 
 -- name: claimable
 -- Return which of these jobs are claimable by a live worker: a worker that lacks their types gives them back.
--- '' is announced by who takes every type.
+-- A worker that takes every type announces ''.
 WITH announced AS MATERIALIZED (
     SELECT DISTINCT unnest(w.types) AS type
       FROM {schema}.workers w JOIN {schema}.queues q ON q.name = ANY (w.queues)
@@ -15,7 +15,7 @@ SELECT j.id::text, j.rank
  WHERE j.id = ANY (%(ids)s::uuid[])
    AND j.queue_id = %(queue_id)s
    AND j.status = 'queued'
-   AND (j.ordering_key IS NULL OR j.holds)
+   AND (j.ordering_key IS NULL OR j.admitted)
    AND (j.type IN (SELECT type FROM announced) OR '' IN (SELECT type FROM announced))
    AND coalesce((SELECT false FROM {schema}.leases l WHERE l.id = j.id), true)
    AND EXISTS (SELECT FROM {schema}.queues q WHERE q.id = %(queue_id)s AND q.paused_at IS NULL)
@@ -23,14 +23,14 @@ SELECT j.id::text, j.rank
 
 -- name: heads
 -- Return the first claimable jobs of queues whose type a live worker of that queue has announced, by queue and rank, of each part of
--- its ranks that is named, and a hash of what is announced; no job where a part has none. '' is announced by who takes every type.
+-- its ranks that is named, and a hash of what is announced; no job where a part has none. A worker that takes every type announces ''.
 WITH alive AS MATERIALIZED (
     SELECT w.queues, w.types FROM {schema}.workers w WHERE w.heartbeat_at > now() - make_interval(secs => 3 * w.interval_s)
 ), part AS MATERIALIZED (
     SELECT p.above, p.up_to, q.id, q.name
       FROM unnest(%(queues)s::text[], %(above)s::bigint[], %(up_to)s::bigint[]) AS p (queue, above, up_to)
      CROSS JOIN LATERAL (SELECT q.id, q.name FROM {schema}.queues q WHERE q.name = p.queue AND q.paused_at IS NULL OFFSET 0) q
-), known AS MATERIALIZED (
+), announced AS MATERIALIZED (
     SELECT q.id, array_agg(DISTINCT t.type) AS types
       FROM (SELECT DISTINCT id, name FROM part) q, alive a, unnest(a.types) AS t (type)
      WHERE q.name = ANY (a.queues)
@@ -38,7 +38,7 @@ WITH alive AS MATERIALIZED (
 )
 SELECT h.id::text, p.name, h.rank, hashtext(k.types::text)
   FROM part p
-  JOIN known k ON k.id = p.id
+  JOIN announced k ON k.id = p.id
   LEFT JOIN LATERAL (
        SELECT j.id, j.rank FROM {schema}.jobs j
         WHERE j.queue_id = p.id
@@ -88,7 +88,7 @@ WITH soft AS MATERIALIZED (
      WHERE j.id = ANY (%(ids)s::uuid[])
        AND j.queue_id = %(queue_id)s
        AND j.status = 'queued'
-       AND (j.ordering_key IS NULL OR j.holds)
+       AND (j.ordering_key IS NULL OR j.admitted)
        AND (%(types)s::text[] IS NULL OR j.type = ANY (%(types)s::text[]))
        AND EXISTS (SELECT FROM {schema}.queues q WHERE q.id = %(queue_id)s AND q.name = %(queue)s AND q.paused_at IS NULL)
      ORDER BY j.rank
@@ -96,14 +96,14 @@ WITH soft AS MATERIALIZED (
        FOR NO KEY UPDATE OF j SKIP LOCKED
 ), numbered AS MATERIALIZED (
     SELECT c.*, (SELECT epoch FROM {schema}.lease_epoch_live)::bigint << 40 | nextval('{schema}.lease_seq') AS token,
-           row_number() OVER best AS place, sum(octet_length(c.payload)) OVER best - octet_length(c.payload) AS ahead
+           row_number() OVER best AS position, sum(octet_length(c.payload)) OVER best - octet_length(c.payload) AS ahead
       FROM candidate c
      WHERE EXISTS (SELECT FROM {schema}.lease_epoch_live)
     WINDOW best AS (ORDER BY c.rank ROWS UNBOUNDED PRECEDING)
 -- Jobs until their payloads fill 8 MB (queue_core.runtime.LARGEST).
 ), leased AS (
-    INSERT INTO {schema}.leases (id, token, queue_id, worker, started_at, expires_at, begun, claim, counted)
-    SELECT n.id, n.token, %(queue_id)s, %(worker)s, now(), now() + make_interval(secs => %(lease)s), n.place <= %(starting)s,
+    INSERT INTO {schema}.leases (id, token, queue_id, worker, started_at, expires_at, started, claim, limited)
+    SELECT n.id, n.token, %(queue_id)s, %(worker)s, now(), now() + make_interval(secs => %(lease)s), n.position <= %(starting)s,
            %(claim)s, %(inline)s::int IS NOT NULL
       FROM numbered n, soft
      WHERE n.ahead < 8388608
@@ -142,14 +142,14 @@ WITH soft AS MATERIALIZED (
      LIMIT %(limit)s
 ), numbered AS MATERIALIZED (
     SELECT c.*, (SELECT epoch FROM {schema}.lease_epoch_live)::bigint << 40 | nextval('{schema}.lease_seq') AS token,
-           row_number() OVER best AS place, sum(octet_length(c.payload)) OVER best - octet_length(c.payload) AS ahead
+           row_number() OVER best AS position, sum(octet_length(c.payload)) OVER best - octet_length(c.payload) AS ahead
       FROM candidate c
      WHERE EXISTS (SELECT FROM {schema}.lease_epoch_live)
     WINDOW best AS (ORDER BY c.rank ROWS UNBOUNDED PRECEDING)
 -- Jobs until their payloads fill 8 MB (queue_core.runtime.LARGEST).
 ), leased AS (
-    INSERT INTO {schema}.leases (id, token, queue_id, worker, started_at, expires_at, begun, claim, counted)
-    SELECT n.id, n.token, %(queue_id)s, %(worker)s, now(), now() + make_interval(secs => %(lease)s), n.place <= %(starting)s,
+    INSERT INTO {schema}.leases (id, token, queue_id, worker, started_at, expires_at, started, claim, limited)
+    SELECT n.id, n.token, %(queue_id)s, %(worker)s, now(), now() + make_interval(secs => %(lease)s), n.position <= %(starting)s,
            %(claim)s, %(inline)s::int IS NOT NULL
       FROM numbered n, soft
      WHERE n.ahead < 8388608

@@ -5,23 +5,23 @@ WITH soft AS MATERIALIZED (
     SELECT set_config('synchronous_commit', 'off', true)
 ), input AS MATERIALIZED (
     SELECT *
-      FROM unnest(%(id)s::uuid[], %(token)s::bigint[], %(progress)s::smallint[], %(message)s::text[], %(begun)s::bool[])
-           AS i (id, token, progress, message, begun)
+      FROM unnest(%(id)s::uuid[], %(token)s::bigint[], %(progress)s::smallint[], %(message)s::text[], %(started)s::bool[])
+           AS i (id, token, progress, message, started)
 ), held AS MATERIALIZED (
     -- A row that a settle has locked is about to go: waiting for it here could only deadlock.
-    SELECT l.id, i.progress, i.message, i.begun
+    SELECT l.id, i.progress, i.message, i.started
       FROM input i
      CROSS JOIN LATERAL (SELECT id FROM {schema}.leases WHERE id = i.id AND token = i.token FOR NO KEY UPDATE SKIP LOCKED) l
-), news AS MATERIALIZED (
+), renewals AS MATERIALIZED (
     SELECT array_agg(id ORDER BY id) AS ids, array_agg(progress ORDER BY id) AS progress,
-           array_agg(message ORDER BY id) AS message, array_agg(begun ORDER BY id) AS begun
+           array_agg(message ORDER BY id) AS message, array_agg(started ORDER BY id) AS started
       FROM held
 ), renewed AS (
     UPDATE {schema}.leases l
-       SET (expires_at, progress, message, begun) = (
-           SELECT now() + make_interval(secs => %(lease)s), greatest(l.progress, least(100, coalesce(n.progress[p.place], 0))),
-                  CASE WHEN n.progress[p.place] IS NULL THEN l.message ELSE n.message[p.place] END, l.begun OR n.begun[p.place]
-             FROM news n, width_bucket(l.id, n.ids) AS p (place))
+       SET (expires_at, progress, message, started) = (
+           SELECT now() + make_interval(secs => %(lease)s), greatest(l.progress, least(100, coalesce(n.progress[p.position], 0))),
+                  CASE WHEN n.progress[p.position] IS NULL THEN l.message ELSE n.message[p.position] END, l.started OR n.started[p.position]
+             FROM renewals n, width_bucket(l.id, n.ids) AS p (position))
      WHERE l.id = ANY (ARRAY(SELECT id FROM held))
 ), before AS MATERIALIZED (
     SELECT command FROM {schema}.workers WHERE id = %(worker)s
@@ -45,7 +45,7 @@ SELECT id::text, true, '' FROM {schema}.leases WHERE worker = %(worker)s AND can
 UNION ALL
 SELECT '', false, command FROM before
 UNION ALL
--- Who else is at this place, where it asks for it.
+-- The other workers at this place, on request.
 SELECT id, NULL, process FROM {schema}.workers WHERE %(look)s AND place = %(place)s AND place <> '' AND process <> '' AND id <> %(worker)s
 
 -- name: strays
@@ -57,14 +57,14 @@ SELECT l.id::text, l.token, q.name, j.type, j.ordering_key
  WHERE l.worker = %(worker)s AND l.claim = ANY (%(claims)s::int[])
 
 -- name: hand_back
--- End the leases of a worker but for some jobs, as not begun: the next reclaim releases them.
+-- End the leases of a worker but for some jobs, as not started: the next reclaim releases them.
 WITH soft AS MATERIALIZED (
     SELECT set_config('synchronous_commit', 'off', true)
 ), held AS MATERIALIZED (
-    SELECT l.id FROM {schema}.leases l, soft WHERE l.worker = %(worker)s AND l.id <> ALL (%(begun)s::uuid[])
+    SELECT l.id FROM {schema}.leases l, soft WHERE l.worker = %(worker)s AND l.id <> ALL (%(started)s::uuid[])
        FOR NO KEY UPDATE OF l SKIP LOCKED
 )
-UPDATE {schema}.leases SET expires_at = now() - interval '1 second', begun = false WHERE id = ANY (ARRAY(SELECT id FROM held))
+UPDATE {schema}.leases SET expires_at = now() - interval '1 second', started = false WHERE id = ANY (ARRAY(SELECT id FROM held))
 
 -- name: arrived
 -- Notify the workers at a place of a new one.

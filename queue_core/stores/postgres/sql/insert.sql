@@ -15,7 +15,7 @@ WITH written AS (
            ) n
         ON CONFLICT (id) DO NOTHING
     RETURNING id, rank, run_at, queue_id, type
-), counted AS (
+), tallied AS (
     INSERT INTO {schema}.tally_deltas (queue_id, type, outcome, n)
     SELECT CASE WHEN cardinality(%(names)s::text[]) = 0 THEN w.queue_id
                 ELSE (SELECT q.id FROM {schema}.queues q
@@ -26,19 +26,19 @@ WITH written AS (
 )
 SELECT id::text, rank, extract(epoch FROM run_at)::float8 FROM written
 
--- name: ruled
--- Write jobs with keys, or in a queue with aging. Who has an ordering key waits for it, until ordering/gates_open; an id that is
+-- name: with_rules
+-- Write jobs with keys, or in a queue with aging. One with an ordering key waits for it, until ordering/unblock_next; an id that is
 -- unfinished already is left alone. Of numbers of queues, and of the order, see insert/jobs.
 WITH written AS (
     INSERT INTO {schema}.jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, max_retries, ordering_key,
-                      unique_key, unique_seconds, place)
+                      unique_key, unique_seconds, aged_rank)
     SELECT id, queue_id,
-           CASE WHEN due <= now() AND ordering_key IS NULL THEN coalesce(place, (127 - priority)::bigint << 45 | seq) END,
+           CASE WHEN due <= now() AND ordering_key IS NULL THEN coalesce(aged_rank, (127 - priority)::bigint << 45 | seq) END,
            seq, priority, CASE WHEN due <= now() THEN 'queued'::{schema}.job_status ELSE 'scheduled' END,
-           due, type, payload, tag_list::text[], max_retries, ordering_key, unique_key, unique_seconds, place
+           due, type, payload, tag_list::text[], max_retries, ordering_key, unique_key, unique_seconds, aged_rank
       FROM (SELECT i.*, t.due, nextval('{schema}.job_seq') AS seq,
                    {schema}.aged_rank(i.priority, CASE WHEN t.due <= now() THEN i.arrival_us ELSE (extract(epoch FROM t.due) * 1000000)::bigint END,
-                             i.aging_us) AS place
+                             i.aging_us) AS aged_rank
               FROM unnest(%(id)s::uuid[], %(queue_id)s::int[], %(type)s::text[], %(payload)s::text[], %(priority)s::smallint[],
                           %(delay)s::float8[], %(run_at)s::float8[], %(max_retries)s::int[], %(tags)s::text[],
                           %(ordering_key)s::text[], %(unique_key)s::text[], %(unique_seconds)s::float8[],
@@ -49,7 +49,7 @@ WITH written AS (
            ) n
         ON CONFLICT (id) DO NOTHING
     RETURNING id, rank, status, run_at, queue_id, type
-), counted AS (
+), tallied AS (
     INSERT INTO {schema}.tally_deltas (queue_id, type, outcome, n)
     SELECT (SELECT q.id FROM {schema}.queues q
              WHERE q.id = w.queue_id
@@ -59,14 +59,14 @@ WITH written AS (
 )
 SELECT id::text, rank, CASE WHEN status = 'scheduled' THEN extract(epoch FROM run_at)::float8 END FROM written
 
--- name: tell
+-- name: notify
 -- Notify of queues that received jobs, and of their ranks first, when the caller's transaction commits; equal ones arrive once.
 SELECT pg_notify(m.channel, m.message)
   FROM (SELECT '{channels}_ranks' AS channel, unnest(%(ranks)s::text[]) AS message
         UNION ALL
         SELECT '{channels}_committed', unnest(%(queues)s::text[])) m
 
--- name: worker_finals
+-- name: worker_results
 -- Return what is known about jobs, wherever they are; a result that is over its retention is gone. Each is looked up by its id,
 -- independent of the statistics.
 SELECT i.id::text, f.status, CASE WHEN NOT f.expired THEN f.result END, f.error, f.expired

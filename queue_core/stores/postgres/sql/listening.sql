@@ -1,4 +1,4 @@
--- name: send_each
+-- name: notify_each
 -- Notify channels of messages, in the order given and in one transaction, so that each process is woken once.
 SELECT set_config('synchronous_commit', 'off', true), count(pg_notify('{channels}_' || channel, message))
   FROM unnest(%(channels)s::text[], %(messages)s::text[]) AS m (channel, message)
@@ -7,7 +7,7 @@ SELECT set_config('synchronous_commit', 'off', true), count(pg_notify('{channels
 -- Show whether the connection is still there.
 SELECT 1
 
--- name: send
+-- name: notify
 -- Notify a channel of several messages; equal ones in one transaction arrive once.
 SELECT set_config('synchronous_commit', 'off', true), count(pg_notify('{channels}_' || %(channel)s, message))
   FROM unnest(%(messages)s::text[]) AS m (message)

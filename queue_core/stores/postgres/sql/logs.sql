@@ -10,7 +10,7 @@ SELECT number, token, at, text
 SELECT number, token, at, text FROM {schema}.job_logs
  WHERE job_id = %(id)s::uuid AND number > %(after)s ORDER BY number LIMIT %(limit)s
 
--- name: known
+-- name: registered
 -- What is known of these types.
 SELECT type, schema FROM {schema}.task_types WHERE type = ANY (%(types)s::text[])
 
@@ -72,21 +72,21 @@ SELECT EXISTS (SELECT FROM {schema}.all_jobs WHERE id = %(id)s::uuid),
 
 -- name: forget_logs
 -- Forget the lines of jobs that are gone, among the next ones by their key; returns the last key and the number looked at.
-WITH looked AS MATERIALIZED (
+WITH scanned AS MATERIALIZED (
     SELECT job_id, number FROM {schema}.job_logs
      WHERE (job_id, number) > (%(job)s::uuid, %(number)s) ORDER BY job_id, number LIMIT %(limit)s
-), gone AS MATERIALIZED (
+), orphaned AS MATERIALIZED (
     SELECT k.job_id
-      FROM (SELECT DISTINCT job_id FROM looked) k
+      FROM (SELECT DISTINCT job_id FROM scanned) k
      WHERE NOT EXISTS (SELECT FROM {schema}.jobs WHERE id = k.job_id)
        AND NOT EXISTS (SELECT FROM {schema}.jobs_dead WHERE id = k.job_id)
        AND NOT EXISTS (SELECT FROM {schema}.job_history WHERE id = k.job_id)
 ), forgotten AS (
     DELETE FROM {schema}.job_logs
      WHERE ctid = ANY (ARRAY(SELECT l.ctid
-                               FROM looked k
+                               FROM scanned k
                               CROSS JOIN LATERAL (SELECT ctid FROM {schema}.job_logs
                                                    WHERE job_id = k.job_id AND number = k.number OFFSET 0) l
-                              WHERE (k.job_id IN (SELECT job_id FROM gone)) IS TRUE))
+                              WHERE (k.job_id IN (SELECT job_id FROM orphaned)) IS TRUE))
 )
-SELECT job_id::text, number, (SELECT count(*) FROM looked) FROM looked ORDER BY job_id DESC, number DESC LIMIT 1
+SELECT job_id::text, number, (SELECT count(*) FROM scanned) FROM scanned ORDER BY job_id DESC, number DESC LIMIT 1

@@ -7,7 +7,7 @@ CREATE TABLE IF NOT EXISTS {schema}.schema_version (
 )
 
 -- name: record
--- Note a migration as applied.
+-- Store that a migration was applied.
 INSERT INTO {schema}.schema_version (version, name) VALUES (%(version)s, %(name)s)
 
 -- name: patience
@@ -39,15 +39,15 @@ SELECT to_regnamespace('{schema}') IS NOT NULL,
 CREATE SCHEMA IF NOT EXISTS {schema}
 
 -- name: earlier
--- Return in which schema an earlier version has its tables: where unqualified names lead to, or in public. It had a function that
+-- Return the schema in which a version before 1 has its tables: where unqualified names lead to, or public. It had a function that
 -- is not made any more.
 SELECT n.nspname::text
-  FROM unnest(current_schemas(false) || 'public'::name) WITH ORDINALITY AS p (name, place)
+  FROM unnest(current_schemas(false) || 'public'::name) WITH ORDINALITY AS p (name, position)
   JOIN pg_namespace n ON n.nspname = p.name
  WHERE (SELECT count(*) FROM pg_class c
          WHERE c.relnamespace = n.oid AND c.relname IN ('schema_version', 'jobs', 'leases', 'lease_epoch')) = 4
    AND EXISTS (SELECT FROM pg_proc f WHERE f.pronamespace = n.oid AND f.proname = 'drop_job_history')
- ORDER BY p.place
+ ORDER BY p.position
  LIMIT 1
 
 -- name: lock_earlier
@@ -56,63 +56,63 @@ SELECT pg_advisory_xact_lock(5812640217730001)
 
 -- name: earlier_version
 -- Return the version of an earlier version's tables.
-SELECT coalesce(max(version), 0) FROM {place}.schema_version
+SELECT coalesce(max(version), 0) FROM {earlier}.schema_version
 
 -- name: earlier_days
 -- Return the days of an earlier version's history, also those that were detached and not yet dropped.
 SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
- WHERE n.nspname = %(place)s AND c.relkind = 'r' AND c.relname ~ '^job_history_[0-9]{8}$'
+ WHERE n.nspname = %(earlier)s AND c.relkind = 'r' AND c.relname ~ '^job_history_[0-9]{8}$'
 
 -- name: take_over_day
 -- Move a day of an earlier version's history into the schema.
-ALTER TABLE {place}.{day} SET SCHEMA {schema}
+ALTER TABLE {earlier}.{day} SET SCHEMA {schema}
 
 -- name: take_over
 -- Move an earlier version's tables, of its last schema, into this one; what depends on them goes with them. It waits for
 -- transactions that use them, and an earlier version does not find them any more.
-DROP FUNCTION {place}.drop_job_history(timestamptz);
-DROP FUNCTION {place}.make_job_history(int);
-ALTER TABLE {place}.queues SET SCHEMA {schema};
-ALTER TABLE {place}.jobs SET SCHEMA {schema};
-ALTER TABLE {place}.leases SET SCHEMA {schema};
-ALTER TABLE {place}.lease_epoch SET SCHEMA {schema};
-ALTER TABLE {place}.lease_epoch_live SET SCHEMA {schema};
-ALTER TABLE {place}.jobs_dead SET SCHEMA {schema};
-ALTER TABLE {place}.error_signatures SET SCHEMA {schema};
-ALTER TABLE {place}.job_attempts SET SCHEMA {schema};
-ALTER TABLE {place}.job_history SET SCHEMA {schema};
-ALTER TABLE {place}.workers SET SCHEMA {schema};
-ALTER TABLE {place}.leaders SET SCHEMA {schema};
-ALTER TABLE {place}.tally_deltas SET SCHEMA {schema};
-ALTER TABLE {place}.tallies SET SCHEMA {schema};
-ALTER TABLE {place}.minutes SET SCHEMA {schema};
-ALTER TABLE {place}.signature_minutes SET SCHEMA {schema};
-ALTER TABLE {place}.order_gates SET SCHEMA {schema};
-ALTER TABLE {place}.order_checks SET SCHEMA {schema};
-ALTER TABLE {place}.job_keys SET SCHEMA {schema};
-ALTER TABLE {place}.queue_rooms SET SCHEMA {schema};
-ALTER TABLE {place}.queue_returns SET SCHEMA {schema};
-ALTER TABLE {place}.queue_starts SET SCHEMA {schema};
-ALTER TABLE {place}.queue_arrivals SET SCHEMA {schema};
-ALTER TABLE {place}.schedules SET SCHEMA {schema};
-ALTER TABLE {place}.schedule_ticks SET SCHEMA {schema};
-ALTER TABLE {place}.job_logs SET SCHEMA {schema};
-ALTER TABLE {place}.task_types SET SCHEMA {schema};
-ALTER TABLE {place}.operations SET SCHEMA {schema};
-ALTER TABLE {place}.operation_members SET SCHEMA {schema};
-ALTER TABLE {place}.schema_version SET SCHEMA {schema};
-ALTER VIEW {place}.running_jobs SET SCHEMA {schema};
-ALTER VIEW {place}.waiting_jobs SET SCHEMA {schema};
-ALTER VIEW {place}.dead_jobs SET SCHEMA {schema};
-ALTER VIEW {place}.trashed_jobs SET SCHEMA {schema};
-ALTER VIEW {place}.finished_jobs SET SCHEMA {schema};
-ALTER VIEW {place}.all_jobs SET SCHEMA {schema};
-ALTER SEQUENCE {place}.job_seq SET SCHEMA {schema};
-ALTER SEQUENCE {place}.lease_seq SET SCHEMA {schema};
-ALTER TYPE {place}.job_status SET SCHEMA {schema};
-ALTER FUNCTION {place}.payload_matches SET SCHEMA {schema};
-ALTER FUNCTION {place}.priority_band SET SCHEMA {schema};
-ALTER FUNCTION {place}.aged_rank SET SCHEMA {schema};
+DROP FUNCTION {earlier}.drop_job_history(timestamptz);
+DROP FUNCTION {earlier}.make_job_history(int);
+ALTER TABLE {earlier}.queues SET SCHEMA {schema};
+ALTER TABLE {earlier}.jobs SET SCHEMA {schema};
+ALTER TABLE {earlier}.leases SET SCHEMA {schema};
+ALTER TABLE {earlier}.lease_epoch SET SCHEMA {schema};
+ALTER TABLE {earlier}.lease_epoch_live SET SCHEMA {schema};
+ALTER TABLE {earlier}.jobs_dead SET SCHEMA {schema};
+ALTER TABLE {earlier}.error_signatures SET SCHEMA {schema};
+ALTER TABLE {earlier}.job_attempts SET SCHEMA {schema};
+ALTER TABLE {earlier}.job_history SET SCHEMA {schema};
+ALTER TABLE {earlier}.workers SET SCHEMA {schema};
+ALTER TABLE {earlier}.leaders SET SCHEMA {schema};
+ALTER TABLE {earlier}.tally_deltas SET SCHEMA {schema};
+ALTER TABLE {earlier}.tallies SET SCHEMA {schema};
+ALTER TABLE {earlier}.minutes SET SCHEMA {schema};
+ALTER TABLE {earlier}.signature_minutes SET SCHEMA {schema};
+ALTER TABLE {earlier}.order_gates SET SCHEMA {schema};
+ALTER TABLE {earlier}.order_checks SET SCHEMA {schema};
+ALTER TABLE {earlier}.job_keys SET SCHEMA {schema};
+ALTER TABLE {earlier}.queue_rooms SET SCHEMA {schema};
+ALTER TABLE {earlier}.queue_returns SET SCHEMA {schema};
+ALTER TABLE {earlier}.queue_starts SET SCHEMA {schema};
+ALTER TABLE {earlier}.queue_arrivals SET SCHEMA {schema};
+ALTER TABLE {earlier}.schedules SET SCHEMA {schema};
+ALTER TABLE {earlier}.schedule_ticks SET SCHEMA {schema};
+ALTER TABLE {earlier}.job_logs SET SCHEMA {schema};
+ALTER TABLE {earlier}.task_types SET SCHEMA {schema};
+ALTER TABLE {earlier}.operations SET SCHEMA {schema};
+ALTER TABLE {earlier}.operation_members SET SCHEMA {schema};
+ALTER TABLE {earlier}.schema_version SET SCHEMA {schema};
+ALTER VIEW {earlier}.running_jobs SET SCHEMA {schema};
+ALTER VIEW {earlier}.waiting_jobs SET SCHEMA {schema};
+ALTER VIEW {earlier}.dead_jobs SET SCHEMA {schema};
+ALTER VIEW {earlier}.trashed_jobs SET SCHEMA {schema};
+ALTER VIEW {earlier}.finished_jobs SET SCHEMA {schema};
+ALTER VIEW {earlier}.all_jobs SET SCHEMA {schema};
+ALTER SEQUENCE {earlier}.job_seq SET SCHEMA {schema};
+ALTER SEQUENCE {earlier}.lease_seq SET SCHEMA {schema};
+ALTER TYPE {earlier}.job_status SET SCHEMA {schema};
+ALTER FUNCTION {earlier}.payload_matches SET SCHEMA {schema};
+ALTER FUNCTION {earlier}.priority_band SET SCHEMA {schema};
+ALTER FUNCTION {earlier}.aged_rank SET SCHEMA {schema};
 CREATE FUNCTION {schema}.make_job_history(days_ahead int) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
     today date := (now() AT TIME ZONE 'UTC')::date;
@@ -135,3 +135,34 @@ END
 $$;
 DELETE FROM {schema}.schema_version;
 INSERT INTO {schema}.schema_version (version, name) VALUES (1, 'schema')
+
+-- name: rename
+-- Give the tables of version 1 the names of version 2. It waits for transactions that use them.
+ALTER TABLE {schema}.jobs RENAME COLUMN holds TO admitted;
+ALTER TABLE {schema}.jobs RENAME COLUMN place TO aged_rank;
+ALTER INDEX {schema}.jobs_keyed RENAME TO jobs_ordering;
+ALTER TABLE {schema}.jobs_dead RENAME COLUMN holds TO admitted;
+ALTER INDEX {schema}.jobs_dead_holding RENAME TO jobs_dead_admitted;
+ALTER TABLE {schema}.leases RENAME COLUMN begun TO started;
+ALTER TABLE {schema}.leases RENAME COLUMN counted TO limited;
+ALTER INDEX {schema}.leases_counted RENAME TO leases_limited;
+ALTER TABLE {schema}.order_gates RENAME TO ordering_locks;
+ALTER TABLE {schema}.ordering_locks RENAME COLUMN passed TO low_watermark;
+ALTER TABLE {schema}.ordering_locks RENAME CONSTRAINT order_gates_pkey TO ordering_locks_pkey;
+ALTER TABLE {schema}.order_checks RENAME TO ordering_pending;
+ALTER TABLE {schema}.job_keys RENAME TO unique_keys;
+ALTER TABLE {schema}.unique_keys RENAME CONSTRAINT job_keys_pkey TO unique_keys_pkey;
+ALTER INDEX {schema}.job_keys_expires RENAME TO unique_keys_expires;
+ALTER TABLE {schema}.queue_rooms RENAME TO queue_capacity;
+ALTER TABLE {schema}.queue_capacity RENAME COLUMN most TO capacity;
+ALTER TABLE {schema}.queue_capacity RENAME COLUMN room TO free;
+ALTER TABLE {schema}.queue_capacity RENAME CONSTRAINT queue_rooms_pkey TO queue_capacity_pkey;
+ALTER TABLE {schema}.queue_capacity RENAME CONSTRAINT queue_rooms_band_check TO queue_capacity_band_check;
+ALTER TABLE {schema}.queue_capacity RENAME CONSTRAINT queue_rooms_room_check TO queue_capacity_free_check;
+ALTER TABLE {schema}.queue_returns RENAME TO capacity_requeued;
+ALTER INDEX {schema}.queue_returns_queue RENAME TO capacity_requeued_queue;
+ALTER TABLE {schema}.queue_starts RENAME TO queue_rates;
+ALTER TABLE {schema}.queue_rates RENAME CONSTRAINT queue_starts_pkey TO queue_rates_pkey;
+ALTER TABLE {schema}.operation_members RENAME COLUMN place TO position;
+ALTER TABLE {schema}.operation_members RENAME CONSTRAINT operation_members_place_check TO operation_members_position_check;
+INSERT INTO {schema}.schema_version (version, name) VALUES (2, 'schema')

@@ -35,17 +35,17 @@ SELECT number, verb, label, author_user, author_host, why, delay, spread, queue,
 -- name: members
 -- Return the next members of a locked operation.
 SELECT job_id, token FROM {schema}.operation_members
- WHERE operation = %(number)s AND place > %(done)s::int AND place <= %(done)s::int + %(count)s::int
- ORDER BY place
+ WHERE operation = %(number)s AND position > %(done)s::int AND position <= %(done)s::int + %(count)s::int
+ ORDER BY position
 
 -- name: lock
--- Lock an operation; the next statement sees what was done by who had it locked before.
+-- Lock an operation; the next statement sees what the transaction did that had it locked before.
 SELECT number FROM {schema}.operations WHERE number = %(number)s FOR NO KEY UPDATE
 
 -- name: mark
 -- Note which of the next members of a locked operation were changed.
 UPDATE {schema}.operation_members SET changed = true
- WHERE operation = %(number)s AND place > %(done)s::int AND place <= %(done)s::int + %(count)s::int AND job_id = ANY (%(changed)s::text[])
+ WHERE operation = %(number)s AND position > %(done)s::int AND position <= %(done)s::int + %(count)s::int AND job_id = ANY (%(changed)s::text[])
 
 -- name: mark_all
 -- Note that a locked operation has changed all its members.
@@ -64,10 +64,10 @@ SELECT i.id, q.id, nextval('{schema}.job_seq'), 5, now(), 'rehearsal', '{}', 0, 
  WHERE q.name = %(queue)s
 
 -- name: changed
--- Return members that were changed, in their order, behind a place.
-SELECT place, job_id, queue FROM {schema}.operation_members
- WHERE operation = %(number)s AND changed AND place > %(after)s
- ORDER BY place
+-- Return members that were changed, in their order, behind a position.
+SELECT position, job_id, queue FROM {schema}.operation_members
+ WHERE operation = %(number)s AND changed AND position > %(after)s
+ ORDER BY position
  LIMIT %(limit)s
 
 -- name: of_job
@@ -79,16 +79,16 @@ SELECT operation FROM {schema}.operation_members
 
 -- name: outcomes
 -- Count what became of the last members that an operation has changed, each looked up by its id.
-WITH looked AS MATERIALIZED (
+WITH last AS MATERIALIZED (
     SELECT CASE WHEN token IS NOT NULL THEN job_id::uuid END AS id
       FROM {schema}.operation_members
      WHERE operation = %(number)s AND changed
-     ORDER BY place DESC
+     ORDER BY position DESC
      LIMIT %(last)s
 ), found AS MATERIALIZED (
     SELECT l.id, (SELECT true FROM {schema}.jobs j WHERE j.id = l.id) AS unfinished,
            (SELECT true FROM {schema}.jobs_dead d WHERE d.id = l.id) AS dead
-      FROM looked l
+      FROM last l
 ), ended AS MATERIALIZED (
     SELECT f.*, h.status
       FROM found f
@@ -130,7 +130,7 @@ WITH input AS MATERIALIZED (
                            FROM (SELECT * FROM {schema}.job_history h WHERE h.id = d.id AND d.token IS NULL OFFSET 0) h
                           ORDER BY finished_at DESC LIMIT 1) h ON true
 ), written AS (
-    INSERT INTO {schema}.operation_members (operation, place, job_id, token, queue)
+    INSERT INTO {schema}.operation_members (operation, position, job_id, token, queue)
     SELECT o.number, o.total + row_number() OVER (ORDER BY f.position), f.text, f.token,
            coalesce((SELECT name FROM {schema}.queues q WHERE q.id = f.queue_id), '')
       FROM {schema}.operations o CROSS JOIN finished f

@@ -9,179 +9,179 @@ SELECT queue_id, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + n -
     ON CONFLICT (queue_id) DO UPDATE SET last_us = greatest(a.last_us, excluded.last_us - excluded.n) + excluded.n, n = excluded.n
 RETURNING (SELECT name FROM {schema}.queues q WHERE q.id = a.queue_id), last_us - n + 1
 
--- name: gates_open
--- Release the next jobs of ordering keys, by their arrival, as many as may be under way; unused gates are deleted. The
--- gates were locked by a statement before this one, so that who holds a key and who waits for it is seen whole. Up to `passed` in the
+-- name: unblock_next
+-- Release the next jobs of ordering keys, by their arrival, as many as may be under way; unused locks are deleted. The
+-- keys were locked by a statement before this one, so that all admitted and all waiting jobs are seen. Up to `low_watermark` in the
 -- order of arrival a key has no job, unless one may have returned there: then all of it is read (`whole`).
-WITH named AS MATERIALIZED (
-    SELECT g.*, coalesce((SELECT o.passed FROM {schema}.order_gates o WHERE o.queue_id = g.queue_id AND o.key = g.key AND NOT %(whole)s), 0) AS passed
-      FROM unnest(%(queue_id)s::int[], %(key)s::text[], %(most)s::int[]) WITH ORDINALITY AS g (queue_id, key, most, place)
-), gate AS MATERIALIZED (
-    SELECT g.*, g.most
+WITH wanted AS MATERIALIZED (
+    SELECT g.*, coalesce((SELECT o.low_watermark FROM {schema}.ordering_locks o WHERE o.queue_id = g.queue_id AND o.key = g.key AND NOT %(whole)s), 0) AS low_watermark
+      FROM unnest(%(queue_id)s::int[], %(key)s::text[], %(capacity)s::int[]) WITH ORDINALITY AS g (queue_id, key, capacity, position)
+), ordering AS MATERIALIZED (
+    SELECT g.*, g.capacity
            - (SELECT count(*) FROM (SELECT FROM {schema}.jobs j
-                                     WHERE j.queue_id = g.queue_id AND j.ordering_key = g.key AND j.holds
-                                       AND j.status = ANY ('{queued,retrying,scheduled}'::{schema}.job_status[]) AND j.seq > g.passed
-                                     LIMIT g.most) AS h)
+                                     WHERE j.queue_id = g.queue_id AND j.ordering_key = g.key AND j.admitted
+                                       AND j.status = ANY ('{queued,retrying,scheduled}'::{schema}.job_status[]) AND j.seq > g.low_watermark
+                                     LIMIT g.capacity) AS h)
            - (SELECT count(*) FROM (SELECT FROM {schema}.jobs_dead d
-                                     WHERE d.queue_id = g.queue_id AND d.ordering_key = g.key AND d.holds LIMIT g.most) AS h) AS room
-      FROM named g
-), turn AS MATERIALIZED (
-    SELECT t.id, g.place
-      FROM gate g
+                                     WHERE d.queue_id = g.queue_id AND d.ordering_key = g.key AND d.admitted LIMIT g.capacity) AS h) AS free
+      FROM wanted g
+), next_jobs AS MATERIALIZED (
+    SELECT t.id, g.position
+      FROM ordering g
      CROSS JOIN LATERAL (SELECT j.id FROM {schema}.jobs j
-                          WHERE j.queue_id = g.queue_id AND j.ordering_key = g.key AND NOT j.holds AND j.status = 'queued'
-                            AND j.seq > g.passed
+                          WHERE j.queue_id = g.queue_id AND j.ordering_key = g.key AND NOT j.admitted AND j.status = 'queued'
+                            AND j.seq > g.low_watermark
                           ORDER BY j.seq
-                          LIMIT greatest(0, g.room)
+                          LIMIT greatest(0, g.free)
                             FOR NO KEY UPDATE) t
-), opened AS (
-    UPDATE {schema}.jobs SET holds = true, rank = coalesce(place, (127 - priority)::bigint << 45 | seq)
-     WHERE id = ANY (ARRAY(SELECT id FROM turn))
+), unblocked AS (
+    UPDATE {schema}.jobs SET admitted = true, rank = coalesce(aged_rank, (127 - priority)::bigint << 45 | seq)
+     WHERE id = ANY (ARRAY(SELECT id FROM next_jobs))
     RETURNING id, queue_id, ordering_key, rank
-), idle AS (
-    DELETE FROM {schema}.order_gates
+), unused AS (
+    DELETE FROM {schema}.ordering_locks
      WHERE ctid = ANY (ARRAY(SELECT o.ctid
-                               FROM gate g
-                              CROSS JOIN LATERAL (SELECT ctid, passed FROM {schema}.order_gates o
+                               FROM ordering g
+                              CROSS JOIN LATERAL (SELECT ctid, low_watermark FROM {schema}.ordering_locks o
                                                    WHERE o.queue_id = g.queue_id AND o.key = g.key OFFSET 0) o
-                              WHERE o.passed = 0 AND g.room = g.most AND (g.place IN (SELECT place FROM turn)) IS NOT TRUE))
-), lowered AS (
-    UPDATE {schema}.order_gates SET passed = 0
+                              WHERE o.low_watermark = 0 AND g.free = g.capacity AND (g.position IN (SELECT position FROM next_jobs)) IS NOT TRUE))
+), reset AS (
+    UPDATE {schema}.ordering_locks SET low_watermark = 0
      WHERE ctid = ANY (ARRAY(SELECT o.ctid
-                               FROM gate g
-                              CROSS JOIN LATERAL (SELECT ctid, passed FROM {schema}.order_gates o
+                               FROM ordering g
+                              CROSS JOIN LATERAL (SELECT ctid, low_watermark FROM {schema}.ordering_locks o
                                                    WHERE o.queue_id = g.queue_id AND o.key = g.key OFFSET 0) o
-                              WHERE %(whole)s AND o.passed > 0))
+                              WHERE %(whole)s AND o.low_watermark > 0))
 )
-SELECT queue_id, ordering_key, id::text, rank FROM opened ORDER BY rank
+SELECT queue_id, ordering_key, id::text, rank FROM unblocked ORDER BY rank
 
--- name: gates_lock_soon
--- Lock gates like ordering/gates_lock, but do not wait for long, neither here nor later in this transaction.
+-- name: lock_soon
+-- Lock ordering keys like ordering/lock, but do not wait for long, neither here nor later in this transaction.
 WITH patience AS MATERIALIZED (
     SELECT set_config('lock_timeout', %(patience)s, true)
-), named AS MATERIALIZED (
+), wanted AS MATERIALIZED (
     SELECT DISTINCT i.queue, q.id, i.key
       FROM unnest(%(queue)s::text[], %(key)s::text[]) AS i (queue, key)
      CROSS JOIN LATERAL (SELECT id FROM {schema}.queues q WHERE q.name = i.queue OFFSET 0) q
 ), locked AS (
     -- The condition is never true, but the row that it is asked of is locked.
-    INSERT INTO {schema}.order_gates (queue_id, key)
-    SELECT id, key FROM named ORDER BY id, key COLLATE "C"
+    INSERT INTO {schema}.ordering_locks (queue_id, key)
+    SELECT id, key FROM wanted ORDER BY id, key COLLATE "C"
         ON CONFLICT (queue_id, key) DO UPDATE SET key = excluded.key WHERE false
 )
-SELECT DISTINCT queue, id FROM named, patience
+SELECT DISTINCT queue, id FROM wanted, patience
 
--- name: gates_make
--- Create missing gates, but do not wait long for a transaction that is creating one of them. Existing ones are left out: an
+-- name: make_locks
+-- Create missing locks of ordering keys, but do not wait long for a transaction that is creating one of them. Existing ones are left out: an
 -- insert would wait for a transaction that is changing one.
 WITH patience AS MATERIALIZED (
     SELECT set_config('lock_timeout', %(patience)s, true)
 )
-INSERT INTO {schema}.order_gates (queue_id, key)
+INSERT INTO {schema}.ordering_locks (queue_id, key)
 SELECT DISTINCT q.id, i.key
   FROM unnest(%(queue)s::text[], %(key)s::text[]) AS i (queue, key)
  CROSS JOIN LATERAL (SELECT id FROM {schema}.queues q WHERE q.name = i.queue OFFSET 0) q
  CROSS JOIN patience
- WHERE (SELECT true FROM {schema}.order_gates o WHERE o.queue_id = q.id AND o.key = i.key) IS NULL
+ WHERE (SELECT true FROM {schema}.ordering_locks o WHERE o.queue_id = q.id AND o.key = i.key) IS NULL
  ORDER BY 1, 2
     ON CONFLICT (queue_id, key) DO NOTHING
 
--- name: gates_lock_free
--- Lock the gates that no other transaction has locked, without waiting; returns all and which were locked.
+-- name: lock_free
+-- Lock the ordering keys that no other transaction has locked, without waiting; returns all and which were locked.
 SELECT i.queue, i.id, i.key, o.key IS NOT NULL
   FROM (SELECT DISTINCT i.queue, q.id, i.key
           FROM unnest(%(queue)s::text[], %(key)s::text[]) AS i (queue, key)
          CROSS JOIN LATERAL (SELECT id FROM {schema}.queues q WHERE q.name = i.queue OFFSET 0) q) i
-  LEFT JOIN LATERAL (SELECT o.key FROM {schema}.order_gates o
+  LEFT JOIN LATERAL (SELECT o.key FROM {schema}.ordering_locks o
                       WHERE o.queue_id = i.id AND o.key = i.key FOR UPDATE SKIP LOCKED) o ON true
 
--- name: gates_note
--- Note ordering keys that are released while other transactions have their gates locked.
-INSERT INTO {schema}.order_checks (queue_id, key) SELECT * FROM unnest(%(queue_id)s::int[], %(key)s::text[])
+-- name: add_pending
+-- Store ordering keys that are released while other transactions have them locked, for the leader.
+INSERT INTO {schema}.ordering_pending (queue_id, key) SELECT * FROM unnest(%(queue_id)s::int[], %(key)s::text[])
 
--- name: gates_pass
--- Note up to which place in the order of arrival keys have no holder and no waiting job, so that the next read leaves out
--- what ended before. Their gates are locked: who comes to wait from now on arrives behind it, or opens the gate as a whole.
-UPDATE {schema}.order_gates o
-   SET passed = coalesce(
+-- name: raise_watermark
+-- Store up to which position in the order of arrival keys have no admitted and no waiting job, so that the next read leaves out
+-- what ended before. The keys are locked: a job that waits from now on arrives behind it, or its transaction reads the whole key.
+UPDATE {schema}.ordering_locks o
+   SET low_watermark = coalesce(
        (SELECT min(f.seq)
-          FROM (VALUES (true, 'queued'::{schema}.job_status), (true, 'retrying'), (true, 'scheduled'), (false, 'queued')) AS v (holds, status)
+          FROM (VALUES (true, 'queued'::{schema}.job_status), (true, 'retrying'), (true, 'scheduled'), (false, 'queued')) AS v (admitted, status)
          CROSS JOIN LATERAL (SELECT j.seq FROM {schema}.jobs j
-                              WHERE j.queue_id = o.queue_id AND j.ordering_key = o.key AND j.holds = v.holds AND j.status = v.status
-                                AND j.seq > o.passed
+                              WHERE j.queue_id = o.queue_id AND j.ordering_key = o.key AND j.admitted = v.admitted AND j.status = v.status
+                                AND j.seq > o.low_watermark
                               ORDER BY j.seq LIMIT 1) f) - 1,
        (SELECT last_value FROM {schema}.job_seq))
  WHERE ctid = ANY (ARRAY(SELECT g.ctid
                            FROM unnest(%(queue_id)s::int[], %(key)s::text[]) AS i (queue_id, key)
-                          CROSS JOIN LATERAL (SELECT ctid FROM {schema}.order_gates g
+                          CROSS JOIN LATERAL (SELECT ctid FROM {schema}.ordering_locks g
                                                WHERE g.queue_id = i.queue_id AND g.key = i.key OFFSET 0) g))
 
--- name: gates_stalled
--- Look at the next ordering keys in order, from a place on, and return for each whether jobs wait for it although it has room.
+-- name: stalled
+-- Scan the next ordering keys in order, from one on, and return for each whether jobs wait for it although it is free.
 -- Each key is found by its first entry in the index, however many jobs it has.
 WITH RECURSIVE rule AS MATERIALIZED (
-    SELECT q.id, r.most FROM unnest(%(queue)s::text[], %(most)s::int[]) AS r (queue, most) JOIN {schema}.queues q ON q.name = r.queue
-), looked AS (
+    SELECT q.id, r.capacity FROM unnest(%(queue)s::text[], %(capacity)s::int[]) AS r (queue, capacity) JOIN {schema}.queues q ON q.name = r.queue
+), scanned AS (
     (SELECT j.queue_id, j.ordering_key, 1 AS number
        FROM {schema}.jobs j
       WHERE j.ordering_key IS NOT NULL AND (j.queue_id, j.ordering_key) > (%(queue_id)s::int, %(key)s::text)
       ORDER BY j.queue_id, j.ordering_key LIMIT 1)
     UNION ALL
     SELECT n.queue_id, n.ordering_key, k.number + 1
-      FROM looked k
+      FROM scanned k
      CROSS JOIN LATERAL (SELECT j.queue_id, j.ordering_key FROM {schema}.jobs j
                           WHERE j.ordering_key IS NOT NULL AND (j.queue_id, j.ordering_key) > (k.queue_id, k.ordering_key)
                           ORDER BY j.queue_id, j.ordering_key LIMIT 1) n
      WHERE k.number < %(limit)s
-), judged AS (
-    SELECT k.queue_id, k.ordering_key, coalesce((SELECT most FROM rule WHERE id = k.queue_id), 1) AS most FROM looked k
+), limited AS (
+    SELECT k.queue_id, k.ordering_key, coalesce((SELECT capacity FROM rule WHERE id = k.queue_id), 1) AS capacity FROM scanned k
 )
 SELECT k.queue_id, q.name, k.ordering_key,
        EXISTS (SELECT FROM {schema}.jobs j WHERE j.queue_id = k.queue_id AND j.ordering_key = k.ordering_key
-                                    AND NOT j.holds AND j.status = 'queued')
+                                    AND NOT j.admitted AND j.status = 'queued')
        AND (SELECT count(*) FROM (SELECT FROM {schema}.jobs j WHERE j.queue_id = k.queue_id AND j.ordering_key = k.ordering_key
-                                                       AND j.holds LIMIT k.most) AS h)
+                                                       AND j.admitted LIMIT k.capacity) AS h)
          + (SELECT count(*) FROM (SELECT FROM {schema}.jobs_dead d WHERE d.queue_id = k.queue_id AND d.ordering_key = k.ordering_key
-                                                            AND d.holds LIMIT k.most) AS h) < k.most
-  FROM judged k JOIN {schema}.queues q ON q.id = k.queue_id
+                                                            AND d.admitted LIMIT k.capacity) AS h) < k.capacity
+  FROM limited k JOIN {schema}.queues q ON q.id = k.queue_id
  ORDER BY 1, 3
 
 -- name: unique_look
--- Lock some keys that are held for as long as a job is unfinished, from a place on; those that others have locked are in use.
-SELECT queue_id, key, job_id::text FROM {schema}.job_keys
+-- Lock some keys that are held for as long as a job is unfinished, from one on; those that others have locked are in use.
+SELECT queue_id, key, job_id::text FROM {schema}.unique_keys
  WHERE (queue_id, key) > (%(queue_id)s::int, %(key)s::text) AND expires_at = 'infinity'
  ORDER BY queue_id, key
  LIMIT %(limit)s
    FOR UPDATE SKIP LOCKED
 
--- name: gates_lock
--- Lock the gates of ordering keys, making those that are missing; returns the numbers of their queues. One order for
+-- name: lock
+-- Lock ordering keys, creating missing locks; returns the numbers of their queues. One order for
 -- all transactions, and always before the rows of jobs, which prevents deadlocks.
-WITH named AS MATERIALIZED (
+WITH wanted AS MATERIALIZED (
     SELECT DISTINCT i.queue, q.id, i.key
       FROM unnest(%(queue)s::text[], %(key)s::text[]) AS i (queue, key)
      CROSS JOIN LATERAL (SELECT id FROM {schema}.queues q WHERE q.name = i.queue OFFSET 0) q
 ), locked AS (
     -- The condition is never true, but the row that it is asked of is locked.
-    INSERT INTO {schema}.order_gates (queue_id, key)
-    SELECT id, key FROM named ORDER BY id, key COLLATE "C"
+    INSERT INTO {schema}.ordering_locks (queue_id, key)
+    SELECT id, key FROM wanted ORDER BY id, key COLLATE "C"
         ON CONFLICT (queue_id, key) DO UPDATE SET key = excluded.key WHERE false
 )
-SELECT DISTINCT queue, id FROM named
+SELECT DISTINCT queue, id FROM wanted
 
 -- name: unique_forget
 -- Forget locked keys whose jobs are not unfinished any more. A new statement: an insert or an operator's retry that had the key
 -- locked before is seen with its job.
-DELETE FROM {schema}.job_keys
+DELETE FROM {schema}.unique_keys
  WHERE ctid = ANY (ARRAY(SELECT k.ctid
                            FROM unnest(%(queue_id)s::int[], %(key)s::text[]) AS i (queue_id, key)
-                          CROSS JOIN LATERAL (SELECT ctid, job_id FROM {schema}.job_keys k
+                          CROSS JOIN LATERAL (SELECT ctid, job_id FROM {schema}.unique_keys k
                                                WHERE k.queue_id = i.queue_id AND k.key = i.key OFFSET 0) k
                           WHERE NOT EXISTS (SELECT FROM {schema}.jobs j WHERE j.id = k.job_id)))
 
 -- name: unique_lock
 -- Take the free unique keys, and lock the others; returns those that were taken.
-INSERT INTO {schema}.job_keys AS k (queue_id, key, job_id, expires_at)
+INSERT INTO {schema}.unique_keys AS k (queue_id, key, job_id, expires_at)
 SELECT queue_id, key, job_id, CASE WHEN seconds IS NULL THEN 'infinity' ELSE now() + make_interval(secs => seconds) END
   FROM unnest(%(queue_id)s::int[], %(key)s::text[], %(job_id)s::uuid[], %(seconds)s::float8[])
        AS i (queue_id, key, job_id, seconds)
@@ -191,17 +191,17 @@ SELECT queue_id, key, job_id, CASE WHEN seconds IS NULL THEN 'infinity' ELSE now
 RETURNING queue_id, key, job_id::text
 
 -- name: unique_take
--- Take locked unique keys that are not held any more; returns the holder of each. A new statement, so that it sees what those
--- have done who had them locked before.
+-- Take locked unique keys that are not held any more; returns the holder of each. A new statement, so that it sees what the
+-- transactions did that had them locked before.
 WITH found AS MATERIALIZED (
     SELECT i.queue_id, i.key, i.job_id, i.seconds, k.job_id AS holder,
            CASE WHEN k.expires_at = 'infinity' THEN NOT EXISTS (SELECT FROM {schema}.jobs j WHERE j.id = k.job_id)
                 ELSE k.expires_at <= now() END AS free
       FROM unnest(%(queue_id)s::int[], %(key)s::text[], %(job_id)s::uuid[], %(seconds)s::float8[])
            AS i (queue_id, key, job_id, seconds)
-     CROSS JOIN LATERAL (SELECT * FROM {schema}.job_keys k WHERE k.queue_id = i.queue_id AND k.key = i.key OFFSET 0) k
+     CROSS JOIN LATERAL (SELECT * FROM {schema}.unique_keys k WHERE k.queue_id = i.queue_id AND k.key = i.key OFFSET 0) k
 ), taken AS (
-    UPDATE {schema}.job_keys k
+    UPDATE {schema}.unique_keys k
        SET job_id = f.job_id,
            expires_at = CASE WHEN f.seconds IS NULL THEN 'infinity' ELSE now() + make_interval(secs => f.seconds) END
       FROM found f
@@ -211,10 +211,10 @@ SELECT queue_id, key, CASE WHEN free THEN job_id ELSE holder END::text FROM foun
 
 -- name: unique_expire
 -- Forget unique keys whose time is over, a batch.
-WITH gone AS (
-    DELETE FROM {schema}.job_keys
-     WHERE ctid = ANY (ARRAY(SELECT ctid FROM {schema}.job_keys WHERE expires_at < 'infinity' AND expires_at <= now()
+WITH removed AS (
+    DELETE FROM {schema}.unique_keys
+     WHERE ctid = ANY (ARRAY(SELECT ctid FROM {schema}.unique_keys WHERE expires_at < 'infinity' AND expires_at <= now()
                               LIMIT %(limit)s FOR UPDATE SKIP LOCKED))
     RETURNING 1
 )
-SELECT count(*) FROM gone
+SELECT count(*) FROM removed

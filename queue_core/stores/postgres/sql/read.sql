@@ -40,15 +40,15 @@ SELECT queue_id, type, count(*)
 
 -- name: running
 -- Running jobs by queue and priority, and how many of them have not begun.
-SELECT j.queue_id, j.priority::int, count(*), count(*) FILTER (WHERE NOT l.begun)
+SELECT j.queue_id, j.priority::int, count(*), count(*) FILTER (WHERE NOT l.started)
   FROM {schema}.leases l
  CROSS JOIN LATERAL (SELECT queue_id, priority FROM {schema}.jobs WHERE id = l.id OFFSET 0) j
  GROUP BY 1, 2
 
--- name: gated
+-- name: blocked
 -- Queued jobs that wait for their ordering keys, by queue, priority and type, and since when the longest of them waits.
 SELECT queue_id, priority::int, type, count(*), min(run_at)
-  FROM {schema}.jobs WHERE ordering_key IS NOT NULL AND NOT holds AND status = 'queued' GROUP BY 1, 2, 3
+  FROM {schema}.jobs WHERE ordering_key IS NOT NULL AND NOT admitted AND status = 'queued' GROUP BY 1, 2, 3
 
 -- name: waiting
 -- Scheduled and retrying jobs by queue.
@@ -61,34 +61,34 @@ UNION ALL
 SELECT queue_id, true, count(*) FROM {schema}.jobs_dead WHERE trashed_at IS NOT NULL GROUP BY 1
 
 -- name: page
--- A page of jobs over the places that can hold them, each read in order and no further than the page.
-SELECT * FROM ({places}) AS page ORDER BY {order} LIMIT %(limit)s
+-- A page of jobs over the views that can hold them, each read in order and no further than the page.
+SELECT * FROM ({views}) AS page ORDER BY {order} LIMIT %(limit)s
 
--- name: page_place
--- The part of a page that one place holds: first which jobs, by narrow rows, then what is shown of them. Long texts stay
+-- name: page_view
+-- The part of a page from one view: first which jobs, by narrow rows, then what is shown of them. Long texts stay
 -- behind, for a page is bounded in bytes, too.
 (SELECT v.id, v.queue, v.type, v.status::text AS status, v.priority, left(v.payload, %(room)s) AS payload, v.tags,
         v.retry_count, v.max_retries, v.crashes, v.losses, v.token, v.run_at, v.created_at, v.started_at, v.finished_at, v.updated_at,
         v.error, left(v.result, %(room)s) AS result, v.signature, v.kind, v.progress, v.message, v.worker, v.expires_at,
         v.cancel, v.trashed_at, v.ordering_key, v.unique_key, NULL::text AS traceback
-   FROM (SELECT v.id, v.updated_at FROM {place} v WHERE {conditions} ORDER BY {order} LIMIT %(limit)s) f
-   JOIN {place} v ON v.id = f.id AND v.updated_at = f.updated_at)
+   FROM (SELECT v.id, v.updated_at FROM {view} v WHERE {conditions} ORDER BY {order} LIMIT %(limit)s) f
+   JOIN {view} v ON v.id = f.id AND v.updated_at = f.updated_at)
 
 -- name: count
 -- How many jobs match, counting no further than a limit.
-SELECT count(*) FROM ({places}) AS found
+SELECT count(*) FROM ({views}) AS found
 
--- name: count_place
--- The matching jobs of one place, no more than a limit.
-(SELECT FROM {place} v WHERE {conditions} LIMIT %(limit)s)
+-- name: count_view
+-- The matching jobs of one view, no more than a limit.
+(SELECT FROM {view} v WHERE {conditions} LIMIT %(limit)s)
 
 -- name: ids
 -- The ids of matching jobs in order.
-SELECT id::text FROM ({places}) AS found ORDER BY {order} LIMIT %(limit)s
+SELECT id::text FROM ({views}) AS found ORDER BY {order} LIMIT %(limit)s
 
--- name: ids_place
--- The ids of one place in order.
-(SELECT v.id, v.updated_at FROM {place} v WHERE {conditions} ORDER BY {order} LIMIT %(limit)s)
+-- name: ids_view
+-- The ids of one view in order.
+(SELECT v.id, v.updated_at FROM {view} v WHERE {conditions} ORDER BY {order} LIMIT %(limit)s)
 
 -- name: attempts
 -- The failed attempts of a job, oldest first.
@@ -140,7 +140,7 @@ SELECT current_setting('server_version') AS version,
        pg_backend_pid() AS backend_pid
 
 -- name: locks
--- Who holds up the queue: transactions that others wait for on its tables, and idle ones that hold locks on them.
+-- What holds up the queue: transactions that others wait for on its tables, and idle ones that hold locks on them.
 WITH RECURSIVE ours AS MATERIALIZED (
     SELECT c.oid, c.relname::text AS name FROM pg_class c
      WHERE c.relnamespace = to_regnamespace('{schema}') AND c.relkind IN ('r', 'p') AND c.relname <> 'schema_version'

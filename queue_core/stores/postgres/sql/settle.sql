@@ -1,6 +1,6 @@
 -- name: finish
 -- Move running jobs whose lease still holds to completed or cancelled: jobs first, then leases, then the history.
--- A job with an ordering key only where its gate is locked: it is let go of by ordering/gates_open in the same transaction.
+-- A job with an ordering key only where that key is locked: ordering/unblock_next releases it in the same transaction.
 -- No joins: independent of the statistics, each row is looked up by its id (LATERAL with OFFSET 0, = ANY, a hashed IN).
 WITH input AS MATERIALIZED (
     SELECT *
@@ -12,7 +12,7 @@ WITH input AS MATERIALIZED (
      CROSS JOIN LATERAL (SELECT * FROM {schema}.leases l WHERE l.id = i.id AND l.token = i.token OFFSET 0) l
      CROSS JOIN LATERAL (SELECT * FROM {schema}.jobs j
                           WHERE j.id = i.id AND j.last_token < i.token
-                            AND (j.ordering_key IS NULL OR j.queue_id || ' ' || j.ordering_key = ANY (%(gates)s::text[]))
+                            AND (j.ordering_key IS NULL OR j.queue_id || ' ' || j.ordering_key = ANY (%(locks)s::text[]))
                          OFFSET 0) j
 ), deleted AS (
     DELETE FROM {schema}.jobs
@@ -21,44 +21,44 @@ WITH input AS MATERIALIZED (
        -- attempt's own token here, which is no job's last one in this batch.
        AND last_token = ANY (ARRAY(SELECT DISTINCT last_token FROM held))
     RETURNING id
-), gone AS MATERIALIZED (
+), removed AS MATERIALIZED (
     SELECT * FROM held WHERE (id IN (SELECT id FROM deleted)) IS TRUE
 ), freed AS (
-    DELETE FROM {schema}.leases WHERE id = ANY (ARRAY(SELECT id FROM gone))
-), kept AS (
+    DELETE FROM {schema}.leases WHERE id = ANY (ARRAY(SELECT id FROM removed))
+), archived AS (
     INSERT INTO {schema}.job_history (id, queue_id, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, losses,
                              max_retries, last_token, error, result, worker, created_at, started_at, ordering_key,
                              unique_key, unique_seconds)
     SELECT id, queue_id, seq, priority, outcome::{schema}.job_status, run_at, type, payload, tags, retry_count, crashes, losses,
            max_retries, token, error, result, worker, created_at, started_at, ordering_key, unique_key, unique_seconds
-      FROM gone
+      FROM removed
 ), measured AS (
     SELECT queue_id, type, outcome, run_us,
            greatest(0, extract(epoch FROM started_at - run_at) * 1000000)::bigint AS wait_us
-      FROM gone
-), counted AS (
+      FROM removed
+), tallied AS (
     INSERT INTO {schema}.tally_deltas (queue_id, type, outcome, wait_bucket, run_bucket, n, wait_us, run_us)
     SELECT queue_id, type, outcome, width_bucket(wait_us - 1, %(bounds)s::bigint[]),
            width_bucket(run_us - 1, %(bounds)s::bigint[]), count(*), sum(wait_us), sum(run_us)
       FROM measured
      GROUP BY 1, 2, 3, 4, 5
 )
-SELECT id::text, token FROM gone
+SELECT id::text, token FROM removed
 
 -- name: requeue
--- Move running jobs whose lease still holds to retrying (due after a delay) or back (released): to queued at their place,
+-- Move running jobs whose lease still holds to retrying (due after a delay) or back (released): to queued at their rank,
 -- or requeued, as jobs that arrive now, to queued or scheduled; except jobs with a cancel request: they are left to
--- settle/cancel_instead. Locks, fence and look-ups are those of settle/finish; the row is rewritten. A requeued job lets
--- go of its ordering key and waits for it again.
+-- settle/cancel_instead. Locks, fence and look-ups are those of settle/finish; the row is rewritten. A requeued job
+-- releases its ordering key and waits for it again.
 WITH input AS MATERIALIZED (
-    SELECT *, CASE WHEN anew THEN nextval('{schema}.job_seq') END AS new_seq,
+    SELECT *, CASE WHEN to_back THEN nextval('{schema}.job_seq') END AS new_seq,
            CASE WHEN retry THEN now() + make_interval(secs => delay)
-                WHEN anew THEN greatest(now(), coalesce(to_timestamp(run_at), now() + make_interval(secs => delay))) END AS due
-      FROM unnest(%(id)s::uuid[], %(token)s::bigint[], %(retry)s::bool[], %(anew)s::bool[], %(delay)s::float8[],
+                WHEN to_back THEN greatest(now(), coalesce(to_timestamp(run_at), now() + make_interval(secs => delay))) END AS due
+      FROM unnest(%(id)s::uuid[], %(token)s::bigint[], %(retry)s::bool[], %(to_back)s::bool[], %(delay)s::float8[],
                   %(run_at)s::float8[], %(arrival_us)s::bigint[], %(aging_us)s::bigint[], %(run_us)s::bigint[],
                   %(kind)s::text[], %(exception)s::text[], %(message)s::text[], %(traceback)s::text[],
                   %(signature)s::text[], %(title)s::text[], %(summary)s::text[])
-           AS i (id, token, retry, anew, delay, run_at, arrival_us, aging_us, run_us, kind, exception, message, traceback,
+           AS i (id, token, retry, to_back, delay, run_at, arrival_us, aging_us, run_us, kind, exception, message, traceback,
                  signature, title, summary)
 ), held AS MATERIALIZED (
     SELECT j.*, i.token, i.retry, i.new_seq, i.due, i.arrival_us, i.aging_us, i.run_us, i.kind, i.exception, i.message, i.traceback, i.signature,
@@ -67,7 +67,7 @@ WITH input AS MATERIALIZED (
      CROSS JOIN LATERAL (SELECT * FROM {schema}.leases l WHERE l.id = i.id AND l.token = i.token AND NOT l.cancel OFFSET 0) l
      CROSS JOIN LATERAL (SELECT * FROM {schema}.jobs j
                           WHERE j.id = i.id AND j.last_token < i.token
-                            AND (j.ordering_key IS NULL OR j.queue_id || ' ' || j.ordering_key = ANY (%(gates)s::text[]))
+                            AND (j.ordering_key IS NULL OR j.queue_id || ' ' || j.ordering_key = ANY (%(locks)s::text[]))
                          OFFSET 0) j
 ), deleted AS (
     DELETE FROM {schema}.jobs
@@ -80,43 +80,43 @@ WITH input AS MATERIALIZED (
            coalesce(new_seq, seq) AS seq,
            CASE WHEN retry THEN 'retrying'::{schema}.job_status WHEN due > now() THEN 'scheduled' ELSE 'queued' END AS status,
            CASE WHEN retry OR due > now() OR new_seq IS NOT NULL AND ordering_key IS NOT NULL THEN NULL
-                ELSE coalesce(CASE WHEN new_seq IS NULL THEN place ELSE {schema}.aged_rank(priority, arrival_us, aging_us) END,
+                ELSE coalesce(CASE WHEN new_seq IS NULL THEN aged_rank ELSE {schema}.aged_rank(priority, arrival_us, aging_us) END,
                               (127 - priority)::bigint << 45 | coalesce(new_seq, seq)) END AS rank,
-           CASE WHEN new_seq IS NULL THEN place
+           CASE WHEN new_seq IS NULL THEN aged_rank
                 ELSE {schema}.aged_rank(priority, CASE WHEN due > now() THEN (extract(epoch FROM due) * 1000000)::bigint ELSE arrival_us END,
-                               aging_us) END AS place,
+                               aging_us) END AS aged_rank,
            coalesce(due, run_at) AS run_at,
            retry_count + retry::int AS retry_count,
            coalesce(summary, error) AS error,
-           ordering_key, holds AND new_seq IS NULL AS holds, unique_key, unique_seconds
+           ordering_key, admitted AND new_seq IS NULL AS admitted, unique_key, unique_seconds
       FROM held
      WHERE (id IN (SELECT id FROM deleted)) IS TRUE
-), back AS (
+), requeued AS (
     INSERT INTO {schema}.jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, losses,
-                      max_retries, last_token, error, created_at, ordering_key, holds, unique_key, unique_seconds, place)
+                      max_retries, last_token, error, created_at, ordering_key, admitted, unique_key, unique_seconds, aged_rank)
     SELECT id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, losses, max_retries, token,
-           error, created_at, ordering_key, holds, unique_key, unique_seconds, place
+           error, created_at, ordering_key, admitted, unique_key, unique_seconds, aged_rank
       FROM changed
 ), freed AS (
     DELETE FROM {schema}.leases WHERE id = ANY (ARRAY(SELECT id FROM changed))
-), noted AS (
+), attempts AS (
     INSERT INTO {schema}.job_attempts (job_id, token, number, kind, exception, message, traceback, signature, outcome, worker, started_at)
     SELECT id, token, retry_count + crashes + losses, kind, exception, message, traceback, signature,
            CASE WHEN retry THEN 'retrying' ELSE 'released' END, worker, started_at
       FROM changed WHERE kind IS NOT NULL
-), named AS (
+), signatures AS (
     INSERT INTO {schema}.error_signatures (signature, title, exception)
     SELECT DISTINCT ON (signature) signature, title, exception FROM changed WHERE kind IS NOT NULL ORDER BY signature
         ON CONFLICT (signature) DO NOTHING
-), counted AS (
+), tallied AS (
     INSERT INTO {schema}.tally_deltas (queue_id, type, outcome, run_bucket, n, run_us)
     SELECT queue_id, type, CASE WHEN retry THEN 'retried' ELSE 'released' END,
            width_bucket(run_us - 1, %(bounds)s::bigint[]), count(*), sum(run_us)
       FROM changed GROUP BY 1, 2, 3, 4
     UNION ALL
     SELECT queue_id, type, 'timed_out', -1, count(*), 0 FROM changed WHERE kind = 'timeout' GROUP BY 1, 2
-), returned AS (
-    INSERT INTO {schema}.queue_returns (queue_id, band, n)
+), capacity AS (
+    INSERT INTO {schema}.capacity_requeued (queue_id, band, n)
     SELECT c.queue_id, b.band, count(*)
       FROM changed c CROSS JOIN LATERAL (VALUES (''), ({schema}.priority_band(c.priority))) AS b (band)
      WHERE c.queue_id = ANY (ARRAY(SELECT id FROM {schema}.queues WHERE name = ANY (%(limited)s::text[])))
@@ -131,47 +131,47 @@ WITH input AS MATERIALIZED (
     SELECT *
       FROM unnest(%(id)s::uuid[], %(token)s::bigint[], %(run_us)s::bigint[], %(kind)s::text[], %(exception)s::text[],
                   %(message)s::text[], %(traceback)s::text[], %(signature)s::text[], %(title)s::text[], %(summary)s::text[])
-           AS i (id, token, run_us, kind, exception, said, traceback, signature, title, summary)
+           AS i (id, token, run_us, kind, exception, text, traceback, signature, title, summary)
 ), held AS MATERIALIZED (
-    SELECT j.*, i.token, i.run_us, i.kind, i.exception, i.said, i.traceback, i.signature, i.title, i.summary, l.worker,
+    SELECT j.*, i.token, i.run_us, i.kind, i.exception, i.text, i.traceback, i.signature, i.title, i.summary, l.worker,
            l.started_at, l.progress, l.message
       FROM input i
      CROSS JOIN LATERAL (SELECT * FROM {schema}.leases l WHERE l.id = i.id AND l.token = i.token OFFSET 0) l
      CROSS JOIN LATERAL (SELECT * FROM {schema}.jobs j
                           WHERE j.id = i.id AND j.last_token < i.token
-                            AND (j.ordering_key IS NULL OR j.queue_id || ' ' || j.ordering_key = ANY (%(gates)s::text[]))
+                            AND (j.ordering_key IS NULL OR j.queue_id || ' ' || j.ordering_key = ANY (%(locks)s::text[]))
                          OFFSET 0) j
 ), deleted AS (
     DELETE FROM {schema}.jobs
      WHERE id = ANY (ARRAY(SELECT id FROM held)) AND last_token = ANY (ARRAY(SELECT DISTINCT last_token FROM held))
     RETURNING id
-), gone AS MATERIALIZED (
+), removed AS MATERIALIZED (
     SELECT * FROM held WHERE (id IN (SELECT id FROM deleted)) IS TRUE
 ), freed AS (
-    DELETE FROM {schema}.leases WHERE id = ANY (ARRAY(SELECT id FROM gone))
+    DELETE FROM {schema}.leases WHERE id = ANY (ARRAY(SELECT id FROM removed))
 ), buried AS (
     INSERT INTO {schema}.jobs_dead (id, queue_id, seq, priority, run_at, type, payload, tags, retry_count, crashes, losses, max_retries,
                            last_token, error, signature, kind, progress, message, worker, created_at, started_at,
-                           ordering_key, holds, unique_key, unique_seconds)
+                           ordering_key, admitted, unique_key, unique_seconds)
     SELECT id, queue_id, seq, priority, run_at, type, payload, tags, retry_count, crashes + (kind = 'poison')::int,
            losses + (kind = 'lost')::int, max_retries, token, summary, signature, kind, progress, message, worker, created_at, started_at,
-           ordering_key, holds AND queue_id = ANY (ARRAY(SELECT id FROM {schema}.queues WHERE name = ANY (%(blocking)s::text[]))),
+           ordering_key, admitted AND queue_id = ANY (ARRAY(SELECT id FROM {schema}.queues WHERE name = ANY (%(blocking)s::text[]))),
            unique_key, unique_seconds
-      FROM gone
-), noted AS (
+      FROM removed
+), attempts AS (
     INSERT INTO {schema}.job_attempts (job_id, token, number, kind, exception, message, traceback, signature, outcome, worker, started_at)
-    SELECT id, token, retry_count + crashes + losses + 1, kind, exception, said, traceback, signature, 'dead',
+    SELECT id, token, retry_count + crashes + losses + 1, kind, exception, text, traceback, signature, 'dead',
            worker, started_at
-      FROM gone
-), named AS (
+      FROM removed
+), signatures AS (
     INSERT INTO {schema}.error_signatures (signature, title, exception)
-    SELECT DISTINCT ON (signature) signature, title, exception FROM gone ORDER BY signature
+    SELECT DISTINCT ON (signature) signature, title, exception FROM removed ORDER BY signature
         ON CONFLICT (signature) DO NOTHING
 ), measured AS (
     SELECT queue_id, type, signature, kind, run_us,
            greatest(0, extract(epoch FROM started_at - run_at) * 1000000)::bigint AS wait_us
-      FROM gone
-), counted AS (
+      FROM removed
+), tallied AS (
     INSERT INTO {schema}.tally_deltas (queue_id, type, outcome, signature, wait_bucket, run_bucket, n, wait_us, run_us)
     SELECT queue_id, type, 'dead', signature, width_bucket(wait_us - 1, %(bounds)s::bigint[]),
            width_bucket(run_us - 1, %(bounds)s::bigint[]), count(*), sum(wait_us), sum(run_us)
@@ -179,9 +179,9 @@ WITH input AS MATERIALIZED (
     UNION ALL
     SELECT queue_id, type, 'timed_out', '', -1, -1, count(*), 0, 0 FROM measured WHERE kind = 'timeout' GROUP BY 1, 2
 )
-SELECT id::text, token FROM gone
+SELECT id::text, token FROM removed
 
--- name: gates_of_unfinished
+-- name: keys_of_unfinished
 -- Return the ordering keys of unfinished jobs, each looked up by its id.
 SELECT j.id::text, q.name, j.ordering_key
   FROM unnest(%(ids)s::uuid[]) AS i (id)
@@ -189,30 +189,30 @@ SELECT j.id::text, q.name, j.ordering_key
   JOIN {schema}.queues q ON q.id = j.queue_id
  WHERE j.ordering_key IS NOT NULL
 
--- name: gates_isolation
+-- name: isolation
 -- Return how a transaction is kept apart from others.
 SELECT current_setting('transaction_isolation')
 
 -- name: reclaim
 -- Take jobs back whose lease expired: queued again with one loss more, buried as lost at their bound, or cancelled where
 -- it was requested. A job that had not begun is not blamed. Each row is looked up by its id, independent of the statistics;
--- requeued ones are rewritten. A job that lets go of an ordering key is only named, as one without a token, unless its
--- gate is locked.
+-- requeued ones are rewritten. A job that releases an ordering key is only named, as one without a token, unless that
+-- key is locked.
 WITH expired AS MATERIALIZED (
-    SELECT id, token, worker, started_at, progress, message, cancel, begun FROM {schema}.leases
-     WHERE expires_at < now() AND ctid BETWEEN %(first_place)s::tid AND %(last_place)s::tid
+    SELECT id, token, worker, started_at, progress, message, cancel, started FROM {schema}.leases
+     WHERE expires_at < now() AND ctid BETWEEN %(first_row)s::tid AND %(last_row)s::tid
     UNION ALL
-    SELECT id, token, worker, started_at, progress, message, cancel, begun FROM {schema}.leases
+    SELECT id, token, worker, started_at, progress, message, cancel, started FROM {schema}.leases
      WHERE expires_at < now() AND id = ANY (%(ids)s::uuid[])
      LIMIT %(limit)s
 ), locked AS MATERIALIZED (
-    SELECT j.*, e.token, e.worker, e.started_at, e.progress, e.message, e.cancel, e.begun,
-           CASE WHEN e.begun AND j.losses + 1 >= %(bound)s THEN 'lost' WHEN e.cancel THEN 'cancelled' ELSE 'back' END AS fate
+    SELECT j.*, e.token, e.worker, e.started_at, e.progress, e.message, e.cancel, e.started,
+           CASE WHEN e.started AND j.losses + 1 >= %(bound)s THEN 'lost' WHEN e.cancel THEN 'cancelled' ELSE 'requeued' END AS fate
       FROM expired e
      CROSS JOIN LATERAL (SELECT * FROM {schema}.jobs j WHERE j.id = e.id AND j.last_token < e.token FOR UPDATE SKIP LOCKED) j
 ), free AS MATERIALIZED (
     SELECT * FROM locked
-     WHERE ordering_key IS NULL OR fate = 'back' OR queue_id || ' ' || ordering_key = ANY (%(gates)s::text[])
+     WHERE ordering_key IS NULL OR fate = 'requeued' OR queue_id || ' ' || ordering_key = ANY (%(locks)s::text[])
 ), freed AS (
     -- A heartbeat may have renewed it meanwhile.
     DELETE FROM {schema}.leases WHERE id = ANY (ARRAY(SELECT id FROM free)) AND expires_at < now() RETURNING id
@@ -221,87 +221,87 @@ WITH expired AS MATERIALIZED (
      WHERE (id IN (SELECT id FROM freed)) IS TRUE
 ), deleted AS (
     DELETE FROM {schema}.jobs WHERE id = ANY (ARRAY(SELECT id FROM ended)) RETURNING id
-), back AS MATERIALIZED (
-    SELECT id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, losses + begun::int AS losses,
-           max_retries, created_at, token, worker, started_at, begun, ordering_key, holds, unique_key, unique_seconds, place,
-           CASE WHEN begun THEN %(exception)s || ': ' || %(loss_said)s || ' (last: ' || worker || ')' ELSE error END AS error
+), requeued AS MATERIALIZED (
+    SELECT id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, losses + started::int AS losses,
+           max_retries, created_at, token, worker, started_at, started, ordering_key, admitted, unique_key, unique_seconds, aged_rank,
+           CASE WHEN started THEN %(exception)s || ': ' || %(loss_text)s || ' (last: ' || worker || ')' ELSE error END AS error
       FROM ended
-     WHERE fate = 'back' AND (id IN (SELECT id FROM deleted)) IS TRUE
+     WHERE fate = 'requeued' AND (id IN (SELECT id FROM deleted)) IS TRUE
 ), written AS (
     INSERT INTO {schema}.jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, losses,
-                      max_retries, last_token, error, created_at, ordering_key, holds, unique_key, unique_seconds, place)
+                      max_retries, last_token, error, created_at, ordering_key, admitted, unique_key, unique_seconds, aged_rank)
     SELECT id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, losses, max_retries,
-           token, error, created_at, ordering_key, holds, unique_key, unique_seconds, place
-      FROM back
-), returned AS (
-    INSERT INTO {schema}.queue_returns (queue_id, band, n)
+           token, error, created_at, ordering_key, admitted, unique_key, unique_seconds, aged_rank
+      FROM requeued
+), capacity AS (
+    INSERT INTO {schema}.capacity_requeued (queue_id, band, n)
     SELECT r.queue_id, b.band, count(*)
-      FROM back r CROSS JOIN LATERAL (VALUES (''), ({schema}.priority_band(r.priority))) AS b (band)
+      FROM requeued r CROSS JOIN LATERAL (VALUES (''), ({schema}.priority_band(r.priority))) AS b (band)
      WHERE r.queue_id = ANY (ARRAY(SELECT id FROM {schema}.queues WHERE name = ANY (%(limited)s::text[])))
      GROUP BY 1, 2
 ), stopped AS (
     SELECT * FROM ended WHERE fate = 'cancelled'
-), gone AS (
+), removed AS (
     SELECT * FROM ended WHERE fate = 'lost'
-), kept AS (
+), archived AS (
     INSERT INTO {schema}.job_history (id, queue_id, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, losses,
                              max_retries, last_token, error, worker, created_at, started_at, ordering_key, unique_key,
                              unique_seconds)
-    SELECT id, queue_id, seq, priority, 'cancelled', run_at, type, payload, tags, retry_count, crashes, losses + begun::int, max_retries,
-           token, CASE WHEN begun THEN %(exception)s || ': ' || %(loss_said)s || ' (last: ' || worker || ')' ELSE error END, worker,
+    SELECT id, queue_id, seq, priority, 'cancelled', run_at, type, payload, tags, retry_count, crashes, losses + started::int, max_retries,
+           token, CASE WHEN started THEN %(exception)s || ': ' || %(loss_text)s || ' (last: ' || worker || ')' ELSE error END, worker,
            created_at, started_at, ordering_key, unique_key, unique_seconds
       FROM stopped
 ), buried AS (
     INSERT INTO {schema}.jobs_dead (id, queue_id, seq, priority, run_at, type, payload, tags, retry_count, crashes, losses, max_retries,
                            last_token, error, signature, kind, progress, message, worker, created_at, started_at,
-                           ordering_key, holds, unique_key, unique_seconds)
+                           ordering_key, admitted, unique_key, unique_seconds)
     SELECT id, queue_id, seq, priority, run_at, type, payload, tags, retry_count, crashes, losses + 1, max_retries,
-           token, %(exception)s || ': ' || %(lost_said)s || ' (last: ' || worker || ')', %(lost_signature)s, 'lost', progress, message, worker,
+           token, %(exception)s || ': ' || %(lost_text)s || ' (last: ' || worker || ')', %(lost_signature)s, 'lost', progress, message, worker,
            created_at, started_at, ordering_key,
-           holds AND queue_id = ANY (ARRAY(SELECT id FROM {schema}.queues WHERE name = ANY (%(blocking)s::text[]))), unique_key, unique_seconds
-      FROM gone
-), named AS (
+           admitted AND queue_id = ANY (ARRAY(SELECT id FROM {schema}.queues WHERE name = ANY (%(blocking)s::text[]))), unique_key, unique_seconds
+      FROM removed
+), signatures AS (
     INSERT INTO {schema}.error_signatures (signature, title, exception)
-    SELECT %(lost_signature)s, %(lost_title)s, %(exception)s FROM gone LIMIT 1
+    SELECT %(lost_signature)s, %(lost_title)s, %(exception)s FROM removed LIMIT 1
         ON CONFLICT (signature) DO NOTHING
-), noted AS (
+), attempts AS (
     INSERT INTO {schema}.job_attempts (job_id, token, number, kind, exception, message, traceback, signature, outcome, worker, started_at)
-    SELECT id, token, retry_count + crashes + losses, 'lost', %(exception)s, %(loss_said)s || ' (last: ' || worker || ')', '',
+    SELECT id, token, retry_count + crashes + losses, 'lost', %(exception)s, %(loss_text)s || ' (last: ' || worker || ')', '',
            %(loss_signature)s, 'crashed', worker, started_at
-      FROM back WHERE begun
+      FROM requeued WHERE started
     UNION ALL
-    SELECT id, token, retry_count + crashes + losses + 1, 'lost', %(exception)s, %(loss_said)s || ' (last: ' || worker || ')', '',
+    SELECT id, token, retry_count + crashes + losses + 1, 'lost', %(exception)s, %(loss_text)s || ' (last: ' || worker || ')', '',
            %(loss_signature)s, 'crashed', worker, started_at
-      FROM stopped WHERE begun
+      FROM stopped WHERE started
     UNION ALL
-    SELECT id, token, retry_count + crashes + losses + 1, 'lost', %(exception)s, %(lost_said)s || ' (last: ' || worker || ')', '',
+    SELECT id, token, retry_count + crashes + losses + 1, 'lost', %(exception)s, %(lost_text)s || ' (last: ' || worker || ')', '',
            %(lost_signature)s, 'crashed', worker, started_at
-      FROM gone
-), counted AS (
+      FROM removed
+), tallied AS (
     INSERT INTO {schema}.tally_deltas (queue_id, type, outcome, signature, n)
-    SELECT queue_id, type, CASE WHEN begun THEN 'crashed' ELSE 'released' END, '', count(*) FROM back GROUP BY 1, 2, 3
+    SELECT queue_id, type, CASE WHEN started THEN 'crashed' ELSE 'released' END, '', count(*) FROM requeued GROUP BY 1, 2, 3
     UNION ALL
-    SELECT queue_id, type, 'crashed', '', count(*) FROM gone GROUP BY 1, 2
+    SELECT queue_id, type, 'crashed', '', count(*) FROM removed GROUP BY 1, 2
     UNION ALL
-    SELECT queue_id, type, 'dead', %(lost_signature)s, count(*) FROM gone GROUP BY 1, 2
+    SELECT queue_id, type, 'dead', %(lost_signature)s, count(*) FROM removed GROUP BY 1, 2
     UNION ALL
     SELECT queue_id, type, o.outcome, '', count(*) FROM stopped CROSS JOIN (VALUES ('crashed'), ('cancelled')) AS o (outcome)
-     WHERE begun OR o.outcome = 'cancelled' GROUP BY 1, 2, 3
+     WHERE started OR o.outcome = 'cancelled' GROUP BY 1, 2, 3
 )
-SELECT b.id::text, q.name, b.type, b.token, b.worker, b.losses, b.rank, false, b.begun, b.ordering_key FROM back b JOIN {schema}.queues q ON q.id = b.queue_id
+SELECT b.id::text, q.name, b.type, b.token, b.worker, b.losses, b.rank, false, b.started, b.ordering_key FROM requeued b JOIN {schema}.queues q ON q.id = b.queue_id
 UNION ALL
-SELECT g.id::text, q.name, g.type, g.token, g.worker, g.losses + 1, NULL, false, true, g.ordering_key FROM gone g JOIN {schema}.queues q ON q.id = g.queue_id
+SELECT g.id::text, q.name, g.type, g.token, g.worker, g.losses + 1, NULL, false, true, g.ordering_key FROM removed g JOIN {schema}.queues q ON q.id = g.queue_id
 UNION ALL
-SELECT s.id::text, q.name, s.type, s.token, s.worker, s.losses + s.begun::int, NULL, true, s.begun, s.ordering_key FROM stopped s JOIN {schema}.queues q ON q.id = s.queue_id
+SELECT s.id::text, q.name, s.type, s.token, s.worker, s.losses + s.started::int, NULL, true, s.started, s.ordering_key FROM stopped s JOIN {schema}.queues q ON q.id = s.queue_id
 UNION ALL
-SELECT l.id::text, q.name, l.type, NULL, l.worker, l.losses, NULL, false, l.begun, l.ordering_key FROM locked l JOIN {schema}.queues q ON q.id = l.queue_id
+SELECT l.id::text, q.name, l.type, NULL, l.worker, l.losses, NULL, false, l.started, l.ordering_key FROM locked l JOIN {schema}.queues q ON q.id = l.queue_id
  WHERE (l.id IN (SELECT id FROM free)) IS NOT TRUE
 
--- name: gates_noted
--- Forget that keys were noted, whose gates are locked and opened by the next statement.
-DELETE FROM {schema}.order_checks
- WHERE ctid = ANY (ARRAY(SELECT c.ctid FROM {schema}.order_checks c
-                          WHERE c.queue_id || ' ' || c.key = ANY (%(gates)s::text[])))
+-- name: clear_pending
+-- Remove locked keys from those that the leader has to look at: the next statement unblocks their jobs.
+DELETE FROM {schema}.ordering_pending
+ WHERE ctid = ANY (ARRAY(SELECT c.ctid FROM {schema}.ordering_pending c
+                          WHERE c.queue_id || ' ' || c.key = ANY (%(locks)s::text[])))
 
 -- name: cancel_instead
 -- Cancel jobs whose attempt ended without a result, when it was requested while they ran: the request came too late for
@@ -319,37 +319,37 @@ WITH input AS MATERIALIZED (
      CROSS JOIN LATERAL (SELECT * FROM {schema}.leases l WHERE l.id = i.id AND l.token = i.token AND l.cancel OFFSET 0) l
      CROSS JOIN LATERAL (SELECT * FROM {schema}.jobs j
                           WHERE j.id = i.id AND j.last_token < i.token
-                            AND (j.ordering_key IS NULL OR j.queue_id || ' ' || j.ordering_key = ANY (%(gates)s::text[]))
+                            AND (j.ordering_key IS NULL OR j.queue_id || ' ' || j.ordering_key = ANY (%(locks)s::text[]))
                          OFFSET 0) j
 ), deleted AS (
     DELETE FROM {schema}.jobs
      WHERE id = ANY (ARRAY(SELECT id FROM held)) AND last_token = ANY (ARRAY(SELECT DISTINCT last_token FROM held))
     RETURNING id
-), gone AS MATERIALIZED (
+), removed AS MATERIALIZED (
     SELECT * FROM held WHERE (id IN (SELECT id FROM deleted)) IS TRUE
 ), freed AS (
-    DELETE FROM {schema}.leases WHERE id = ANY (ARRAY(SELECT id FROM gone))
-), kept AS (
+    DELETE FROM {schema}.leases WHERE id = ANY (ARRAY(SELECT id FROM removed))
+), archived AS (
     INSERT INTO {schema}.job_history (id, queue_id, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, losses,
                              max_retries, last_token, error, worker, created_at, started_at, ordering_key, unique_key,
                              unique_seconds)
     SELECT id, queue_id, seq, priority, 'cancelled', run_at, type, payload, tags, retry_count, crashes,
            losses + (kind IS NOT NULL AND kind = 'lost')::int, max_retries, token,
            coalesce(summary, error), worker, created_at, started_at, ordering_key, unique_key, unique_seconds
-      FROM gone
-), noted AS (
+      FROM removed
+), attempts AS (
     INSERT INTO {schema}.job_attempts (job_id, token, number, kind, exception, message, traceback, signature, outcome, worker, started_at)
     SELECT id, token, retry_count + crashes + losses + 1, kind, exception, message, traceback, signature,
            CASE WHEN retry THEN 'retrying' ELSE 'released' END, worker, started_at
-      FROM gone WHERE kind IS NOT NULL
-), named AS (
+      FROM removed WHERE kind IS NOT NULL
+), signatures AS (
     INSERT INTO {schema}.error_signatures (signature, title, exception)
-    SELECT DISTINCT ON (signature) signature, title, exception FROM gone WHERE kind IS NOT NULL ORDER BY signature
+    SELECT DISTINCT ON (signature) signature, title, exception FROM removed WHERE kind IS NOT NULL ORDER BY signature
         ON CONFLICT (signature) DO NOTHING
 ), measured AS (
     SELECT queue_id, type, kind, run_us, greatest(0, extract(epoch FROM started_at - run_at) * 1000000)::bigint AS wait_us
-      FROM gone
-), counted AS (
+      FROM removed
+), tallied AS (
     INSERT INTO {schema}.tally_deltas (queue_id, type, outcome, wait_bucket, run_bucket, n, wait_us, run_us)
     SELECT queue_id, type, 'cancelled', width_bucket(wait_us - 1, %(bounds)s::bigint[]),
            width_bucket(run_us - 1, %(bounds)s::bigint[]), count(*), sum(wait_us), sum(run_us)
@@ -357,17 +357,17 @@ WITH input AS MATERIALIZED (
     UNION ALL
     SELECT queue_id, type, 'timed_out', -1, -1, count(*), 0, 0 FROM measured WHERE kind = 'timeout' GROUP BY 1, 2
 )
-SELECT id::text, token FROM gone
+SELECT id::text, token FROM removed
 
 -- name: promote_keyed
--- Move due scheduled and retrying jobs to queued, to wait for their ordering keys, whose gates are locked or noted. A row that
+-- Move due scheduled and retrying jobs to queued, to wait for their ordering keys, which are locked or among ordering_pending. A row that
 -- another transaction has locked is left to a later round. Each is looked up by its id alone, independent of the statistics of due jobs.
 WITH due AS MATERIALIZED (
     SELECT j.id
       FROM unnest(%(ids)s::uuid[]) AS i (id)
-     CROSS JOIN LATERAL (SELECT id, queue_id, ordering_key, status, run_at, holds FROM {schema}.jobs WHERE id = i.id OFFSET 0
+     CROSS JOIN LATERAL (SELECT id, queue_id, ordering_key, status, run_at, admitted FROM {schema}.jobs WHERE id = i.id OFFSET 0
                             FOR NO KEY UPDATE SKIP LOCKED) j
-     WHERE j.status IN ('scheduled', 'retrying') AND j.run_at <= now() AND NOT j.holds
-       AND j.queue_id || ' ' || j.ordering_key = ANY (%(gates)s::text[])
+     WHERE j.status IN ('scheduled', 'retrying') AND j.run_at <= now() AND NOT j.admitted
+       AND j.queue_id || ' ' || j.ordering_key = ANY (%(locks)s::text[])
 )
 UPDATE {schema}.jobs SET status = 'queued', updated_at = now() WHERE id = ANY (ARRAY(SELECT id FROM due))

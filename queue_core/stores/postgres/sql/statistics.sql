@@ -98,7 +98,7 @@ WITH bounds AS MATERIALIZED (
     SELECT extract(epoch FROM now())::float8 - %(window)s::float8 AS since, %(window)s::float8 AS seconds
 ), one AS MATERIALIZED (
     SELECT v.signature, v.queue, v.queue_id, v.type, {slice} AS slice, count(*) AS n, max(v.updated_at) AS last
-      FROM {place} v
+      FROM {view} v
      WHERE {conditions}
      GROUP BY v.signature, v.queue, v.queue_id, v.type, slice
 ), grown AS MATERIALIZED (
@@ -119,7 +119,7 @@ SELECT g.signature, coalesce(e.title, '') AS title, g.count, g.grown, g.slices, 
        (SELECT array_agg(t.n ORDER BY t.n DESC, t.type) FROM
          (SELECT type, sum(n)::bigint AS n FROM one WHERE one.signature = g.signature GROUP BY type) t) AS counts,
        (SELECT array_agg(DISTINCT one.queue) FROM one WHERE one.signature = g.signature) AS queues,
-       (SELECT v.id::text FROM {place} v
+       (SELECT v.id::text FROM {view} v
          WHERE v.signature = g.signature AND {conditions}
          ORDER BY {order} LIMIT 1) AS sample
   FROM top g LEFT JOIN {schema}.error_signatures e USING (signature)

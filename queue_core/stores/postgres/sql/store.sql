@@ -16,12 +16,12 @@ SELECT worker, CASE WHEN duty = 'sweep' THEN pg_notify('{channels}_leader', work
   FROM led
 
 -- name: leaders
--- Return who leads these duties, or has led them last, and for how many seconds from now.
+-- Return the workers that lead these duties, or led them last, and for how many seconds from now.
 SELECT duty, worker, (extract(epoch FROM expires_at) - extract(epoch FROM now()))::float8 FROM {schema}.leaders WHERE duty = ANY (%(duties)s::text[])
 
--- name: look
--- What the leader has to do, in one look: the seconds until the next job that was not due long ago and the next tick are due (null:
--- there is none), and whether jobs are ready or running (which keep their rank), ordering keys are noted, or operations have not
+-- name: workload
+-- What the leader has to do, in one statement: the seconds until the next job that was not due long ago and the next tick are due (null:
+-- there is none), and whether jobs are ready or running (which keep their rank), ordering keys are pending, or operations have not
 -- ended. All by indexes. Ended rows come before ready ones: whether there is any is not asked where it is assumed.
 SELECT extract(epoch FROM (SELECT run_at FROM {schema}.jobs WHERE rank IS NULL AND status <> 'queued'
                               AND run_at > now() - make_interval(secs => %(back)s)
@@ -29,7 +29,7 @@ SELECT extract(epoch FROM (SELECT run_at FROM {schema}.jobs WHERE rank IS NULL A
        extract(epoch FROM (SELECT min(next_tick) FROM {schema}.schedules WHERE paused_at IS NULL) - clock_timestamp())::float8,
        %(busy)s OR EXISTS (SELECT FROM {schema}.queues q CROSS JOIN LATERAL
                              (SELECT FROM {schema}.jobs j WHERE j.queue_id = q.id AND j.rank IS NOT NULL ORDER BY j.rank LIMIT 1) one),
-       EXISTS (SELECT FROM {schema}.order_checks),
+       EXISTS (SELECT FROM {schema}.ordering_pending),
        EXISTS (SELECT FROM {schema}.operations WHERE finished_at IS NULL)
 
 -- name: settled_already
@@ -55,25 +55,25 @@ SELECT i.id::text, i.token,
 
 -- name: promote
 -- Move scheduled and retrying jobs to queued that are due, and were not long ago. Those that come to wait for an ordering key are
--- only named here: its gate has to be locked first. So are keys that were noted by ordering/gates_note. No join with jobs, which would read
+-- only named here: that key has to be locked first. So are keys that ordering/add_pending has stored. No join with jobs, which would read
 -- all of them, those that ended included while a snapshot is held.
 WITH due AS MATERIALIZED (
-    SELECT id, queue_id, ordering_key, ordering_key IS NOT NULL AND NOT holds AS gated FROM {schema}.jobs
+    SELECT id, queue_id, ordering_key, ordering_key IS NOT NULL AND NOT admitted AS blocked FROM {schema}.jobs
      WHERE rank IS NULL AND status <> 'queued' AND run_at <= now() AND run_at > now() - make_interval(secs => %(back)s)
      ORDER BY run_at
      LIMIT %(limit)s
        FOR NO KEY UPDATE SKIP LOCKED
 ), ready AS (
     UPDATE {schema}.jobs j
-       SET status = 'queued', rank = coalesce(j.place, (127 - j.priority)::bigint << 45 | j.seq), updated_at = now()
-     WHERE j.id = ANY (ARRAY(SELECT id FROM due WHERE NOT gated))
+       SET status = 'queued', rank = coalesce(j.aged_rank, (127 - j.priority)::bigint << 45 | j.seq), updated_at = now()
+     WHERE j.id = ANY (ARRAY(SELECT id FROM due WHERE NOT blocked))
     RETURNING j.id, j.queue_id, j.rank
 )
 SELECT ready.id::text, q.name, ready.rank, NULL FROM ready JOIN {schema}.queues q ON q.id = ready.queue_id
 UNION ALL
-SELECT due.id::text, q.name, NULL, due.ordering_key FROM due JOIN {schema}.queues q ON q.id = due.queue_id WHERE due.gated
+SELECT due.id::text, q.name, NULL, due.ordering_key FROM due JOIN {schema}.queues q ON q.id = due.queue_id WHERE due.blocked
 UNION ALL
-SELECT NULL, q.name, NULL, c.key FROM (SELECT DISTINCT queue_id, key FROM {schema}.order_checks) c JOIN {schema}.queues q ON q.id = c.queue_id
+SELECT NULL, q.name, NULL, c.key FROM (SELECT DISTINCT queue_id, key FROM {schema}.ordering_pending) c JOIN {schema}.queues q ON q.id = c.queue_id
  ORDER BY 3
 
 -- name: worker_write_off
@@ -92,16 +92,16 @@ WITH soft AS MATERIALIZED (
 DELETE FROM {schema}.workers WHERE id = ANY (%(workers)s::text[])
 
 -- name: worker_retire
--- Remove a worker's entry and its leaderships after its end; others hear of it and look for the lead, and those at its place look who
--- is there.
+-- Remove a worker's entry and its leaderships after its end; others are notified and try to lead, and those at its place look which
+-- workers are there.
 WITH resigned AS (
     DELETE FROM {schema}.leaders WHERE worker = %(worker)s RETURNING duty
-), gone AS (
+), removed AS (
     DELETE FROM {schema}.workers WHERE id = %(worker)s RETURNING place
 )
 SELECT pg_notify('{channels}_leader', '') FROM resigned WHERE duty = 'sweep'
 UNION ALL
-SELECT pg_notify('{channels}_orders', place) FROM gone WHERE place <> ''
+SELECT pg_notify('{channels}_orders', place) FROM removed WHERE place <> ''
 
 -- name: next_due
 -- Return the seconds until the next scheduled or retrying job is due that was not due long ago; null: there is none. Not by min(): as long as its statistics

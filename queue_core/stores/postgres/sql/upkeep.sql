@@ -14,41 +14,41 @@ DROP TABLE IF EXISTS {day}
 
 -- name: expire_dead
 -- Remove dead jobs that are over their retention, a batch; the totals go on counting them. Those that hold
--- their ordering keys only by their ids, when their gates are locked.
-WITH gone AS (
+-- their ordering keys only by their ids, when these are locked.
+WITH removed AS (
     DELETE FROM {schema}.jobs_dead
      WHERE id = ANY (ARRAY(SELECT id FROM {schema}.jobs_dead
                             WHERE trashed_at IS NULL AND died_at < now() - make_interval(secs => %(seconds)s)
-                              AND CASE WHEN %(ids)s::uuid[] IS NULL THEN NOT holds ELSE id = ANY (%(ids)s::uuid[]) END
+                              AND CASE WHEN %(ids)s::uuid[] IS NULL THEN NOT admitted ELSE id = ANY (%(ids)s::uuid[]) END
                             ORDER BY died_at, id LIMIT %(limit)s))
     RETURNING id, queue_id, type
-), counted AS (
+), tallied AS (
     INSERT INTO {schema}.tally_deltas (queue_id, type, outcome, n)
-    SELECT queue_id, type, 'expired_dead', count(*) FROM gone GROUP BY 1, 2
-), unnoted AS (
-    DELETE FROM {schema}.job_attempts a USING gone g WHERE a.job_id = g.id
+    SELECT queue_id, type, 'expired_dead', count(*) FROM removed GROUP BY 1, 2
+), attempts AS (
+    DELETE FROM {schema}.job_attempts a USING removed g WHERE a.job_id = g.id
 )
-SELECT count(*) FROM gone
+SELECT count(*) FROM removed
 
 -- name: empty_trash
 -- Remove jobs that were in the trash for its retention, a batch; the totals go on counting them.
-WITH gone AS (
+WITH removed AS (
     DELETE FROM {schema}.jobs_dead
      WHERE id = ANY (ARRAY(SELECT id FROM {schema}.jobs_dead
                             WHERE trashed_at < now() - make_interval(secs => %(seconds)s)
                             ORDER BY trashed_at, id LIMIT %(limit)s))
     RETURNING id, queue_id, type
-), counted AS (
+), tallied AS (
     INSERT INTO {schema}.tally_deltas (queue_id, type, outcome, n)
-    SELECT queue_id, type, 'expired_dead', count(*) FROM gone GROUP BY 1, 2
-), unnoted AS (
-    DELETE FROM {schema}.job_attempts a USING gone g WHERE a.job_id = g.id
+    SELECT queue_id, type, 'expired_dead', count(*) FROM removed GROUP BY 1, 2
+), attempts AS (
+    DELETE FROM {schema}.job_attempts a USING removed g WHERE a.job_id = g.id
 )
-SELECT count(*) FROM gone
+SELECT count(*) FROM removed
 
--- name: trim_returns
--- Forget what went back among the waiting long before any count that is still used.
-DELETE FROM {schema}.queue_returns WHERE at < now() - interval '10 minutes'
+-- name: trim_capacity
+-- Forget what was requeued long before any count that is still used.
+DELETE FROM {schema}.capacity_requeued WHERE at < now() - interval '10 minutes'
 
 -- name: trim_series
 -- Forget minutes that no series shows any more, and attempts of jobs that are gone.
@@ -64,7 +64,7 @@ DELETE FROM {schema}.leaders WHERE expires_at < now() - interval '1 day'
 -- name: orphans
 -- Remove expired leases without a job: what a crash of the server between two asynchronous commits can leave.
 DELETE FROM {schema}.leases l
- WHERE l.expires_at < now() AND l.ctid BETWEEN %(first_place)s::tid AND %(last_place)s::tid
+ WHERE l.expires_at < now() AND l.ctid BETWEEN %(first_row)s::tid AND %(last_row)s::tid
    AND (SELECT true FROM {schema}.jobs j WHERE j.id = l.id) IS NULL
 
 -- name: history_finalize
@@ -79,15 +79,15 @@ ALTER TABLE {schema}.job_history DETACH PARTITION {day} CONCURRENTLY
 -- name: history_empty
 -- Remove the jobs in some pages of a day that is over its retention; the totals go on counting them, at every moment. One that
 -- is just being retried is unfinished, or counted here, but never both.
-WITH gone AS (
+WITH removed AS (
     DELETE FROM {day} WHERE ctid >= %(first)s::tid AND ctid < %(last)s::tid RETURNING id, queue_id, type, status
-), counted AS (
+), tallied AS (
     INSERT INTO {schema}.tally_deltas (queue_id, type, outcome, n)
-    SELECT queue_id, type, 'expired_' || status, count(*) FROM gone GROUP BY 1, 2, 3
-), unnoted AS (
-    DELETE FROM {schema}.job_attempts a USING gone g WHERE a.job_id = g.id
+    SELECT queue_id, type, 'expired_' || status, count(*) FROM removed GROUP BY 1, 2, 3
+), attempts AS (
+    DELETE FROM {schema}.job_attempts a USING removed g WHERE a.job_id = g.id
 )
-SELECT count(*) FROM gone
+SELECT count(*) FROM removed
 
 -- name: history_old
 -- Return the days of the history that ended before their retention, the oldest first, with their pages and how far they are on
@@ -113,7 +113,7 @@ SELECT * FROM (
 WITH taken AS MATERIALIZED (
     DELETE FROM {schema}.tally_deltas
      WHERE ctid = ANY (ARRAY(SELECT ctid FROM {schema}.tally_deltas
-                        WHERE ctid BETWEEN %(first_place)s::tid AND %(last_place)s::tid LIMIT %(limit)s))
+                        WHERE ctid BETWEEN %(first_row)s::tid AND %(last_row)s::tid LIMIT %(limit)s))
     RETURNING *
 ), totals AS (
     INSERT INTO {schema}.tallies AS t (queue_id, type, outcome, wait_bucket, run_bucket, n, wait_us, run_us)
@@ -132,22 +132,22 @@ WITH taken AS MATERIALIZED (
 )
 SELECT count(*) FROM taken
 
--- name: gates_of_expired
+-- name: keys_of_expired
 -- Return dead jobs that are over their retention and still hold their ordering keys, a batch.
 SELECT d.id::text, q.name, d.ordering_key
   FROM {schema}.jobs_dead d JOIN {schema}.queues q ON q.id = d.queue_id
- WHERE d.holds AND d.trashed_at IS NULL AND d.died_at < now() - make_interval(secs => %(seconds)s)
+ WHERE d.admitted AND d.trashed_at IS NULL AND d.died_at < now() - make_interval(secs => %(seconds)s)
  LIMIT %(limit)s
 
 -- name: trim_schedule_ticks
 -- Forget some ticks that passed before a time; return their number.
-WITH gone AS (
+WITH removed AS (
     DELETE FROM {schema}.schedule_ticks WHERE (schedule, tick) IN (
         SELECT schedule, tick FROM {schema}.schedule_ticks WHERE tick < now() - make_interval(secs => %(seconds)s)
          ORDER BY tick LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
     RETURNING 1
 )
-SELECT count(*) FROM gone
+SELECT count(*) FROM removed
 
 -- name: partitions_made
 -- Whether all partitions of the history are there, or another process is creating them now, under the lock that make_job_history takes.
@@ -166,7 +166,7 @@ WITH old AS MATERIALIZED (
      ORDER BY updated_at
      LIMIT 100
        FOR UPDATE SKIP LOCKED
-), gone AS (
+), removed AS (
     DELETE FROM {schema}.operation_members
      WHERE ctid = ANY (ARRAY(SELECT m.ctid
                                FROM old o
@@ -174,13 +174,13 @@ WITH old AS MATERIALIZED (
                                                    WHERE m.operation = o.number LIMIT %(limit)s) m
                               LIMIT %(limit)s))
     RETURNING 1
-), counted AS MATERIALIZED (
-    SELECT count(*) AS n FROM gone
+), tallied AS MATERIALIZED (
+    SELECT count(*) AS n FROM removed
 ), forgotten AS (
     DELETE FROM {schema}.operations
-     WHERE number = ANY (ARRAY(SELECT number FROM old)) AND (SELECT n FROM counted) < %(limit)s
+     WHERE number = ANY (ARRAY(SELECT number FROM old)) AND (SELECT n FROM tallied) < %(limit)s
 )
-SELECT (SELECT n FROM counted) = %(limit)s OR (SELECT count(*) FROM old) = 100
+SELECT (SELECT n FROM tallied) = %(limit)s OR (SELECT count(*) FROM old) = 100
 
 -- name: abandon_operations
 -- Cancel operations that are still preparing so long after their last change: their authors are gone.

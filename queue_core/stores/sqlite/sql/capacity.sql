@@ -1,13 +1,13 @@
 -- name: begin
 -- Count the running and waiting jobs of a queue once, and keep the counts from here on.
 UPDATE queues
-   SET counted = 1, running = n.running, high = n.high, normal = n.normal, low = n.low
-  FROM (SELECT count(*) FILTER (WHERE place = 'running') AS running,
-               count(*) FILTER (WHERE place <> 'running' AND priority >= :high) AS high,
-               count(*) FILTER (WHERE place <> 'running' AND priority >= :normal AND priority < :high) AS normal,
-               count(*) FILTER (WHERE place <> 'running' AND priority < :normal) AS low
+   SET keeps_counts = 1, running = n.running, high = n.high, normal = n.normal, low = n.low
+  FROM (SELECT count(*) FILTER (WHERE state = 'running') AS running,
+               count(*) FILTER (WHERE state <> 'running' AND priority >= :high) AS high,
+               count(*) FILTER (WHERE state <> 'running' AND priority >= :normal AND priority < :high) AS normal,
+               count(*) FILTER (WHERE state <> 'running' AND priority < :normal) AS low
           FROM jobs INDEXED BY jobs_listed
-         WHERE place IN ('scheduled', 'queued', 'running', 'retrying') AND queue_id = :queue_id) n
+         WHERE state IN ('scheduled', 'queued', 'running', 'retrying') AND queue_id = :queue_id) n
  WHERE number = :queue_id
 
 -- name: waiting
@@ -15,7 +15,7 @@ UPDATE queues
 SELECT high, normal, low FROM queues WHERE number = ?
 
 -- name: spend
--- Note what is left of a rate's tokens.
+-- Store what is left of a rate's tokens.
 UPDATE queues SET tokens = ?, refilled_at = ? WHERE number = ?
 
 -- name: move

@@ -1,5 +1,5 @@
 -- name: clocks
--- Both clocks as they were last noted.
+-- Both clocks as they were last stored.
 SELECT wall, steady, machine FROM clocks
 
 -- name: reserve_tokens
@@ -16,13 +16,13 @@ UPDATE counters SET token = token + ?
 
 -- name: open_queue
 -- A queue that is not paused: its number, whether it counts its jobs, and its rate's tokens as of a time.
-SELECT number, counted, tokens, refilled_at FROM queues WHERE name = ? AND paused_at IS NULL
+SELECT number, keeps_counts, tokens, refilled_at FROM queues WHERE name = ? AND paused_at IS NULL
 
 -- name: start
 -- Move a ready job to running.
 UPDATE jobs
-   SET place = 'running', rank = NULL, token = ?1, ended = NULL, worker = ?2, started_at = ?3, updated_at = ?3, expires_at = ?4,
-       begun = ?5, claim = ?6
+   SET state = 'running', rank = NULL, token = ?1, last_outcome = NULL, worker = ?2, started_at = ?3, updated_at = ?3, expires_at = ?4,
+       started = ?5, claim = ?6
  WHERE number = ?7
 
 -- name: live_types
@@ -31,19 +31,19 @@ SELECT queues, types FROM workers WHERE ? - heartbeat_at <= 3 * interval_s
 
 -- name: worker_renew
 -- Prolong a lease.
-UPDATE jobs SET expires_at = ?, begun = max(begun, ?) WHERE id = ?
+UPDATE jobs SET expires_at = ?, started = max(started, ?) WHERE id = ?
 
 -- name: worker_renew_progress
 -- Prolong a lease and record progress, which never falls.
-UPDATE jobs SET expires_at = ?, begun = max(begun, ?), progress = max(progress, ?), message = ? WHERE id = ?
+UPDATE jobs SET expires_at = ?, started = max(started, ?), progress = max(progress, ?), message = ? WHERE id = ?
 
 -- name: worker_command
 -- The order that waits for a worker.
 SELECT command FROM workers WHERE id = ?
 
--- name: keep_ending
+-- name: keep_outcome
 -- Remember how an attempt ended before the next one begins.
-INSERT OR IGNORE INTO endings (job, token, kind) VALUES (?, ?, ?)
+INSERT OR IGNORE INTO attempt_outcomes (job, token, kind) VALUES (?, ?, ?)
 
 -- name: claimable
 -- Those of these jobs that are ready in this queue and of these types, by rank.
@@ -63,8 +63,8 @@ VALUES (:id, :host, :pid, :version, :queues, :types, :concurrency, :busy, :quiet
        quiet = excluded.quiet, interval_s = excluded.interval_s, place = excluded.place, process = excluded.process, command = '',
        stuck = excluded.stuck
 
--- name: note_clocks
--- Note how the clocks are.
+-- name: record_clocks
+-- Store what the clocks show.
 UPDATE clocks SET wall = ?, steady = ?, machine = ?
 
 -- name: ranks
@@ -73,12 +73,12 @@ SELECT rank, number FROM jobs INDEXED BY jobs_ready WHERE queue_id = ? AND type 
 
 -- name: worker_held
 -- The tokens of those of these jobs that run.
-SELECT j.id, j.token FROM json_each(?) i CROSS JOIN jobs j ON j.id = i.value WHERE j.place = 'running'
+SELECT j.id, j.token FROM json_each(?) i CROSS JOIN jobs j ON j.id = i.value WHERE j.state = 'running'
 
 -- name: by_ids
 -- Those of the nominated jobs that are ready in this queue, by rank.
 SELECT j.number, j.id, j.type, p.payload, j.priority, j.rank, j.retry_count, j.max_retries, j.crashes, j.created_at, j.tags,
-       j.token, j.ended, j.ordering_key, j.losses
+       j.token, j.last_outcome, j.ordering_key, j.losses
   FROM json_each(:ids) i CROSS JOIN jobs j ON j.id = i.value CROSS JOIN payloads p ON p.number = j.number
  WHERE j.queue_id = :queue_id AND j.rank IS NOT NULL AND (:types IS NULL OR j.type IN (SELECT value FROM json_each(:types)))
  ORDER BY j.rank
@@ -87,7 +87,7 @@ SELECT j.number, j.id, j.type, p.payload, j.priority, j.rank, j.retry_count, j.m
 -- name: by_rank
 -- The ready jobs of one type of best rank, with everything a worker needs.
 SELECT j.number, j.id, j.type, p.payload, j.priority, j.rank, j.retry_count, j.max_retries, j.crashes, j.created_at, j.tags,
-       j.token, j.ended, j.ordering_key, j.losses
+       j.token, j.last_outcome, j.ordering_key, j.losses
   FROM jobs j INDEXED BY jobs_ready CROSS JOIN payloads p ON p.number = j.number
  WHERE j.queue_id = :queue_id AND j.type = :type AND j.rank IS NOT NULL
  ORDER BY j.rank
@@ -96,7 +96,7 @@ SELECT j.number, j.id, j.type, p.payload, j.priority, j.rank, j.retry_count, j.m
 -- name: by_numbers
 -- Jobs by their numbers, with everything a worker needs, in the order of the numbers given.
 SELECT j.number, j.id, j.type, p.payload, j.priority, j.rank, j.retry_count, j.max_retries, j.crashes, j.created_at, j.tags,
-       j.token, j.ended, j.ordering_key, j.losses
+       j.token, j.last_outcome, j.ordering_key, j.losses
   FROM json_each(?) i CROSS JOIN jobs j ON j.number = i.value CROSS JOIN payloads p ON p.number = j.number
 
 -- name: ready_types
@@ -111,9 +111,9 @@ WITH RECURSIVE ready (type) AS (
 SELECT type FROM ready WHERE type IS NOT NULL
 
 -- name: worker_hand_back
--- End the leases of a worker but for some jobs, as not begun.
-UPDATE jobs INDEXED BY jobs_listed SET expires_at = 0, begun = 0
- WHERE place = 'running' AND worker = :worker AND id NOT IN (SELECT value FROM json_each(:begun))
+-- End the leases of a worker but for some jobs, as not started.
+UPDATE jobs INDEXED BY jobs_listed SET expires_at = 0, started = 0
+ WHERE state = 'running' AND worker = :worker AND id NOT IN (SELECT value FROM json_each(:started))
 
 -- name: worker_neighbours
 -- The other workers at a place.
@@ -123,11 +123,11 @@ SELECT id, process FROM workers WHERE place = ? AND id <> ? AND process <> ''
 -- What some claims have given to a worker. There are never many running jobs, so they are looked through.
 SELECT j.id, j.token, q.name, j.type, j.ordering_key
   FROM jobs j INDEXED BY jobs_listed CROSS JOIN queues q ON q.number = j.queue_id
- WHERE j.place = 'running' AND j.worker = :worker AND j.claim IN (SELECT value FROM json_each(:claims))
+ WHERE j.state = 'running' AND j.worker = :worker AND j.claim IN (SELECT value FROM json_each(:claims))
 
--- name: worker_unwanted
+-- name: worker_cancelled
 -- The jobs of a worker with a cancel request.
-SELECT id FROM jobs INDEXED BY jobs_unwanted WHERE cancel = 1 AND worker = ?
+SELECT id FROM jobs INDEXED BY jobs_cancelled WHERE cancel = 1 AND worker = ?
 
 -- name: move_leaders
 -- Move the ends of leaderships along with a clock that was set.
@@ -135,7 +135,7 @@ UPDATE leaders SET expires_at = expires_at + :seconds
 
 -- name: move_leases
 -- Move the ends of leases along with a clock that was set.
-UPDATE jobs SET expires_at = expires_at + :seconds WHERE place = 'running'
+UPDATE jobs SET expires_at = expires_at + :seconds WHERE state = 'running'
 
 -- name: move_operations
 -- Move the times before which rates of operations allow no step along with a clock that was set.
@@ -149,11 +149,11 @@ UPDATE queues SET refilled_at = refilled_at + :seconds WHERE tokens IS NOT NULL
 
 -- name: move_retries
 -- Move the ends of backoffs along with a clock that was set; a scheduled job may be meant for a time of day.
-UPDATE jobs SET run_at = run_at + :seconds WHERE place = 'retrying'
+UPDATE jobs SET run_at = run_at + :seconds WHERE state = 'retrying'
 
 -- name: move_unique
 -- Move the ends of unique keys along with a clock that was set.
-UPDATE unique_keys SET until = until + :seconds WHERE until IS NOT NULL
+UPDATE unique_keys SET expires_at = expires_at + :seconds WHERE expires_at IS NOT NULL
 
 -- name: move_workers
 -- Move heartbeats along with a clock that was set.

@@ -3,21 +3,21 @@
 -- [type =]
 j.type = {value}
 -- [type ~]
-holds_text(j.type, {value})
+contains_text(j.type, {value})
 -- [queue =]
 q.name = {value}
 -- [queue ~]
-holds_text(q.name, {value})
+contains_text(q.name, {value})
 -- [error =]
 j.error = {value}
 -- [error ~]
-holds_text(j.error, {value})
+contains_text(j.error, {value})
 -- [signature =]
 j.signature >= {value} AND j.signature < {signature_end}
 -- [tag =]
 EXISTS (SELECT 1 FROM json_each(j.tags) t WHERE t.value = {value})
 -- [tag ~]
-EXISTS (SELECT 1 FROM json_each(j.tags) t WHERE holds_text(t.value, {value}))
+EXISTS (SELECT 1 FROM json_each(j.tags) t WHERE contains_text(t.value, {value}))
 -- [id =]
 j.id >= {low} AND j.id < {high}
 -- [priority =]
@@ -39,19 +39,19 @@ j.retry_count > {value}
 -- [worker =]
 j.worker = {value}
 -- [worker ~]
-holds_text(j.worker, {value})
+contains_text(j.worker, {value})
 -- [text ~]
-holds_text(j.error, {value}) OR holds_text(p.payload, {value}) OR holds_text(j.type, {value})
-OR EXISTS (SELECT 1 FROM json_each(j.tags) t WHERE holds_text(t.value, {value}))
+contains_text(j.error, {value}) OR contains_text(p.payload, {value}) OR contains_text(j.type, {value})
+OR EXISTS (SELECT 1 FROM json_each(j.tags) t WHERE contains_text(t.value, {value}))
 OR substr(replace(j.id, '-', ''), 1, length({digits})) = {digits}
 -- [payload =]
-holds_payload(p.payload, {path}, {operator}, {value})
+payload_matches(p.payload, {path}, {operator}, {value})
 -- [payload ~]
-holds_payload(p.payload, {path}, {operator}, {value})
+payload_matches(p.payload, {path}, {operator}, {value})
 -- [payload <]
-holds_payload(p.payload, {path}, {operator}, {value})
+payload_matches(p.payload, {path}, {operator}, {value})
 -- [payload >]
-holds_payload(p.payload, {path}, {operator}, {value})
+payload_matches(p.payload, {path}, {operator}, {value})
 
 -- [yes]
 ({condition})
@@ -73,9 +73,9 @@ j.updated_at, j.number
  CROSS JOIN payloads p ON p.number = j.number
 -- [from lists]
 INDEXED BY jobs_listed
--- [place in lists]
-j.place = :place
+-- [state in lists]
+j.state = :state
 -- [from ids]
 INDEXED BY sqlite_autoindex_jobs_1
--- [place by ids]
-+j.place = :place
+-- [state by ids]
++j.state = :state

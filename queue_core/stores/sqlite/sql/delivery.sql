@@ -6,7 +6,7 @@ SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'messages'), 0), c
 -- Listen for a while, or go on listening.
 INSERT INTO listeners (id, expires_at) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at
 
--- name: send
+-- name: publish
 -- Leave a message.
 INSERT INTO messages (sender, body, sent_at) VALUES (?, ?, ?)
 
@@ -14,9 +14,9 @@ INSERT INTO messages (sender, body, sent_at) VALUES (?, ?, ?)
 -- Keep only the last messages.
 DELETE FROM messages WHERE number <= (SELECT max(number) FROM messages) - ?
 
--- name: arrived
+-- name: ready_totals
 -- How many jobs ever became ready in each queue.
-SELECT name, arrived FROM queues
+SELECT name, ready_total FROM queues
 
 -- name: messages
 -- The messages behind a number.
@@ -29,7 +29,7 @@ SELECT q.name FROM queues q WHERE EXISTS (SELECT 1 FROM jobs j INDEXED BY jobs_r
 -- name: ended
 -- Those of these jobs that have ended.
 SELECT id FROM jobs
- WHERE id IN (SELECT value FROM json_each(?)) AND place IN ('completed', 'cancelled', 'dead', 'trashed')
+ WHERE id IN (SELECT value FROM json_each(?)) AND state IN ('completed', 'cancelled', 'dead', 'trashed')
 
 -- name: listeners
 -- Whether another process listens.

@@ -1,8 +1,8 @@
 -- name: held
--- The jobs among these that run, with their tokens and the place of the last line in their logs.
+-- The jobs among these that run, with their tokens and the number of the last line in their logs.
 SELECT j.id, j.number, j.token, l.number, l.token, l.line
   FROM json_each(?) i
- CROSS JOIN jobs j ON j.id = i.value AND j.place = 'running'
+ CROSS JOIN jobs j ON j.id = i.value AND j.state = 'running'
   LEFT JOIN job_logs l ON l.job = j.number AND l.number = (SELECT max(number) FROM job_logs WHERE job = j.number)
 
 -- name: write

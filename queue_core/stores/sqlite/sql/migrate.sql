@@ -24,9 +24,33 @@ SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version 
        (SELECT count(*) FROM sqlite_schema)
 
 -- name: set_version
--- Note the schema's version; a pragma takes no parameters, so the number is filled in.
+-- Set the schema's version; a pragma takes no parameters, so the number is filled in.
 PRAGMA user_version = {version}
 
 -- name: rollback
 -- Take back everything since the begin.
 ROLLBACK
+
+-- name: rename
+-- Give the tables of version 1 the names of version 2. Names of constraints stay: SQLite cannot rename them.
+ALTER TABLE queues RENAME COLUMN arrived TO ready_total;
+ALTER TABLE queues RENAME COLUMN counted TO keeps_counts;
+ALTER TABLE jobs RENAME COLUMN place TO state;
+ALTER TABLE jobs RENAME COLUMN aged TO aged_rank;
+ALTER TABLE jobs RENAME COLUMN ended TO last_outcome;
+ALTER TABLE jobs RENAME COLUMN begun TO started;
+ALTER TABLE jobs RENAME COLUMN holds TO admitted;
+DROP INDEX jobs_unwanted;
+CREATE INDEX jobs_cancelled ON jobs (worker) WHERE cancel = 1;
+DROP INDEX jobs_gate;
+CREATE INDEX jobs_ordering ON jobs (queue_id, ordering_key, admitted, seq, type, priority, run_at) WHERE admitted IS NOT NULL;
+ALTER TABLE attempts RENAME TO job_attempts;
+ALTER TABLE endings RENAME TO attempt_outcomes;
+ALTER TABLE unique_keys RENAME COLUMN unique_key TO key;
+ALTER TABLE unique_keys RENAME COLUMN id TO job_id;
+ALTER TABLE unique_keys RENAME COLUMN until TO expires_at;
+DROP INDEX unique_keys_until;
+CREATE INDEX unique_keys_expires ON unique_keys (expires_at) WHERE expires_at IS NOT NULL;
+ALTER TABLE operations RENAME COLUMN user TO author_user;
+ALTER TABLE operations RENAME COLUMN host TO author_host;
+ALTER TABLE operation_members RENAME COLUMN place TO position;

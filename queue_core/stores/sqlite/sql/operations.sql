@@ -1,25 +1,25 @@
 -- name: create
 -- Write a new operation.
-INSERT INTO operations (verb, label, user, host, why, delay, spread, queue, priority, canary, rate, stop_percent, signatures, state,
+INSERT INTO operations (verb, label, author_user, author_host, why, delay, spread, queue, priority, canary, rate, stop_percent, signatures, state,
                         created_at, updated_at)
 VALUES (:verb, :label, :user, :host, :why, :delay, :spread, :queue, :priority, :canary, :rate, :stop_percent, :signatures,
         'preparing', :now, :now)
 RETURNING number
 
 -- name: sign
--- Note an error signature that an operation is all of.
+-- Store an error signature of which an operation has all jobs.
 INSERT OR IGNORE INTO operation_signatures (signature, operation) VALUES (?, ?)
 
 -- name: unchanged
 -- Those of the next members whose jobs are as they were frozen.
-SELECT m.place, m.job_id
+SELECT m.position, m.job_id
   FROM operation_members m CROSS JOIN jobs j ON j.id = m.job_id
- WHERE m.operation = ? AND m.place > ? AND m.place <= ? AND j.token = m.token
- ORDER BY m.place
+ WHERE m.operation = ? AND m.position > ? AND m.position <= ? AND j.token = m.token
+ ORDER BY m.position
 
 -- name: mark
--- Note that an operation has changed a member.
-UPDATE operation_members SET changed = 1 WHERE operation = ? AND place = ?
+-- Mark a member as changed by its operation.
+UPDATE operation_members SET changed = 1 WHERE operation = ? AND position = ?
 
 -- name: write
 -- Write what changes of an operation.
@@ -31,8 +31,8 @@ UPDATE operations
 
 -- name: add
 -- Append a member that an operation does not have yet, as its job is now.
-INSERT INTO operation_members (operation, place, job_id, token, queue)
-SELECT :number, :place, :id, j.token, coalesce(q.name, '')
+INSERT INTO operation_members (operation, position, job_id, token, queue)
+SELECT :number, :position, :id, j.token, coalesce(q.name, '')
   FROM (SELECT 1) LEFT JOIN jobs j ON j.id = :id LEFT JOIN queues q ON q.number = j.queue_id
  WHERE true
     ON CONFLICT (job_id, operation) DO NOTHING
@@ -59,30 +59,30 @@ SELECT s.operation
 
 -- name: records
 -- Operations by their numbers, in the same order.
-SELECT o.number, verb, label, user, host, why, delay, spread, queue, priority, canary, rate, stop_percent, signatures, state, note,
+SELECT o.number, verb, label, author_user, author_host, why, delay, spread, queue, priority, canary, rate, stop_percent, signatures, state, note,
        total, done, processed, skipped, errored, barrier, created_at, updated_at, started_at, finished_at, next_at
   FROM json_each(?) i CROSS JOIN operations o ON o.number = i.value
  ORDER BY i.key
 
 -- name: changed
--- Members that an operation has changed, behind a place.
-SELECT m.place, m.job_id, m.queue
+-- Members that an operation has changed, behind a position.
+SELECT m.position, m.job_id, m.queue
   FROM operation_members m INDEXED BY operation_members_changed
- WHERE m.operation = ? AND m.changed = 1 AND m.place > ?
- ORDER BY m.place
+ WHERE m.operation = ? AND m.changed = 1 AND m.position > ?
+ ORDER BY m.position
  LIMIT ?
 
 -- name: mark_all
--- Note that an operation has changed all its members.
+-- Mark all members of an operation as changed.
 UPDATE operation_members SET changed = 1 WHERE operation = ?
 
 -- name: outcomes
 -- Where the last members are now that an operation has changed; null = gone.
-SELECT j.place, count(*)
+SELECT j.state, count(*)
   FROM (SELECT job_id FROM operation_members INDEXED BY operation_members_changed
-         WHERE operation = ? AND changed = 1 ORDER BY place DESC LIMIT ?) m
+         WHERE operation = ? AND changed = 1 ORDER BY position DESC LIMIT ?) m
   LEFT JOIN jobs j ON j.id = m.job_id
- GROUP BY j.place
+ GROUP BY j.state
 
 -- name: of_job
 -- The operations that have changed a job, the newest first.

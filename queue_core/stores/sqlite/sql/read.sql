@@ -5,27 +5,27 @@ SELECT (SELECT user_version FROM pragma_user_version), (SELECT journal_mode FROM
        (SELECT freelist_count FROM pragma_freelist_count)
 
 -- name: running
--- Running jobs by queue, and whether they have begun.
-SELECT queue_id, iif(begun, 'begun', 'ahead'), count(*) FROM jobs INDEXED BY jobs_listed WHERE place = 'running' GROUP BY 1, 2
+-- Running jobs by queue, and whether they have started.
+SELECT queue_id, iif(started, 'started', 'ahead'), count(*) FROM jobs INDEXED BY jobs_listed WHERE state = 'running' GROUP BY 1, 2
 
 -- name: waiting
--- Jobs that wait for a time, by queue and place.
-SELECT queue_id, place, count(*) FROM jobs INDEXED BY jobs_due WHERE place IN ('scheduled', 'retrying') GROUP BY 1, 2
+-- Jobs that wait for a time, by queue and state.
+SELECT queue_id, state, count(*) FROM jobs INDEXED BY jobs_due WHERE state IN ('scheduled', 'retrying') GROUP BY 1, 2
 
 -- name: dead
 -- Dead jobs by queue, those in the trash apart.
-SELECT queue_id, place, count(*) FROM jobs INDEXED BY jobs_dead WHERE place IN ('dead', 'trashed') GROUP BY 1, 2
+SELECT queue_id, state, count(*) FROM jobs INDEXED BY jobs_dead WHERE state IN ('dead', 'trashed') GROUP BY 1, 2
 
 -- name: aged
 -- Ready jobs whose priority does not follow from their rank, by type and priority, and since when the longest of them waits.
 SELECT type, priority, count(*), min(run_at)
   FROM jobs INDEXED BY jobs_aged
- WHERE queue_id = ? AND aged IS NOT NULL AND rank IS NOT NULL
+ WHERE queue_id = ? AND aged_rank IS NOT NULL AND rank IS NOT NULL
  GROUP BY type, priority
 
--- name: gated
+-- name: blocked
 -- Jobs that wait for their ordering key, by type and priority, and since when the longest of them waits.
-SELECT type, priority, count(*), min(run_at) FROM jobs INDEXED BY jobs_gate WHERE queue_id = ? AND holds = 0 GROUP BY type, priority
+SELECT type, priority, count(*), min(run_at) FROM jobs INDEXED BY jobs_ordering WHERE queue_id = ? AND admitted = 0 GROUP BY type, priority
 
 -- name: next_group
 -- The next type and priority of a queue that has ready jobs, by the rank of its first one.
@@ -48,7 +48,7 @@ SELECT id, host, pid, version, queues, types, concurrency, busy, quiet, interval
 -- name: due_types
 -- The types of the jobs that become ready next, by queue.
 SELECT queue_id, type, count(*)
-  FROM (SELECT queue_id, type FROM jobs INDEXED BY jobs_due WHERE place IN ('scheduled', 'retrying') ORDER BY run_at LIMIT ?)
+  FROM (SELECT queue_id, type FROM jobs INDEXED BY jobs_due WHERE state IN ('scheduled', 'retrying') ORDER BY run_at LIMIT ?)
  GROUP BY queue_id, type
 
 -- name: depth
@@ -62,16 +62,16 @@ SELECT min(run_at)
 
 -- name: aged_depth
 -- How many of them of a type are between two ranks.
-SELECT count(*) FROM jobs INDEXED BY jobs_aged WHERE queue_id = ? AND type = ? AND aged IS NOT NULL AND rank BETWEEN ? AND ?
+SELECT count(*) FROM jobs INDEXED BY jobs_aged WHERE queue_id = ? AND type = ? AND aged_rank IS NOT NULL AND rank BETWEEN ? AND ?
 
 -- name: page
--- A page of the jobs of one place. Long texts stay behind: a page is bounded in bytes, too.
-SELECT j.number, j.id, q.name AS queue, j.type, j.place, j.priority, substr(p.payload, 1, :room) AS payload, j.tags,
+-- A page of the jobs of one state. Long texts stay behind: a page is bounded in bytes, too.
+SELECT j.number, j.id, q.name AS queue, j.type, j.state, j.priority, substr(p.payload, 1, :room) AS payload, j.tags,
        j.retry_count, j.max_retries, j.crashes, j.losses, j.token, j.run_at, j.created_at, j.started_at, j.finished_at, j.updated_at,
        j.error, substr(j.result, 1, :room) AS result, j.signature, j.kind, j.progress, j.message, j.worker, j.expires_at,
        j.cancel, j.trashed_at, j.ordering_key, j.unique_key, NULL AS traceback
   FROM jobs j {index} CROSS JOIN queues q ON q.number = j.queue_id CROSS JOIN payloads p ON p.number = j.number
- WHERE {place}
+ WHERE {state}
    AND {conditions}
  ORDER BY {order}
  LIMIT :limit
@@ -81,10 +81,10 @@ SELECT j.number, j.id, q.name AS queue, j.type, j.place, j.priority, substr(p.pa
 SELECT 1
 
 -- name: ids
--- The ids of the jobs of one place in order.
+-- The ids of the jobs of one state in order.
 SELECT j.number, j.id, j.updated_at
   FROM jobs j {index} CROSS JOIN queues q ON q.number = j.queue_id{payloads}
- WHERE {place}
+ WHERE {state}
    AND {conditions}
  ORDER BY {order}
  LIMIT :limit
@@ -92,24 +92,24 @@ SELECT j.number, j.id, j.updated_at
 -- name: attempts
 -- The failed attempts of a job, oldest first.
 SELECT j.id, a.token, a.number, a.kind, a.exception, a.message, a.traceback, a.signature, a.worker, a.started_at, a.finished_at
-  FROM jobs j CROSS JOIN attempts a ON a.job = j.number
+  FROM jobs j CROSS JOIN job_attempts a ON a.job = j.number
  WHERE j.id = ?
  ORDER BY a.token
 
 -- name: job
 -- One job with everything known about it.
-SELECT j.id, q.name AS queue, j.type, j.place, j.priority, p.payload, j.tags, j.retry_count, j.max_retries, j.crashes, j.losses, j.token,
+SELECT j.id, q.name AS queue, j.type, j.state, j.priority, p.payload, j.tags, j.retry_count, j.max_retries, j.crashes, j.losses, j.token,
        j.run_at, j.created_at, j.started_at, j.finished_at, j.updated_at, j.error, j.result, j.signature, j.kind, j.progress,
        j.message, j.worker, j.expires_at, j.cancel, j.trashed_at, j.ordering_key, j.unique_key,
-       (SELECT a.traceback FROM attempts a WHERE a.job = j.number ORDER BY a.token DESC LIMIT 1) AS traceback
+       (SELECT a.traceback FROM job_attempts a WHERE a.job = j.number ORDER BY a.token DESC LIMIT 1) AS traceback
   FROM jobs j CROSS JOIN queues q ON q.number = j.queue_id CROSS JOIN payloads p ON p.number = j.number
  WHERE j.id = ?
 
 -- name: count
--- How many jobs of one place match, counting no further than a limit.
+-- How many jobs of one state match, counting no further than a limit.
 SELECT count(*) FROM (
     SELECT 1
       FROM jobs j {index} CROSS JOIN queues q ON q.number = j.queue_id{payloads}
-     WHERE {place}
+     WHERE {state}
        AND {conditions}
      LIMIT :limit)

@@ -1,5 +1,5 @@
 -- name: last
--- Note a schedule's last tick and its job.
+-- Store a schedule's last tick and its job.
 UPDATE schedules SET last_tick = :due, last_job = :job_id WHERE name = :name
 
 -- name: move
@@ -7,7 +7,7 @@ UPDATE schedules SET last_tick = :due, last_job = :job_id WHERE name = :name
 UPDATE schedules SET next_tick = :following WHERE name = :name AND next_tick = :due AND paused_at IS NULL
 
 -- name: tick
--- Note that a tick has passed, which it does once.
+-- Store that a tick has passed, which it does once.
 INSERT INTO schedule_ticks (schedule, tick, job_id, fired_at) VALUES (:name, :due, :job_id, :now)
     ON CONFLICT (schedule, tick) DO NOTHING
 
@@ -24,7 +24,7 @@ DELETE FROM schedule_ticks WHERE schedule = ?
 DELETE FROM schedules WHERE name = ?
 
 -- name: announce
--- Write a schedule in the place of the one of its name; its next tick stays unless cron, tz or type have changed.
+-- Write a schedule in place of the one of its name; its next tick stays unless cron, tz or type have changed.
 INSERT INTO schedules (name, cron, tz, type, payload, queue, priority, max_retries, ordering_key, next_tick)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
     ON CONFLICT (name) DO UPDATE SET

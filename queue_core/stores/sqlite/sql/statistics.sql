@@ -24,7 +24,7 @@ INSERT INTO signature_minutes (minute, signature, queue_id, n) VALUES (?, ?, ?, 
 -- Groups of dead jobs by error, queue and type; without conditions on anything else it is read from the index alone.
 SELECT coalesce(j.signature, ''), j.queue_id, q.name, j.type, count(*), max(j.updated_at)
   FROM jobs j INDEXED BY jobs_dead CROSS JOIN queues q ON q.number = j.queue_id{payloads}
- WHERE j.place IN ('dead', 'trashed') AND j.place = :place
+ WHERE j.state IN ('dead', 'trashed') AND j.state = :state
    AND {conditions}
  GROUP BY 1, 2, 4
 
@@ -39,7 +39,7 @@ SELECT minute, outcome, n
 -- Deaths by error and queue in each minute from a time on, of jobs that match a filter.
 SELECT CAST(j.updated_at / 60 AS INTEGER), coalesce(j.signature, ''), j.queue_id, count(*)
   FROM jobs j INDEXED BY jobs_dead CROSS JOIN queues q ON q.number = j.queue_id{payloads}
- WHERE j.place IN ('dead', 'trashed') AND j.place = :place AND j.updated_at >= :since
+ WHERE j.state IN ('dead', 'trashed') AND j.state = :state AND j.updated_at >= :since
    AND {conditions}
  GROUP BY 1, 2, 3
 
@@ -48,7 +48,7 @@ SELECT CAST(j.updated_at / 60 AS INTEGER), coalesce(j.signature, ''), j.queue_id
 SELECT q.name, t.type, t.outcome, t.wait_bucket, t.run_bucket, t.n, t.wait_us, t.run_us
   FROM tallies t CROSS JOIN queues q ON q.number = t.queue_id
 
--- name: gone
+-- name: removed
 -- How many jobs left the store for good, and how many attempts were retried.
 SELECT outcome, sum(n) FROM tallies
  WHERE outcome IN ('expired_completed', 'expired_cancelled', 'expired_dead', 'purged', 'retried')
@@ -58,11 +58,11 @@ SELECT outcome, sum(n) FROM tallies
 -- The newest job of a group.
 SELECT j.id
   FROM jobs j INDEXED BY jobs_dead CROSS JOIN queues q ON q.number = j.queue_id{payloads}
- WHERE j.place IN ('dead', 'trashed') AND j.place = :place AND j.signature IS nullif(:signature, '')
+ WHERE j.state IN ('dead', 'trashed') AND j.state = :state AND j.signature IS nullif(:signature, '')
    AND {conditions}
  ORDER BY {order}
  LIMIT 1
 
--- name: at
--- How many jobs are in a place.
-SELECT count(*) FROM jobs INDEXED BY jobs_listed WHERE place = ?
+-- name: in_state
+-- How many jobs are in a state.
+SELECT count(*) FROM jobs INDEXED BY jobs_listed WHERE state = ?

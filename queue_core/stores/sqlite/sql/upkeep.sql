@@ -9,10 +9,10 @@ UPDATE operations INDEXED BY operations_unfinished
 SELECT number FROM operations INDEXED BY operations_finished WHERE finished_at < ? ORDER BY finished_at LIMIT ?
 
 -- name: expired
--- Jobs that came to a final place before a time, the first ones first.
-SELECT jobs.number, jobs.queue_id, q.name, jobs.type, jobs.ordering_key, jobs.holds, jobs.unique_key
+-- Jobs that came to a final state before a time, the first ones first.
+SELECT jobs.number, jobs.queue_id, q.name, jobs.type, jobs.ordering_key, jobs.admitted, jobs.unique_key
   FROM jobs INDEXED BY jobs_listed CROSS JOIN queues q ON q.number = jobs.queue_id
- WHERE jobs.place = ? AND jobs.updated_at < ?
+ WHERE jobs.state = ? AND jobs.updated_at < ?
  ORDER BY jobs.updated_at
  LIMIT ?
 
@@ -20,9 +20,9 @@ SELECT jobs.number, jobs.queue_id, q.name, jobs.type, jobs.ordering_key, jobs.ho
 -- The next error signatures, and of each whether it was first seen before a time and no dead job, in the trash or not, has it.
 SELECT e.signature, e.first_seen < :before
        AND NOT EXISTS (SELECT 1 FROM jobs INDEXED BY jobs_dead
-                        WHERE place IN ('dead', 'trashed') AND place = 'dead' AND signature = e.signature)
+                        WHERE state IN ('dead', 'trashed') AND state = 'dead' AND signature = e.signature)
        AND NOT EXISTS (SELECT 1 FROM jobs INDEXED BY jobs_dead
-                        WHERE place IN ('dead', 'trashed') AND place = 'trashed' AND signature = e.signature)
+                        WHERE state IN ('dead', 'trashed') AND state = 'trashed' AND signature = e.signature)
   FROM (SELECT signature, first_seen FROM error_signatures WHERE signature > :after ORDER BY signature LIMIT :limit) e
  ORDER BY e.signature
 
@@ -33,27 +33,27 @@ DELETE FROM error_signatures WHERE signature = ?
 -- name: trim_unique
 -- Delete some unique keys without a holder.
 DELETE FROM unique_keys
- WHERE (queue_id, unique_key) IN (SELECT queue_id, unique_key FROM unique_keys WHERE until <= ? ORDER BY until LIMIT ?)
+ WHERE (queue_id, key) IN (SELECT queue_id, key FROM unique_keys WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)
 
 -- name: due
 -- Scheduled and retrying jobs that are due, for the longest time first.
-SELECT j.number, j.id, j.queue_id, q.name, j.priority, j.seq, j.aged, j.ordering_key, j.holds
+SELECT j.number, j.id, j.queue_id, q.name, j.priority, j.seq, j.aged_rank, j.ordering_key, j.admitted
   FROM jobs j INDEXED BY jobs_due CROSS JOIN queues q ON q.number = j.queue_id
- WHERE j.place IN ('scheduled', 'retrying') AND j.run_at <= ?
+ WHERE j.state IN ('scheduled', 'retrying') AND j.run_at <= ?
  ORDER BY j.run_at, j.seq
  LIMIT ?
 
 -- name: promote
 -- Move a due job to queued.
-UPDATE jobs SET place = 'queued', rank = ?, updated_at = ? WHERE number = ?
+UPDATE jobs SET state = 'queued', rank = ?, updated_at = ? WHERE number = ?
 
--- name: gate_arrive
--- Move a due job to queued, ready or to wait for its turn.
-UPDATE jobs SET place = 'queued', rank = ?, holds = ?, updated_at = ? WHERE number = ?
+-- name: promote_keyed
+-- Move a due job to queued, ready or to wait for its ordering key.
+UPDATE jobs SET state = 'queued', rank = ?, admitted = ?, updated_at = ? WHERE number = ?
 
 -- name: next_due
 -- When the next scheduled or retrying job is due.
-SELECT run_at FROM jobs INDEXED BY jobs_due WHERE place IN ('scheduled', 'retrying') ORDER BY run_at LIMIT 1
+SELECT run_at FROM jobs INDEXED BY jobs_due WHERE state IN ('scheduled', 'retrying') ORDER BY run_at LIMIT 1
 
 -- name: ids
 -- The ids of jobs by their numbers, in the same order.
@@ -82,10 +82,10 @@ DELETE FROM leaders WHERE worker = ?
 -- name: remove_members
 -- Forget members of an operation, the first ones first.
 DELETE FROM operation_members
- WHERE operation = ?1 AND place IN (SELECT place FROM operation_members WHERE operation = ?1 ORDER BY place LIMIT ?2)
+ WHERE operation = ?1 AND position IN (SELECT position FROM operation_members WHERE operation = ?1 ORDER BY position LIMIT ?2)
 
--- name: remove_signed
--- Forget which error signatures an operation is all of.
+-- name: remove_signatures
+-- Forget the error signatures of which an operation has all jobs.
 DELETE FROM operation_signatures WHERE operation = ?
 
 -- name: remove_operation
@@ -97,7 +97,7 @@ DELETE FROM operations WHERE number = ?
 DELETE FROM job_logs
  WHERE rowid IN (SELECT l.rowid
                    FROM (SELECT number FROM jobs INDEXED BY jobs_listed
-                          WHERE place = ? AND updated_at < ? ORDER BY updated_at LIMIT ?) j
+                          WHERE state = ? AND updated_at < ? ORDER BY updated_at LIMIT ?) j
                   CROSS JOIN job_logs l ON l.job = j.number
                   LIMIT ?)
 
@@ -113,15 +113,15 @@ INSERT INTO leaders (duty, worker, expires_at) VALUES (:duty, :worker, :until)
 
 -- name: worker_end_leases
 -- End the leases of a worker whose process is gone.
-UPDATE jobs INDEXED BY jobs_listed SET expires_at = 0 WHERE place = 'running' AND worker = ?
+UPDATE jobs INDEXED BY jobs_listed SET expires_at = 0 WHERE state = 'running' AND worker = ?
 
 -- name: remove_attempts
 -- Forget the attempts of a job.
-DELETE FROM attempts WHERE job = ?
+DELETE FROM job_attempts WHERE job = ?
 
--- name: remove_endings
--- Forget the endings of a job.
-DELETE FROM endings WHERE job = ?
+-- name: remove_outcomes
+-- Forget how the attempts of a job ended.
+DELETE FROM attempt_outcomes WHERE job = ?
 
 -- name: remove_job
 -- Forget a job.
