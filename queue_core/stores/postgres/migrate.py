@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -33,6 +33,8 @@ from queue_core.stores.sql.migrations import (
 )
 
 CONNECT_SECONDS = 10
+CONNECTIONS = 3
+"""How often it connects: the server rolls back what a frozen process has begun, so that others can go on."""
 LOCK_ATTEMPTS = 5
 """How often a migration is tried whose tables are busy; 3 s each time, so that other work continues in between."""
 
@@ -61,13 +63,29 @@ def migrate(url: str, schema: str = SCHEMA) -> list[int]:
         SchemaEarlier: an earlier version has made tables that cannot be taken over.
         SchemaError: a grant is missing, or a migration failed; it was rolled back, those before it stay.
     """
+    applied: list[int] = []
+    for _ in range(CONNECTIONS - 1):
+        with suppress(_Interrupted):
+            return _migrate(url, schema, applied)
+    try:
+        return _migrate(url, schema, applied)
+    except _Interrupted as error:
+        raise StoreUnavailable("postgres", str(error)) from error
+
+
+class _Interrupted(Exception):
+    """The connection was lost in the middle: this process was frozen, or the server was restarted."""
+
+
+def _migrate(url: str, schema: str, applied: list[int]) -> list[int]:
+    """Migrate on one connection; what was applied is added to the list, and what was applied before is done."""
     with _connect(url) as connection:
-        one = _Migrating(connection, schema)
+        one = _Migrating(connection, schema, applied)
         one.alone("preparing", one.prepare)
         for migration in MIGRATIONS:
             one.alone(f"migration {migration.version} ({migration.name})", partial(one.apply, migration))
         one.alone("making partitions", one.make_partitions)
-    return one.applied
+    return applied
 
 
 def pending(url: str, schema: str = SCHEMA) -> Pending:
@@ -103,30 +121,35 @@ def _connect(url: str, server: str = "read-write") -> Iterator[Connection]:
 class _Migrating:
     """The steps of a migration of one schema."""
 
-    def __init__(self, connection: Connection, schema: str) -> None:
+    def __init__(self, connection: Connection, schema: str, applied: list[int]) -> None:
         self._connection = connection
         self._schema = schema
         # versions, those of tables that were taken over included
-        self.applied: list[int] = []
+        self.applied = applied
 
     def alone(self, doing: str, work: Callable[[], None]) -> None:
         """Run one step in its own transaction, alone among all processes that migrate this schema."""
         for attempt in range(1, LOCK_ATTEMPTS + 1):
+            applied = len(self.applied)
             try:
-                with self._connection.transaction():
-                    # A lock of the transaction, not of the session: it works through a pooler and is never left behind.
-                    self._run("migrate/patience")
-                    self._run("migrate/lock")
-                    self._run("migrate/impatience")
-                    work()
+                self._run("migrate/begin")
+                # A lock of the transaction, not of the session: it works through a pooler and is never left behind.
+                self._run("migrate/lock")
+                self._run("migrate/impatience")
+                work()
+                self._connection.commit()
                 return
-            except (pg.LockNotAvailable, pg.DeadlockDetected) as error:
+            except psycopg.Error as error:
+                del self.applied[applied:]
+                if self._connection.broken:
+                    raise _Interrupted(_sentence(error)) from error
+                self._connection.rollback()
+                if not isinstance(error, psycopg.OperationalError):
+                    raise SchemaError(f"{doing} failed and was rolled back: {_sentence(error)}") from error
+                if not isinstance(error, pg.LockNotAvailable | pg.DeadlockDetected):
+                    raise
                 if attempt == LOCK_ATTEMPTS:
                     raise StoreRefused("postgres", f"{doing}: the tables are locked by others", passing=True) from error
-            except psycopg.OperationalError:
-                raise
-            except psycopg.Error as error:
-                raise SchemaError(f"{doing} failed and was rolled back: {_sentence(error)}") from error
 
     def prepare(self) -> None:
         """Make the schema and its list of migrations where they are missing, or take over an earlier version's."""

@@ -10,9 +10,11 @@ CREATE TABLE IF NOT EXISTS {schema}.schema_version (
 -- Store that a migration was applied.
 INSERT INTO {schema}.schema_version (version, name) VALUES (%(version)s, %(name)s)
 
--- name: patience
--- Wait a minute for another process that migrates.
-SELECT set_config('lock_timeout', '60s', true)
+-- name: begin
+-- Begin a transaction that waits a minute for another process that migrates. One whose client is frozen or cut off ends by itself.
+BEGIN;
+SET LOCAL lock_timeout = '60s';
+SET LOCAL idle_in_transaction_session_timeout = '1s'
 
 -- name: lock
 -- Let one process at a time migrate this schema, until the end of its transaction.
