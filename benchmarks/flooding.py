@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from queue_core import JobQueue
 from queue_core.model.events import Event, EventName
 from queue_core.model.job import Claim, new_id
-from queue_core.ports.store import Beat, ClaimRequest, WorkerBeat
+from queue_core.ports.store import ClaimRequest, HeartbeatRequest, LeaseRenewal
 from queue_core.worker.journal import Announcer
 
 TICK = 0.02
@@ -100,7 +100,7 @@ class Flood:
     async def _start_long(self) -> list[Claim]:
         handles = await self._jobs.enqueue_many("long", [{"n": n} for n in range(LONG)], queue="q1")
         # nothing can be claimed from a new store before a leader was elected
-        await self._jobs.store.lead("bench", self._workers[0].name, 1.0)
+        await self._jobs.store.acquire_leadership("bench", self._workers[0].name, 1.0)
         ids = [handle.id for handle in handles]
         request = ClaimRequest("q1", self._workers[0].name, ("long",), LONG, LEASE, ids)
         claims = sorted(await self._jobs.store.claim(request), key=lambda claim: claim.id)
@@ -131,8 +131,11 @@ class Flood:
 
     async def _beat(self) -> None:
         """The worker that holds the long jobs is alive."""
-        heart, leases = self._jobs.store.heart(), [Beat(claim.id, claim.token) for claim in self._running]
-        beat = WorkerBeat(
+        heart, leases = (
+            self._jobs.store.open_heartbeat(),
+            [LeaseRenewal(claim.id, claim.token) for claim in self._running],
+        )
+        beat = HeartbeatRequest(
             self._workers[0].name, "bench", 1, "1", QUEUES, None, 64, LONG, False, LEASE, 10.0, leases
         )  # fmt: skip
         while True:

@@ -24,7 +24,7 @@ from jobconsole.embedded.servers import EmbeddedServers
 from queue_core import JobQueue
 from queue_core.client.operations import this_author
 from queue_core.model.filters import Filter
-from queue_core.model.operation import AT_ONCE
+from queue_core.model.operation import UNTHROTTLED
 
 BARS = {"seconds": 30.0, "longest statement": 0.5}
 LOOK = 0.003
@@ -65,7 +65,7 @@ async def retried(servers: EmbeddedServers) -> dict[str, float]:
         began = time.perf_counter()
         frozen = await plan(jobs.inspector, "retry", Target("all", wheres=(dead_only(Filter()),)))
         took = time.perf_counter() - began
-        report = await apply(jobs.operations, replace(frozen, pace=AT_ONCE), this_author())
+        report = await apply(jobs.operations, replace(frozen, pace=UNTHROTTLED), this_author())
         total = time.perf_counter() - began
     if report.processed != len(frozen.ids) or report.problem:
         raise SystemExit(f"only {report.processed:,} of {len(frozen.ids):,} were retried: {report.problem}")

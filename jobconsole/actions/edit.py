@@ -15,7 +15,7 @@ from jobconsole.actions.schema import SchemaUnusable, validate_payload
 from jobconsole.format.humanize import plural
 from queue_core.errors import InvalidJob, QueueCoreError
 from queue_core.model.codec import Written, encode_payload
-from queue_core.model.operation import Author, NewOperation
+from queue_core.model.operation import Author, OperationRequest
 from queue_core.model.rules import key_in
 from queue_core.model.states import FINAL, Status
 from queue_core.model.text import safe
@@ -214,9 +214,9 @@ async def submit_edit(
         queue = handle.queue
         return handle.id
 
-    new_id = await operations.noted(NewOperation("edit", f"{job.type} {job.id}", author, why), enqueue, [job.id])
+    new_id = await operations.record(OperationRequest("edit", f"{job.type} {job.id}", author, why), enqueue, [job.id])
     try:
-        await operations.noted(NewOperation("edit", f"{job.type} {new_id}", author, why), _origin(job), [new_id])
+        await operations.record(OperationRequest("edit", f"{job.type} {new_id}", author, why), _origin(job), [new_id])
     except QueueCoreError as error:
         return Edited(new_id, queue, f"it was enqueued, but has no note of where it came from: {error}")
     return Edited(new_id, queue)

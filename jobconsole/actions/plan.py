@@ -14,15 +14,15 @@ from jobconsole.format.humanize import exact, moment_of
 from queue_core.errors import InvalidArgument, InvalidJob, JobNotFound, QueueCoreError, StoreUnavailable
 from queue_core.model.filters import Filter, Term
 from queue_core.model.operation import (
-    AS_IT_WAS,
-    AT_ONCE,
+    UNCHANGED,
+    UNTHROTTLED,
     VERBS,
     Author,
+    ChangeOptions,
     MemberVerb,
-    NewOperation,
     Operation,
-    Pace,
-    Way,
+    OperationRequest,
+    Rollout,
 )
 from queue_core.model.states import FINAL, WAITING, Status
 from queue_core.model.text import safe
@@ -47,7 +47,7 @@ def offered(queues: Iterable[QueueLine], written: str) -> list[QueueLine]:
     return sorted(found, key=lambda queue: (not queue.name.casefold().startswith(part), queue.name))
 
 
-def way_of(queue: str, priority: int | None) -> Way:
+def way_of(queue: str, priority: int | None) -> ChangeOptions:
     """Return where jobs are to go; an empty name and no priority leave what they have.
 
     Raises:
@@ -57,7 +57,7 @@ def way_of(queue: str, priority: int | None) -> Way:
     queue = queue.strip()
     if not queue and priority is None:
         raise InvalidArgument("name another queue or another priority")
-    return Way(queue=check_name(queue, "the queue's name") if queue else None, priority=priority)
+    return ChangeOptions(queue=check_name(queue, "the queue's name") if queue else None, priority=priority)
 
 
 def warnings(queue: str, types: Sequence[str], snapshot: Snapshot | None) -> list[str]:
@@ -97,7 +97,7 @@ TOLD = 100_000
 """Changed ids that a report names."""
 CAREFUL_FROM = 50
 """A retry of more jobs than this begins with a canary, and is throttled."""
-CAREFUL = Pace(canary=10, rate=200.0, stop_percent=20.0)
+CAREFUL = Rollout(canary=10, rate=200.0, stop_percent=20.0)
 """The pace then: ten jobs first; a rate that leaves workers room for live jobs; a stop when too many fail again."""
 
 
@@ -142,14 +142,14 @@ class Plan:
     # the error signatures that it is all of
     signatures: tuple[str, ...] = ()
     # delay, queue and priority of retried or moved jobs
-    way: Way = AS_IT_WAS
-    pace: Pace = AT_ONCE
+    way: ChangeOptions = UNCHANGED
+    pace: Rollout = UNTHROTTLED
     # a person's reason
     why: str = ""
 
-    def asked(self, author: Author) -> NewOperation:
+    def asked(self, author: Author) -> OperationRequest:
         """Return the operation that it becomes."""
-        return NewOperation(self.verb, self.label, author, self.why, self.way, self.pace, self.signatures)
+        return OperationRequest(self.verb, self.label, author, self.why, self.way, self.pace, self.signatures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,9 +202,9 @@ def one_job(job_id: str, type_: str, status: Status) -> Target:
     return Target(f"{type_} {job_id}", ids=ids, about=1, keys=ids, types=(type_,), statuses=(status,))
 
 
-def default_pace(verb: Verb, number: int) -> Pace:
+def default_pace(verb: Verb, number: int) -> Rollout:
     """Return the default pace of a verb for so many jobs."""
-    return CAREFUL if verb == "retry" and number > CAREFUL_FROM else AT_ONCE
+    return CAREFUL if verb == "retry" and number > CAREFUL_FROM else UNTHROTTLED
 
 
 def dead_of(signature: str, where: Filter) -> Filter:
@@ -307,7 +307,7 @@ async def carry_on(
 
     number = report.operation.number
     try:
-        report = replace(report, operation=await operations.carry_out(number, tell))
+        report = replace(report, operation=await operations.run(number, tell))
     except QueueCoreError as error:
         return replace(report, problem=str(error), error=error)
     # What is done is done, even if the ids of the changed jobs cannot be read.

@@ -12,7 +12,7 @@ from jobconsole.core.rows import NAME
 from jobconsole.format.humanize import plural
 from jobconsole.format.words import IMMEDIATE, WORDS, Kind
 from queue_core.client.operations import this_author
-from queue_core.model.operation import NewOperation
+from queue_core.model.operation import OperationRequest
 from queue_core.model.text import safe
 
 
@@ -97,14 +97,14 @@ class AtOnce:
 
     async def overtaken(self, kind: Kind, name: str, note: int) -> str:
         """Return who has paused or resumed something after a note of this console; "" when no one has."""
-        for one in await self._connection.operations.find(LOOKED_AT):
+        for one in await self._connection.operations.list_operations(LOOKED_AT):
             if one.number <= note:
                 break
-            about = one.asked.label == f"{kind} {name}" and one.asked.verb in {"pause", "resume"}
+            about = one.request.label == f"{kind} {name}" and one.request.verb in {"pause", "resume"}
             # One with a note of its own changed nothing, or failed.
             if about and one.state == "done" and not one.note and one.number not in self._notes:
-                past = IMMEDIATE[kind, one.asked.verb].past
-                return f"{safe(one.asked.author.user, NAME)} has {past} {safe(name, NAME)} since (#{one.number})"
+                past = IMMEDIATE[kind, one.request.verb].past
+                return f"{safe(one.request.author.user, NAME)} has {past} {safe(name, NAME)} since (#{one.number})"
         return ""
 
     async def order(self, worker: str, label: str, order: Order) -> str:
@@ -149,5 +149,5 @@ class AtOnce:
             if numbers is not None:
                 numbers.append(number)
 
-        asked = NewOperation(verb, label, this_author(), why)
-        return await self._connection.operations.noted(asked, act, begun=begun)
+        asked = OperationRequest(verb, label, this_author(), why)
+        return await self._connection.operations.record(asked, act, begun=begun)

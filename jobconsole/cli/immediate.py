@@ -39,9 +39,9 @@ async def noted(
         InvalidArgument, StoreUnavailable: nothing was done; otherwise, what `act` raises.
     """
     from queue_core.client.operations import this_author
-    from queue_core.model.operation import NewOperation
+    from queue_core.model.operation import OperationRequest
 
-    return await jobs.operations.noted(NewOperation(verb, label, this_author(), options.why), act)
+    return await jobs.operations.record(OperationRequest(verb, label, this_author(), options.why), act)
 
 
 async def in_turn(names: Iterable[K], act: Callable[[K], Awaitable[T]]) -> tuple[dict[K, T], Exception | None]:

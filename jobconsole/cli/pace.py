@@ -15,7 +15,7 @@ from queue_core.errors import OutcomeUnknown, QueueCoreError, StoreRefused
 
 if TYPE_CHECKING:
     from jobconsole.actions.plan import Plan, Report
-    from queue_core.model.operation import Operation, Pace, Way
+    from queue_core.model.operation import ChangeOptions, Operation, Rollout
     from queue_core.queue import JobQueue
 
 
@@ -204,19 +204,19 @@ def priority(text: str) -> int:
         raise argparse.ArgumentTypeError(str(problem)) from None
 
 
-def paced(options: argparse.Namespace, number: int) -> tuple[Way, Pace]:
+def paced(options: argparse.Namespace, number: int) -> tuple[ChangeOptions, Rollout]:
     """Return way and pace from the options, for an operation on so many jobs.
 
     A canary is never the default: a script must not wait for its outcome unless an option asks for it.
     """
     from jobconsole.actions.plan import CAREFUL, CAREFUL_FROM
-    from queue_core.model.operation import Pace, Way
+    from queue_core.model.operation import ChangeOptions, Rollout
 
     target = (getattr(options, "to_queue", None), getattr(options, "priority", None))
     if not hasattr(options, "spread"):
-        return Way(0.0, 0.0, *target), Pace()
+        return ChangeOptions(0.0, 0.0, *target), Rollout()
     spread, most = options.spread, CAREFUL.rate
     if spread is None:
         gentle = options.canary is None and options.rate is None and number > CAREFUL_FROM
         spread = number / most if gentle and most else 0.0
-    return Way(options.delay, spread, *target), Pace(options.canary or 0, options.rate, options.stop_if)
+    return ChangeOptions(options.delay, spread, *target), Rollout(options.canary or 0, options.rate, options.stop_if)

@@ -111,7 +111,7 @@ def _show_operations(output: Output, operations: Sequence[Operation]) -> None:
         output.line()
         output.line("operations:")
     for operation in operations:
-        asked = operation.asked
+        asked = operation.request
         why = f": {asked.why}" if asked.why else ""
         said = f"#{operation.number} {asked.verb} by {'@'.join(asked.author)}{why}"
         output.line(f"  {moment(operation.created_at)}  {safe(said, 600)}")
@@ -185,7 +185,7 @@ def show_operations(output: Output, operations: Iterable[Operation]) -> None:
 
 
 def _row(operation: Operation) -> tuple[object, ...]:
-    asked, members = operation.asked, operation.total
+    asked, members = operation.request, operation.total
     return (
         operation.number,
         moment(operation.created_at),
@@ -201,8 +201,8 @@ def _row(operation: Operation) -> tuple[object, ...]:
 
 def state_of_progress(operation: Operation) -> str:
     """Return how far an operation is, on one line."""
-    pace = operation.asked.pace
-    if operation.held:
+    pace = operation.request.rollout
+    if operation.awaiting_canary:
         where = f"waits for the outcome of its canary of {plural(operation.barrier, 'job')}"
     else:
         where = f"{exact(operation.done)} of {plural(operation.total, 'job')}"
@@ -211,7 +211,7 @@ def state_of_progress(operation: Operation) -> str:
         where += f", {rate(pace.rate)}, {elapsed((operation.total - operation.done) / pace.rate)} left"
     skipped = f", skipped {exact(operation.skipped)}" if operation.skipped else ""
     errored = f", errored {exact(operation.errored)}" if operation.errored else ""
-    return f"#{operation.number} {operation.asked.verb}: {where}{skipped}{errored}"
+    return f"#{operation.number} {operation.request.verb}: {where}{skipped}{errored}"
 
 
 def outcome(operation: Operation) -> str:
@@ -219,7 +219,7 @@ def outcome(operation: Operation) -> str:
     counts = f"changed {exact(operation.processed)} of {plural(operation.total, 'job')}"
     if operation.done != operation.processed:
         counts += f", skipped {exact(operation.skipped)}, errored {exact(operation.errored)}"
-    said = f"#{operation.number} {operation.asked.verb}: {operation.state}"
+    said = f"#{operation.number} {operation.request.verb}: {operation.state}"
     if operation.total:
         said += f", {counts}"
     return f"{said}; {safe(operation.note, 500)}" if operation.note else said
@@ -227,7 +227,7 @@ def outcome(operation: Operation) -> str:
 
 def operation_body(operation: Operation) -> dict[str, Any]:
     """Return an operation as JSON."""
-    asked = operation.asked
+    asked = operation.request
     return {
         "number": operation.number,
         "verb": asked.verb,
@@ -236,8 +236,8 @@ def operation_body(operation: Operation) -> dict[str, Any]:
         "user": asked.author.user,
         "host": asked.author.host,
         "why": asked.why,
-        **asked.way._asdict(),
-        **asked.pace._asdict(),
+        **asked.options._asdict(),
+        **asked.rollout._asdict(),
         "signatures": asked.signatures,
         "total": operation.total,
         "done": operation.done,

@@ -78,9 +78,9 @@ def check_operations(operations: Sequence[Operation], overview: Overview) -> Che
     running = [one for one in operations if one.state == "running"]
     still = [one for one in running if (seconds_between(one.updated_at, overview.now) or 0.0) >= STILL_SECONDS]
     if still and all(worker.lost for worker in overview.workers):
-        said = f"no worker carries {_some([f'#{one.number} {one.asked.verb}' for one in still])} out"
+        said = f"no worker carries {_some([f'#{one.number} {one.request.verb}' for one in still])} out"
         return Check("operations", "warn", said, "start a worker, or let 'jobconsole op run' do it")
-    stopped = [f"#{one.number} {one.asked.verb}" for one in operations if one.state == "stopped"]
+    stopped = [f"#{one.number} {one.request.verb}" for one in operations if one.state == "stopped"]
     if stopped:
         advice = "'jobconsole op show' says why; 'op resume' lets one go on, 'op cancel' ends it"
         return Check("operations", "warn", f"stopped by a threshold: {_some(stopped)}", advice)

@@ -115,7 +115,7 @@ def timeline(job: Job, attempts: Sequence[Attempt], operations: Sequence[Operati
     """Return what happened, oldest first; `operations` are those that have changed the job, in any order."""
     found = [Happening(job.created_at, "enqueued", "enqueued")]
     told = lives(attempts)
-    retries = sorted(one.created_at for one in operations if one.asked.verb == "retry")
+    retries = sorted(one.created_at for one in operations if one.request.verb == "retry")
     for number, life in enumerate(told):
         found += [Happening(attempt.finished_at, "failed", _failed(attempt), attempt) for attempt in life]
         if number < len(told) - 1 and not _between(retries, life[-1], told[number + 1][0]):
@@ -125,7 +125,7 @@ def timeline(job: Job, attempts: Sequence[Attempt], operations: Sequence[Operati
     found += _lately(job, last, explained)
     for one in sorted(operations, key=lambda one: one.number):
         _insert(found, Happening(one.created_at, "operator", operated(one)))
-    trash = sorted((one.number, one.asked.verb) for one in operations if one.asked.verb in {"delete", "restore"})
+    trash = sorted((one.number, one.request.verb) for one in operations if one.request.verb in {"delete", "restore"})
     if job.trashed_at is not None and (not trash or trash[-1][1] == "restore"):
         found.append(Happening(job.trashed_at, "operator", PAST["delete"]))
     return found
@@ -133,8 +133,8 @@ def timeline(job: Job, attempts: Sequence[Attempt], operations: Sequence[Operati
 
 def operated(operation: Operation) -> str:
     """Return what an operation did to a job: by whom, in which operation, why."""
-    asked = operation.asked
-    where = f" to {safe(asked.way.queue, NAME)}" if asked.way.queue is not None else ""
+    asked = operation.request
+    where = f" to {safe(asked.options.queue, NAME)}" if asked.options.queue is not None else ""
     # The reason; of an edit, which job was made from which.
     said = ": ".join(safe(text, LINE) for text in (asked.why, operation.note if asked.verb == "edit" else "") if text)
     past = PAST.get(asked.verb, safe(asked.verb, NAME))

@@ -73,7 +73,7 @@ class OperationLine:
 
     def concerns(self, signature: str) -> bool:
         """Whether it is about an error signature."""
-        return signature in self.operation.asked.signatures
+        return signature in self.operation.request.signatures
 
     @property
     def waits(self) -> bool:
@@ -83,7 +83,7 @@ class OperationLine:
 
 def operation_line(operation: Operation) -> OperationLine:
     """Return the operation as a list shows it."""
-    asked = operation.asked
+    asked = operation.request
     return OperationLine(
         operation=operation,
         verb=safe(asked.verb, NAME),
@@ -98,11 +98,11 @@ def operation_line(operation: Operation) -> OperationLine:
 def canary_words(line: OperationLine) -> str:
     """Return how its canary goes or went; "" where it has none."""
     one = line.operation
-    size = one.asked.pace.canary
-    if one.asked.verb != "retry" or not 0 < size < one.total:
+    size = one.request.rollout.canary
+    if one.request.verb != "retry" or not 0 < size < one.total:
         return ""
     if not one.in_canary:
-        return f"canary {size:,}/{size:,} {'done' if one.asked.pace.stop_percent is None else 'ok'}"
+        return f"canary {size:,}/{size:,} {'done' if one.request.rollout.stop_percent is None else 'ok'}"
     words = f"canary {one.done:,}/{one.barrier:,}"
     return f"{words}: {outcome_words(line.canary)}" if line.canary is not None and line.canary.looked else words
 
@@ -145,9 +145,9 @@ class Underway:
         Raises:
             StoreUnavailable: the store did not answer in time.
         """
-        found = await operations.find(WATCHED_MOST, unfinished=True)
+        found = await operations.list_operations(WATCHED_MOST, unfinished=True)
         canaries: dict[int, Outcomes] = {}
-        for one in [one for one in found if one.asked.verb == "retry" and one.in_canary and one.processed][:CANARIES]:
+        for one in [one for one in found if one.request.verb == "retry" and one.in_canary and one.processed][:CANARIES]:
             try:
                 canaries[one.number] = await operations.outcomes(one.number, one.barrier)
             except OperationNotFound:
@@ -164,7 +164,7 @@ class Underway:
 
     def _rate(self, one: Operation, now: float) -> float | None:
         seen = self._seen[one.number]
-        if one.state != "running" or one.held:
+        if one.state != "running" or one.awaiting_canary:
             seen.clear()
             return None
         seen.append((now, one.done))
@@ -172,7 +172,7 @@ class Underway:
             seen.popleft()
         (first, done), passed = seen[0], now - seen[0][0]
         if passed < 1.0:
-            return one.asked.pace.rate if one.done else None
+            return one.request.rollout.rate if one.done else None
         return (one.done - done) / (now - first)
 
 
@@ -191,7 +191,7 @@ def _holds(line: OperationLine, term: Term) -> bool:
     if term.field == "text":
         words = (f"#{one.number}", line.verb, line.label, line.user, line.host, line.why, line.note, one.state)
         return any(contains(word, term.value) for word in words)
-    return term.field == "signature" and any(found.startswith(term.value) for found in one.asked.signatures)
+    return term.field == "signature" and any(found.startswith(term.value) for found in one.request.signatures)
 
 
 HELD_MOST = 20_000
@@ -264,8 +264,8 @@ async def retries_of(operations: Operations, signature: str, now: datetime, most
     Raises:
         StoreUnavailable: the store did not answer in time.
     """
-    found = await operations.find(LOOKED_AT, signature=signature)
-    retries = [one for one in found if one.asked.verb == "retry" and one.processed][:most]
+    found = await operations.list_operations(LOOKED_AT, signature=signature)
+    retries = [one for one in found if one.request.verb == "retry" and one.processed][:most]
     return [told(one, await operations.outcomes(one.number), now) for one in retries]
 
 
@@ -274,6 +274,6 @@ def told(operation: Operation, outcomes: Outcomes, now: datetime) -> str:
     what = "canary " if operation.in_canary else "retried "
     some = f" (the last {exact(outcomes.looked)})" if outcomes.looked < operation.processed else ""
     state = "" if operation.state == "done" else f", {operation.state}"
-    user = safe(operation.asked.author.user, NAME)
+    user = safe(operation.request.author.user, NAME)
     came = f"{what}{exact(operation.processed)} -> {outcome_words(outcomes) or 'nothing known'}{some}"
     return f"{moment_of(operation.created_at, now)} by {user}: {came}{state}"

@@ -206,5 +206,5 @@ async def _unknown(store: JobStore, ids: set[str]) -> set[str]:
     unknown = set(ids)
     waiting = sorted(ids)
     for start in range(0, len(waiting), FINALS):
-        unknown.difference_update(final.id for final in await store.finals(waiting[start : start + FINALS]))
+        unknown.difference_update(final.id for final in await store.results(waiting[start : start + FINALS]))
     return unknown

@@ -17,7 +17,7 @@ from queue_core.model.text import safe
 
 if TYPE_CHECKING:
     from queue_core.model.job import Job
-    from queue_core.model.operation import Operation, Outcomes, Pace, Way
+    from queue_core.model.operation import ChangeOptions, Operation, Outcomes, Rollout
     from queue_core.model.report import QueueInfo, SignatureInfo, WorkerInfo
     from queue_core.model.schedule import Planned
 
@@ -190,7 +190,7 @@ def of_operation(operation: Operation, outcomes: Outcomes | None, canary: Outcom
 
     `outcomes`: of the jobs that it has retried; `canary`: of its canary, while that is waited for.
     """
-    asked, members = operation.asked, operation.total or None
+    asked, members = operation.request, operation.total or None
     return (
         Fact("operation", f"#{operation.number}", "strong"),
         Fact("verb", asked.verb, "strong"),
@@ -198,7 +198,7 @@ def of_operation(operation: Operation, outcomes: Outcomes | None, canary: Outcom
         Fact("state", operation.state),
         Fact("who", "@".join(asked.author)),
         Fact("why", asked.why, "accent"),
-        Fact("how", ", ".join(in_words(asked.way, asked.pace))),
+        Fact("how", ", ".join(in_words(asked.options, asked.rollout))),
         Fact("signatures", ", ".join(asked.signatures), "muted"),
         Fact("created", operation.created_at),
         Fact("started", operation.started_at),
@@ -216,11 +216,13 @@ def of_operation(operation: Operation, outcomes: Outcomes | None, canary: Outcom
 
 
 def _canary(operation: Operation, canary: Outcomes | None) -> str:
-    if not operation.asked.pace.canary or operation.state == "preparing":
+    if not operation.request.rollout.canary or operation.state == "preparing":
         return ""
     if not operation.in_canary:
         return "over"
-    words = "its outcome is waited for" if operation.held else f"of {plural(operation.barrier, 'job')}, not over"
+    words = (
+        "its outcome is waited for" if operation.awaiting_canary else f"of {plural(operation.barrier, 'job')}, not over"
+    )
     return f"{words}: {outcome_words(canary)}" if canary is not None and canary.looked else words
 
 
@@ -228,12 +230,12 @@ def _outcomes(outcomes: Outcomes) -> str:
     return f"of the last {exact(outcomes.looked)}: {outcome_words(outcomes)}"
 
 
-def in_words(way: Way, pace: Pace) -> list[str]:
+def in_words(way: ChangeOptions, pace: Rollout) -> list[str]:
     """Return the options of an operation as sentences; none for those that have their defaults."""
     return [*_pace_in_words(pace), *_way_in_words(way)]
 
 
-def _pace_in_words(pace: Pace) -> Iterator[str]:
+def _pace_in_words(pace: Rollout) -> Iterator[str]:
     if pace.canary:
         yield f"a canary of {plural(pace.canary, 'job')} first"
     if pace.rate is not None:
@@ -242,7 +244,7 @@ def _pace_in_words(pace: Pace) -> Iterator[str]:
         yield f"stopped when more than {pace.stop_percent:g}% die again"
 
 
-def _way_in_words(way: Way) -> Iterator[str]:
+def _way_in_words(way: ChangeOptions) -> Iterator[str]:
     if way.queue is not None:
         yield f"into queue {safe(way.queue, 120)}"
     if way.priority is not None:

@@ -117,7 +117,7 @@ def strip_line(line: OperationLine, moment: Moment, width: int) -> Line:
     """Return number, verb, canary, progress, rate and what is left in one line."""
     one = line.operation
     tail = _tail(line, moment)
-    signature = one.asked.signatures[0][:SHORT] if len(one.asked.signatures) == 1 else ""
+    signature = one.request.signatures[0][:SHORT] if len(one.request.signatures) == 1 else ""
     room = width - sum(len(text) for text, _ in tail)
     what = f"{signature}  {line.label}" if signature and room > ROOMY else signature or line.label
     head: Spans = ((f"#{line.number} ", "strong"), (f"{line.verb} ", "text"), (f"{what}  ", "muted"))

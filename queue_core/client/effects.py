@@ -78,7 +78,7 @@ def ready_after(ends: Iterable[tuple[Outcome, Settled]]) -> list[Ready]:
     for outcome, answer in ends:
         if answer.due is None and answer.rank is not None:
             ready.append(Ready(outcome.id, outcome.queue, answer.rank))
-        ready += answer.opened
+        ready += answer.unblocked
     return ready
 
 

@@ -143,7 +143,7 @@ class Enqueueing:
                 raise  # the callers' time is over, too
         # The reply may have been lost after the commit. The ids are ours alone, so all records of them in the store
         # now were written then (and may have run since); the rest is written again.
-        known = {final.id for final in await store.finals([job.id for job in jobs])}
+        known = {final.id for final in await store.results([job.id for job in jobs])}
         again = {one.id: one for one in await store.insert([job for job in jobs if job.id not in known])}
         return [again.get(job.id) or Inserted(job.id, job.queue, None, None, True) for job in jobs]
 

@@ -74,7 +74,7 @@ class Executor:
         if time.monotonic() >= self._abandon_at:
             await self._store.abandon()
             self._abandon_at = time.monotonic() + ABANDON_LOOK
-        for operation in await self._store.find(MOST, unfinished=True):
+        for operation in await self._store.list_operations(MOST, unfinished=True):
             if operation.state == "running":
                 try:
                     wait = min(wait, await self.advance(operation))
@@ -96,10 +96,10 @@ class Executor:
 
     async def _may_go_on(self, operation: Operation) -> bool:
         """Check the outcomes of the jobs, when due; return False when the next step must wait or must not follow."""
-        pace, number = operation.asked.pace, operation.number
+        pace, number = operation.request.rollout, operation.number
         due = self._look_at.get(number, 0.0) <= time.monotonic()
-        watched = operation.asked.verb == "retry" and pace.stop_percent is not None and operation.processed > 0
-        if not (operation.held or (watched and due)):
+        watched = operation.request.verb == "retry" and pace.stop_percent is not None and operation.processed > 0
+        if not (operation.awaiting_canary or (watched and due)):
             return True
         self._look_at[number] = time.monotonic() + LOOK
         outcomes = await self._store.outcomes(number, operation.barrier if operation.in_canary else LATELY)
@@ -107,13 +107,13 @@ class Executor:
         if verdict == "stop":
             await self._store.move(number, "stopped", _reason(operation, outcomes))
             return False
-        if operation.held and verdict == "go":
-            await self._store.release(number)
+        if operation.awaiting_canary and verdict == "go":
+            await self._store.pass_canary(number)
             return True
-        return not operation.held
+        return not operation.awaiting_canary
 
     async def _step(self, operation: Operation) -> float:
-        number, rate = operation.number, operation.asked.pace.rate
+        number, rate = operation.number, operation.request.rollout.rate
         most = CHUNK if rate is None else max(1, min(CHUNK, round(rate * RATED_STEP)))
         single = self._single.get(number, 0)
         if single:
@@ -129,13 +129,13 @@ class Executor:
                 logger.warning("a step of operation #%d failed, its jobs are taken one by one: %s", number, error)
                 self._single[number] = most
             else:
-                await self._store.err(number, f"{type(error).__name__}: {error}"[:500])
+                await self._store.fail_member(number, f"{type(error).__name__}: {error}"[:500])
             return 0.0
-        await self._effects.publish(operation.asked.verb, step.changed)  # type: ignore[arg-type]
+        await self._effects.publish(operation.request.verb, step.changed)  # type: ignore[arg-type]
         if step.operation.ended:
             self._look_at.pop(number, None)
             self._single.pop(number, None)
-        return CANARY_LOOK if step.operation.held else step.wait
+        return CANARY_LOOK if step.operation.awaiting_canary else step.wait
 
 
 def _wait_for(error: Exception) -> bool:

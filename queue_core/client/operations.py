@@ -21,16 +21,16 @@ from queue_core.client.effects import Effects
 from queue_core.client.executor import Executor
 from queue_core.errors import InvalidArgument, OutcomeUnknown, QueueCoreError, ReadOnly, StoreRefused, StoreUnavailable
 from queue_core.model.operation import (
-    AS_IT_WAS,
+    UNCHANGED,
     VERBS,
     Author,
     Changed,
+    ChangeOptions,
     MemberVerb,
-    NewOperation,
     Operation,
+    OperationRequest,
     Outcomes,
-    Pace,
-    Way,
+    Rollout,
     WorkerOrder,
 )
 from queue_core.model.rules import parse_priority
@@ -91,7 +91,7 @@ class Operations(Guarded):
 
     # -- at once, without a record
 
-    async def change(self, verb: MemberVerb, ids: Sequence[str], options: Way = AS_IT_WAS) -> Changed:
+    async def change(self, verb: MemberVerb, ids: Sequence[str], options: ChangeOptions = UNCHANGED) -> Changed:
         """Change these jobs: retry, delete, restore, purge, cancel or move those that are in a state for it.
 
         No author or reason is recorded; `submit` does the same step by step, and records them.
@@ -137,7 +137,7 @@ class Operations(Guarded):
 
     async def submit(
         self,
-        asked: NewOperation,
+        request: OperationRequest,
         ids: Sequence[str],
         progress: Callable[[Operation], None] = lambda operation: None,
     ) -> Operation:
@@ -150,7 +150,7 @@ class Operations(Guarded):
         """
         self._check("op submit")
         ids = check_ids(ids)
-        operation = await self._store.create(_checked(asked))
+        operation = await self._store.create(_checked(request))
         try:
             progress(operation)
             for start in range(0, len(ids), ADDED):
@@ -180,7 +180,7 @@ class Operations(Guarded):
             return await self._begun_after_all(number, error)
         with contextlib.suppress(StoreUnavailable):
             return await self._store.get(number)
-        canary = operation.asked.pace.canary
+        canary = operation.request.rollout.canary
         barrier = canary if 0 < canary < operation.total else operation.total
         return replace(operation, state="running", barrier=barrier, started_at=operation.updated_at)
 
@@ -195,7 +195,7 @@ class Operations(Guarded):
             raise error
         return found
 
-    async def carry_out(self, number: int, progress: Callable[[Operation], None] = lambda operation: None) -> Operation:
+    async def run(self, number: int, progress: Callable[[Operation], None] = lambda operation: None) -> Operation:
         """Take the steps of an operation until it has ended, is paused or was stopped, and return it.
 
         Others may take steps of it meanwhile; it continues when this call is cancelled and another executor runs.
@@ -217,9 +217,9 @@ class Operations(Guarded):
         self._check("op executor")
         return Executor(self._store, self._effects)
 
-    async def noted(
+    async def record(
         self,
-        asked: NewOperation,
+        request: OperationRequest,
         act: Callable[[], Awaitable[T]],
         ids: Sequence[str] = (),
         begun: Callable[[int], object] = lambda number: None,
@@ -233,7 +233,7 @@ class Operations(Guarded):
             InvalidArgument: a value in it cannot be; nothing was done.
         """
         self._check("op noted")
-        number = (await self._store.create(_shortened(asked))).number
+        number = (await self._store.create(_shortened(request))).number
         begun(number)
         try:
             if ids:
@@ -247,7 +247,7 @@ class Operations(Guarded):
             await self._store.move(number, "done", _text(result) if isinstance(result, str) else "")
         except StoreUnavailable as error:
             # The change is made, even if its record fails.
-            logger.warning("operation #%d (%s) is done, but that could not be noted: %s", number, asked.verb, error)
+            logger.warning("operation #%d (%s) is done, but that could not be noted: %s", number, request.verb, error)
         return result
 
     async def pause(self, number: int) -> bool:
@@ -286,15 +286,19 @@ class Operations(Guarded):
             OperationNotFound: there is no such operation.
         """
         self._check("op undo")
-        asked = (await self._store.get(number)).asked
-        facts = VERBS.get(asked.verb)
-        if facts is None or facts.undo is None or asked.way.priority is not None:
+        request = (await self._store.get(number)).request
+        facts = VERBS.get(request.verb)
+        if facts is None or facts.undo is None or request.options.priority is not None:
             return []
         by_queue: dict[str | None, list[str]] = {}
         async for job_id, queue in self._changed(number):
             by_queue.setdefault(queue if facts.undo == "move" else None, []).append(job_id)
-        back = NewOperation(facts.undo, asked.label, author, f"takes #{number} back", signatures=asked.signatures)
-        return [await self.submit(replace(back, way=Way(queue=queue)), ids) for queue, ids in by_queue.items()]
+        back = OperationRequest(
+            facts.undo, request.label, author, f"takes #{number} back", signatures=request.signatures
+        )
+        return [
+            await self.submit(replace(back, options=ChangeOptions(queue=queue)), ids) for queue, ids in by_queue.items()
+        ]
 
     async def get(self, number: int) -> Operation:
         """Return an operation.
@@ -304,15 +308,15 @@ class Operations(Guarded):
         """
         return await self._store.get(number)
 
-    async def find(
+    async def list_operations(
         self, limit: int = 100, before: int | None = None, unfinished: bool = False, signature: str | None = None
     ) -> list[Operation]:
         """Return operations, the newest first: older than a number, not ended, with an error signature."""
-        return await self._store.find(limit, before, unfinished, signature)
+        return await self._store.list_operations(limit, before, unfinished, signature)
 
-    async def of_job(self, job_id: str, limit: int = 100) -> list[Operation]:
+    async def list_for_job(self, job_id: str, limit: int = 100) -> list[Operation]:
         """Return the operations that have changed a job, the newest first."""
-        return await self._store.of_job(check_id(job_id), limit)
+        return await self._store.list_for_job(check_id(job_id), limit)
 
     async def outcomes(self, number: int, last: int = LOOKED_AT) -> Outcomes:
         """Return the outcomes of the last members that an operation has changed.
@@ -333,37 +337,37 @@ class Operations(Guarded):
     async def _changed(self, number: int, most: int = sys.maxsize) -> AsyncIterator[tuple[str, str]]:
         """Yield the id of each changed job and the queue that it was in when it was frozen."""
         after = 0
-        while members := await self._store.changed(number, after, min(READ, most)):
+        while members := await self._store.list_members(number, after, min(READ, most)):
             for member in members:
                 yield member.id, member.queue
             after, most = members[-1].place, most - len(members)
 
 
-def _checked(asked: NewOperation) -> NewOperation:
+def _checked(request: OperationRequest) -> OperationRequest:
     """Return an operation that a store may keep."""
-    way, pace = _checked_way(asked.verb, asked.way), asked.pace
+    options, pace = _checked_way(request.verb, request.options), request.rollout
     if isinstance(pace.canary, bool) or not isinstance(pace.canary, int) or pace.canary < 0:
         raise InvalidArgument(f"a canary is a whole number of jobs, not {pace.canary!r}")
     if pace.rate is not None and not 0 < pace.rate < float("inf"):
         raise InvalidArgument(f"a rate is more than 0 jobs a second, not {pace.rate!r}")
     if pace.stop_percent is not None and not 0 <= pace.stop_percent <= 100:
         raise InvalidArgument(f"a threshold is 0 to 100 percent, not {pace.stop_percent!r}")
-    careful = pace if asked.verb == "retry" else Pace(rate=pace.rate)
-    return _shortened(replace(asked, way=way, pace=careful))
+    careful = pace if request.verb == "retry" else Rollout(rate=pace.rate)
+    return _shortened(replace(request, options=options, rollout=careful))
 
 
-def _checked_way(verb: object, way: Way) -> Way:
+def _checked_way(verb: object, options: ChangeOptions) -> ChangeOptions:
     """Return options that a store may keep, for a verb that it has."""
     if not isinstance(verb, str) or verb not in VERBS:
         raise InvalidArgument(f"'{verb}' is no verb that changes jobs")
-    if verb == "move" and way.queue is None and way.priority is None:
+    if verb == "move" and options.queue is None and options.priority is None:
         raise InvalidArgument("a move names another queue or another priority")
-    delay, spread = check_delay(way.delay), check_delay(way.spread, "spread")
-    queue = None if way.queue is None else check_name(way.queue, "the queue's name")
-    priority = None if way.priority is None else int(parse_priority(way.priority))
-    checked = Way(delay, spread, queue, priority)
+    delay, spread = check_delay(options.delay), check_delay(options.spread, "spread")
+    queue = None if options.queue is None else check_name(options.queue, "the queue's name")
+    priority = None if options.priority is None else int(parse_priority(options.priority))
+    checked = ChangeOptions(delay, spread, queue, priority)
     for option, value in checked._asdict().items():
-        if option not in VERBS[verb].options and value != getattr(AS_IT_WAS, option):
+        if option not in VERBS[verb].options and value != getattr(UNCHANGED, option):
             raise InvalidArgument(f"a {verb} takes no {option}")
     return checked
 
@@ -374,10 +378,10 @@ def _queue(name: object) -> str:
     return name
 
 
-def _shortened(asked: NewOperation) -> NewOperation:
-    user, host = asked.author
+def _shortened(request: OperationRequest) -> OperationRequest:
+    user, host = request.author
     author = Author(_text(user), _text(host))
-    return replace(asked, label=_text(asked.label), why=_text(asked.why), author=author)
+    return replace(request, label=_text(request.label), why=_text(request.why), author=author)
 
 
 def _text(text: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 from queue_core.errors import JobCancelled, JobFailed, JobNotFound, ResultExpired, ResultTimeout
 from queue_core.model.codec import decode_result
-from queue_core.model.job import Final
+from queue_core.model.job import JobResult
 from queue_core.model.states import FINAL, Status
 from queue_core.ports.backend import Backend
 
@@ -39,19 +39,19 @@ class Results:
                 await wait(min(pause, left))
                 pause = min(READ_BACK_MOST, pause * 1.5)
 
-    async def final(self, job_id: str) -> Final:
+    async def final(self, job_id: str) -> JobResult:
         """Return a job's record.
 
         Raises:
             JobNotFound: no job has this id.
         """
-        finals = await self._backend.store.finals([job_id])
+        finals = await self._backend.store.results([job_id])
         if not finals:
             raise JobNotFound(job_id)
         return finals[0]
 
 
-def _given(final: Final) -> Any:
+def _given(final: JobResult) -> Any:
     if final.status is Status.DEAD:
         raise JobFailed(final.id, final.error or "no error was kept")
     if final.status is Status.CANCELLED:

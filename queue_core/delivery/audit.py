@@ -86,13 +86,13 @@ class Audit:
         offered, peek = 0, min(PEEK, HEAD)
         deep = set(self._reached).intersection(queues)
         for start in range(0, len(queues), QUEUES):
-            heads = await self._store.heads(queues[start : start + QUEUES], peek)
+            heads = await self._store.list_claimable_in(queues[start : start + QUEUES], peek)
             deep |= {queue for queue, count in Counter(job.queue for job in heads).items() if count >= peek}
             offered += len(await self._check_heads([job for job in heads if job.queue not in deep], peek))
         rest = sorted(deep)
         for start in range(0, len(rest), DEEP_QUEUES):
             part = rest[start : start + DEEP_QUEUES]
-            lacking = await self._check_heads(await self._store.heads(part, HEAD), HEAD)
+            lacking = await self._check_heads(await self._store.list_claimable_in(part, HEAD), HEAD)
             offered += len(lacking)
             for queue in part:
                 offered += await self._page_on(queue, [job for job in lacking if job.queue == queue])
@@ -100,20 +100,20 @@ class Audit:
 
     async def _check_heads(self, heads: Sequence[Ready], limit: int) -> list[Ready]:
         """Offer those of the first ready jobs that the dispatcher lacks, and return them."""
-        lacking = await self._dispatcher.lacking(heads) if heads else []
+        lacking = await self._dispatcher.missing(heads) if heads else []
         if not lacking:
             return []
         await asyncio.sleep(SETTLE_SECONDS)
         suspects = {job.id for job in lacking}
-        again = await self._store.heads(sorted({job.queue for job in lacking}), limit)
-        lacking = await self._dispatcher.lacking([job for job in again if job.id in suspects])
+        again = await self._store.list_claimable_in(sorted({job.queue for job in lacking}), limit)
+        lacking = await self._dispatcher.missing([job for job in again if job.id in suspects])
         await self._dispatcher.offer(lacking)
         return lacking
 
     async def offer_head(self, queue: str) -> None:
         """Offer the first ready jobs that the dispatcher lacks without a second look, for they have just come."""
         try:
-            lacking = await self._dispatcher.lacking(await self._store.head(queue, HEAD))
+            lacking = await self._dispatcher.missing(await self._store.list_claimable(queue, HEAD))
             await self._dispatcher.offer(lacking)
             await self._page_on(queue, lacking)
         except DispatchUnavailable:
@@ -129,11 +129,11 @@ class Audit:
             rank = lacking[-1].rank
         offered = 0
         while rank is not None and self._left > 0:
-            page = await self._store.ready_after(queue, rank, PAGE, whole=False)
+            page = await self._store.list_ready(queue, rank, PAGE, whole=False)
             self._left -= PAGE
-            lacking = await self._dispatcher.lacking(page)
+            lacking = await self._dispatcher.missing(page)
             if lacking:
-                ready = await self._store.claimable(queue, [job.id for job in lacking])
+                ready = await self._store.filter_claimable(queue, [job.id for job in lacking])
                 await self._dispatcher.offer(ready)
                 offered += len(ready)
             rank = page[-1].rank if len(page) == PAGE and len(lacking) >= NEARLY * PAGE else None
@@ -144,11 +144,11 @@ class Audit:
     async def rebuild(self, queue: str) -> int:
         """Offer the whole backlog of a queue by rank, then declare the ready set whole."""
         offered, rank = 0, -1
-        while page := await self._store.ready_after(queue, rank, PAGE):
+        while page := await self._store.list_ready(queue, rank, PAGE):
             await self._dispatcher.offer(page)
             offered += len(page)
             rank = page[-1].rank
-        await self._dispatcher.mark(queue)
+        await self._dispatcher.mark_current(queue)
         self._reached.pop(queue, None)
         if offered:
             logger.info("rebuilt the ready set of queue '%s': %d jobs offered", queue, offered)

@@ -13,15 +13,15 @@ from weakref import WeakSet
 
 from queue_core.model.events import Event, EventBatch, EventName, by_queue
 from queue_core.model.job import Ready
-from queue_core.ports.delivery import Taken
+from queue_core.ports.delivery import Nomination
 
 
 class _Waiter(NamedTuple):
     queues: Sequence[str]
-    answer: asyncio.Future[Taken]
+    answer: asyncio.Future[Nomination]
 
 
-class Hints:
+class QueueHints:
     """Queues that a worker should look into, and the workers of this process that wait for one.
 
     A queue that no worker has asked for yet counts as hinted: its backlog may be older than this process.
@@ -37,7 +37,7 @@ class Hints:
         self._hinted.update(queues)
         for waiter in list(self._waiting):
             if not waiter.answer.done() and (queue := self.pick(waiter.queues)) is not None:
-                waiter.answer.set_result(Taken(queue, None))
+                waiter.answer.set_result(Nomination(queue, None))
 
     def hint_all(self) -> None:
         """Note that any queue may have ready jobs, after hints may have been lost."""
@@ -51,10 +51,10 @@ class Hints:
             self._known.add(queue)
         return queue
 
-    async def take(self, queues: Sequence[str], timeout: float) -> Taken | None:
+    async def take(self, queues: Sequence[str], timeout: float) -> Nomination | None:
         """Wait until one of these queues may have ready jobs; None after `timeout` seconds."""
         if (queue := self.pick(queues)) is not None:
-            return Taken(queue, None)
+            return Nomination(queue, None)
         waiter = _Waiter(queues, asyncio.get_running_loop().create_future())
         self._waiting.append(waiter)
         try:
@@ -80,21 +80,21 @@ class LocalDispatcher:
     """Wakes one waiter for each job that is offered; which jobs these are, the store knows."""
 
     def __init__(self) -> None:
-        self._hints = Hints()
+        self._hints = QueueHints()
 
     async def offer(self, ready: Sequence[Ready]) -> None:
         """Wake those who wait for the queues of these jobs, the longest waiting first; keep the hint for who comes."""
         for job in ready:
             self._hints.hint([job.queue])
 
-    async def take(self, queues: Sequence[str], limit: int, timeout: float) -> Taken | None:
+    async def take(self, queues: Sequence[str], limit: int, timeout: float) -> Nomination | None:
         """Wait until one of the queues may have ready jobs; the store is to be asked for them."""
         return await self._hints.take(queues, timeout)
 
     async def forget(self, queue: str, ids: Sequence[str]) -> None:
         """Do nothing: no ids are held."""
 
-    async def lacking(self, heads: Sequence[Ready]) -> list[Ready]:
+    async def missing(self, heads: Sequence[Ready]) -> list[Ready]:
         """Return the first ready job of each queue: idle workers should look."""
         return list({job.queue: job for job in reversed(heads)}.values())
 
@@ -102,7 +102,7 @@ class LocalDispatcher:
         """Return nothing: what is in this process does not go before it."""
         return []
 
-    async def mark(self, queue: str) -> None:
+    async def mark_current(self, queue: str) -> None:
         """Do nothing: it was never in doubt."""
 
     async def ping(self) -> float:

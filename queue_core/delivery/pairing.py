@@ -46,7 +46,7 @@ class PairedStore(Protocol):
         """Return who leads these duties, or has led them last."""
         ...
 
-    async def lead(self, duty: str, worker: str, seconds: float) -> bool:
+    async def acquire_leadership(self, duty: str, worker: str, seconds: float) -> bool:
         """Take or renew the leadership of a duty."""
         ...
 
@@ -167,7 +167,7 @@ class Pairing:
         if change and not self._renewed(pair):
             return  # its last process may have ended a moment ago
         if change:
-            await self._store.lead(OTHERS, NONE, WINDOW)
+            await self._store.acquire_leadership(OTHERS, NONE, WINDOW)
         reason = f"a Redis ({_place(pair)}) delivers for this database, and this process has none"
         self._tell(reason, change)
 
@@ -188,7 +188,7 @@ class Pairing:
             ours = f"{identity} {delivery.place}"
             kept = _live(pair)
             name = kept.worker if kept is not None and kept.worker.startswith(f"{identity} ") else ours
-            if not await self._store.lead(DUTY, name, WINDOW):
+            if not await self._store.acquire_leadership(DUTY, name, WINDOW):
                 return  # another process was first: the next look finds its pair
             if await delivery.identify(identity, self._database, WINDOW) != identity:
                 return  # a process of another database was first, and the next look finds that
@@ -211,7 +211,7 @@ class Pairing:
             self.doubtful = True
             return
         if change and elsewhere:
-            await self._store.lead(OTHERS, ours, WINDOW)
+            await self._store.acquire_leadership(OTHERS, ours, WINDOW)
         if change and kept.confirmed:
             await delivery.intrude(self._database, WINDOW)
         self._tell(reason, change)

@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 from queue_core.delivery.pairing import Kept
 from queue_core.model.job import Ready
 from queue_core.model.settings import RedisSettings
-from queue_core.ports.delivery import Taken
+from queue_core.ports.delivery import Nomination
 from queue_core.redis.client import keys_of, make_client, place_of, server_facts, within
 from queue_core.redis.keys import Keys
 from queue_core.redis.pipeline import PipelinedConnection
@@ -68,7 +68,7 @@ class Wholeness:
                     found.append(queue)
         return found
 
-    async def mark(self, queue: str) -> None:
+    async def mark_current(self, queue: str) -> None:
         """Declare a ready set whole."""
         await self._client.set(self._keys.of(queue, "gen"), await self._new_marker())
         self._whole_at.pop(queue, None)
@@ -178,7 +178,7 @@ class RedisDispatcher:
             for some in _chunks(calls):
                 await self._scripts.run_many(list(some))
 
-    async def take(self, queues: Sequence[str], limit: int, timeout: float) -> Taken | None:
+    async def take(self, queues: Sequence[str], limit: int, timeout: float) -> Nomination | None:
         """Wait until one of the queues has candidates, first in the order given, and take up to `limit` of them."""
         keys = [self._keys.of(queue, self._ready) for queue in queues]
         # The server ends the wait; a little more time here for the answer's way.
@@ -187,7 +187,7 @@ class RedisDispatcher:
         if not found:
             return None
         key, members = found
-        return Taken(self._keys.queue_of(key, self._ready), [member for member, _ in members])
+        return Nomination(self._keys.queue_of(key, self._ready), [member for member, _ in members])
 
     async def forget(self, queue: str, ids: Sequence[str]) -> None:
         """Drop candidates that are no longer ready."""
@@ -195,7 +195,7 @@ class RedisDispatcher:
             for chunk in _chunks(ids):
                 await self._client.zrem(self._keys.of(queue, self._ready), *chunk)
 
-    async def lacking(self, heads: Sequence[Ready]) -> list[Ready]:
+    async def missing(self, heads: Sequence[Ready]) -> list[Ready]:
         """Return those of the store's first ready jobs that the ready sets do not hold."""
         groups: dict[str, list[Ready]] = {}
         for job in heads:
@@ -216,10 +216,10 @@ class RedisDispatcher:
         async with within(self._timeout, self._circuit):
             return await self._wholeness.doubtful(queues)
 
-    async def mark(self, queue: str) -> None:
+    async def mark_current(self, queue: str) -> None:
         """Declare the ready set whole, after a rebuild."""
         async with within(self._timeout, self._circuit):
-            await self._wholeness.mark(queue)
+            await self._wholeness.mark_current(queue)
 
     async def kept(self, turn: float = 0.0) -> tuple[Kept, bool]:
         """Return what is kept under the prefix about the database, and whether no other process took this turn before.

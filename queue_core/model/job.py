@@ -134,7 +134,7 @@ class Outcome(NamedTuple):
     # seconds until a retried job is due, or a released one that arrives as new
     delay: float = 0.0
     # released: not to its old place but as a job that arrives now, due after `delay` or at `run_at`
-    anew: bool = False
+    to_back: bool = False
     # seconds since the epoch; None: after `delay`
     run_at: float | None = None
     # that of the claim; a store that it helps looks it up where it is missing
@@ -154,7 +154,7 @@ class Settled(NamedTuple):
     # True: instead of being retried or released it was cancelled, as was requested while it ran
     cancelled: bool = False
     # jobs that became ready because this one let go of their ordering key
-    opened: tuple[Ready, ...] = ()
+    unblocked: tuple[Ready, ...] = ()
 
 
 class Reclaimed(NamedTuple):
@@ -172,9 +172,9 @@ class Reclaimed(NamedTuple):
     # True: instead of becoming ready it was cancelled, as was requested while it ran
     cancelled: bool = False
     # False: it was still waiting for a slot, so that its worker's end is no evidence about it
-    begun: bool = True
+    started: bool = True
     # jobs that became ready because this one let go of their ordering key
-    opened: tuple[Ready, ...] = ()
+    unblocked: tuple[Ready, ...] = ()
 
 
 class LogLine(NamedTuple):
@@ -192,7 +192,7 @@ class LogLine(NamedTuple):
     age: float = 0.0
 
 
-class Final(NamedTuple):
+class JobResult(NamedTuple):
     """What `result()` reads back about a job."""
 
     id: str

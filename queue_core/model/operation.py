@@ -45,7 +45,7 @@ class VerbFacts(NamedTuple):
     event: EventName
     # what takes it back; None: nothing does
     undo: MemberVerb | None = None
-    # the fields of `Way` that it takes
+    # the fields of `ChangeOptions` that it takes
     options: frozenset[str] = frozenset()
 
 
@@ -98,7 +98,7 @@ class Author(NamedTuple):
     host: str
 
 
-class Way(NamedTuple):
+class ChangeOptions(NamedTuple):
     """How retried or moved jobs go on; the rest of them stays as it is."""
 
     # seconds from the step until they are due
@@ -116,7 +116,7 @@ class Way(NamedTuple):
         return self.delay > 0 or self.spread > 0
 
 
-class Pace(NamedTuple):
+class Rollout(NamedTuple):
     """How carefully an operation goes on."""
 
     # members that are changed first, and whose outcome is waited for; 0: none
@@ -127,12 +127,12 @@ class Pace(NamedTuple):
     stop_percent: float | None = None
 
 
-AS_IT_WAS = Way()
-AT_ONCE = Pace()
+UNCHANGED = ChangeOptions()
+UNTHROTTLED = Rollout()
 
 
 @dataclass(frozen=True, slots=True)
-class NewOperation:
+class OperationRequest:
     """An operation as its author asks for it. All texts may be shown only through `safe()`."""
 
     # a `MemberVerb`, or what is done at once: pause, resume, quiet, stop, edit, trigger …
@@ -142,8 +142,8 @@ class NewOperation:
     author: Author
     # the author's reason; "" when none was given
     why: str = ""
-    way: Way = AS_IT_WAS
-    pace: Pace = AT_ONCE
+    options: ChangeOptions = UNCHANGED
+    rollout: Rollout = UNTHROTTLED
     # the error signatures that it is all of
     signatures: tuple[str, ...] = ()
 
@@ -154,7 +154,7 @@ class Operation:
 
     # 1, 2, 3 … in the order of creation; a store may leave some out
     number: int
-    asked: NewOperation
+    request: OperationRequest
     state: OperationState
     # one sentence: what came of it, why it was stopped or failed; "" when there is nothing to report
     note: str
@@ -181,7 +181,7 @@ class Operation:
         return self.barrier < self.total
 
     @property
-    def held(self) -> bool:
+    def awaiting_canary(self) -> bool:
         """Whether its canary is done, and waited for."""
         return self.state == "running" and self.done == self.barrier < self.total
 
@@ -239,7 +239,7 @@ def judge(operation: Operation, outcomes: Outcomes) -> Verdict:
 
     A canary is waited for until its outcome is certain either way.
     """
-    percent = operation.asked.pace.stop_percent
+    percent = operation.request.rollout.stop_percent
     if operation.in_canary:
         most = outcomes.looked if percent is None else percent * outcomes.looked / 100
         if outcomes.dead > most:
@@ -263,10 +263,10 @@ class OperationRecord(NamedTuple):
     next_at: float = 0.0
 
 
-def begin(number: int, asked: NewOperation, now: float) -> OperationRecord:
+def begin(number: int, request: OperationRequest, now: float) -> OperationRecord:
     """Return a new operation, preparing and without members."""
     at = _moment(now)
-    return OperationRecord(Operation(number, asked, "preparing", "", 0, 0, 0, 0, 0, 0, at, at, None, None))
+    return OperationRecord(Operation(number, request, "preparing", "", 0, 0, 0, 0, 0, 0, at, at, None, None))
 
 
 def add(record: OperationRecord, members: int, now: float) -> OperationRecord | None:
@@ -285,11 +285,11 @@ def move(record: OperationRecord, state: OperationState, note: str, now: float) 
         fields |= {"barrier": view.total, "started_at": _moment(now)}
         if state == "done":
             fields |= {"done": view.total, "processed": view.total}
-        elif 0 < view.asked.pace.canary < view.total:
-            fields["barrier"] = view.asked.pace.canary
+        elif 0 < view.request.rollout.canary < view.total:
+            fields["barrier"] = view.request.rollout.canary
     elif view.state == "stopped" and state == "running":
-        free = replace(view.asked, pace=view.asked.pace._replace(stop_percent=None))
-        fields |= {"asked": free, "barrier": view.total}
+        free = replace(view.request, rollout=view.request.rollout._replace(stop_percent=None))
+        fields |= {"request": free, "barrier": view.total}
     return _changed(record, now, **fields)
 
 
@@ -313,7 +313,7 @@ def next_members(record: OperationRecord, most: int, now: float) -> NextMembers:
 
 def step(record: OperationRecord, count: int, processed: int, now: float) -> OperationRecord:
     """Return a running operation behind its next members, of which so many were changed."""
-    view, rate = record.view, record.view.asked.pace.rate
+    view, rate = record.view, record.view.request.rollout.rate
     if rate:
         record = record._replace(next_at=max(record.next_at, now) + count / rate)
     skipped = view.skipped + count - processed

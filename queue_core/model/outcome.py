@@ -83,7 +83,7 @@ def unknown(stray: Stray) -> Outcome:
 def rescheduled(claim: Claim, run_us: int, asked: Reschedule) -> Outcome:
     """Return the outcome of a handler that gave its job back for another time."""
     again = _outcome(claim, "released", run_us, delay=asked.delay)
-    return again._replace(anew=True, run_at=asked.run_at)
+    return again._replace(to_back=True, run_at=asked.run_at)
 
 
 def cancelled(claim: Claim, run_us: int) -> Outcome:

@@ -45,7 +45,7 @@ class DispatchUnavailable(Exception):
     """The dispatcher's server did not answer; the caller continues with the store alone."""
 
 
-class Taken(NamedTuple):
+class Nomination(NamedTuple):
     """Candidates of one queue, best rank first."""
 
     queue: str
@@ -60,7 +60,7 @@ class Dispatcher(Protocol):
         """Add jobs to the ready sets and wake as many waiting workers; idempotent."""
         ...
 
-    async def take(self, queues: Sequence[str], limit: int, timeout: float) -> Taken | None:
+    async def take(self, queues: Sequence[str], limit: int, timeout: float) -> Nomination | None:
         """Wait until one of the queues has candidates, first in the order given, and take up to `limit` of them.
 
         None after `timeout` seconds without any. Cancelling the call loses at most candidates that the audit restores.
@@ -71,7 +71,7 @@ class Dispatcher(Protocol):
         """Remove candidates that are no longer ready."""
         ...
 
-    async def lacking(self, heads: Sequence[Ready]) -> list[Ready]:
+    async def missing(self, heads: Sequence[Ready]) -> list[Ready]:
         """Return which of the store's first ready jobs, of any number of queues, the ready sets lack."""
         ...
 
@@ -79,7 +79,7 @@ class Dispatcher(Protocol):
         """Return the queues whose ready sets may have lost jobs since `mark`: emptied, restored or failed over."""
         ...
 
-    async def mark(self, queue: str) -> None:
+    async def mark_current(self, queue: str) -> None:
         """Mark a queue's ready set as complete, after a rebuild."""
         ...
 

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from queue_core.model.operation import (
-    AS_IT_WAS,
+    UNCHANGED,
     Changed,
+    ChangeOptions,
     MemberJob,
     MemberVerb,
-    NewOperation,
     Operation,
+    OperationRequest,
     OperationState,
     Outcomes,
     Step,
-    Way,
     WorkerOrder,
 )
 
@@ -26,7 +26,7 @@ class OperationStore(Protocol):
     Methods that take a number raise `OperationNotFound` when no operation has it.
     """
 
-    async def change(self, verb: MemberVerb, ids: Sequence[str], options: Way = AS_IT_WAS) -> Changed:
+    async def change(self, verb: MemberVerb, ids: Sequence[str], options: ChangeOptions = UNCHANGED) -> Changed:
         """Change the jobs whose states the verb applies to; see `VERBS`. A step does the same.
 
         retry: to queued with retry count 0, or to scheduled when they are put off; the crash count stays. They queue
@@ -61,7 +61,7 @@ class OperationStore(Protocol):
         """Store an order that a worker's next heartbeat returns; return False when there is no such worker."""
         ...
 
-    async def create(self, asked: NewOperation) -> Operation:
+    async def create(self, request: OperationRequest) -> Operation:
         """Write a new operation in state preparing, without members, and return it."""
         ...
 
@@ -83,7 +83,7 @@ class OperationStore(Protocol):
         """
         ...
 
-    async def err(self, number: int, note: str) -> Operation:
+    async def fail_member(self, number: int, note: str) -> Operation:
         """Count the next member of a running operation as errored, without changing it, and store the reason."""
         ...
 
@@ -96,7 +96,7 @@ class OperationStore(Protocol):
         """
         ...
 
-    async def release(self, number: int) -> bool:
+    async def pass_canary(self, number: int) -> bool:
         """Remove the barrier of a running operation; return False when it has none, or does not run."""
         ...
 
@@ -112,17 +112,17 @@ class OperationStore(Protocol):
         """Return an operation."""
         ...
 
-    async def find(
+    async def list_operations(
         self, limit: int, before: int | None = None, unfinished: bool = False, signature: str | None = None
     ) -> list[Operation]:
         """Return operations, newest first, filtered by number below `before`, not ended, and error signature."""
         ...
 
-    async def of_job(self, job_id: str, limit: int) -> list[Operation]:
+    async def list_for_job(self, job_id: str, limit: int) -> list[Operation]:
         """Return the operations that have changed a job, newest first."""
         ...
 
-    async def changed(self, number: int, after: int, limit: int) -> list[MemberJob]:
+    async def list_members(self, number: int, after: int, limit: int) -> list[MemberJob]:
         """Return up to `limit` changed members behind position `after`, in their order."""
         ...
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from queue_core.model.job import (
     MOST_LOSSES,
     Claim,
-    Final,
     Inserted,
+    JobResult,
     LogLine,
     NewJob,
     Outcome,
@@ -40,12 +40,12 @@ class ClaimRequest(NamedTuple):
     ids: Sequence[str] | None = None
     # how many, by rank, begin at once; the others wait for a slot, and until a heartbeat reports that they
     # have begun, the loss of their worker does not count as their crash. None: all begin at once
-    begin: int | None = None
+    start_count: int | None = None
     # its number among this worker's claims, stored with their leases; 0: not numbered
     number: int = 0
 
 
-class Beat(NamedTuple):
+class LeaseRenewal(NamedTuple):
     """One held lease in a heartbeat."""
 
     id: str
@@ -54,7 +54,7 @@ class Beat(NamedTuple):
     progress: int | None = None
     message: str = ""
     # whether the handler was started
-    begun: bool = True
+    started: bool = True
 
 
 class Doubt(NamedTuple):
@@ -64,7 +64,7 @@ class Doubt(NamedTuple):
     number: int
 
 
-class WorkerBeat(NamedTuple):
+class HeartbeatRequest(NamedTuple):
     """One heartbeat of a worker: its registry entry and its leases."""
 
     worker: str
@@ -81,7 +81,7 @@ class WorkerBeat(NamedTuple):
     lease: float
     # seconds between two heartbeats; a worker is taken for lost after three of them
     interval: float
-    leases: Sequence[Beat]
+    leases: Sequence[LeaseRenewal]
     # where its process runs, and which one it is there (see queue_core.worker.neighbours); empty: unknown
     place: str = ""
     process: str = ""
@@ -136,7 +136,7 @@ class Look(NamedTuple):
     lease: float | None = None
 
 
-class BeatReply(NamedTuple):
+class HeartbeatReply(NamedTuple):
     """The store's answer to a heartbeat."""
 
     # ids whose leases are lost: stop them, their writes will be refused
@@ -151,10 +151,10 @@ class BeatReply(NamedTuple):
     strays: tuple[Stray, ...] = ()
 
 
-class Heart(Protocol):
+class StoreHeartbeat(Protocol):
     """The heartbeat's link to the store: blocking, used by one thread, on its own connection."""
 
-    def beat(self, beat: WorkerBeat) -> BeatReply:
+    def beat(self, beat: HeartbeatRequest) -> HeartbeatReply:
         """Prolong the leases that still hold, record their progress, and renew the worker's entry.
 
         A lease that expired holds until the job is reclaimed. A cancel request is returned until the attempt ends, an
@@ -162,7 +162,7 @@ class Heart(Protocol):
         """
         ...
 
-    def hand_back(self, worker: str, begun: Sequence[str]) -> None:
+    def hand_back(self, worker: str, started: Sequence[str]) -> None:
         """End a worker's leases of all other jobs than `begun`, as not begun: the next reclaim releases them."""
         ...
 
@@ -287,7 +287,7 @@ class JobStore(Protocol):
         """
         ...
 
-    async def announce(self, types: Mapping[str, Mapping[str, Any]]) -> None:
+    async def register_types(self, types: Mapping[str, Mapping[str, Any]]) -> None:
         """Write the JSON Schema of each type's payloads, where it has changed."""
         ...
 
@@ -306,11 +306,11 @@ class JobStore(Protocol):
         """
         ...
 
-    async def head(self, queue: str, limit: int) -> list[Ready]:
+    async def list_claimable(self, queue: str, limit: int) -> list[Ready]:
         """Return the first claimable jobs of a queue by rank whose type a live worker of this queue has announced."""
         ...
 
-    async def heads(self, queues: Sequence[str], limit: int) -> list[Ready]:
+    async def list_claimable_in(self, queues: Sequence[str], limit: int) -> list[Ready]:
         """Return the jobs of `head` for each of these queues, those of a queue together and in order."""
         ...
 
@@ -318,11 +318,11 @@ class JobStore(Protocol):
         """Return the queues that are not paused and may have ready jobs, for the audit."""
         ...
 
-    async def claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
+    async def filter_claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
         """Return the jobs of `ids` that are claimable now and whose type a live worker of this queue announced."""
         ...
 
-    async def ready_after(self, queue: str, rank: int, limit: int, whole: bool = True) -> list[Ready]:
+    async def list_ready(self, queue: str, rank: int, limit: int, whole: bool = True) -> list[Ready]:
         """Return ready jobs of a queue with a higher rank than this, in order.
 
         Without `whole`, jobs that would take long to find may be left to `heads`.
@@ -333,15 +333,15 @@ class JobStore(Protocol):
         """Return every queue's name and whether it is paused."""
         ...
 
-    async def finals(self, ids: Sequence[str]) -> list[Final]:
+    async def results(self, ids: Sequence[str]) -> list[JobResult]:
         """Return the records of these jobs, unknown ids left out."""
         ...
 
-    async def lead(self, duty: str, worker: str, seconds: float) -> bool:
+    async def acquire_leadership(self, duty: str, worker: str, seconds: float) -> bool:
         """Take or renew the leadership of a duty for some seconds; False when another worker holds it."""
         ...
 
-    async def retire(self, worker: str, place: str = "") -> None:
+    async def unregister_worker(self, worker: str, place: str = "") -> None:
         """Remove a worker's entry and its leaderships after its end."""
         ...
 
@@ -360,6 +360,6 @@ class JobStore(Protocol):
         """Fold counters, prepare and drop history by its retention, in bounded steps. For the leader."""
         ...
 
-    def heart(self) -> Heart:
+    def open_heartbeat(self) -> StoreHeartbeat:
         """Return a new link for a heartbeat thread."""
         ...

@@ -15,7 +15,7 @@ from queue_core.delivery.pairing import Pairing
 from queue_core.errors import QueueCoreError, StoreUnavailable
 from queue_core.model.job import Claim
 from queue_core.model.rules import Rules, rules_of
-from queue_core.ports.delivery import Dispatcher, DispatchUnavailable, Taken
+from queue_core.ports.delivery import Dispatcher, DispatchUnavailable, Nomination
 from queue_core.ports.store import ClaimRequest, Doubt, JobStore
 from queue_core.runtime import LARGEST
 from queue_core.worker.runner import Runner
@@ -146,7 +146,7 @@ class Fetcher:
         self._resumed.set()
         self._poll = POLL_FIRST
         # candidates that were taken and not yet asked for, and the number of the claim that asked in vain
-        self._in_hand: Taken | None = None
+        self._in_hand: Nomination | None = None
         self._in_hand_number = 0
         # queues in which the store may have more than was asked for
         self._unfinished: deque[str] = deque()
@@ -214,7 +214,7 @@ class Fetcher:
             return
         await self._claim_taken(taken, taken.ids, limit)
 
-    async def _claim_taken(self, taken: Taken, ids: Sequence[str], limit: int) -> None:
+    async def _claim_taken(self, taken: Nomination, ids: Sequence[str], limit: int) -> None:
         """Claim candidates; return those that others have to run.
 
         Should the store be away, these are tried again: others would have to wait for the audit to find them.
@@ -227,7 +227,7 @@ class Fetcher:
         if left:
             await self._give_back(taken.queue, left, limit - len(mine))
 
-    async def _take(self, queues: Sequence[str], limit: int) -> Taken | None:
+    async def _take(self, queues: Sequence[str], limit: int) -> Nomination | None:
         if self._in_hand is not None:
             return self._in_hand
         if self._dispatcher is None:
@@ -236,7 +236,7 @@ class Fetcher:
         if unfinished is not None:
             # A look that found all it asked for may have left some; the other queues still get their turn first.
             taken = await self._dispatcher.take(queues, limit, AT_ONCE)
-            taken = taken or Taken(unfinished, None)
+            taken = taken or Nomination(unfinished, None)
             with contextlib.suppress(ValueError):
                 self._unfinished.remove(taken.queue)
             return taken
@@ -251,7 +251,7 @@ class Fetcher:
 
     async def _holds_back(self, queue: str) -> bool:
         """Return whether a queue has ready jobs that its rules do not let start yet; it cools down then."""
-        if not rules_of(self._rules, queue).gated or not await self._store.head(queue, 1):
+        if not rules_of(self._rules, queue).gated or not await self._store.list_claimable(queue, 1):
             return False
         self._cool_until[queue] = time.monotonic() + COOL_DOWN_GATED
         return True
@@ -290,7 +290,7 @@ class Fetcher:
         sent = time.monotonic()
         begin = self._runner.free()
         number = self.claims.begin(queue, number)
-        request = self._request._replace(queue=queue, limit=limit, ids=ids, begin=begin, number=number)
+        request = self._request._replace(queue=queue, limit=limit, ids=ids, start_count=begin, number=number)
         asking = asyncio.ensure_future(self._store.claim(request))
         try:
             claims = await asyncio.shield(asking)
@@ -312,7 +312,7 @@ class Fetcher:
 
     async def _give_back(self, queue: str, ids: Sequence[str], room: int) -> None:
         """Return candidates that only other workers can run; what no worker can run is left to the audit."""
-        ready = await self._store.claimable(queue, ids)
+        ready = await self._store.filter_claimable(queue, ids)
         if not ready or self._dispatcher is None:
             return
         gated = rules_of(self._rules, queue).gated

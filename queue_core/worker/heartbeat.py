@@ -16,7 +16,16 @@ from typing import Protocol
 
 from queue_core.errors import QueueCoreError
 from queue_core.model.events import Event, EventName
-from queue_core.ports.store import Beat, BeatReply, Doubt, Heart, JobStore, Neighbour, Stray, WorkerBeat
+from queue_core.ports.store import (
+    Doubt,
+    HeartbeatReply,
+    HeartbeatRequest,
+    JobStore,
+    LeaseRenewal,
+    Neighbour,
+    StoreHeartbeat,
+    Stray,
+)
 from queue_core.worker import neighbours
 from queue_core.worker.attempt import Attempt
 from queue_core.worker.fetcher import Claims
@@ -82,8 +91,8 @@ class Heartbeat:
 
     def __init__(
         self,
-        heart: Heart,
-        identity: Callable[[], WorkerBeat],
+        heart: StoreHeartbeat,
+        identity: Callable[[], HeartbeatRequest],
         times: Times,
         held: dict[str, Attempt],
         announcer: Announcer,
@@ -210,7 +219,7 @@ class Heartbeat:
         for attempt in news:
             attempt.untold = False
         sent = time.monotonic()
-        beats = [Beat(a.claim.id, a.claim.token, a.progress, a.message, a.started > 0) for a in attempts]
+        beats = [LeaseRenewal(a.claim.id, a.claim.token, a.progress, a.message, a.started > 0) for a in attempts]
         rests = not self._held and self.may_rest()
         request = self._identity()._replace(
             leases=beats,
@@ -231,10 +240,10 @@ class Heartbeat:
         self._rested, self._beaten_at = rests, sent
         for attempt, beat in zip(attempts, beats, strict=True):
             attempt.renewed = sent
-            attempt.ahead = attempt.ahead and not beat.begun
+            attempt.ahead = attempt.ahead and not beat.started
         self._tell(attempts, news, reply)
 
-    def _tell(self, attempts: list[Attempt], news: list[Attempt], reply: BeatReply) -> None:
+    def _tell(self, attempts: list[Attempt], news: list[Attempt], reply: HeartbeatReply) -> None:
         if news:
             self._in_loop(self._announce, news)
         if reply.lost:
@@ -289,23 +298,25 @@ def version() -> str:
         return "unknown"
 
 
-class ManualHeart:
+class ManualHeartbeat:
     """One entry among the workers, with the queues of the claims that were prolonged."""
 
     def __init__(self, store: JobStore, worker: str) -> None:
         self._store = store
         self._worker = worker
-        self._heart: Heart | None = None
+        self._heart: StoreHeartbeat | None = None
         # a heart serves one thread at a time
         self._beating = asyncio.Lock()
         self._queues: set[str] = set()
         self.claims = Claims()
 
-    async def beat(self, queue: str, lease: float, leases: Sequence[Beat], doubts: Sequence[Doubt] = ()) -> BeatReply:
+    async def beat(
+        self, queue: str, lease: float, leases: Sequence[LeaseRenewal], doubts: Sequence[Doubt] = ()
+    ) -> HeartbeatReply:
         """Prolong leases, and ask for what claims in doubt have given."""
         self._queues.add(queue)
         # It announces no types: what a dispatcher hands out is for workers.
-        entry = WorkerBeat(
+        entry = HeartbeatRequest(
             worker=self._worker,
             host=socket.gethostname(),
             pid=os.getpid(),
@@ -324,7 +335,7 @@ class ManualHeart:
         )
         async with self._beating:
             if self._heart is None:
-                self._heart = self._store.heart()
+                self._heart = self._store.open_heartbeat()
             return await asyncio.to_thread(self._heart.beat, entry)
 
     async def close(self) -> None:
@@ -334,4 +345,4 @@ class ManualHeart:
 
     async def retire(self) -> None:
         """Remove the entry."""
-        await self._store.retire(self._worker, neighbours.place())
+        await self._store.unregister_worker(self._worker, neighbours.place())

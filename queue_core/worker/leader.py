@@ -266,7 +266,7 @@ class Sweeper:
         now = time.monotonic()
         # Where all others see the leader it renews its leadership in its middle.
         if not self._leads or self._attentive is None or now - self._led_at >= self._leadership / 2:
-            self._leads = await self._store.lead("sweep", self._duty.worker, self._leadership)
+            self._leads = await self._store.acquire_leadership("sweep", self._duty.worker, self._leadership)
             self._led_at = now
         if not self._leads:
             return False
@@ -308,7 +308,7 @@ class Sweeper:
             for job in lost:
                 self._tell(job)
             ready = [Ready(job.id, job.queue, job.rank) for job in lost if job.rank is not None]
-            await self._offer(ready + [opened for job in lost for opened in job.opened])
+            await self._offer(ready + [opened for job in lost for opened in job.unblocked])
             if len(lost) < RECLAIM_LIMIT:
                 return total
 

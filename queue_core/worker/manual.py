@@ -32,8 +32,8 @@ from queue_core.model.text import storable
 from queue_core.model.validation import check_name, parse_duration
 from queue_core.ports.backend import Backend
 from queue_core.ports.delivery import DispatchUnavailable
-from queue_core.ports.store import Beat, ClaimRequest
-from queue_core.worker.heartbeat import ManualHeart, Times
+from queue_core.ports.store import ClaimRequest, LeaseRenewal
+from queue_core.worker.heartbeat import ManualHeartbeat, Times
 from queue_core.worker.journal import Announcer
 from queue_core.worker.leader import LEADERSHIP, Duty, Sweeper
 
@@ -111,7 +111,7 @@ class Keeper(Protocol):
         """Store the end of the attempt, or raise StaleLease."""
         ...
 
-    async def refresh(self, queue: str, beat: Beat, lease: float) -> bool:
+    async def refresh(self, queue: str, beat: LeaseRenewal, lease: float) -> bool:
         """Prolong the lease, or raise StaleLease; return whether a cancellation of the job was requested."""
         ...
 
@@ -184,7 +184,7 @@ class ClaimedJob(ClaimFacts):
         """Prolong the lease from now on, by as long as it was claimed for unless given otherwise, and note progress."""
         length = self._terms.lease if lease is None else seconds(lease, "a lease")
         percent = None if progress is None else max(0, min(100, int(progress)))
-        beat = Beat(self.id, self.token, percent, storable(str(message)[:200]))
+        beat = LeaseRenewal(self.id, self.token, percent, storable(str(message)[:200]))
         self.cancel_requested = await self._keeper.refresh(self.queue, beat, length)
 
     async def _end(self, outcome: Outcome) -> Status:
@@ -226,7 +226,7 @@ class ManualClaims:
         self._starting = asyncio.Lock()
         self._announcing: asyncio.Task[None] | None = None
         self._sweeping: asyncio.Task[None] | None = None
-        self._heart = ManualHeart(backend.store, self.id)
+        self._heart = ManualHeartbeat(backend.store, self.id)
         # what cancelled and failed claims leave to be done
         self._behind: set[asyncio.Task[None]] = set()
         self._looking: asyncio.Task[None] | None = None
@@ -334,7 +334,7 @@ class ManualClaims:
         await offer(self._backend.dispatcher, ready_after([(outcome, answer)]))
         return answer
 
-    async def refresh(self, queue: str, beat: Beat, lease: float) -> bool:
+    async def refresh(self, queue: str, beat: LeaseRenewal, lease: float) -> bool:
         """Prolong a lease and return whether a cancellation of the job was requested.
 
         Raises:

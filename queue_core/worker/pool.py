@@ -130,7 +130,7 @@ def _signal_name(number: int) -> str:
 
 def _settled(fields: list[object]) -> Settled:
     settled = Settled(*fields)  # type: ignore[arg-type]
-    return settled._replace(opened=tuple(Ready(*one) for one in settled.opened))
+    return settled._replace(unblocked=tuple(Ready(*one) for one in settled.unblocked))
 
 
 def _outcome(fields: list[object]) -> Outcome:

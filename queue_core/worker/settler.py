@@ -69,7 +69,7 @@ class Settler:
         if answer is not None:
             self._forget(outcome)
             self._ended(outcome, answer)
-            if answer.opened:
+            if answer.unblocked:
                 self._written.append((outcome, answer))
                 self._wake.set()
             return

@@ -18,7 +18,7 @@ from typing import Any
 from queue_core.client.tasks import Duration
 from queue_core.errors import ConfigurationError
 from queue_core.model.events import Event, EventName
-from queue_core.ports.store import AttentiveStore, ClaimRequest, Neighbour, Stray, WorkerBeat
+from queue_core.ports.store import AttentiveStore, ClaimRequest, HeartbeatRequest, Neighbour, Stray
 from queue_core.queue import JobQueue
 from queue_core.worker.attempt import Attempt, Patience, Watchdog, end_process
 from queue_core.worker.execution import RawHandler, handlers_of
@@ -160,7 +160,7 @@ class Worker:
         await self._jobs.store.make_room()
         await self._jobs.schedules.announce()
         if self._types is not None:
-            await self._jobs.store.announce(self._jobs.tasks.schemas())
+            await self._jobs.store.register_types(self._jobs.tasks.schemas())
         self._runner.context = contextvars.copy_context()
         with self._signals():
             working = asyncio.create_task(self._work())
@@ -220,13 +220,13 @@ class Worker:
             await heartbeat.close()
             await self._announcer.close(announcing)
             with contextlib.suppress(Exception):  # the entry expires by itself
-                await asyncio.wait_for(self._jobs.store.retire(self.id, heartbeat.place), RETIRE_SECONDS)
+                await asyncio.wait_for(self._jobs.store.unregister_worker(self.id, heartbeat.place), RETIRE_SECONDS)
             await self._runner.close()
             self._runner.forget_stubborn()
 
     def _new_heartbeat(self) -> Heartbeat:
         heartbeat = Heartbeat(
-            self._jobs.store.heart(),
+            self._jobs.store.open_heartbeat(),
             self._identity,
             self._times,
             self._held,
@@ -268,8 +268,8 @@ class Worker:
                 logger.exception("the %s failed and starts again", name)
                 await asyncio.sleep(RESTART_SECONDS)
 
-    def _identity(self) -> WorkerBeat:
-        return WorkerBeat(
+    def _identity(self) -> HeartbeatRequest:
+        return HeartbeatRequest(
             worker=self.id,
             host=socket.gethostname(),
             pid=os.getpid(),

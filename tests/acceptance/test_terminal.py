@@ -31,7 +31,7 @@ def buried(postgres_url: str, redis_url: str, redis_prefix: str) -> dict[str, li
 
     async def make() -> dict[str, list[str]]:
         async with JobQueue(postgres=postgres_url, redis=redis_url, prefix=redis_prefix) as jobs:
-            await jobs.store.lead("upkeep", "leader", 60.0)
+            await jobs.store.acquire_leadership("upkeep", "leader", 60.0)
             world = World(jobs.store, jobs.inspector, _nothing, operations=jobs._backend.operations)
             found = await night(world)
             await timetable(jobs, world)

@@ -92,7 +92,7 @@ async def _played(open_world: Callable[[], Awaitable[World]], scene: Scene) -> N
     world = await open_world()
     try:
         # A leader raises the epoch that claims need.
-        await world.store.lead("upkeep", "leader", 60.0)
+        await world.store.acquire_leadership("upkeep", "leader", 60.0)
         await scene(world)
     finally:
         await world.close()

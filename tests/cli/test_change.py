@@ -25,7 +25,7 @@ async def scene(world: World) -> None:
     await world.insert(id=WAITING)
     await world.running(id=RUNNING)
     await world.ended("completed", id=COMPLETED)
-    heart = world.store.heart()
+    heart = world.store.open_heartbeat()
     heart.beat(worker_beat(worker="w1"))
     heart.close()
 

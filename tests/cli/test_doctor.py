@@ -11,7 +11,7 @@ import pytest
 from jobconsole.core.checks import Check, check_operations, check_postgres, check_work
 from jobconsole.core.redis_checks import check_redis
 from jobconsole.embedded.servers import EmbeddedServers
-from queue_core.model.operation import Author, NewOperation, Operation, OperationState
+from queue_core.model.operation import Author, Operation, OperationRequest, OperationState
 from queue_core.model.report import Overview, QueueInfo, WorkerInfo
 from queue_core.stores.postgres.migrate import migrate
 from tests.cli.running import Cli
@@ -167,7 +167,7 @@ class TestOperations:
     """What the doctor makes of operations that have not ended."""
 
     def asked(self, number: int, state: OperationState, seconds: float) -> Operation:
-        asked = NewOperation("retry", "all", Author("anna", "ops-1"))
+        asked = OperationRequest("retry", "all", Author("anna", "ops-1"))
         then = NOW - timedelta(seconds=seconds)
         return Operation(number, asked, state, "", 9, 0, 0, 0, 0, 9, then, then, then, None)
 

@@ -29,7 +29,7 @@ SCHEMA = {
 async def scene(world: World) -> None:
     """Four dead jobs of an announced type, and a worker that runs it."""
     await four_dead(world)
-    await world.store.announce({"send": SCHEMA})
+    await world.store.register_types({"send": SCHEMA})
     await world.beat(**worker_beat(types=("send",))._asdict() | {"leases": ()})
 
 

@@ -42,8 +42,8 @@ async def scene(world: World) -> None:
         assert all(await world.store.log(lines))
         await world.settle(claim, "completed")
     await world.insert(id=QUIET)
-    await world.store.announce({"resize": resize_schema(), "odd": {"$ref": "#/nowhere"}})
-    heart = world.store.heart()
+    await world.store.register_types({"resize": resize_schema(), "odd": {"$ref": "#/nowhere"}})
+    heart = world.store.open_heartbeat()
     heart.beat(worker_beat(worker="w1", queues=("default",), types=("resize",)))
     heart.close()
 

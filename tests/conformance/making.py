@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from queue_core.model.job import Claim, Failure, NewJob, Outcome, new_id
-from queue_core.ports.store import Beat, WorkerBeat
+from queue_core.ports.store import HeartbeatRequest, LeaseRenewal
 
 QUEUE = "work"
 TYPE = "task"
@@ -49,7 +49,7 @@ def outcome(claim: Claim, kind: str, **given: Any) -> Outcome:
     return Outcome(**fields | given)
 
 
-def worker_beat(*leases: Beat, **given: Any) -> WorkerBeat:
+def worker_beat(*leases: LeaseRenewal, **given: Any) -> HeartbeatRequest:
     """Return a heartbeat of the worker."""
     fields = {
         "worker": WORKER,
@@ -65,9 +65,9 @@ def worker_beat(*leases: Beat, **given: Any) -> WorkerBeat:
         "interval": 10.0,
         "leases": leases,
     }
-    return WorkerBeat(**fields | given)
+    return HeartbeatRequest(**fields | given)
 
 
-def held(claim: Claim, progress: int | None = None, message: str = "") -> Beat:
+def held(claim: Claim, progress: int | None = None, message: str = "") -> LeaseRenewal:
     """Return the part of a heartbeat that prolongs this claim."""
-    return Beat(claim.id, claim.token, progress, message)
+    return LeaseRenewal(claim.id, claim.token, progress, message)

@@ -75,7 +75,7 @@ def postgres(url: str | None) -> Opener:
         store = PostgresStore(settings, rules=rules)
         await store.open()
         # Claims find nothing before a first leader has made sure that no token comes twice.
-        await store.lead("conformance", "conformance", 0)
+        await store.acquire_leadership("conformance", "conformance", 0)
         schedules = PostgresSchedules(settings, store)
         operations = PostgresOperations(settings, rules)
         inspector = PostgresInspector(settings, rules=rules)

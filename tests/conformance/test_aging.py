@@ -90,7 +90,7 @@ async def test_an_operator_s_retry_arrives_anew(ruled: Ruled) -> None:
 async def test_the_order_is_that_of_ranks(ruled: Ruled) -> None:
     world = await ruled(aging=STEP)
     await world.insert_many(3)
-    ready = await world.store.ready_after("work", 0, 10)
+    ready = await world.store.list_ready("work", 0, 10)
     claims = await world.claim()
     assert [one.rank for one in ready] == [claim.rank for claim in claims] == sorted({claim.rank for claim in claims})
     assert all(0 < claim.rank < 2**53 for claim in claims)

@@ -13,14 +13,14 @@ PATH: dict[str, Any] = {
 
 
 async def test_nothing_was_announced(world: World) -> None:
-    await world.store.announce({})
+    await world.store.register_types({})
     assert await world.inspector.types() == {}
 
 
 async def test_what_was_announced_comes_back(world: World) -> None:
     names = ["resize", "a.b:c/d", 'odd "name"\\', "日本"]
     before = await world.now()
-    await world.store.announce(dict.fromkeys(names, PATH))
+    await world.store.register_types(dict.fromkeys(names, PATH))
     found = await world.inspector.types()
     assert {name: (info.name, info.schema) for name, info in found.items()} == {name: (name, PATH) for name in names}
     after = await world.now()
@@ -28,9 +28,9 @@ async def test_what_was_announced_comes_back(world: World) -> None:
 
 
 async def test_only_what_has_changed_is_written(world: World) -> None:
-    await world.store.announce({"one": PATH, "two": EMPTY})
+    await world.store.register_types({"one": PATH, "two": EMPTY})
     before = await world.inspector.types()
-    await world.store.announce({"one": PATH, "two": PATH, "three": EMPTY})
+    await world.store.register_types({"one": PATH, "two": PATH, "three": EMPTY})
     found = await world.inspector.types()
     assert found["one"] == before["one"]
     assert found["two"].announced_at > before["two"].announced_at
@@ -38,14 +38,14 @@ async def test_only_what_has_changed_is_written(world: World) -> None:
 
 
 async def test_a_worker_with_other_types_takes_none_away(world: World) -> None:
-    await world.store.announce({"one": PATH})
-    await world.store.announce({"two": EMPTY})
+    await world.store.register_types({"one": PATH})
+    await world.store.register_types({"two": EMPTY})
     assert sorted(await world.inspector.types()) == ["one", "two"]
 
 
 async def test_what_is_announced_is_not_what_is_live(world: World) -> None:
     """A schema outlives its workers; whether a worker is there for a type is said by the overview."""
-    await world.store.announce({"one": PATH})
+    await world.store.register_types({"one": PATH})
     overview = await world.inspector.overview()
     assert overview.workers == ()
     await world.insert(type="one")
@@ -53,7 +53,7 @@ async def test_what_is_announced_is_not_what_is_live(world: World) -> None:
 
 
 async def test_the_same_schema_in_another_order_is_the_same(world: World) -> None:
-    await world.store.announce({"one": {"type": "object", "required": []}})
+    await world.store.register_types({"one": {"type": "object", "required": []}})
     before = await world.inspector.types()
-    await world.store.announce({"one": {"required": [], "type": "object"}})
+    await world.store.register_types({"one": {"required": [], "type": "object"}})
     assert await world.inspector.types() == before

@@ -1,13 +1,13 @@
 """Jobs that a worker claimed ahead: until they have begun, its loss is no crash of theirs."""
 
-from queue_core.ports.store import Beat, ClaimRequest
+from queue_core.ports.store import ClaimRequest, LeaseRenewal
 from tests.conformance.making import LEASE, QUEUE, TYPE, held
 from tests.conformance.world import World
 
 
 async def claim_two(world: World, begin: int | None) -> tuple[str, str]:
     ids = (await world.insert(), await world.insert())
-    claims = await world.store.claim(ClaimRequest(QUEUE, "worker-1", (TYPE,), 10, LEASE, begin=begin))
+    claims = await world.store.claim(ClaimRequest(QUEUE, "worker-1", (TYPE,), 10, LEASE, start_count=begin))
     assert tuple(claim.id for claim in claims) == ids
     return ids
 
@@ -16,8 +16,8 @@ async def test_only_those_that_began_are_blamed(world: World) -> None:
     first, second = await claim_two(world, begin=1)
     await world.advance(LEASE + 1)
     lost = {job.id: job for job in await world.store.reclaim(10)}
-    assert (lost[first].losses, lost[first].begun) == (1, True)
-    assert (lost[second].losses, lost[second].begun) == (0, False)
+    assert (lost[first].losses, lost[first].started) == (1, True)
+    assert (lost[second].losses, lost[second].started) == (0, False)
     job = await world.job(second)
     assert (job.status, job.losses, job.error) == ("queued", 0, None)
     assert await world.inspector.attempts(second) == []
@@ -34,10 +34,10 @@ async def test_all_begin_unless_it_is_said(world: World) -> None:
 
 async def test_a_heartbeat_tells_that_a_job_has_begun(world: World) -> None:
     ids = [await world.insert(), await world.insert()]
-    claims = await world.store.claim(ClaimRequest(QUEUE, "worker-1", (TYPE,), 10, LEASE, begin=0))
-    await world.beat(held(claims[0]), held(claims[1])._replace(begun=False), worker="worker-1", lease=LEASE)
+    claims = await world.store.claim(ClaimRequest(QUEUE, "worker-1", (TYPE,), 10, LEASE, start_count=0))
+    await world.beat(held(claims[0]), held(claims[1])._replace(started=False), worker="worker-1", lease=LEASE)
     # Once begun it stays so, whatever a later heartbeat says.
-    await world.beat(held(claims[0])._replace(begun=False), worker="worker-1", lease=LEASE)
+    await world.beat(held(claims[0])._replace(started=False), worker="worker-1", lease=LEASE)
     await world.advance(LEASE + 1)
     lost = {job.id: job.losses for job in await world.store.reclaim(10)}
     assert lost == {ids[0]: 1, ids[1]: 0}
@@ -46,7 +46,7 @@ async def test_a_heartbeat_tells_that_a_job_has_begun(world: World) -> None:
 async def test_never_begun_is_never_lost(world: World) -> None:
     job_id = await world.insert()
     for _ in range(5):
-        await world.store.claim(ClaimRequest(QUEUE, "worker-1", (TYPE,), 10, LEASE, begin=0))
+        await world.store.claim(ClaimRequest(QUEUE, "worker-1", (TYPE,), 10, LEASE, start_count=0))
         await world.advance(LEASE + 1)
         assert [job.id for job in await world.store.reclaim(10, 3)] == [job_id]
     assert (await world.job(job_id)).status == "queued"
@@ -65,7 +65,7 @@ async def test_one_that_somebody_cancelled_meanwhile_is_cancelled(world: World) 
 async def test_the_overview_tells_who_has_begun(world: World) -> None:
     ids = await world.insert_many(5)
     await world.insert(queue="other")
-    claims = await world.claim(5, begin=2)
+    claims = await world.claim(5, start_count=2)
     await world.claim(queue="other")
 
     async def counts() -> dict[str, tuple[int, int, int]]:
@@ -73,7 +73,10 @@ async def test_the_overview_tells_who_has_begun(world: World) -> None:
         return {queue.name: (queue.running, queue.begun, queue.ahead) for queue in queues}
 
     assert await counts() == {QUEUE: (5, 2, 3), "other": (1, 1, 0)}
-    await world.beat(Beat(claims[3].id, claims[3].token, begun=True), Beat(claims[4].id, claims[4].token, begun=False))
+    await world.beat(
+        LeaseRenewal(claims[3].id, claims[3].token, started=True),
+        LeaseRenewal(claims[4].id, claims[4].token, started=False),
+    )
     assert await counts() == {QUEUE: (5, 3, 2), "other": (1, 1, 0)}
     for claim in (claims[0], claims[4]):
         await world.settle(claim, "released")

@@ -26,7 +26,7 @@ from hypothesis.stateful import (
 
 from queue_core.model.filters import Filter
 from queue_core.model.job import Claim
-from queue_core.model.operation import Author, NewOperation, Way
+from queue_core.model.operation import Author, ChangeOptions, OperationRequest
 from tests.conformance.making import LEASE, held, new_job, outcome
 from tests.conformance.model import Model, seen
 from tests.conformance.modes import OPENERS, empty
@@ -290,7 +290,7 @@ class Operations(RuleBasedStateMachine):
     ) -> None:
         """The same by an operation, in steps of two."""
         ids = [*chosen(among, numbers), *chosen(list(self._model.jobs), numbers[:1])]
-        asked = NewOperation(verb, "some", Author("ana", "bastion-1"), way=Way(queue=queue))
+        asked = OperationRequest(verb, "some", Author("ana", "bastion-1"), options=ChangeOptions(queue=queue))
         changed: set[str] = set()
 
         async def carry_out() -> None:

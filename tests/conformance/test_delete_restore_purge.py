@@ -57,7 +57,7 @@ async def test_purge_removes_it_and_its_attempts(world: World) -> None:
     with pytest.raises(JobNotFound):
         await world.inspector.attempts(claim.id)
     assert await world.inspector.ids(Filter(trash=True), 10) == []
-    assert await world.store.finals([claim.id]) == []
+    assert await world.store.results([claim.id]) == []
 
 
 async def test_a_purged_job_goes_on_counting(world: World) -> None:
@@ -106,7 +106,7 @@ async def test_nothing_to_do(world: World, verb: str, ids: list[str]) -> None:
 
 async def test_what_is_in_the_trash_still_says_that_it_died(world: World) -> None:
     claim = await world.trashed()
-    (final,) = await world.store.finals([claim.id])
+    (final,) = await world.store.results([claim.id])
     assert (final.status, final.error) == ("dead", "OSError: no such file")
     assert len(await world.inspector.attempts(claim.id)) == 1
 

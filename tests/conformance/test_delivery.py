@@ -12,7 +12,7 @@ from queue_core.backends import open_backend
 from queue_core.model.job import Ready
 from queue_core.model.rules import rank
 from queue_core.model.settings import JobsSettings
-from queue_core.ports.delivery import Dispatcher, Taken
+from queue_core.ports.delivery import Dispatcher, Nomination
 from tests.conformance.making import new_job
 from tests.conformance.working import PATIENCE
 
@@ -34,7 +34,7 @@ def ready(queue: str = "a", priority: int = 5, sequence: int = 1) -> Ready:
     return Ready(new_job().id, queue, rank(priority, sequence))
 
 
-def leads_to(taken: Taken | None, *jobs: Ready) -> bool:
+def leads_to(taken: Nomination | None, *jobs: Ready) -> bool:
     """Tell whether these candidates were given: by their ids, or by the word to look into their queue."""
     if taken is None or taken.queue != jobs[0].queue:
         return False
@@ -84,7 +84,7 @@ async def test_offering_again_is_harmless(dispatcher: Dispatcher) -> None:
 async def test_offering_nothing(dispatcher: Dispatcher) -> None:
     await dispatcher.offer([])
     await dispatcher.forget("a", [])
-    assert await dispatcher.lacking([]) == []
+    assert await dispatcher.missing([]) == []
 
 
 async def test_cancelling_a_wait_leaves_the_rest_working(dispatcher: Dispatcher) -> None:
@@ -106,7 +106,7 @@ async def test_the_audit_makes_good_what_was_lost(dispatcher: Dispatcher) -> Non
     """Jobs of the store that were never offered: what is lacking, offered again, wakes somebody."""
     jobs = [ready(sequence=number) for number in range(1, 4)]
     waiting = asyncio.create_task(dispatcher.take(["a"], 10, PATIENCE))
-    lacking = await dispatcher.lacking(jobs)
+    lacking = await dispatcher.missing(jobs)
     assert lacking
     assert set(lacking) <= set(jobs)
     await dispatcher.offer(lacking)
@@ -116,7 +116,7 @@ async def test_the_audit_makes_good_what_was_lost(dispatcher: Dispatcher) -> Non
 
 
 async def test_it_is_whole_after_it_was_declared_so(dispatcher: Dispatcher) -> None:
-    await dispatcher.mark("a")
+    await dispatcher.mark_current("a")
     assert await dispatcher.doubtful(["a"]) == []
 
 

@@ -130,7 +130,7 @@ async def test_many_leases(world: World) -> None:
 
 async def test_two_hearts_of_one_store(world: World) -> None:
     claim = await world.running()
-    first, second = world.store.heart(), world.store.heart()
+    first, second = world.store.open_heartbeat(), world.store.open_heartbeat()
     assert first is not second
     first.close()
     first.close()

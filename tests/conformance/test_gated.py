@@ -48,7 +48,7 @@ async def test_nominated_ones_are_limited_too(ruled: Ruled) -> None:
 async def test_nothing_is_claimed_ahead(ruled: Ruled) -> None:
     world = await ruled(concurrency=5)
     jobs = await world.insert_many(5)
-    assert await world.claim_ids(5, begin=2) == jobs[:2]
+    assert await world.claim_ids(5, start_count=2) == jobs[:2]
 
 
 async def test_other_queues_are_not_limited(ruled: Ruled) -> None:

@@ -6,11 +6,11 @@ from tests.conformance.world import STATES, World
 
 
 async def head(world: World, limit: int = 100, queue: str = QUEUE) -> list[str]:
-    return [ready.id for ready in await world.store.head(queue, limit)]
+    return [ready.id for ready in await world.store.list_claimable(queue, limit)]
 
 
 async def claimable(world: World, *ids: str, queue: str = QUEUE) -> list[str]:
-    return [ready.id for ready in await world.store.claimable(queue, ids)]
+    return [ready.id for ready in await world.store.filter_claimable(queue, ids)]
 
 
 async def test_without_a_worker_nothing_is_claimable(world: World) -> None:
@@ -26,8 +26,8 @@ async def test_the_best_ranks_first(world: World) -> None:
     assert await head(world) == expected
     assert await head(world, 2) == expected[:2]
     assert await head(world, 0) == []
-    assert {ready.id: ready.rank for ready in await world.store.head(QUEUE, 10)} == ranks
-    assert {ready.queue for ready in await world.store.head(QUEUE, 10)} == {QUEUE}
+    assert {ready.id: ready.rank for ready in await world.store.list_claimable(QUEUE, 10)} == ranks
+    assert {ready.queue for ready in await world.store.list_claimable(QUEUE, 10)} == {QUEUE}
 
 
 async def test_only_types_that_a_worker_announced(world: World) -> None:
@@ -76,7 +76,7 @@ async def test_a_lost_worker_announces_nothing(world: World) -> None:
     assert await head(world) == []
     await world.beat()
     assert len(await head(world)) == 1
-    await world.store.retire("worker-1")
+    await world.store.unregister_worker("worker-1")
     assert await head(world) == []
 
 
@@ -84,7 +84,7 @@ async def test_only_ready_jobs(world: World) -> None:
     await world.beat()
     ids = {state: await world.job_in(state) for state in STATES}
     assert await head(world) == [ids["queued"]]
-    assert [ready.id for ready in await world.store.ready_after(QUEUE, 0, 100)] == [ids["queued"]]
+    assert [ready.id for ready in await world.store.list_ready(QUEUE, 0, 100)] == [ids["queued"]]
 
 
 async def test_not_of_a_paused_queue(world: World) -> None:
@@ -97,8 +97,8 @@ async def test_not_of_a_paused_queue(world: World) -> None:
 
 
 async def test_a_queue_that_is_not_there(world: World) -> None:
-    assert await world.store.head("nowhere", 10) == []
-    assert await world.store.ready_after("nowhere", 0, 10) == []
+    assert await world.store.list_claimable("nowhere", 10) == []
+    assert await world.store.list_ready("nowhere", 0, 10) == []
 
 
 async def test_queues_apart(world: World) -> None:
@@ -119,11 +119,11 @@ async def test_heads_of_many_queues(world: World) -> None:
             await world.insert(queue=queue, type=type_, priority=9)
     await world.operations.pause("paused")
     for limit in (1, 100):
-        found = await world.store.heads([*queues, "paused", "nowhere"], limit)
+        found = await world.store.list_claimable_in([*queues, "paused", "nowhere"], limit)
         for queue in queues:
-            assert [ready for ready in found if ready.queue == queue] == await world.store.head(queue, limit)
+            assert [ready for ready in found if ready.queue == queue] == await world.store.list_claimable(queue, limit)
         assert {ready.queue for ready in found} == set(queues)
-    assert await world.store.heads([], 100) == []
+    assert await world.store.list_claimable_in([], 100) == []
 
 
 async def test_queues_that_may_have_ready_jobs(world: World) -> None:
@@ -141,14 +141,14 @@ async def test_which_of_these_are_claimable(world: World) -> None:
     unknown, elsewhere = await world.insert(type="unknown"), await world.insert(queue="other")
     second = await world.insert(priority=9)
     asked = [*ids.values(), unknown, elsewhere, second, new_id(), "rubbish", second]
-    found = await world.store.claimable(QUEUE, asked)
+    found = await world.store.filter_claimable(QUEUE, asked)
     assert [ready.id for ready in found] == [second, ids["queued"]]
     assert {ready.queue for ready in found} == {QUEUE}
-    assert found == await world.store.head(QUEUE, 10)
-    assert await world.store.claimable(QUEUE, []) == []
-    assert await world.store.claimable("nowhere", asked) == []
+    assert found == await world.store.list_claimable(QUEUE, 10)
+    assert await world.store.filter_claimable(QUEUE, []) == []
+    assert await world.store.filter_claimable("nowhere", asked) == []
     await world.operations.pause(QUEUE)
-    assert await world.store.claimable(QUEUE, asked) == []
+    assert await world.store.filter_claimable(QUEUE, asked) == []
 
 
 async def test_pages_of_a_rebuild(world: World) -> None:
@@ -156,7 +156,7 @@ async def test_pages_of_a_rebuild(world: World) -> None:
     jobs = [new_job(priority=number % 3, type=f"type-{number % 2}") for number in range(25)]
     await world.store.insert(jobs)
     found, rank = [], -1
-    while page := await world.store.ready_after(QUEUE, rank, 10):
+    while page := await world.store.list_ready(QUEUE, rank, 10):
         assert len(page) <= 10
         found += [ready.id for ready in page]
         rank = page[-1].rank
@@ -165,7 +165,7 @@ async def test_pages_of_a_rebuild(world: World) -> None:
 
 async def test_the_rebuild_takes_what_is_behind_the_rank(world: World) -> None:
     await world.insert_many(3)
-    ready = await world.store.ready_after(QUEUE, -1, 10)
-    assert await world.store.ready_after(QUEUE, ready[0].rank, 10) == ready[1:]
-    assert await world.store.ready_after(QUEUE, ready[0].rank - 1, 1) == ready[:1]
-    assert await world.store.ready_after(QUEUE, ready[-1].rank, 10) == []
+    ready = await world.store.list_ready(QUEUE, -1, 10)
+    assert await world.store.list_ready(QUEUE, ready[0].rank, 10) == ready[1:]
+    assert await world.store.list_ready(QUEUE, ready[0].rank - 1, 1) == ready[:1]
+    assert await world.store.list_ready(QUEUE, ready[-1].rank, 10) == []

@@ -192,7 +192,7 @@ async def test_a_type_that_nobody_knows_is_accepted(jobs: JobQueue) -> None:
 async def test_many_in_order(jobs: JobQueue) -> None:
     handles = await jobs.enqueue_many("resize", [{"n": n} for n in range(1500)], queue="images")
     assert len({handle.id for handle in handles}) == 1500
-    first = await jobs.store.ready_after("images", -1, 2000)
+    first = await jobs.store.list_ready("images", -1, 2000)
     assert [ready.id for ready in first] == [handle.id for handle in handles]
     assert await jobs.enqueue_many("resize", []) == []
 

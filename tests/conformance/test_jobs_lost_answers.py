@@ -108,7 +108,7 @@ async def test_a_claim_that_is_answered_late_keeps_what_it_gave(
     """Heartbeats come and go between the claim and its answer: the worker still waits for it."""
     beats = 0
     given: list[Claim] = []
-    real_heart = jobs.store.heart
+    real_heart = jobs.store.open_heartbeat
 
     def heart() -> Any:
         found = real_heart()
@@ -134,7 +134,7 @@ async def test_a_claim_that_is_answered_late_keeps_what_it_gave(
             await until(passed)
         return claims
 
-    monkeypatch.setattr(jobs.store, "heart", heart)
+    monkeypatch.setattr(jobs.store, "open_heartbeat", heart)
     instead(jobs, monkeypatch, answer_late)
     handle = await jobs.enqueue("task", queue="work")
     async with working(jobs, lease=LEASE, heartbeat="0.2s"):

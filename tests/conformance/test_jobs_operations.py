@@ -12,7 +12,7 @@ from queue_core import JobQueue
 from queue_core.client import operations
 from queue_core.client.executor import Executor
 from queue_core.errors import InvalidArgument, InvalidJob, OperationNotFound
-from queue_core.model.operation import Author, NewOperation, Operation, Pace, Way
+from queue_core.model.operation import Author, ChangeOptions, Operation, OperationRequest, Rollout
 from queue_core.model.retry import Retry
 from queue_core.ports.operations import OperationStore
 from tests.conformance.working import PATIENCE, until, working
@@ -20,8 +20,8 @@ from tests.conformance.working import PATIENCE, until, working
 AUTHOR = Author("ana", "bastion-1")
 
 
-def asked(verb: str = "retry", **given: Any) -> NewOperation:
-    return NewOperation(**{"verb": verb, "label": "some jobs", "author": AUTHOR} | given)
+def asked(verb: str = "retry", **given: Any) -> OperationRequest:
+    return OperationRequest(**{"verb": verb, "label": "some jobs", "author": AUTHOR} | given)
 
 
 async def dead_jobs(jobs: JobQueue, count: int, type_: str = "charge") -> list[str]:
@@ -54,7 +54,7 @@ async def test_it_is_carried_out_here(jobs: JobQueue) -> None:
     operation = await jobs.operations.submit(asked(), ids, lambda one: told.append((one.state, one.total)))
     assert (operation.state, operation.total) == ("running", 3)
     assert told == [("preparing", 0), ("preparing", 3)]
-    operation = await jobs.operations.carry_out(operation.number)
+    operation = await jobs.operations.run(operation.number)
     assert (operation.state, operation.processed) == ("done", 3)
     assert await statuses(jobs, ids) == {"queued": 3}
 
@@ -98,12 +98,12 @@ async def test_a_canary_that_completes_lets_the_rest_through(jobs: JobQueue) -> 
     async def charge(n: int) -> None:
         ran.append(n)
 
-    pace = Pace(canary=2, stop_percent=20.0)
-    operation = await jobs.operations.submit(asked(pace=pace), ids)
+    pace = Rollout(canary=2, stop_percent=20.0)
+    operation = await jobs.operations.submit(asked(rollout=pace), ids)
     executor = jobs.operations.executor()
     await executor.run_once()
     operation = await jobs.operations.get(operation.number)
-    assert (operation.held, operation.processed) == (True, 2)
+    assert (operation.awaiting_canary, operation.processed) == (True, 2)
     await executor.run_once()
     assert await statuses(jobs, ids) == {"queued": 2, "dead": 6}
     async with working(jobs):
@@ -119,9 +119,9 @@ async def test_a_canary_that_dies_again_stops_it(jobs: JobQueue) -> None:
     async def charge(n: int) -> None:
         raise OSError("smtp is still away")
 
-    pace = Pace(canary=3, stop_percent=20.0)
+    pace = Rollout(canary=3, stop_percent=20.0)
     async with working(jobs):
-        operation = await ended(jobs, await jobs.operations.submit(asked(pace=pace), ids))
+        operation = await ended(jobs, await jobs.operations.submit(asked(rollout=pace), ids))
     assert (operation.state, operation.processed) == ("stopped", 3)
     assert "canary jobs died again" in operation.note
     assert (await jobs.operations.outcomes(operation.number)).dead == 3
@@ -130,7 +130,7 @@ async def test_a_canary_that_dies_again_stops_it(jobs: JobQueue) -> None:
 
 async def test_a_stopped_one_can_be_resumed(jobs: JobQueue) -> None:
     ids = await dead_jobs(jobs, 30)
-    number = (await jobs.operations.submit(asked(pace=Pace(canary=1, stop_percent=0.0)), ids)).number
+    number = (await jobs.operations.submit(asked(rollout=Rollout(canary=1, stop_percent=0.0)), ids)).number
     executor = jobs.operations.executor()
     await executor.run_once()
     claimed = await jobs.claim_next(wait=PATIENCE)
@@ -138,14 +138,14 @@ async def test_a_stopped_one_can_be_resumed(jobs: JobQueue) -> None:
     await claimed.fail(OSError("still away"), retry=False)
     await until(lambda: _in_state(jobs, executor, number, "stopped"))
     assert await jobs.operations.resume(number)
-    operation = await jobs.operations.carry_out(number)
+    operation = await jobs.operations.run(number)
     assert (operation.state, operation.processed) == ("done", 30)
 
 
 async def test_it_is_stopped_when_too_many_die_behind_the_canary(jobs: JobQueue) -> None:
     ids = await dead_jobs(jobs, 150)
     # What is left takes longer than the time between two looks at what became of the jobs.
-    number = (await jobs.operations.submit(asked(pace=Pace(rate=80.0, stop_percent=50.0)), ids)).number
+    number = (await jobs.operations.submit(asked(rollout=Rollout(rate=80.0, stop_percent=50.0)), ids)).number
     executor = jobs.operations.executor()
     await executor.run_once()
     await jobs.operations.pause(number)
@@ -167,12 +167,12 @@ async def test_paused_and_resumed_and_cancelled(jobs: JobQueue) -> None:
     number = (await jobs.operations.submit(asked(), ids)).number
     assert await jobs.operations.pause(number)
     assert not await jobs.operations.pause(number)
-    assert (await jobs.operations.carry_out(number)).state == "paused"
+    assert (await jobs.operations.run(number)).state == "paused"
     assert await statuses(jobs, ids) == {"dead": 3}
     assert await jobs.operations.resume(number)
     assert await jobs.operations.cancel(number)
     assert not await jobs.operations.resume(number)
-    assert (await jobs.operations.carry_out(number)).state == "cancelled"
+    assert (await jobs.operations.run(number)).state == "cancelled"
     assert await statuses(jobs, ids) == {"dead": 3}
 
 
@@ -190,27 +190,29 @@ async def test_a_delete_is_taken_back_exactly(jobs: JobQueue) -> None:
     ids = await dead_jobs(jobs, 4)
     await jobs.operations.change("delete", ids[:1])
     number = (await jobs.operations.submit(asked("delete"), ids)).number
-    assert (await jobs.operations.carry_out(number)).processed == 3
+    assert (await jobs.operations.run(number)).processed == 3
     assert await jobs.operations.changed_ids(number) == ids[1:]
     assert await jobs.operations.changed_ids(number, 2) == ids[1:3]
     (back,) = await jobs.operations.undo(number, AUTHOR)
-    assert (await jobs.operations.carry_out(back.number)).processed == 3
+    assert (await jobs.operations.run(back.number)).processed == 3
     assert [(await jobs.get(job_id)).trashed_at is None for job_id in ids] == [False, True, True, True]
 
 
 async def test_a_move_is_taken_back_to_each_queue(jobs: JobQueue) -> None:
     first, second = await jobs.enqueue("charge", queue="a"), await jobs.enqueue("charge", queue="b")
-    number = (await jobs.operations.submit(asked("move", way=Way(queue="c")), [first.id, second.id])).number
-    await jobs.operations.carry_out(number)
+    number = (
+        await jobs.operations.submit(asked("move", options=ChangeOptions(queue="c")), [first.id, second.id])
+    ).number
+    await jobs.operations.run(number)
     assert {(await jobs.get(one.id)).queue for one in (first, second)} == {"c"}
     for back in await jobs.operations.undo(number, AUTHOR):
-        await jobs.operations.carry_out(back.number)
+        await jobs.operations.run(back.number)
     assert [(await jobs.get(one.id)).queue for one in (first, second)] == ["a", "b"]
 
 
 async def test_a_retry_is_not_taken_back(jobs: JobQueue) -> None:
     number = (await jobs.operations.submit(asked(), await dead_jobs(jobs, 1))).number
-    await jobs.operations.carry_out(number)
+    await jobs.operations.run(number)
     assert await jobs.operations.undo(number, AUTHOR) == []
 
 
@@ -223,13 +225,13 @@ async def test_what_is_done_at_once_is_noted(jobs: JobQueue) -> None:
     async def fail() -> str:
         raise OSError("it cannot be done")
 
-    assert await jobs.operations.noted(asked("edit", why="a typo"), act, [handle.id]) == "it is done"
+    assert await jobs.operations.record(asked("edit", why="a typo"), act, [handle.id]) == "it is done"
     with pytest.raises(OSError, match="cannot"):
-        await jobs.operations.noted(asked("pause"), fail)
-    second, first = await jobs.operations.find()
-    assert (second.asked.verb, second.state, second.note) == ("pause", "failed", "it cannot be done")
-    assert (first.asked.verb, first.state, first.note, first.asked.why) == ("edit", "done", "it is done", "a typo")
-    assert await jobs.operations.of_job(handle.id) == [first]
+        await jobs.operations.record(asked("pause"), fail)
+    second, first = await jobs.operations.list_operations()
+    assert (second.request.verb, second.state, second.note) == ("pause", "failed", "it cannot be done")
+    assert (first.request.verb, first.state, first.note, first.request.why) == ("edit", "done", "it is done", "a typo")
+    assert await jobs.operations.list_for_job(handle.id) == [first]
 
 
 async def test_a_moved_job_wakes_the_workers_there(jobs: JobQueue) -> None:
@@ -239,7 +241,7 @@ async def test_a_moved_job_wakes_the_workers_there(jobs: JobQueue) -> None:
 
     handle = await charge.options(queue="slow").enqueue()
     async with working(jobs, queues=["fast"]):
-        number = (await jobs.operations.submit(asked("move", way=Way(queue="fast")), [handle.id])).number
+        number = (await jobs.operations.submit(asked("move", options=ChangeOptions(queue="fast")), [handle.id])).number
         await ended(jobs, await jobs.operations.get(number))
         assert await handle.result(PATIENCE) == "done"
 
@@ -249,30 +251,30 @@ async def test_a_moved_job_wakes_the_workers_there(jobs: JobQueue) -> None:
     [
         {"verb": "explode"},
         {"verb": "move"},
-        {"verb": "move", "way": Way(queue="")},
-        {"way": Way(priority=1000)},
-        {"way": Way(delay=-1.0)},
-        {"pace": Pace(canary=-1)},
-        {"pace": Pace(rate=0.0)},
-        {"pace": Pace(rate=float("nan"))},
-        {"pace": Pace(stop_percent=101.0)},
+        {"verb": "move", "options": ChangeOptions(queue="")},
+        {"options": ChangeOptions(priority=1000)},
+        {"options": ChangeOptions(delay=-1.0)},
+        {"rollout": Rollout(canary=-1)},
+        {"rollout": Rollout(rate=0.0)},
+        {"rollout": Rollout(rate=float("nan"))},
+        {"rollout": Rollout(stop_percent=101.0)},
     ],
 )
 async def test_what_cannot_be_is_refused(jobs: JobQueue, wrong: dict[str, Any]) -> None:
     with pytest.raises((InvalidArgument, InvalidJob)):
         await jobs.operations.submit(asked(**wrong), [])
-    assert await jobs.operations.find() == []
+    assert await jobs.operations.list_operations() == []
 
 
 async def test_there_is_none_of_this_number(jobs: JobQueue) -> None:
-    for call in (jobs.operations.carry_out(5), jobs.operations.pause(5), jobs.operations.undo(5, AUTHOR)):
+    for call in (jobs.operations.run(5), jobs.operations.pause(5), jobs.operations.undo(5, AUTHOR)):
         with pytest.raises(OperationNotFound):
             await call
 
 
 async def test_long_texts_are_cut(jobs: JobQueue) -> None:
     operation = await jobs.operations.submit(asked(label="x" * 5000, why="y\x00" * 5000), [])
-    assert (len(operation.asked.label), len(operation.asked.why)) == (500, 500)
+    assert (len(operation.request.label), len(operation.request.why)) == (500, 500)
 
 
 async def _all(jobs: JobQueue, ids: Sequence[str], status: str) -> bool:

@@ -8,7 +8,7 @@ import pytest
 
 from queue_core.client.context import JobContext
 from queue_core.errors import JobCancelled, JobFailed, JobNotFound, ResultExpired, ResultTimeout
-from queue_core.model.job import Final
+from queue_core.model.job import JobResult
 from queue_core.model.retry import Retry
 from queue_core.model.settings import JobsSettings
 from queue_core.queue import JobQueue
@@ -41,13 +41,13 @@ async def test_a_cancellation_is_heard_at_once(jobs: JobQueue, monkeypatch: pyte
     async with working(jobs):
         if running:
             await started.wait()
-        looked, final = asyncio.Event(), jobs.store.finals
+        looked, final = asyncio.Event(), jobs.store.results
 
-        async def finals(ids: Sequence[str]) -> list[Final]:
+        async def finals(ids: Sequence[str]) -> list[JobResult]:
             looked.set()
             return await final(ids)
 
-        monkeypatch.setattr(jobs.store, "finals", finals)
+        monkeypatch.setattr(jobs.store, "results", finals)
         waiting = asyncio.create_task(handle.result())
         await looked.wait()
         assert await jobs.cancel(handle.id)

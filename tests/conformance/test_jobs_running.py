@@ -270,7 +270,7 @@ async def test_what_a_lost_worker_left_is_run_again(jobs: JobQueue) -> None:
 
     job = new_job()
     await jobs.store.insert([job])
-    await jobs.store.lead("test", "test", 0)
+    await jobs.store.acquire_leadership("test", "test", 0)
     (lost,) = await jobs.store.claim(ClaimRequest("work", "lost", ("task",), 1, lease=0.2))
     async with working(jobs, lease="1s"):
         attempt, token = await jobs.result(job.id, PATIENCE)

@@ -9,7 +9,7 @@ import pytest
 
 from queue_core.model import operation as machine
 from queue_core.model.job import new_id
-from queue_core.model.operation import MOVES, Author, NewOperation, Operation, OperationRecord, Pace
+from queue_core.model.operation import MOVES, Author, Operation, OperationRecord, OperationRequest, Rollout
 from tests.conformance.world import World
 
 CALLS = 60
@@ -57,7 +57,7 @@ class Pair:
             self.members |= {job_id: known[job_id] and await self.exists(job_id) for job_id in new}
 
     async def exists(self, job_id: str) -> bool:
-        return await self.world.store.finals([job_id]) != []
+        return await self.world.store.results([job_id]) != []
 
     async def move(self) -> None:
         state = self.chance.choice(list(MOVES))
@@ -83,11 +83,13 @@ class Pair:
 
     async def fail(self) -> None:
         self.record = machine.fail_member(self.record, "no", self.now) or self.record
-        assert facts_of(await self.world.operations.err(self.number, "no")) == facts_of(self.record.view), self.calls
+        assert facts_of(await self.world.operations.fail_member(self.number, "no")) == facts_of(self.record.view), (
+            self.calls
+        )
 
     async def release(self) -> None:
         passed = machine.pass_canary(self.record, self.now)
-        assert await self.world.operations.release(self.number) == (passed is not None), self.calls
+        assert await self.world.operations.pass_canary(self.number) == (passed is not None), self.calls
         self.record = passed or self.record
 
     async def touch(self) -> None:
@@ -107,15 +109,15 @@ def facts_of(view: Operation) -> tuple[object, ...]:
     """Return what does not depend on a clock."""
     counts = (view.total, view.done, view.processed, view.skipped, view.errored, view.barrier)
     times = (view.started_at is not None, view.finished_at is not None)
-    return (view.number, view.asked, view.state, view.note, counts, times)
+    return (view.number, view.request, view.state, view.note, counts, times)
 
 
 @pytest.mark.parametrize("seed", range(8))
 async def test_any_calls_leave_what_the_machine_says(world: World, seed: int) -> None:
     chance = Random(seed)
     for _ in range(3):
-        pace = Pace(chance.choice((0, 1, 3)), chance.choice((None, SLOW)), chance.choice((None, 20.0)))
-        asked = NewOperation("delete", "some", Author("ana", "bastion-1"), pace=pace, signatures=("a", "b"))
+        pace = Rollout(chance.choice((0, 1, 3)), chance.choice((None, SLOW)), chance.choice((None, 20.0)))
+        asked = OperationRequest("delete", "some", Author("ana", "bastion-1"), rollout=pace, signatures=("a", "b"))
         number = (await world.operations.create(asked)).number
         pair = Pair(world, chance, machine.begin(number, asked, 0.0))
         for _ in range(CALLS // 3):

@@ -10,15 +10,15 @@ import pytest
 
 from queue_core.errors import OperationNotFound
 from queue_core.model.operation import (
-    AT_ONCE,
     MOVES,
+    UNTHROTTLED,
     Author,
-    NewOperation,
+    ChangeOptions,
     Operation,
+    OperationRequest,
     OperationState,
     Outcomes,
-    Pace,
-    Way,
+    Rollout,
 )
 from tests.conformance.making import UNKNOWN
 from tests.conformance.modes import Opener
@@ -36,8 +36,8 @@ ACTS_ON = {
 STATES = ("scheduled", "queued", "running", "retrying", "completed", "cancelled", "dead", "trashed")
 
 
-def asked(verb: str = "retry", **given: Any) -> NewOperation:
-    return NewOperation(**{"verb": verb, "label": "some jobs", "author": AUTHOR} | given)
+def asked(verb: str = "retry", **given: Any) -> OperationRequest:
+    return OperationRequest(**{"verb": verb, "label": "some jobs", "author": AUTHOR} | given)
 
 
 async def started(world: World, ids: Sequence[str], verb: str = "retry", **given: Any) -> Operation:
@@ -66,13 +66,13 @@ def counts(operation: Operation) -> tuple[int, int, int, int, int]:
 async def test_everything_that_was_asked_for_is_kept(world: World) -> None:
     wanted = asked(
         why="smtp is back",
-        way=Way(1.5, 2.5, "other", 9),
-        pace=Pace(10, 200.0, 20.0),
+        options=ChangeOptions(1.5, 2.5, "other", 9),
+        rollout=Rollout(10, 200.0, 20.0),
         signatures=("0123456789ab", "ba9876543210"),
     )
     operation = await world.operations.create(wanted)
     assert operation == await world.operations.get(operation.number)
-    assert operation.asked == wanted
+    assert operation.request == wanted
     assert (operation.state, operation.note, counts(operation)) == ("preparing", "", (0, 0, 0, 0, 0))
     assert (operation.started_at, operation.finished_at) == (None, None)
     assert abs(operation.created_at.timestamp() - await world.now()) < 60
@@ -82,20 +82,21 @@ async def test_everything_that_was_asked_for_is_kept(world: World) -> None:
 async def test_hostile_texts_are_kept_as_they_are(world: World) -> None:
     nasty = "'; drop table operations; -- \x1b[2J \u202e [/b] {0} %s \N{PILE OF POO}"
     operation = await world.operations.create(asked(label=nasty, why=nasty, author=Author(nasty, nasty)))
-    found = (await world.operations.get(operation.number)).asked
+    found = (await world.operations.get(operation.number)).request
     assert (found.label, found.why, found.author) == (nasty, nasty, Author(nasty, nasty))
 
 
 async def test_there_is_no_such_operation(world: World) -> None:
     operations = world.operations
     for call in (
-        operations.get(7), operations.add(7, []), operations.step(7, 1), operations.err(7, ""), operations.release(7),
-        operations.move(7, "running"), operations.outcomes(7, 1), operations.changed(7, 0, 1),
+        operations.get(7), operations.add(7, []), operations.step(7, 1), operations.fail_member(7, ""),
+        operations.pass_canary(7),
+        operations.move(7, "running"), operations.outcomes(7, 1), operations.list_members(7, 0, 1),
     ):  # fmt: skip
         with pytest.raises(OperationNotFound, match="no operation #7"):
             await call
-    assert await operations.find(10) == []
-    assert await operations.of_job(UNKNOWN, 10) == []
+    assert await operations.list_operations(10) == []
+    assert await operations.list_for_job(UNKNOWN, 10) == []
 
 
 @pytest.mark.parametrize("verb", list(ACTS_ON))
@@ -108,7 +109,7 @@ async def test_a_verb_changes_what_its_states_allow(world: World, verb: str) -> 
     assert counts(step.operation) == (8, 8, len(wanted), 8 - len(wanted), 0)
     assert step.operation.state == "done"
     assert step.operation.finished_at is not None
-    assert {one.id for one in await world.operations.changed(operation.number, 0, 100)} == wanted
+    assert {one.id for one in await world.operations.list_members(operation.number, 0, 100)} == wanted
 
 
 async def test_retried_jobs_are_ready_and_told(world: World) -> None:
@@ -233,7 +234,7 @@ async def test_what_is_done_at_once_keeps_its_jobs(world: World) -> None:
     operation = await world.operations.create(asked("edit", label="this job"))
     await world.operations.add(operation.number, [job_id])
     assert await world.operations.move(operation.number, "done", "a new job")
-    (found,) = await world.operations.of_job(job_id, 10)
+    (found,) = await world.operations.list_for_job(job_id, 10)
     assert (found.number, found.state, found.note) == (operation.number, "done", "a new job")
     assert counts(found) == (1, 1, 1, 0, 0)
     assert (await world.job(job_id)).status == "queued"
@@ -241,45 +242,45 @@ async def test_what_is_done_at_once_keeps_its_jobs(world: World) -> None:
 
 async def test_a_canary_is_a_barrier(world: World) -> None:
     ids = await dead(world, 5)
-    operation = await started(world, ids, pace=Pace(canary=2))
+    operation = await started(world, ids, rollout=Rollout(canary=2))
     number = operation.number
-    assert (operation.barrier, operation.in_canary, operation.held) == (2, True, False)
+    assert (operation.barrier, operation.in_canary, operation.awaiting_canary) == (2, True, False)
     step = await world.operations.step(number, 10)
-    assert (step.changed.ids, step.operation.held) == (tuple(ids[:2]), True)
+    assert (step.changed.ids, step.operation.awaiting_canary) == (tuple(ids[:2]), True)
     assert (await world.operations.step(number, 10)).changed.ids == ()
-    assert await world.operations.release(number)
-    assert not await world.operations.release(number)
+    assert await world.operations.pass_canary(number)
+    assert not await world.operations.pass_canary(number)
     step = await world.operations.step(number, 10)
     assert (step.changed.ids, step.operation.state) == (tuple(ids[2:]), "done")
 
 
 @pytest.mark.parametrize("canary", [0, 3, 4])
 async def test_a_canary_of_all_is_none(world: World, canary: int) -> None:
-    operation = await started(world, await dead(world, 3), pace=Pace(canary=canary))
+    operation = await started(world, await dead(world, 3), rollout=Rollout(canary=canary))
     assert (operation.barrier, operation.in_canary) == (3, False)
 
 
 async def test_a_paused_canary_is_not_released(world: World) -> None:
-    number = (await started(world, await dead(world, 3), pace=Pace(canary=1))).number
+    number = (await started(world, await dead(world, 3), rollout=Rollout(canary=1))).number
     await world.operations.move(number, "paused")
-    assert not await world.operations.release(number)
+    assert not await world.operations.pass_canary(number)
     await world.operations.move(number, "running")
     assert (await world.operations.get(number)).barrier == 1
 
 
 async def test_a_stopped_one_goes_on_without_its_threshold(world: World) -> None:
     ids = await dead(world, 3)
-    number = (await started(world, ids, pace=Pace(1, 50.0, 20.0))).number
+    number = (await started(world, ids, rollout=Rollout(1, 50.0, 20.0))).number
     await world.operations.step(number, 10)
     await world.operations.move(number, "stopped", "1 of 1 canary jobs died again")
     await world.operations.move(number, "running")
     operation = await world.operations.get(number)
-    assert (operation.barrier, operation.asked.pace) == (3, Pace(1, 50.0, None))
+    assert (operation.barrier, operation.request.rollout) == (3, Rollout(1, 50.0, None))
 
 
 async def test_a_rate_puts_the_next_step_off(world: World) -> None:
     ids = await dead(world, 6)
-    number = (await started(world, ids, pace=Pace(rate=0.01))).number
+    number = (await started(world, ids, rollout=Rollout(rate=0.01))).number
     step = await world.operations.step(number, 2)
     assert step.changed.ids == tuple(ids[:2])
     assert 100 < step.wait <= 200
@@ -291,7 +292,7 @@ async def test_a_rate_puts_the_next_step_off(world: World) -> None:
 
 
 async def test_time_that_nobody_used_is_not_caught_up(world: World) -> None:
-    number = (await started(world, await dead(world, 6), pace=Pace(rate=0.01))).number
+    number = (await started(world, await dead(world, 6), rollout=Rollout(rate=0.01))).number
     await world.operations.step(number, 2)
     await world.advance(100_000)
     assert (await world.operations.step(number, 2)).changed.ids != ()
@@ -299,14 +300,14 @@ async def test_time_that_nobody_used_is_not_caught_up(world: World) -> None:
 
 
 async def test_without_a_rate_there_is_no_wait(world: World) -> None:
-    number = (await started(world, await dead(world, 2), pace=AT_ONCE)).number
+    number = (await started(world, await dead(world, 2), rollout=UNTHROTTLED)).number
     assert (await world.operations.step(number, 1)).wait == 0
     assert (await world.operations.step(number, 1)).wait == 0
 
 
 async def test_a_delay_schedules(world: World) -> None:
     (job_id,) = await dead(world, 1)
-    number = (await started(world, [job_id], way=Way(delay=500.0, spread=100.0))).number
+    number = (await started(world, [job_id], options=ChangeOptions(delay=500.0, spread=100.0))).number
     step = await world.operations.step(number, 10)
     assert (step.changed.ids, step.changed.ready) == ((job_id,), ())
     job = await world.job(job_id)
@@ -317,12 +318,12 @@ async def test_a_delay_schedules(world: World) -> None:
 async def test_one_member_is_errored(world: World) -> None:
     ids = await dead(world, 2)
     number = (await started(world, ids)).number
-    operation = await world.operations.err(number, "it cannot be")
+    operation = await world.operations.fail_member(number, "it cannot be")
     assert (counts(operation), operation.note, operation.state) == ((2, 1, 0, 0, 1), "it cannot be", "running")
     assert (await world.operations.step(number, 10)).changed.ids == (ids[1],)
-    assert counts(await world.operations.err(number, "again")) == (2, 2, 1, 0, 1)
+    assert counts(await world.operations.fail_member(number, "again")) == (2, 2, 1, 0, 1)
     last = (await started(world, ids[:1])).number
-    assert (await world.operations.err(last, "no")).state == "done"
+    assert (await world.operations.fail_member(last, "no")).state == "done"
 
 
 async def test_outcomes_of_retried_jobs(world: World) -> None:
@@ -350,15 +351,15 @@ async def test_they_are_found_newest_first(world: World) -> None:
     second = await started(world, await dead(world, 1), signatures=("0123456789ab", "aaaaaaaaaaaa"))
     third = await started(world, [])
     numbers = [third.number, second.number, first.number]
-    assert [one.number for one in await world.operations.find(10)] == numbers
-    assert [one.number for one in await world.operations.find(2)] == numbers[:2]
-    assert [one.number for one in await world.operations.find(10, before=third.number)] == numbers[1:]
-    assert [one.number for one in await world.operations.find(10, unfinished=True)] == numbers[1:]
-    assert [one.number for one in await world.operations.find(10, signature="0123456789ab")] == numbers[1:]
-    assert [one.number for one in await world.operations.find(1, signature="0123456789ab")] == numbers[1:2]
-    assert [one.number for one in await world.operations.find(10, signature="aaaaaaaaaaaa")] == numbers[1:2]
-    assert await world.operations.find(10, signature="bbbbbbbbbbbb") == []
-    assert await world.operations.find(0) == []
+    assert [one.number for one in await world.operations.list_operations(10)] == numbers
+    assert [one.number for one in await world.operations.list_operations(2)] == numbers[:2]
+    assert [one.number for one in await world.operations.list_operations(10, before=third.number)] == numbers[1:]
+    assert [one.number for one in await world.operations.list_operations(10, unfinished=True)] == numbers[1:]
+    assert [one.number for one in await world.operations.list_operations(10, signature="0123456789ab")] == numbers[1:]
+    assert [one.number for one in await world.operations.list_operations(1, signature="0123456789ab")] == numbers[1:2]
+    assert [one.number for one in await world.operations.list_operations(10, signature="aaaaaaaaaaaa")] == numbers[1:2]
+    assert await world.operations.list_operations(10, signature="bbbbbbbbbbbb") == []
+    assert await world.operations.list_operations(0) == []
 
 
 async def test_the_operations_of_a_job(world: World) -> None:
@@ -367,9 +368,13 @@ async def test_the_operations_of_a_job(world: World) -> None:
         number = (await started(world, [one], verb)).number
         await world.operations.step(number, 10)
     idle = await started(world, [other], "retry")
-    assert [found.asked.verb for found in await world.operations.of_job(one, 10)] == ["retry", "restore", "delete"]
-    assert [found.asked.verb for found in await world.operations.of_job(one, 2)] == ["retry", "restore"]
-    assert await world.operations.of_job(other, 10) == [], f"#{idle.number} has not changed it yet"
+    assert [found.request.verb for found in await world.operations.list_for_job(one, 10)] == [
+        "retry",
+        "restore",
+        "delete",
+    ]
+    assert [found.request.verb for found in await world.operations.list_for_job(one, 2)] == ["retry", "restore"]
+    assert await world.operations.list_for_job(other, 10) == [], f"#{idle.number} has not changed it yet"
 
 
 async def test_changed_members_come_in_pages(world: World) -> None:
@@ -377,11 +382,11 @@ async def test_changed_members_come_in_pages(world: World) -> None:
     await world.change("delete", ids[1:2])
     number = (await started(world, ids, "delete")).number
     await world.operations.step(number, 10)
-    first = await world.operations.changed(number, 0, 2)
-    rest = await world.operations.changed(number, first[-1].place, 2)
+    first = await world.operations.list_members(number, 0, 2)
+    rest = await world.operations.list_members(number, first[-1].place, 2)
     assert [(one.place, one.id) for one in first + rest] == [(1, ids[0]), (3, ids[2]), (4, ids[3])]
     assert {one.queue for one in first + rest} == {(await world.job(ids[0])).queue}
-    assert await world.operations.changed(number, 4, 2) == []
+    assert await world.operations.list_members(number, 4, 2) == []
 
 
 async def test_old_ones_are_forgotten(world: World, opener: Opener) -> None:
@@ -396,5 +401,5 @@ async def test_old_ones_are_forgotten(world: World, opener: Opener) -> None:
     await tidied(opener)
     with pytest.raises(OperationNotFound):
         await world.operations.get(ended)
-    assert await world.operations.of_job(job_id, 10) == []
+    assert await world.operations.list_for_job(job_id, 10) == []
     assert (await world.operations.get(going_on)).state == "running"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from queue_core.model.operation import Author, NewOperation, Step, Way
+from queue_core.model.operation import Author, ChangeOptions, OperationRequest, Step
 from queue_core.model.rules import QueueRules
 from tests.conformance.conftest import Ruled
 from tests.conformance.making import LEASE, QUEUE
@@ -19,7 +19,7 @@ FIXED = ("running", "completed", "cancelled", "trashed")
 
 
 async def step(world: World, verb: str, ids: list[str], **way: Any) -> Step:
-    asked = NewOperation(verb, "some jobs", Author("ana", "bastion-1"), way=Way(**way))
+    asked = OperationRequest(verb, "some jobs", Author("ana", "bastion-1"), options=ChangeOptions(**way))
     operation = await world.operations.create(asked)
     await world.operations.add(operation.number, ids)
     await world.operations.move(operation.number, "running")
@@ -261,4 +261,4 @@ async def test_a_retrying_job_that_moves_has_no_hold_until_it_is_due(world: Worl
     assert await world.store.promote(10) == []
     (claim,) = await world.claim(queue=OTHER)
     assert claim.id == there
-    assert [one.id for one in (await world.settle(claim, "completed")).opened] == [moved]
+    assert [one.id for one in (await world.settle(claim, "completed")).unblocked] == [moved]

@@ -6,7 +6,7 @@ import pytest
 
 from queue_core.errors import JobNotFound
 from queue_core.model.job import Job
-from queue_core.model.operation import AS_IT_WAS, Author, MemberVerb, NewOperation, Way
+from queue_core.model.operation import UNCHANGED, Author, ChangeOptions, MemberVerb, OperationRequest
 from tests.conformance.making import QUEUE
 from tests.conformance.world import World
 
@@ -36,9 +36,9 @@ CHANGES = (
 """States that jobs are chosen in, and what others do to them before the step."""
 
 
-async def begun(world: World, verb: MemberVerb, job_id: str, way: Way) -> int:
+async def begun(world: World, verb: MemberVerb, job_id: str, way: ChangeOptions) -> int:
     """Return a running operation that has chosen a job as it is now."""
-    number = (await world.operations.create(NewOperation(verb, "a job", AUTHOR, way=way))).number
+    number = (await world.operations.create(OperationRequest(verb, "a job", AUTHOR, options=way))).number
     await world.operations.add(number, [job_id])
     assert await world.operations.move(number, "running")
     return number
@@ -49,7 +49,7 @@ async def changed(world: World, verb: str, ids: list[str]) -> None:
     if verb not in {"move", "back"}:
         assert set((await world.change(verb, ids)).ids) == set(ids)
         return
-    asked = NewOperation("move", "jobs", AUTHOR, way=Way(queue="other" if verb == "move" else QUEUE))
+    asked = OperationRequest("move", "jobs", AUTHOR, options=ChangeOptions(queue="other" if verb == "move" else QUEUE))
     number = (await world.operations.create(asked)).number
     await world.operations.add(number, ids)
     await world.operations.move(number, "running")
@@ -59,7 +59,7 @@ async def changed(world: World, verb: str, ids: list[str]) -> None:
 @pytest.mark.parametrize(("state", "changes"), CHANGES)
 async def test_a_job_that_was_changed_since_it_was_chosen_is_skipped(world: World, state: str, changes: str) -> None:
     ids = [await world.job_in(state) for _ in VERBS]
-    ways = [Way(queue="third") if verb == "move" else AS_IT_WAS for verb in VERBS]
+    ways = [ChangeOptions(queue="third") if verb == "move" else UNCHANGED for verb in VERBS]
     numbers = [await begun(world, *each) for each in zip(VERBS, ids, ways, strict=True)]
     for change in changes.split():
         await changed(world, change, ids)

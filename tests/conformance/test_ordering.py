@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from queue_core.model.job import Claim, Ready
-from queue_core.model.operation import Way
+from queue_core.model.operation import ChangeOptions
 from tests.conformance.conftest import Ruled
 from tests.conformance.making import LEASE, new_job, outcome
 from tests.conformance.world import World
@@ -35,7 +35,7 @@ async def test_one_at_a_time_in_order(world: World) -> None:
         claim = await only(world)
         assert claim.id == job_id
         settled = await world.settle(claim, "completed")
-        assert ids(settled.opened) == jobs[number + 1 : number + 2]
+        assert ids(settled.unblocked) == jobs[number + 1 : number + 2]
     assert await world.claim_ids() == []
 
 
@@ -68,9 +68,9 @@ async def test_who_waits_is_queued_and_not_claimable(world: World) -> None:
     waiting = [job.id for job in jobs[1:]]
     assert [await world.status(job_id) for job_id in waiting] == ["queued", "queued"]
     assert await world.claim_ids(ids=waiting) == []
-    assert [one.id for one in await world.store.head("work", 10)] == [jobs[0].id]
-    assert await world.store.claimable("work", waiting) == []
-    assert [one.id for one in await world.store.ready_after("work", 0, 10)] == [jobs[0].id]
+    assert [one.id for one in await world.store.list_claimable("work", 10)] == [jobs[0].id]
+    assert await world.store.filter_claimable("work", waiting) == []
+    assert [one.id for one in await world.store.list_ready("work", 0, 10)] == [jobs[0].id]
     (queue,) = (await world.inspector.overview()).queues
     assert (queue.queued, queue.pending) == (3, 3)
 
@@ -78,7 +78,7 @@ async def test_who_waits_is_queued_and_not_claimable(world: World) -> None:
 async def test_a_retry_keeps_its_place(world: World) -> None:
     first, second = await keyed(world, 2)
     settled = await world.settle(await only(world), "retrying")
-    assert settled.opened == ()
+    assert settled.unblocked == ()
     assert await world.claim_ids() == []
     await world.advance(LEASE + 5)
     assert [ready.id for ready in await world.store.promote(10)] == [first]
@@ -91,7 +91,7 @@ async def test_a_retry_keeps_its_place(world: World) -> None:
 async def test_a_release_keeps_its_place(world: World) -> None:
     first, _ = await keyed(world, 2)
     settled = await world.settle(await only(world), "released")
-    assert (settled.opened, settled.rank is None) == ((), False)
+    assert (settled.unblocked, settled.rank is None) == ((), False)
     assert (await only(world)).id == first
 
 
@@ -100,7 +100,7 @@ async def test_a_lost_worker_s_job_keeps_its_place(world: World) -> None:
     await only(world)
     await world.advance(LEASE + 5)
     (lost,) = await world.store.reclaim(10, 3)
-    assert (lost.id, lost.opened) == (first, ())
+    assert (lost.id, lost.unblocked) == (first, ())
     claim = await only(world)
     assert claim.id == first
     await world.settle(claim, "completed")
@@ -113,40 +113,40 @@ async def test_a_lost_job_lets_the_next_through(world: World) -> None:
         assert (await only(world)).id == first
         await world.advance(LEASE + 5)
         (lost,) = await world.store.reclaim(10, 3)
-    assert (lost.rank, ids(lost.opened)) == (None, [second])
+    assert (lost.rank, ids(lost.unblocked)) == (None, [second])
     assert (await only(world)).id == second
 
 
 @pytest.mark.parametrize("kind", ["completed", "dead", "cancelled"])
 async def test_an_end_lets_the_next_through(world: World, kind: str) -> None:
     _, second = await keyed(world, 2)
-    assert ids((await world.settle(await only(world), kind)).opened) == [second]
+    assert ids((await world.settle(await only(world), kind)).unblocked) == [second]
     assert (await only(world)).id == second
 
 
 async def test_a_rescheduled_job_goes_to_the_back(world: World) -> None:
     first, second = await keyed(world, 2)
-    settled = await world.settle(await only(world), "released", anew=True)
-    assert (settled.rank, ids(settled.opened)) == (None, [second])
+    settled = await world.settle(await only(world), "released", to_back=True)
+    assert (settled.rank, ids(settled.unblocked)) == (None, [second])
     claim = await only(world)
     assert claim.id == second
-    assert ids((await world.settle(claim, "completed")).opened) == [first]
+    assert ids((await world.settle(claim, "completed")).unblocked) == [first]
 
 
 async def test_a_lone_rescheduled_job_is_ready_again(world: World) -> None:
     (first,) = await keyed(world, 1)
-    settled = await world.settle(await only(world), "released", anew=True)
+    settled = await world.settle(await only(world), "released", to_back=True)
     assert settled.rank is not None
     assert (await only(world)).id == first
 
 
 async def test_a_job_rescheduled_for_a_time_holds_nobody_up(world: World) -> None:
     first, second = await keyed(world, 2)
-    settled = await world.settle(await only(world), "released", anew=True, delay=LEASE)
-    assert ids(settled.opened) == [second]
+    settled = await world.settle(await only(world), "released", to_back=True, delay=LEASE)
+    assert ids(settled.unblocked) == [second]
     await world.advance(LEASE + 5)
     assert await world.store.promote(10) == []
-    assert ids((await world.settle(await only(world), "completed")).opened) == [first]
+    assert ids((await world.settle(await only(world), "completed")).unblocked) == [first]
 
 
 async def test_a_delayed_job_joins_when_it_is_due(world: World) -> None:
@@ -158,9 +158,9 @@ async def test_a_delayed_job_joins_when_it_is_due(world: World) -> None:
     await world.advance(LEASE / 2 + 5)
     assert await world.store.promote(10) == []
     # It arrived before the second, so it goes before it.
-    assert ids((await world.settle(claim, "completed")).opened) == [late]
+    assert ids((await world.settle(claim, "completed")).unblocked) == [late]
     claim = await only(world)
-    assert ids((await world.settle(claim, "completed")).opened) == [second]
+    assert ids((await world.settle(claim, "completed")).unblocked) == [second]
 
 
 async def test_a_due_job_whose_key_is_free_is_ready(world: World) -> None:
@@ -186,7 +186,7 @@ async def test_cancelling_who_waits_lets_nobody_through(world: World) -> None:
     assert (changed.ids, changed.ready) == ((second,), ())
     claim = await only(world)
     assert claim.id == first
-    assert ids((await world.settle(claim, "completed")).opened) == [third]
+    assert ids((await world.settle(claim, "completed")).unblocked) == [third]
 
 
 async def test_cancelling_all_leaves_the_key_free(world: World) -> None:
@@ -201,7 +201,7 @@ async def test_cancelled_while_it_ran_and_failed_lets_the_next_through(world: Wo
     claim = await only(world)
     await world.change("cancel", [first])
     settled = await world.settle(claim, "retrying")
-    assert (settled.cancelled, ids(settled.opened)) == (True, [second])
+    assert (settled.cancelled, ids(settled.unblocked)) == (True, [second])
 
 
 async def test_an_operator_s_retry_queues_up_behind(world: World) -> None:
@@ -211,7 +211,7 @@ async def test_an_operator_s_retry_queues_up_behind(world: World) -> None:
     assert (changed.ids, changed.ready) == ((first,), ())
     claim = await only(world)
     assert claim.id == second
-    assert ids((await world.settle(claim, "completed")).opened) == [first]
+    assert ids((await world.settle(claim, "completed")).unblocked) == [first]
 
 
 async def test_an_operator_s_retry_of_a_free_key_is_ready(world: World) -> None:
@@ -225,7 +225,7 @@ async def test_a_batch_of_ends_lets_one_of_each_key_through(world: World) -> Non
     a, b = await keyed(world, 3), await keyed(world, 3, ordering_key="customer-2")
     claims = await world.claim()
     settled = await world.store.settle([outcome(claim, "completed") for claim in claims])
-    assert sorted(job_id for one in settled for job_id in ids(one.opened)) == sorted([a[1], b[1]])
+    assert sorted(job_id for one in settled for job_id in ids(one.unblocked)) == sorted([a[1], b[1]])
 
 
 async def test_a_stale_end_lets_nobody_through(world: World) -> None:
@@ -233,9 +233,9 @@ async def test_a_stale_end_lets_nobody_through(world: World) -> None:
     claim = await only(world)
     await world.settle(claim, "completed")
     again = await world.settle(claim, "completed")
-    assert (again.accepted, again.opened) == (True, ())
+    assert (again.accepted, again.unblocked) == (True, ())
     refused = await world.settle(claim, "dead")
-    assert (refused.accepted, refused.opened) == (False, ())
+    assert (refused.accepted, refused.unblocked) == (False, ())
     assert len(await world.claim_ids()) == 1
 
 
@@ -244,7 +244,7 @@ async def test_several_at_a_time_where_the_rules_say_so(ruled: Ruled) -> None:
     jobs = await keyed(world, 5)
     claims = await world.claim()
     assert [claim.id for claim in claims] == jobs[:2]
-    assert ids((await world.settle(claims[1], "completed")).opened) == [jobs[2]]
+    assert ids((await world.settle(claims[1], "completed")).unblocked) == [jobs[2]]
     assert await world.claim_ids() == [jobs[2]]
     await world.settle(claims[0], "retrying")
     assert await world.claim_ids() == []
@@ -253,12 +253,12 @@ async def test_several_at_a_time_where_the_rules_say_so(ruled: Ruled) -> None:
 async def test_a_dead_job_blocks_its_key_where_the_rules_say_so(ruled: Ruled) -> None:
     world = await ruled(dead_blocks_key=True)
     first, second = await keyed(world, 2)
-    assert (await world.settle(await only(world), "dead")).opened == ()
+    assert (await world.settle(await only(world), "dead")).unblocked == ()
     assert await world.claim_ids() == []
     assert ids((await world.change("retry", [first])).ready) == [first]
     claim = await only(world)
     assert claim.id == first
-    assert ids((await world.settle(claim, "completed")).opened) == [second]
+    assert ids((await world.settle(claim, "completed")).unblocked) == [second]
 
 
 async def test_a_blocking_dead_job_lets_go_in_the_trash(ruled: Ruled) -> None:
@@ -271,19 +271,19 @@ async def test_a_blocking_dead_job_lets_go_in_the_trash(ruled: Ruled) -> None:
     # Back from the trash it is one of many: its turn is over.
     await world.change("restore", [first])
     assert (await world.change("retry", [first])).ready == ()
-    assert ids((await world.settle(claim, "completed")).opened) == [first]
+    assert ids((await world.settle(claim, "completed")).unblocked) == [first]
 
 
 async def test_a_blocking_dead_job_that_is_retried_later_keeps_blocking(ruled: Ruled) -> None:
     world = await ruled(dead_blocks_key=True)
     first, second = await keyed(world, 2)
     await world.settle(await only(world), "dead")
-    await world.change("retry", [first], Way(spread=LEASE))
+    await world.change("retry", [first], ChangeOptions(spread=LEASE))
     assert await world.claim_ids() == []
     await world.advance(LEASE + 5)
     assert [ready.id for ready in await world.store.promote(10)] == [first]
     claim = await only(world)
-    assert ids((await world.settle(claim, "completed")).opened) == [second]
+    assert ids((await world.settle(claim, "completed")).unblocked) == [second]
 
 
 async def test_a_lost_job_blocks_its_key_where_the_rules_say_so(ruled: Ruled) -> None:
@@ -293,7 +293,7 @@ async def test_a_lost_job_blocks_its_key_where_the_rules_say_so(ruled: Ruled) ->
         await only(world)
         await world.advance(LEASE + 5)
         (lost,) = await world.store.reclaim(10, 3)
-    assert (lost.id, lost.opened) == (first, ())
+    assert (lost.id, lost.unblocked) == (first, ())
     assert await world.claim_ids() == []
     assert ids((await world.change("delete", [first])).ready) == [second]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from queue_core.model.operation import Author, NewOperation, Way
+from queue_core.model.operation import Author, ChangeOptions, OperationRequest
 from tests.conformance.conftest import Ruled
 from tests.conformance.making import LEASE, new_job
 from tests.conformance.world import World
@@ -44,7 +44,7 @@ async def test_priority_does_not_change_that(world: World) -> None:
 async def test_moved_jobs_arrive_when_they_are_moved(world: World) -> None:
     """A sequence at which the stores once disagreed: moved in one order, due in the other one."""
     first, second = [await world.insert(ordering_key=KEY, delay=delay) for delay in (20, 40)]
-    asked = NewOperation("move", "some", Author("ana", "bastion-1"), way=Way(queue="other"))
+    asked = OperationRequest("move", "some", Author("ana", "bastion-1"), options=ChangeOptions(queue="other"))
     number = (await world.operations.create(asked)).number
     await world.operations.add(number, [second, first])
     await world.operations.move(number, "running")

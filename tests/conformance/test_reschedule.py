@@ -9,7 +9,7 @@ from tests.conformance.world import World
 async def test_to_the_back_of_the_queue(world: World) -> None:
     first, second = await world.insert(), await world.insert()
     claim = await world.claim_job(first)
-    settled = await world.settle(claim, "released", anew=True)
+    settled = await world.settle(claim, "released", to_back=True)
     assert settled.accepted
     assert settled.due is None
     assert settled.rank is not None
@@ -22,14 +22,14 @@ async def test_to_the_back_of_the_queue(world: World) -> None:
 async def test_not_behind_a_lower_priority(world: World) -> None:
     urgent, low = await world.insert(priority=20), await world.insert(priority=-128)
     claim = await world.claim_job(urgent)
-    await world.settle(claim, "released", anew=True)
+    await world.settle(claim, "released", to_back=True)
     assert await world.claim_ids() == [urgent, low]
 
 
 async def test_after_a_delay(world: World) -> None:
     claim = await world.running()
     before = await world.now()
-    settled = await world.settle(claim, "released", anew=True, delay=90.0)
+    settled = await world.settle(claim, "released", to_back=True, delay=90.0)
     assert settled.rank is None
     assert settled.due is not None
     assert before + 90 <= settled.due <= await world.now() + 90
@@ -47,7 +47,7 @@ async def test_after_a_delay(world: World) -> None:
 async def test_at_a_time(world: World, ahead: float, status: str) -> None:
     claim = await world.running()
     run_at = await world.now() + ahead
-    settled = await world.settle(claim, "released", anew=True, run_at=run_at)
+    settled = await world.settle(claim, "released", to_back=True, run_at=run_at)
     assert (await world.job(claim.id)).status == status
     assert (settled.due is None) == (status == "queued")
     if settled.due is not None:
@@ -57,7 +57,7 @@ async def test_at_a_time(world: World, ahead: float, status: str) -> None:
 @pytest.mark.parametrize("delay", [0.0, 90.0])
 async def test_the_same_again_changes_nothing(world: World, delay: float) -> None:
     claim = await world.running()
-    one = outcome(claim, "released", anew=True, delay=delay)
+    one = outcome(claim, "released", to_back=True, delay=delay)
     assert await world.settle_all([one, one]) == [True, True]
     assert await world.settle_all([one]) == [True]
     assert not (await world.settle(claim, "completed")).accepted
@@ -68,9 +68,9 @@ async def test_among_others_in_one_batch(world: World) -> None:
     claims = [await world.running() for _ in range(4)]
     kinds = [
         ("released", {}),
-        ("released", {"anew": True}),
+        ("released", {"to_back": True}),
         ("retrying", {}),
-        ("released", {"anew": True, "delay": 9.0}),
+        ("released", {"to_back": True, "delay": 9.0}),
     ]
     ends = [outcome(claim, kind, **given) for claim, (kind, given) in zip(claims, kinds, strict=True)]
     assert await world.settle_all(ends) == [True] * 4
@@ -81,6 +81,6 @@ async def test_among_others_in_one_batch(world: World) -> None:
 async def test_a_wish_to_cancel_comes_first(world: World) -> None:
     claim = await world.running()
     await world.change("cancel", [claim.id])
-    settled = await world.settle(claim, "released", anew=True, delay=9.0)
+    settled = await world.settle(claim, "released", to_back=True, delay=9.0)
     assert (settled.accepted, settled.cancelled) == (True, True)
     assert await world.status(claim.id) == "cancelled"

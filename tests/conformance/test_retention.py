@@ -20,7 +20,7 @@ async def test_finished_jobs_go_after_their_retention(world: World, state: str) 
     await world.upkeep()
     with pytest.raises(JobNotFound):
         await world.inspector.get(job_id)
-    assert await world.store.finals([job_id]) == []
+    assert await world.store.results([job_id]) == []
     assert await world.inspector.conservation() == before
     names = {one.outcome: one.count for one in await world.inspector.tallies()}
     assert names == {"enqueued": 1, state: 1, f"expired_{state}": 1}

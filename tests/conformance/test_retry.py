@@ -3,7 +3,7 @@
 import pytest
 
 from queue_core.model.job import new_id
-from queue_core.model.operation import Way
+from queue_core.model.operation import ChangeOptions
 from tests.conformance.making import TYPE, UNKNOWN, failure, held, outcome
 from tests.conformance.world import World
 
@@ -68,7 +68,7 @@ async def test_it_can_complete_and_is_gone_from_the_dlq(world: World) -> None:
     claim = await world.ended("dead")
     await world.change("retry", [claim.id])
     await world.settle(await world.claim_job(claim.id), "completed", result="1")
-    (final,) = await world.store.finals([claim.id])
+    (final,) = await world.store.results([claim.id])
     assert (final.status, final.result) == ("completed", "1")
     where = await world.inspector.conservation()
     assert (where.completed, where.dead, where.unfinished) == (1, 0, 0)
@@ -86,7 +86,7 @@ async def test_its_progress_begins_again(world: World) -> None:
 async def test_spread_over_some_time(world: World) -> None:
     ids = [(await world.ended("dead")).id for _ in range(20)]
     before = await world.now()
-    changed = await world.change("retry", ids, Way(spread=600.0))
+    changed = await world.change("retry", ids, ChangeOptions(spread=600.0))
     assert sorted(changed.ids) == sorted(ids)
     assert changed.ready == ()
     jobs = [await world.job(job_id) for job_id in ids]

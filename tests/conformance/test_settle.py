@@ -41,7 +41,7 @@ async def test_complete_keeps_the_result(world: World) -> None:
 async def test_complete_without_a_result(world: World) -> None:
     claim = await world.ended("completed")
     assert (await world.job(claim.id)).result is None
-    assert (await world.store.finals([claim.id]))[0].result is None
+    assert (await world.store.results([claim.id]))[0].result is None
 
 
 async def test_retry_waits_and_counts(world: World) -> None:
@@ -146,7 +146,7 @@ async def test_hostile_failures_are_kept_as_they_are(world: World, text: str) ->
 )
 async def test_results_come_back_as_they_were(world: World, result: str) -> None:
     claim = await world.ended("completed", {"result": result})
-    (final,) = await world.store.finals([claim.id])
+    (final,) = await world.store.results([claim.id])
     assert final.result == result
 
 

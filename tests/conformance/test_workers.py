@@ -2,7 +2,7 @@
 
 import pytest
 
-from queue_core.model.operation import Way
+from queue_core.model.operation import ChangeOptions
 from queue_core.model.report import WorkerInfo
 from tests.conformance.making import held
 from tests.conformance.world import World
@@ -72,15 +72,15 @@ async def test_each_has_its_own_interval(world: World) -> None:
 async def test_a_retired_worker_is_gone(world: World) -> None:
     await world.beat(worker="one")
     await world.beat(worker="two")
-    await world.store.retire("one")
-    await world.store.retire("one")
-    await world.store.retire("never there")
+    await world.store.unregister_worker("one")
+    await world.store.unregister_worker("one")
+    await world.store.unregister_worker("never there")
     assert set(await workers(world)) == {"two"}
 
 
 async def test_retiring_leaves_its_jobs_to_the_lease(world: World) -> None:
     claim = await world.running()
-    await world.store.retire("worker-1")
+    await world.store.unregister_worker("worker-1")
     assert (await world.settle(claim, "completed")).accepted
 
 
@@ -123,6 +123,6 @@ async def test_a_job_that_comes_back_from_another_queue_is_held(world: World) ->
     claim = await world.running(queue="one")
     assert (await world.beat(held(claim))).lost == ()
     assert (await world.settle(claim, "dead")).accepted
-    await world.change("retry", [claim.id], Way(queue="two"))
+    await world.change("retry", [claim.id], ChangeOptions(queue="two"))
     moved = await world.claim_job(claim.id, queue="two")
     assert (await world.beat(held(moved))).lost == ()

@@ -29,7 +29,7 @@ async def test_workers_at_one_place_know_of_each_other(world: World) -> None:
 async def test_who_has_left_is_no_neighbour(world: World, how: str) -> None:
     await world.beat(worker="one", place=HERE, process="71 1000", look=True)
     if how == "retired":
-        await world.store.retire("one", HERE)
+        await world.store.unregister_worker("one", HERE)
     else:
         await world.store.write_off(["one"], HERE)
     assert (await world.beat(worker="two", place=HERE, process="72 2000", look=True)).neighbours == ()
@@ -40,14 +40,14 @@ async def test_the_jobs_of_a_process_that_is_gone_come_back_at_once(world: World
     await world.beat(worker="gone", place=HERE, process="71 1000")
     lost = await world.running(worker="gone")
     waiting = await world.insert()
-    await world.claim(1, ids=[waiting], worker="gone", begin=0)
+    await world.claim(1, ids=[waiting], worker="gone", start_count=0)
     other = await world.running(worker="alive")
     assert await world.store.reclaim(10) == []
     await world.store.write_off(["gone", "never there"], HERE)
     found = {one.id: one for one in await world.store.reclaim(10)}
     assert found.keys() == {lost.id, waiting}
-    assert (found[lost.id].losses, found[lost.id].begun, found[lost.id].worker) == (1, True, "gone")
-    assert (found[waiting].losses, found[waiting].begun) == (0, False)
+    assert (found[lost.id].losses, found[lost.id].started, found[lost.id].worker) == (1, True, "gone")
+    assert (found[waiting].losses, found[waiting].started) == (0, False)
     assert not (await world.settle(lost, "completed")).accepted
     assert (await world.settle(other, "completed")).accepted
     assert {worker.id for worker in (await world.inspector.overview()).workers} == set()
@@ -71,9 +71,9 @@ async def test_one_that_is_alive_all_the_same_keeps_what_it_renews_in_time(world
 
 
 async def test_it_leads_no_more(world: World) -> None:
-    assert await world.store.lead("sweep", "gone", 1000)
+    assert await world.store.acquire_leadership("sweep", "gone", 1000)
     await world.store.write_off(["gone"], HERE)
-    assert await world.store.lead("sweep", "next", 10)
+    assert await world.store.acquire_leadership("sweep", "next", 10)
 
 
 async def test_many_at_once_take_each_job_back_once(world: World) -> None:
@@ -94,13 +94,13 @@ async def test_many_at_once_take_each_job_back_once(world: World) -> None:
 async def test_what_has_not_begun_is_handed_back_without_blame(world: World) -> None:
     """Also what the store takes for begun: the answer to its claim may lie unread."""
     begun, waits, other = [await world.running(worker=name) for name in ("stalled", "stalled", "other")]
-    heart = world.store.heart()
+    heart = world.store.open_heartbeat()
     try:
         await asyncio.to_thread(heart.hand_back, "stalled", [begun.id])
     finally:
         await asyncio.to_thread(heart.close)
     (back,) = await world.store.reclaim(10)
-    assert (back.id, back.begun, back.losses) == (waits.id, False, 0)
+    assert (back.id, back.started, back.losses) == (waits.id, False, 0)
     assert back.rank == waits.rank
     assert not (await world.settle(waits, "completed")).accepted
     for claim in (begun, other):

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from queue_core.model.job import Claim, Job, Outcome, Settled
-from queue_core.model.operation import AS_IT_WAS, Changed, MemberVerb, Way
+from queue_core.model.operation import UNCHANGED, Changed, ChangeOptions, MemberVerb
 from queue_core.ports.inspector import Inspector
 from queue_core.ports.operations import OperationStore
 from queue_core.ports.schedules import ScheduleStore
-from queue_core.ports.store import Beat, BeatReply, ClaimRequest, Heart, JobStore
+from queue_core.ports.store import ClaimRequest, HeartbeatReply, JobStore, LeaseRenewal, StoreHeartbeat
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, new_job, outcome, worker_beat
 
 STATES = ("scheduled", "queued", "running", "retrying", "completed", "cancelled", "dead", "trashed")
@@ -40,7 +40,7 @@ class World:
         self.advance = advance
         # waits for what upkeep does beside everything else
         self.beside: Callable[[], Awaitable[None]] | None = None
-        self._heart: Heart | None = None
+        self._heart: StoreHeartbeat | None = None
 
     async def upkeep(self) -> None:
         """Do the leader's upkeep, to its end."""
@@ -98,11 +98,11 @@ class World:
     async def settle_all(self, outcomes: Sequence[Outcome]) -> list[bool]:
         return [settled.accepted for settled in await self.store.settle(outcomes)]
 
-    async def beat(self, *leases: Beat, **given: Any) -> BeatReply:
-        heart = self._heart = self._heart or self.store.heart()
+    async def beat(self, *leases: LeaseRenewal, **given: Any) -> HeartbeatReply:
+        heart = self._heart = self._heart or self.store.open_heartbeat()
         return await asyncio.to_thread(heart.beat, worker_beat(*leases, **given))
 
-    async def change(self, verb: MemberVerb, ids: Sequence[str], options: Way = AS_IT_WAS) -> Changed:
+    async def change(self, verb: MemberVerb, ids: Sequence[str], options: ChangeOptions = UNCHANGED) -> Changed:
         return await self.operations.change(verb, ids, options)
 
     # -- the states

@@ -30,7 +30,7 @@ class Shop:
     def __init__(self, jobs: JobQueue, chance: Random) -> None:
         self.jobs = jobs
         self.chance = chance
-        self.heart = jobs.store.heart()
+        self.heart = jobs.store.open_heartbeat()
         self.running: dict[str, Claim] = {}
         self.progress: dict[str, int] = {}
         # jobs that operators may come across

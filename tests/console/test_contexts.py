@@ -17,7 +17,7 @@ from queue_core.client.schedules import Schedules
 from queue_core.errors import ReadOnly
 from queue_core.model.events import Event, EventBatch
 from queue_core.model.filters import Filter
-from queue_core.model.operation import VERBS, Author, NewOperation
+from queue_core.model.operation import VERBS, Author, OperationRequest
 from queue_core.model.schedule import Announcement, Schedule
 from queue_core.ports.inspector import Inspector
 from tests.conformance.world import World
@@ -29,18 +29,18 @@ LOOKING = {
 }  # fmt: skip
 
 
-LOOKS_AT_OPERATIONS = {"changed_ids", "find", "get", "of_job", "outcomes"}
+LOOKS_AT_OPERATIONS = {"changed_ids", "get", "list_for_job", "list_operations", "outcomes"}
 LOOKS_AT_SCHEDULES = {"add", "get", "list", "ticks"}
-ASKED = NewOperation("delete", "x", Author("ana", "bastion-1"))
+ASKED = OperationRequest("delete", "x", Author("ana", "bastion-1"))
 CHANGES: dict[str, tuple[Any, ...]] = {
     "change": ("retry", ["x"]),
     "pause_queue": ("mail",),
     "resume_queue": ("mail",),
     "command": ("worker-1", "quiet"),
     "submit": (ASKED, ["x"]),
-    "carry_out": (1,),
+    "run": (1,),
     "executor": (),
-    "noted": (ASKED, None),
+    "record": (ASKED, None),
     "pause": (1,),
     "resume": (1,),
     "cancel": (1,),
@@ -74,7 +74,7 @@ class TestReadOnly:
             with pytest.raises(ReadOnly, match=f"'{verb}' was refused"):
                 await guarded.change(verb, [claim.id])  # type: ignore[arg-type]
         assert (await jobs.inspector.get(claim.id)).trashed_at is None
-        assert await guarded.find() == []
+        assert await guarded.list_operations() == []
 
     async def test_no_schedule_is_changed_either(self, jobs: JobQueue) -> None:
         connection = Connection(jobs, read_only=True)

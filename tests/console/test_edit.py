@@ -153,7 +153,7 @@ class TestACheck:
         job = await dead(jobs, world)
         schema = {"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]}
         await world.beat()
-        await world.store.announce({"task": schema})
+        await world.store.register_types({"task": schema})
         known = await look_up(jobs.inspector, job.type, job.queue)
         assert sentences(replace(draft_of(job), text='{"to": "b"}'), job, known) == []
         assert sentences(replace(draft_of(job), text='{"to": 1}'), job, known) == [
@@ -233,21 +233,21 @@ class TestSubmitting:
     async def test_each_of_the_two_names_the_other(self, jobs: JobQueue, world: World) -> None:
         job = await dead(jobs, world)
         edited = await submit_edit(jobs, job, replace(draft_of(job), text='{"to":"b"}'), ME, "wrong address")
-        (left,), (came,) = await jobs.operations.of_job(job.id), await jobs.operations.of_job(edited.id)
-        assert (left.asked.verb, left.asked.author, left.asked.why, left.note) == (
+        (left,), (came,) = await jobs.operations.list_for_job(job.id), await jobs.operations.list_for_job(edited.id)
+        assert (left.request.verb, left.request.author, left.request.why, left.note) == (
             "edit",
             ME,
             "wrong address",
             edited.id,
         )
-        assert (came.asked.verb, came.note, came.state) == ("edit", f"made from {job.id}", "done")
+        assert (came.request.verb, came.note, came.state) == ("edit", f"made from {job.id}", "done")
 
     async def test_what_cannot_be_a_job_leaves_nothing(self, jobs: JobQueue, world: World) -> None:
         job = await dead(jobs, world)
         for text in ("{", "[]", '{"a": "\\u0000"}'):
             with pytest.raises(InvalidJob):
                 await submit_edit(jobs, job, replace(draft_of(job), text=text), ME)
-        assert await jobs.operations.find() == []
+        assert await jobs.operations.list_operations() == []
         assert len((await jobs.list()).jobs) == 1
 
     async def test_a_full_queue_refuses_and_the_audit_says_so(self) -> None:
@@ -258,7 +258,7 @@ class TestSubmitting:
             await jobs.enqueue("task", queue="work")
             with pytest.raises(QueueFull):
                 await submit_edit(jobs, job, replace(draft_of(job), text="{}"), ME)
-            (noted,) = await jobs.operations.of_job(job.id) or await jobs.operations.find()
+            (noted,) = await jobs.operations.list_for_job(job.id) or await jobs.operations.list_operations()
             assert (noted.state, "full" in noted.note or "limit" in noted.note) == ("failed", True)
 
     async def test_a_read_only_connection_changes_nothing(self, jobs: JobQueue, world: World) -> None:
@@ -273,7 +273,7 @@ class TestSubmitting:
         self, jobs: JobQueue, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         job = await dead(jobs, world)
-        noted, calls = jobs.operations.noted, 0
+        noted, calls = jobs.operations.record, 0
 
         async def once(*given: Any) -> Any:
             nonlocal calls
@@ -282,7 +282,7 @@ class TestSubmitting:
                 raise StoreUnavailable("memory", "gone")
             return await noted(*given)
 
-        monkeypatch.setattr(jobs.operations, "noted", once)
+        monkeypatch.setattr(jobs.operations, "record", once)
         edited = await submit_edit(jobs, job, replace(draft_of(job), text="{}"), ME)
         assert (await jobs.get(edited.id)).status == "queued"
         assert "no note of where it came from: memory cannot be reached" in edited.problem

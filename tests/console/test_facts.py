@@ -16,7 +16,7 @@ from jobconsole.format.spans import HIGHEST, LABEL, Moment, labelled, width_of
 from jobconsole.present.facts import Fact, Facts, cells, of_group, of_job, of_operation, of_schedule, only
 from jobconsole.present.job import job_lines
 from jobconsole.present.operation import operation_lines
-from queue_core.model.operation import Outcomes, Pace
+from queue_core.model.operation import Outcomes, Rollout
 from tests.console.making import operation
 from tests.tui.still import PLANNED, SIGNATURES, job
 
@@ -59,7 +59,7 @@ def test_screen_and_command_line_show_the_same_facts_of_a_job() -> None:
 
 
 def test_screen_and_command_line_show_the_same_facts_of_an_operation() -> None:
-    one = operation(1, total=100, done=10, barrier=10, pace=Pace(10, 200.0, 20.0))
+    one = operation(1, total=100, done=10, barrier=10, rollout=Rollout(10, 200.0, 20.0))
     labels = {fact.label for fact in of_operation(one, Outcomes(10, 3, 1, 6)) if fact.known}
     screen = lines_of(operation_lines(operation_line(one), Outcomes(10, 3, 1, 6), False, MOMENT, 78))
     in_its_head = {"operation", "verb", "what", "state", "jobs", "done"}

@@ -11,7 +11,7 @@ from jobconsole.core.progress import retries_of
 from jobconsole.core.rows import lives, retried_before
 from queue_core import JobQueue
 from queue_core.model.job import Attempt
-from queue_core.model.operation import AT_ONCE, Author, NewOperation, Operation, Pace
+from queue_core.model.operation import UNTHROTTLED, Author, Operation, OperationRequest, Rollout
 from tests.conformance.making import failure
 from tests.conformance.world import World
 
@@ -89,7 +89,7 @@ async def test_what_became_of_earlier_retries_is_told(jobs: JobQueue, world: Wor
 
 async def test_a_retry_that_its_canary_stopped_is_told_so(jobs: JobQueue, world: World) -> None:
     dead = [(await world.ended("dead", {}, max_retries=0)).id for _ in range(4)]
-    submitted = await jobs.operations.submit(asking(Pace(1, None, 0.0)), dead)
+    submitted = await jobs.operations.submit(asking(Rollout(1, None, 0.0)), dead)
     executor = jobs.operations.executor()
     await executor.run_once()
     await world.settle(await world.claim_job(dead[0]), "dead", failure=failure())
@@ -111,9 +111,9 @@ async def test_the_timeline_tells_operations_where_attempts_only_let_one_guess(j
     claim = await world.ended("dead", {}, max_retries=0)
     await retry(jobs, [claim.id], why="the field is back")
     await world.settle(await world.claim_job(claim.id), "dead", failure=failure())
-    await jobs.operations.carry_out((await jobs.operations.submit(replace(asking(), verb="delete"), [claim.id])).number)
+    await jobs.operations.run((await jobs.operations.submit(replace(asking(), verb="delete"), [claim.id])).number)
     job, attempts = await jobs.inspector.get(claim.id), await jobs.inspector.attempts(claim.id)
-    told = [one.text for one in timeline(job, attempts, await jobs.operations.of_job(claim.id))]
+    told = [one.text for one in timeline(job, attempts, await jobs.operations.list_for_job(claim.id))]
     assert told == [
         "enqueued", "attempt 1 failed", "retried by ana (#1): the field is back", "attempt 1 failed",
         "dead: in the DLQ", "deleted, to the trash by ana (#2)",
@@ -126,15 +126,15 @@ async def test_a_retry_that_no_operation_tells_of_is_still_found_out(jobs: JobQu
     await world.settle(await world.claim_job(claim.id), "dead", failure=failure())
     await jobs.operations.change("retry", [claim.id])
     job, attempts = await jobs.inspector.get(claim.id), await jobs.inspector.attempts(claim.id)
-    told = [one.text for one in timeline(job, attempts, await jobs.operations.of_job(claim.id))]
+    told = [one.text for one in timeline(job, attempts, await jobs.operations.list_for_job(claim.id))]
     assert told == [
         "enqueued", "attempt 1 failed", "retried by ana (#1)", "attempt 1 failed", RETRIED, "ready since",
     ]  # fmt: skip
 
 
-def asking(pace: Pace = AT_ONCE, why: str = "") -> NewOperation:
-    return NewOperation("retry", "x", Author("ana", "desk-7"), why, pace=pace, signatures=(SIGNATURE,))
+def asking(pace: Rollout = UNTHROTTLED, why: str = "") -> OperationRequest:
+    return OperationRequest("retry", "x", Author("ana", "desk-7"), why, rollout=pace, signatures=(SIGNATURE,))
 
 
 async def retry(jobs: JobQueue, ids: list[str], why: str = "") -> Operation:
-    return await jobs.operations.carry_out((await jobs.operations.submit(asking(why=why), ids)).number)
+    return await jobs.operations.run((await jobs.operations.submit(asking(why=why), ids)).number)

@@ -9,7 +9,7 @@ from jobconsole.core.rows import QueueLine
 from jobconsole.core.snapshot import Wanted, read_snapshot
 from queue_core import JobQueue
 from queue_core.errors import InvalidArgument, InvalidJob
-from queue_core.model.operation import Way
+from queue_core.model.operation import ChangeOptions
 from queue_core.model.text import safe
 from tests.conformance.world import World
 
@@ -30,8 +30,8 @@ def test_a_name_that_cannot_be_shown_as_it_is_cannot_be_chosen() -> None:
 
 
 def test_what_is_left_out_stays_as_it_is() -> None:
-    assert way_of(" mail ", None) == Way(queue="mail")
-    assert way_of("", 7) == Way(priority=7)
+    assert way_of(" mail ", None) == ChangeOptions(queue="mail")
+    assert way_of("", 7) == ChangeOptions(priority=7)
     with pytest.raises(InvalidArgument):
         way_of(" ", None)
     with pytest.raises(InvalidJob):

@@ -27,7 +27,7 @@ from queue_core.client import operations as operating
 from queue_core.client.operations import Operations
 from queue_core.errors import InvalidArgument, StoreUnavailable
 from queue_core.model.filters import Filter, parse
-from queue_core.model.operation import AT_ONCE, Author, NewOperation, Pace, Way
+from queue_core.model.operation import UNTHROTTLED, Author, ChangeOptions, OperationRequest, Rollout
 from queue_core.ports.operations import OperationStore
 from queue_core.stores.memory.operations import MemoryOperations
 from tests.conformance.making import failure
@@ -67,9 +67,9 @@ async def test_a_group_is_narrowed_by_the_filter_of_the_screen(jobs: JobQueue, w
 
 async def test_a_retry_of_many_goes_carefully_by_itself(jobs: JobQueue) -> None:
     for verb, number, pace in (
-        ("retry", CAREFUL_FROM, AT_ONCE),
-        ("retry", CAREFUL_FROM + 1, Pace(10, 200.0, 20.0)),
-        ("delete", 1_000, AT_ONCE),
+        ("retry", CAREFUL_FROM, UNTHROTTLED),
+        ("retry", CAREFUL_FROM + 1, Rollout(10, 200.0, 20.0)),
+        ("delete", 1_000, UNTHROTTLED),
     ):
         frozen = await plan(jobs.inspector, verb, Target("many", ids=tuple(f"id-{n}" for n in range(number))))  # type: ignore[arg-type]
         assert (frozen.pace, default_pace(verb, number)) == (pace, pace)  # type: ignore[arg-type]
@@ -97,11 +97,11 @@ async def test_a_retry_puts_jobs_back_and_counts_what_changed_meanwhile(jobs: Jo
 async def test_a_plan_is_kept_with_who_why_and_how(jobs: JobQueue, world: World) -> None:
     dead = await bury(world, 2)
     frozen = await plan(jobs.inspector, "retry", Target("two", ids=tuple(dead), signatures=("aaaaaaaaaaaa",)))
-    careful = replace(frozen, why="the field is back", way=Way(queue="bulk"), pace=Pace(1, 5.0, 10.0))
+    careful = replace(frozen, why="the field is back", way=ChangeOptions(queue="bulk"), pace=Rollout(1, 5.0, 10.0))
     report = await submit(jobs.operations, careful, ANA)
     assert report.operation is not None
-    asked = (await jobs.operations.get(report.operation.number)).asked
-    assert asked == NewOperation("retry", "two", ANA, careful.why, careful.way, careful.pace, ("aaaaaaaaaaaa",))
+    asked = (await jobs.operations.get(report.operation.number)).request
+    assert asked == OperationRequest("retry", "two", ANA, careful.why, careful.way, careful.pace, ("aaaaaaaaaaaa",))
 
 
 async def test_writing_and_steps_report_their_progress(
@@ -124,7 +124,7 @@ async def test_undo_restores_exactly_what_was_deleted(jobs: JobQueue, world: Wor
     report = await apply(jobs.operations, await plan(jobs.inspector, "delete", Target("four", ids=tuple(dead))), ANA)
     assert report.operation is not None
     (back,) = await jobs.operations.undo(report.operation.number, ANA)
-    assert (await jobs.operations.carry_out(back.number)).processed == 3
+    assert (await jobs.operations.run(back.number)).processed == 3
     assert [(await world.job(one)).trashed_at is None for one in dead] == [False, True, True, True]
 
 
@@ -140,8 +140,8 @@ async def test_cancelling_everything_leaves_finished_jobs_alone(jobs: JobQueue, 
 async def test_what_cannot_be_is_refused_and_nothing_is_written(jobs: JobQueue, world: World) -> None:
     frozen = await plan(jobs.inspector, "retry", Target("one", ids=tuple(await bury(world, 1))))
     with pytest.raises(InvalidArgument):
-        await apply(jobs.operations, replace(frozen, pace=Pace(rate=0.0)), ANA)
-    assert await jobs.operations.find() == []
+        await apply(jobs.operations, replace(frozen, pace=Rollout(rate=0.0)), ANA)
+    assert await jobs.operations.list_operations() == []
 
 
 async def test_a_store_that_goes_away_ends_with_what_is_known(jobs: JobQueue, world: World) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from jobconsole.core.progress import Audit, OperationLine, Underway, canary_words, matching, operation_line, unknown
 from queue_core.model.filters import parse
-from queue_core.model.operation import Outcomes, Pace
+from queue_core.model.operation import Outcomes, Rollout
 from tests.console.making import operation
 
 
@@ -35,14 +35,14 @@ def test_a_rate_is_what_was_seen_lately() -> None:
     assert watched((0, 0), (2, 400)).rate == pytest.approx(200)
     assert watched((0, 0), (5, 1), (10, 2), (15, 12), (20, 22)).rate == pytest.approx(2)
     assert watched((0, 400), (0.1, 420)).rate is None
-    assert watched((0, 5), pace=Pace(rate=4.0)).rate == pytest.approx(4)
+    assert watched((0, 5), rollout=Rollout(rate=4.0)).rate == pytest.approx(4)
 
 
 def test_what_is_left_follows_from_it() -> None:
     line = watched((0, 0), (2, 400))
     assert (line.percent, line.seconds_left) == (40, pytest.approx(3))
     assert watched((0, 400), (2, 400)).seconds_left is None, "nothing moves"
-    assert watched((0, 0), (2, 10), barrier=10, pace=Pace(10)).seconds_left is None, "the canary is waited for"
+    assert watched((0, 0), (2, 10), barrier=10, rollout=Rollout(10)).seconds_left is None, "the canary is waited for"
     assert watched((0, 0), (2, 10), state="paused").rate is None
 
 
@@ -69,7 +69,7 @@ def test_what_has_ended_is_forgotten() -> None:
 )  # fmt: skip
 def test_a_canary_says_how_it_goes(given: dict[str, object], canary: Outcomes | None, said: str) -> None:
     underway = Underway(Steady())
-    underway.adopt([operation(1, pace=Pace(10, None, 20.0), **given)], {1: canary} if canary else {})  # type: ignore[arg-type]
+    underway.adopt([operation(1, rollout=Rollout(10, None, 20.0), **given)], {1: canary} if canary else {})  # type: ignore[arg-type]
     assert canary_words(underway.lines[0]) == said
 
 

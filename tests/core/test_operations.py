@@ -9,10 +9,10 @@ import pytest
 
 from queue_core import JobQueue
 from queue_core.errors import OutcomeUnknown, QueueCoreError, StoreRefused, StoreUnavailable
-from queue_core.model.operation import Author, NewOperation, Operation
+from queue_core.model.operation import Author, Operation, OperationRequest
 from queue_core.stores.memory.operations import MemoryOperations
 
-ASKED = NewOperation("delete", "all", Author("anna", "ops-1"))
+ASKED = OperationRequest("delete", "all", Author("anna", "ops-1"))
 AWAY, REFUSED = StoreUnavailable("memory", "away"), StoreRefused("memory", "no")
 Break = Callable[..., None]
 
@@ -47,7 +47,7 @@ async def submitted(*ids: str) -> tuple[Operation | QueueCoreError, Operation]:
             outcome = await jobs.operations.submit(ASKED, ids or ("a", "b"))
         except QueueCoreError as error:
             outcome = error
-        return outcome, (await jobs.operations.find())[0]
+        return outcome, (await jobs.operations.list_operations())[0]
 
 
 async def test_the_answer_to_its_begin_is_lost(broken: Break) -> None:
@@ -97,7 +97,7 @@ async def test_the_end_of_a_note_cannot_be_written(broken: Break, caplog: pytest
         return "said"
 
     async with JobQueue(memory=True) as jobs:
-        assert await jobs.operations.noted(ASKED, act) == "said"
+        assert await jobs.operations.record(ASKED, act) == "said"
     assert done == ["paused"]
     assert "operation #1 (delete) is done, but that could not be noted: memory cannot be reached: away" in caplog.text
 
@@ -110,5 +110,5 @@ async def test_a_note_about_jobs_cannot_be_begun(broken: Break) -> None:
 
     async with JobQueue(memory=True) as jobs:
         with pytest.raises(StoreUnavailable):
-            await jobs.operations.noted(ASKED, act, ["a"])
-        assert [one.state for one in await jobs.operations.find()] == ["failed"]
+            await jobs.operations.record(ASKED, act, ["a"])
+        assert [one.state for one in await jobs.operations.list_operations()] == ["failed"]

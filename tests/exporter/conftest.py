@@ -18,7 +18,7 @@ async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
     else:
         opened = await postgres(request.getfixturevalue("empty_store_url"))()
         # A leader raises the epoch that claims need.
-        await opened.store.lead("upkeep", "leader", 60.0)
+        await opened.store.acquire_leadership("upkeep", "leader", 60.0)
     yield opened
     await opened.close()
 

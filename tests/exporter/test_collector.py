@@ -154,7 +154,7 @@ class TestValues:
             worker_beat(worker="b", busy=0, stuck=1),
             worker_beat(worker="c", busy=1, quiet=True),
         ]
-        heart = world.store.heart()
+        heart = world.store.open_heartbeat()
         for beat in beats:
             heart.beat(beat)
         heart.close()

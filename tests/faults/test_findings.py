@@ -41,7 +41,7 @@ DAMAGE = {
 async def in_order(plant: Plant) -> Plant:
     """Three completed jobs and a waiting one, with a ledger that says the same."""
     ids = await plant.enqueue(4)
-    await plant.jobs.store.lead("sweep", "test", 0)
+    await plant.jobs.store.acquire_leadership("sweep", "test", 0)
     claims = await plant.jobs.store.claim(ClaimRequest("default", "worker", ("work",), 3, 60.0, ids))
     pen = Pen(plant.folder)
     for claim in claims:

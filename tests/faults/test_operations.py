@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from queue_core.model.operation import Author, NewOperation, Pace
+from queue_core.model.operation import Author, OperationRequest, Rollout
 from tests.faults.plant import LONG, Plant
 from tests.waiting import eventually
 
@@ -13,7 +13,7 @@ async def test_executors_are_killed(plant: Plant) -> None:
     ids = await plant.enqueue(JOBS)
     plant.crew.start(2)
     await plant.until_quiet()
-    asked = NewOperation("retry", "everything", Author("ana", "bastion-1"), pace=Pace(rate=JOBS / 4))
+    asked = OperationRequest("retry", "everything", Author("ana", "bastion-1"), rollout=Rollout(rate=JOBS / 4))
     number = (await plant.jobs.operations.submit(asked, ids)).number
 
     async def done() -> int:

@@ -108,7 +108,7 @@ async def test_a_reader_holds_it_up_and_nobody_waits_for_it(
     hand: Hand, dump: psycopg.Connection[object], history: History, postgres_url: str
 ) -> None:
     store = PostgresStore(PostgresSettings(url=postgres_url))
-    await store.lead("sweep", "leader", 0)
+    await store.acquire_leadership("sweep", "leader", 0)
     looking = asyncio.ensure_future(look(history))
     longest = 0.0
     while not looking.done():

@@ -22,7 +22,7 @@ QUEUES = [f"queue-{number}" for number in range(1000)]
 async def jobs(postgres_url: str, redis_url: str, redis_prefix: str) -> AsyncIterator[JobQueue]:
     """A thousand queues, and a live worker of all of them."""
     async with JobQueue(postgres=postgres_url, redis=redis_url, prefix=redis_prefix) as jobs:
-        await jobs.store.lead("sweep", "test", 0)
+        await jobs.store.acquire_leadership("sweep", "test", 0)
         await jobs.store.insert([NewJob(new_id(), queue, "later", "{}", delay=3600.0) for queue in QUEUES])
         announce(jobs.store, "task", queues=QUEUES)
         yield jobs
@@ -57,7 +57,7 @@ async def test_an_audit_reads_the_heads_of_many_queues_together(jobs: JobQueue, 
     await jobs.store.insert([NewJob(new_id(), queue, "task", "{}") for queue in QUEUES])
     assert jobs.dispatcher is not None
     for queue in QUEUES:
-        await jobs.dispatcher.mark(queue)
+        await jobs.dispatcher.mark_current(queue)
     statements.clear()
     audit = audit_of(jobs)
     assert await audit.run_once() == 1000
@@ -71,7 +71,7 @@ async def test_deep_heads_are_read_a_few_queues_at_a_time(jobs: JobQueue, statem
     await jobs.store.insert([NewJob(new_id(), queue, "task", "{}") for queue, n in counts.items() for _ in range(n)])
     assert jobs.dispatcher is not None
     for queue in counts:
-        await jobs.dispatcher.mark(queue)
+        await jobs.dispatcher.mark_current(queue)
     statements.clear()
     assert await audit_of(jobs).run_once() == sum(counts.values())
     assert statements["claim/heads"] == 2 + 2 * 2

@@ -43,16 +43,16 @@ async def test_enqueue_and_status_survive_the_end_of_idle_connections(postgres_u
 async def test_each_connection_of_a_store_notices_its_end_before_it_is_used(postgres_url: str) -> None:
     """Nothing was sent on it, so that nothing is in doubt: neither a batch of jobs nor a claim nor a heartbeat."""
     store = PostgresStore(PostgresSettings(url=postgres_url))
-    heart = store.heart()
+    heart = store.open_heartbeat()
     try:
         await store.open()
-        await store.lead("sweep", WORKER, LEASE)
+        await store.acquire_leadership("sweep", WORKER, LEASE)
         for _ in range(ROUNDS):
             job = new_job()
             await end_all(postgres_url)
             await store.insert([job])
             await end_all(postgres_url)
-            assert [final.id for final in await store.finals([job.id])] == [job.id]
+            assert [final.id for final in await store.results([job.id])] == [job.id]
             await end_all(postgres_url)
             (claim,) = await store.claim(ClaimRequest(QUEUE, WORKER, None, 1, LEASE))
             await end_all(postgres_url)

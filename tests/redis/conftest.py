@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from queue_core.delivery.redis_dispatcher import RedisDispatcher
 from queue_core.delivery.redis_events import RedisEventBus
 from queue_core.model.settings import RedisSettings
-from queue_core.ports.store import JobStore, WorkerBeat
+from queue_core.ports.store import HeartbeatRequest, JobStore
 from queue_core.queue import JobQueue
 from queue_core.redis.pipeline import PipelinedConnection
 from queue_core.runtime import Circuit
@@ -53,14 +53,14 @@ async def bus(settings: RedisSettings) -> AsyncIterator[RedisEventBus]:
 async def jobs(postgres_url: str, redis_url: str, redis_prefix: str) -> AsyncIterator[JobQueue]:
     """A queue in mode postgres+redis, whose jobs can be claimed; no worker runs."""
     async with JobQueue(postgres=postgres_url, redis=redis_url, prefix=redis_prefix) as jobs:
-        await jobs.store.lead("sweep", "test", 0)
+        await jobs.store.acquire_leadership("sweep", "test", 0)
         yield jobs
 
 
-def announce(store: JobStore, *types: str, **given: Any) -> WorkerBeat:
+def announce(store: JobStore, *types: str, **given: Any) -> HeartbeatRequest:
     """Let a worker that has these types show that it lives; nobody works."""
     beat = worker_beat(types=types, **{"queues": ("default",), "interval": 3600.0} | given)
-    heart = store.heart()
+    heart = store.open_heartbeat()
     heart.beat(beat)
     heart.close()
     return beat

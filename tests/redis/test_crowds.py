@@ -14,9 +14,9 @@ CROWD = 3 * CONNECTIONS
 async def test_offers(dispatcher: RedisDispatcher) -> None:
     ready = [Ready(new_id(), "default", rank) for rank in range(CROWD)]
     await asyncio.gather(*(dispatcher.offer([job]) for job in ready))
-    assert await dispatcher.lacking(ready) == []
+    assert await dispatcher.missing(ready) == []
     await asyncio.gather(*(dispatcher.forget("default", [job.id]) for job in ready))
-    assert len(await dispatcher.lacking(ready)) == CROWD
+    assert len(await dispatcher.missing(ready)) == CROWD
 
 
 async def test_events(bus: RedisEventBus) -> None:

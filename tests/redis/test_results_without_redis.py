@@ -10,7 +10,7 @@ import pytest
 from jobconsole.embedded.servers import EmbeddedServers
 from queue_core import JobQueue
 from queue_core.client import results
-from queue_core.model.job import Final
+from queue_core.model.job import JobResult
 from queue_core.stores.postgres.migrate import migrate
 from tests.redis.test_traps_results import finish
 from tests.waiting import PATIENCE, eventually
@@ -25,22 +25,22 @@ async def jobs(own_servers: EmbeddedServers, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(results, "READ_BACK_MOST", PACE)
     migrate(own_servers.postgres_url)
     async with JobQueue(postgres=own_servers.postgres_url, redis=own_servers.redis_url) as jobs:
-        await jobs.store.lead("sweep", "test", 0)
+        await jobs.store.acquire_leadership("sweep", "test", 0)
         yield jobs
 
 
 async def looks(jobs: JobQueue, monkeypatch: pytest.MonkeyPatch, seconds: float) -> float:
     """Return how often a second the store is asked for results."""
     count = 0
-    finals = jobs.store.finals
+    finals = jobs.store.results
 
-    async def counted(ids: Sequence[str]) -> list[Final]:
+    async def counted(ids: Sequence[str]) -> list[JobResult]:
         nonlocal count
         count += 1
         return await finals(ids)
 
     with monkeypatch.context() as patch:
-        patch.setattr(jobs.store, "finals", counted)
+        patch.setattr(jobs.store, "results", counted)
         loop = asyncio.get_running_loop()
         started = loop.time()
         await asyncio.sleep(seconds)

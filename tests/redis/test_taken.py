@@ -19,12 +19,12 @@ async def test_a_job_that_a_lost_leader_had_taken_runs_after_the_next_leaders_fi
         return "ran"
 
     assert jobs.dispatcher is not None
-    await jobs.dispatcher.mark("default")
+    await jobs.dispatcher.mark_current("default")
     handle = await jobs.enqueue("known", {})
     taken = await jobs.dispatcher.take(["default"], 10, 30.0)
     assert taken is not None
     assert taken.ids == [handle.id]
-    assert await jobs.store.lead("sweep", "lost", leader.LEADERSHIP)
+    assert await jobs.store.acquire_leadership("sweep", "lost", leader.LEADERSHIP)
     worker = Worker(jobs)
     task = asyncio.create_task(worker.run())
     assert await handle.result(timeout=60) == "ran"

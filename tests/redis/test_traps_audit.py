@@ -38,7 +38,7 @@ async def audit(jobs: JobQueue) -> Audit:
     announce(jobs.store, "known")
     await jobs.store.insert(new_jobs(1, "makes the queue"))
     assert jobs.dispatcher is not None
-    await jobs.dispatcher.mark("default")
+    await jobs.dispatcher.mark_current("default")
     return audit_of(jobs)
 
 
@@ -95,7 +95,7 @@ async def test_trap_4_pages_leave_out_what_nobody_can_run_and_end_where_little_l
     await never_offered(jobs, 5, "unknown")
     known = await never_offered(jobs, 20)
     assert jobs.dispatcher is not None
-    await jobs.dispatcher.offer([job for job in await jobs.store.head("default", 100) if job.id in known])
+    await jobs.dispatcher.offer([job for job in await jobs.store.list_claimable("default", 100) if job.id in known])
     await never_offered(jobs, 30)
     assert await audit.run_once() == 15
     assert await pending(client, redis_prefix) == ids + known
@@ -134,7 +134,7 @@ async def test_trap_4_a_job_that_is_just_being_claimed_is_not_lost(
     """Taken from Redis and not yet claimed, it looks lost for a moment; the second look knows better."""
     (job_id,) = await never_offered(jobs, 1)
     looks = 0
-    lacking = jobs.dispatcher.lacking  # type: ignore[union-attr]
+    lacking = jobs.dispatcher.missing  # type: ignore[union-attr]
 
     async def claims_between(heads):  # type: ignore[no-untyped-def]
         nonlocal looks
@@ -145,7 +145,7 @@ async def test_trap_4_a_job_that_is_just_being_claimed_is_not_lost(
             await jobs.store.claim(ClaimRequest("default", "worker-1", ("known",), 1, 60.0, [job_id]))
         return found
 
-    monkeypatch.setattr(jobs.dispatcher, "lacking", claims_between)
+    monkeypatch.setattr(jobs.dispatcher, "missing", claims_between)
     assert await audit.run_once() == 0
     assert looks == 2
     assert await pending(client, redis_prefix) == []

@@ -72,13 +72,13 @@ async def test_trap_16_numbers_that_begin_again_are_a_gap(
     bus: RedisEventBus, dispatcher: RedisDispatcher, client: Redis, redis_prefix: str
 ) -> None:
     """Judged by (queue, generation, number): also where the number happens to be the next one."""
-    await dispatcher.mark("work")
+    await dispatcher.mark_current("work")
     async with subscribed(bus) as batches:
         await bus.publish([event()])
         first = await heard(batches)
         await client.delete(f"{redis_prefix}{{work}}:eseq", f"{redis_prefix}{{work}}:gen")
         await client.incr(f"{redis_prefix}{{work}}:eseq")
-        await dispatcher.mark("work")
+        await dispatcher.mark_current("work")
         await bus.publish([event()])
         second = await heard(batches)
     assert (first.number, second.number, second.gap) == (1, 2, True)

@@ -14,7 +14,7 @@ from queue_core.client import results
 from queue_core.client.results import JobHandle
 from queue_core.delivery import redis_events
 from queue_core.model.events import Event, EventName
-from queue_core.model.job import Final, Outcome
+from queue_core.model.job import JobResult, Outcome
 from queue_core.ports.store import ClaimRequest
 from queue_core.queue import JobQueue
 from tests.waiting import eventually
@@ -40,9 +40,9 @@ async def finish(jobs: JobQueue, handle: JobHandle[Any], result: str = '"done"')
 def finish_behind_the_first_look(jobs: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the job end after it was read as unfinished, before anybody has begun to wait."""
     looks = 0
-    finals = jobs.store.finals
+    finals = jobs.store.results
 
-    async def read_then_finish(ids: Sequence[str]) -> list[Final]:
+    async def read_then_finish(ids: Sequence[str]) -> list[JobResult]:
         nonlocal looks
         looks += 1
         found = await finals(ids)
@@ -50,7 +50,7 @@ def finish_behind_the_first_look(jobs: JobQueue, monkeypatch: pytest.MonkeyPatch
             await finish(jobs, JobHandle(jobs, ids[0], "default", "task", True))
         return found
 
-    monkeypatch.setattr(jobs.store, "finals", read_then_finish)
+    monkeypatch.setattr(jobs.store, "results", read_then_finish)
 
 
 async def test_trap_11_an_end_between_reading_and_waiting_is_heard(
@@ -78,7 +78,7 @@ async def test_trap_11_can_fail(jobs: JobQueue, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(jobs.bus, "watch", later)
     told: list[bool] = []
     async with jobs.bus.watch("default", handle.id) as wait:
-        await jobs.store.finals([handle.id])
+        await jobs.store.results([handle.id])
         told.append(await wait(1.0))
     assert told == [False]
 

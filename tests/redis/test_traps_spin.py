@@ -90,7 +90,7 @@ async def test_trap_9_can_fail(jobs: JobQueue, counted: CountingStore, monkeypat
     async def all_of_them(queue: str, ids: Sequence[str]) -> list[Ready]:
         return [Ready(job_id, queue, 1) for job_id in ids]
 
-    monkeypatch.setattr(counted, "claimable", all_of_them, raising=False)
+    monkeypatch.setattr(counted, "filter_claimable", all_of_them, raising=False)
     await jobs.enqueue_many("unknown", [{}] * 20)
     async with working(jobs):
         assert await claims_in_three_audits(jobs, counted) > 6

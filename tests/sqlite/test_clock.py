@@ -45,7 +45,7 @@ async def running(store: SqliteStore) -> Claim:
 
 
 async def beat(store: SqliteStore, *claims: Claim) -> tuple[str, ...]:
-    heart = store.heart()
+    heart = store.open_heartbeat()
     reply = await asyncio.to_thread(heart.beat, worker_beat(*map(held, claims), worker=REQUEST.worker))
     await asyncio.to_thread(heart.close)
     return reply.lost
@@ -80,7 +80,7 @@ async def test_it_is_corrected_once_whoever_sees_it(
     claim = await running(store)
     others = [SqliteStore(new_file(clock=clock)) for _ in range(3)]
     clock.set_back(-jump)
-    await asyncio.gather(*(one.lead("sweep", f"w{n}", 5) for n, one in enumerate(others)), beat(store))
+    await asyncio.gather(*(one.acquire_leadership("sweep", f"w{n}", 5) for n, one in enumerate(others)), beat(store))
     clock.advance(LEASE - 10)
     assert await store.reclaim(10) == []
     clock.advance(20)
@@ -91,28 +91,28 @@ async def test_it_is_corrected_once_whoever_sees_it(
 async def test_backoffs_and_leaderships_too(store: SqliteStore, clock: FakeClock, jump: float) -> None:
     claim = await running(store)
     await store.settle([outcome(claim, "retrying", delay=30.0)])
-    assert await store.lead("sweep", "one", 30)
+    assert await store.acquire_leadership("sweep", "one", 30)
     clock.set_back(-jump)
-    assert not await store.lead("sweep", "two", 30)
+    assert not await store.acquire_leadership("sweep", "two", 30)
     assert await store.promote(10) == []
     clock.advance(31)
-    assert await store.lead("sweep", "two", 30)
+    assert await store.acquire_leadership("sweep", "two", 30)
     assert [ready.id for ready in await store.promote(10)] == [claim.id]
 
 
 async def test_a_time_of_day_is_meant_as_such(store: SqliteStore, clock: FakeClock) -> None:
     job = new_job(run_at=clock.now() + 900)
     await store.insert([job])
-    await store.lead("sweep", "one", 30)
+    await store.acquire_leadership("sweep", "one", 30)
     clock.set_back(-901)
-    await store.lead("sweep", "one", 30)
+    await store.acquire_leadership("sweep", "one", 30)
     assert [ready.id for ready in await store.promote(10)] == [job.id]
 
 
 async def test_workers_are_not_taken_for_lost(store: SqliteStore, file: SqliteFile, clock: FakeClock) -> None:
     await beat(store)
     clock.set_back(-600)
-    await store.lead("sweep", "one", 30)
+    await store.acquire_leadership("sweep", "one", 30)
     (worker,) = (await SqliteInspector(file).overview()).workers
     assert not worker.lost
     assert worker.heartbeat_age < 5
@@ -133,5 +133,5 @@ async def test_small_corrections_change_nothing(store: SqliteStore, file: Sqlite
     claim = await running(store)
     before = (await SqliteInspector(file).get(claim.id)).lease_expires_at
     clock.set_back(timekeeping.TOLERANCE * 0.9)
-    await store.lead("sweep", "one", 30)
+    await store.acquire_leadership("sweep", "one", 30)
     assert (await SqliteInspector(file).get(claim.id)).lease_expires_at == before

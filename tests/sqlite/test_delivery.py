@@ -96,7 +96,7 @@ async def test_what_others_do_to_jobs_that_are_not_ready_wakes_nobody(mine: JobQ
     await quiet(mine)
     await other.store.insert([new_job(delay=60)])
     await other.store.settle([outcome(claim, "completed") for claim in claims])
-    await other.store.lead("sweep", "w", 10)
+    await other.store.acquire_leadership("sweep", "w", 10)
     assert await taken(mine, 0.5) is None
 
 

@@ -62,7 +62,7 @@ async def test_which_calls_promise(new_file: NewFile, monkeypatch: pytest.Monkey
     await store.claim(REQUEST)
     await store.promote(10)
     await store.reclaim(10)
-    await store.lead("sweep", "w", 10)
+    await store.acquire_leadership("sweep", "w", 10)
     assert set(used) == {"write_soft"}
 
 

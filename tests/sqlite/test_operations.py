@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from queue_core.errors import OperationNotFound
-from queue_core.model.operation import ABANDONED, Author, Changed, NewOperation, Operation, Pace, Way
+from queue_core.model.operation import ABANDONED, Author, Changed, ChangeOptions, Operation, OperationRequest, Rollout
 from queue_core.model.rules import QueueRules
 from queue_core.model.settings import RetentionSettings
 from queue_core.stores.sqlite import claim, upkeep
@@ -21,7 +21,7 @@ from tests.sqlite.conftest import NewFile
 from tests.sqlite.crashing import REQUEST
 
 OTHER = "other"
-THERE = Way(queue=OTHER)
+THERE = ChangeOptions(queue=OTHER)
 
 
 @pytest.fixture
@@ -45,14 +45,14 @@ def operations(file: SqliteFile) -> SqliteOperations:
 
 
 async def started(operations: SqliteOperations, verb: str, ids: Sequence[str], **given: Any) -> Operation:
-    operation = await operations.create(NewOperation(verb, "some", Author("ana", "bastion-1"), **given))
+    operation = await operations.create(OperationRequest(verb, "some", Author("ana", "bastion-1"), **given))
     await operations.add(operation.number, ids)
     await operations.move(operation.number, "running")
     return await operations.get(operation.number)
 
 
-async def done(operations: SqliteOperations, verb: str, *ids: str, way: Way = THERE) -> Changed:
-    operation = await started(operations, verb, ids, way=way)
+async def done(operations: SqliteOperations, verb: str, *ids: str, way: ChangeOptions = THERE) -> Changed:
+    operation = await started(operations, verb, ids, options=way)
     return (await operations.step(operation.number, 1000)).changed
 
 
@@ -86,7 +86,7 @@ async def test_a_retrying_job_that_moves_has_no_hold_until_it_is_due(
     (claim,) = await store.claim(REQUEST._replace(queue=OTHER))
     assert claim.id == there
     (settled,) = await store.settle([outcome(claim, "completed")])
-    assert [one.id for one in settled.opened] == [moved]
+    assert [one.id for one in settled.unblocked] == [moved]
 
 
 @pytest.mark.parametrize("verbs", [("move", "retry"), ("retry",)])
@@ -103,11 +103,11 @@ async def test_a_dead_job_leaves_its_unique_key_behind(
 
 async def test_another_priority_is_the_end_of_a_turn(store: SqliteStore, operations: SqliteOperations) -> None:
     first, second = await insert(store, ordering_key="k"), await insert(store, ordering_key="k")
-    changed = await done(operations, "move", first, way=Way(priority=20))
+    changed = await done(operations, "move", first, way=ChangeOptions(priority=20))
     assert (changed.ids, [one.id for one in changed.ready]) == ((first,), [second])
     assert [one.id for one in (await done(operations, "cancel", second)).ready] == [first]
     # Nobody else waits, so it is its own turn again.
-    changed = await done(operations, "move", first, way=Way(priority=1))
+    changed = await done(operations, "move", first, way=ChangeOptions(priority=1))
     assert [one.id for one in changed.ready] == [first]
 
 
@@ -118,8 +118,8 @@ async def test_counts_of_both_queues_stay_exact(new_file: NewFile) -> None:
     dead = await ended(store, "dead", priority=2)
     ids = [await insert(store, priority=priority, delay=delay) for priority in (2, 10) for delay in (0.0, 60.0)]
     await insert(store, queue=OTHER)
-    await done(operations, "move", dead, *ids[:3], way=Way(queue=OTHER, priority=5))
-    await done(operations, "retry", dead, way=Way(queue=QUEUE, priority=10))
+    await done(operations, "move", dead, *ids[:3], way=ChangeOptions(queue=OTHER, priority=5))
+    await done(operations, "retry", dead, way=ChangeOptions(queue=QUEUE, priority=10))
     query = "select name, running, high, normal, low from queues where keeps_counts = 1 order by name"
     assert await rows(file, query) == [(OTHER, 0, 0, 4, 0), (QUEUE, 0, 2, 0, 0)]
 
@@ -136,7 +136,7 @@ async def test_a_clock_that_is_set_neither_holds_up_nor_hurries(
     store: SqliteStore, operations: SqliteOperations, clock: FakeClock, jump: float
 ) -> None:
     ids = [await ended(store, "dead") for _ in range(3)]
-    number = (await started(operations, "retry", ids, pace=Pace(rate=0.01))).number
+    number = (await started(operations, "retry", ids, rollout=Rollout(rate=0.01))).number
     await operations.step(number, 1)
     clock.set_back(-jump)
     assert (await operations.step(number, 1)).changed.ids == ()
@@ -146,7 +146,7 @@ async def test_a_clock_that_is_set_neither_holds_up_nor_hurries(
 
 async def test_more_members_than_a_transaction_writes(file: SqliteFile, operations: SqliteOperations) -> None:
     ids = [new_job().id for _ in range(2 * MEMBERS + 1)]
-    operation = await operations.create(NewOperation("retry", "many", Author("ana", "bastion-1")))
+    operation = await operations.create(OperationRequest("retry", "many", Author("ana", "bastion-1")))
     assert (await operations.add(operation.number, [*ids, ids[0]])).total == len(ids)
     assert (await operations.add(operation.number, ids[MEMBERS - 1 : MEMBERS + 1])).total == len(ids)
     places = await rows(file, "select job_id from operation_members order by position")
@@ -166,8 +166,8 @@ async def test_they_are_forgotten_a_batch_at_a_time(
     clock.advance(101)
     kept = await started(operations, "retry", [UNKNOWN], signatures=("a",))
     await store.upkeep()
-    assert [one.number for one in await operations.find(10)] == [kept.number]
-    assert [one.number for one in await operations.find(10, signature="a")] == [kept.number]
+    assert [one.number for one in await operations.list_operations(10)] == [kept.number]
+    assert [one.number for one in await operations.list_operations(10, signature="a")] == [kept.number]
     for table in ("operation_members", "operation_signatures"):
         assert await rows(file, f"select operation from {table}") == [(kept.number,)]
 
@@ -175,7 +175,7 @@ async def test_they_are_forgotten_a_batch_at_a_time(
 async def test_they_may_stay_for_ever(file: SqliteFile, operations: SqliteOperations, clock: FakeClock) -> None:
     store = SqliteStore(file, RetentionSettings(operations=None))
     kept = (await started(operations, "retry", [])).number
-    forgotten = await operations.create(NewOperation("retry", "some", Author("ana", "bastion-1")))
+    forgotten = await operations.create(OperationRequest("retry", "some", Author("ana", "bastion-1")))
     clock.advance(max(ABANDONED, 400 * 86400.0))
     await store.upkeep()
     assert (await operations.get(kept)).state == "done"
@@ -194,9 +194,9 @@ async def test_numbers_are_not_given_twice(file: SqliteFile, operations: SqliteO
 @pytest.mark.parametrize("number", [0, -1, 2**63, -(2**70)])
 async def test_numbers_that_no_operation_has(operations: SqliteOperations, number: int) -> None:
     kept = await started(operations, "retry", [])
-    for call in (operations.get(number), operations.step(number, 1), operations.changed(number, 0, 1)):
+    for call in (operations.get(number), operations.step(number, 1), operations.list_members(number, 0, 1)):
         with pytest.raises(OperationNotFound):
             await call
-    found = await operations.find(2**70, before=number)
+    found = await operations.list_operations(2**70, before=number)
     assert [one.number for one in found] == ([kept.number] if number > 0 else [])
-    assert await operations.changed(kept.number, max(number, 0), 2**70) == []
+    assert await operations.list_members(kept.number, max(number, 0), 2**70) == []

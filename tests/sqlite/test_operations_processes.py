@@ -6,7 +6,7 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 
-from queue_core.model.operation import Author, NewOperation
+from queue_core.model.operation import Author, OperationRequest
 from queue_core.stores.sqlite.operations import SqliteOperations
 from queue_core.stores.sqlite.read import SqliteInspector
 from queue_core.stores.sqlite.session import SqliteFile
@@ -32,7 +32,7 @@ async def dead(file: SqliteFile, count: int) -> list[str]:
 async def retrying(file: SqliteFile, count: int) -> tuple[int, list[str]]:
     """Return the number of a running operation that retries so many dead jobs, and their ids."""
     ids, operations = await dead(file, count), SqliteOperations(file)
-    operation = await operations.create(NewOperation("retry", "all", Author("ana", "bastion-1")))
+    operation = await operations.create(OperationRequest("retry", "all", Author("ana", "bastion-1")))
     await operations.add(operation.number, ids)
     assert await operations.move(operation.number, "running")
     return operation.number, ids
@@ -42,7 +42,7 @@ async def check_all_done(file: SqliteFile, operation: int, ids: list[str]) -> No
     """Check that every member was changed once, by what the file says."""
     found = await SqliteOperations(file).get(operation)
     assert (found.state, found.done, found.processed, found.skipped, found.errored) == ("done", COUNT, COUNT, 0, 0)
-    assert [one.id for one in await SqliteOperations(file).changed(operation, 0, COUNT)] == ids
+    assert [one.id for one in await SqliteOperations(file).list_members(operation, 0, COUNT)] == ids
     inspector = SqliteInspector(file)
     totals = {one.outcome: one.count for one in await inspector.tallies()}
     assert totals == {"enqueued": COUNT, "dead": COUNT, "retried_by_operator": COUNT}
@@ -92,7 +92,7 @@ async def test_a_step_that_is_killed_leaves_nothing(path: Path, new_file: NewFil
     before = await SqliteOperations(file).get(operation)
     crash(path, "operate")
     assert await SqliteOperations(file).get(operation) == before
-    assert await SqliteOperations(file).changed(operation, 0, 100) == []
+    assert await SqliteOperations(file).list_members(operation, 0, 100) == []
     assert number(path, "select count(*) from jobs where state = 'dead'") == 50
     step = await SqliteOperations(file).step(operation, 100)
     assert (step.changed.ids, step.operation.state) == (tuple(ids), "done")

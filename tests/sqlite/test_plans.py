@@ -158,7 +158,7 @@ async def test_nor_does_history_slow_it(file: SqliteFile) -> None:
         (lambda: store.claim(REQUEST._replace(limit=1, types=(TYPE, "other", "third"))), 0.05),
         (lambda: inspector.jobs(Filter(), 50), 0.05),
         (lambda: inspector.jobs(parse("status:queued"), 50, None, "oldest"), 0.05),
-        (lambda: store.head(QUEUE, 500), 0.05),
+        (lambda: store.list_claimable(QUEUE, 500), 0.05),
     ):
         times = []
         for _ in range(7):

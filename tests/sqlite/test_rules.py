@@ -73,7 +73,7 @@ class Doing:
         outcomes = []
         for claim in self.source.sample(self.claims, min(3, len(self.claims))):
             kind = self.source.choice(["completed", "retrying", "dead", "released", "cancelled"])
-            anew = {"anew": self.source.random() < 0.5, "delay": self.source.choice([0.0, LEASE])}
+            anew = {"to_back": self.source.random() < 0.5, "delay": self.source.choice([0.0, LEASE])}
             outcomes.append(outcome(claim, kind, **anew if kind == "released" else {}))
         await self.store.settle(outcomes)
 
@@ -223,7 +223,7 @@ async def test_rules_that_let_more_through_do_so_with_the_next_end(new_file: New
     (claim,) = await store.claim(REQUEST)
     wider = SqliteStore(file, rules={QUEUE: QueueRules(key_concurrency=3)})
     (settled,) = await wider.settle([outcome(claim, "completed")])
-    assert len(settled.opened) == 3
+    assert len(settled.unblocked) == 3
     assert len(await wider.claim(REQUEST)) == 3
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from queue_core import JobQueue
 from queue_core.model.filters import Filter, Term
-from queue_core.model.operation import AT_ONCE, Author, NewOperation, Operation, Pace
+from queue_core.model.operation import UNTHROTTLED, Author, Operation, OperationRequest, Rollout
 from tests.conformance.world import World
 from tests.tui.scenes import crm, dead
 
 ANA = Author("ana", "desk-7")
-CAREFUL = Pace(canary=2, rate=None, stop_percent=50.0)
+CAREFUL = Rollout(canary=2, rate=None, stop_percent=50.0)
 SYNC = {"type": "sync_crm", "queue": "crm"}
 
 
@@ -20,10 +20,15 @@ async def crowd(world: World, number: int) -> list[str]:
 
 
 async def ask(
-    jobs: JobQueue, ids: list[str], verb: str = "retry", pace: Pace = AT_ONCE, why: str = "", label: str = "some jobs"
+    jobs: JobQueue,
+    ids: list[str],
+    verb: str = "retry",
+    pace: Rollout = UNTHROTTLED,
+    why: str = "",
+    label: str = "some jobs",
 ) -> Operation:
     """Submit an operation, as another console would."""
-    asked = NewOperation(verb, label, ANA, why, pace=pace, signatures=("77aa00cccccc",))
+    asked = OperationRequest(verb, label, ANA, why, rollout=pace, signatures=("77aa00cccccc",))
     return await jobs.operations.submit(asked, ids)
 
 

@@ -45,7 +45,7 @@ async def jobs(postgres_url: str, redis_url: str, redis_prefix: str) -> AsyncIte
     """An empty queue on PostgreSQL and Redis."""
     async with JobQueue(postgres=postgres_url, redis=redis_url, prefix=redis_prefix) as jobs:
         # A leader raises the epoch that claims need.
-        await jobs.store.lead("upkeep", "leader", 60.0)
+        await jobs.store.acquire_leadership("upkeep", "leader", 60.0)
         yield jobs
 
 

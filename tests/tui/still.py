@@ -26,7 +26,7 @@ from jobconsole.tui.base.refresher import OperationReader, OperationSight, Refre
 from queue_core import JobQueue
 from queue_core.model.events import Event, EventBatch
 from queue_core.model.job import Attempt, Job, LogEntry
-from queue_core.model.operation import Operation, Outcomes, Pace
+from queue_core.model.operation import Operation, Outcomes, Rollout
 from queue_core.model.report import LogPage, SeriesPoint, SignatureInfo, Tally, WorkerInfo
 from queue_core.model.schedule import PassedTick, Planned, Schedule
 from queue_core.model.states import Status
@@ -149,11 +149,11 @@ def asked(number: int, verb: str, ago_: float, **given: Any) -> Operation:
 
 OPERATIONS = (
     asked(
-        81, "retry", 252, why="the mail relay is back", pace=Pace(10, 200.0, 20.0), signatures=("9f31c2aaaaaa",),
+        81, "retry", 252, why="the mail relay is back", rollout=Rollout(10, 200.0, 20.0), signatures=("9f31c2aaaaaa",),
         total=38_902, done=21_400, processed=21_388, skipped=12, barrier=38_902,
     ),
     asked(
-        80, "retry", 500, pace=Pace(10, 200.0, 20.0), signatures=("77aa00cccccc",), label="KeyError: <str>",
+        80, "retry", 500, rollout=Rollout(10, 200.0, 20.0), signatures=("77aa00cccccc",), label="KeyError: <str>",
         total=3_190, done=10, processed=10, barrier=10, state="stopped", note="10 of 10 canary jobs died again",
     ),
     asked(79, "pause", 900, label="queue crm", state="done", why="until the field is back"),

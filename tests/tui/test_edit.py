@@ -90,8 +90,8 @@ async def test_a_changed_payload_becomes_a_new_job(
         assert new.payload == {"to": "a@example.org!"}
         assert (new.type, new.queue, new.status) == (before.type, before.queue, Status.QUEUED)
         assert await jobs.get(before.id) == before
-        (noted,) = await jobs.operations.of_job(before.id)
-        assert (noted.asked.verb, noted.asked.why, noted.note) == ("edit", "typo", new.id)
+        (noted,) = await jobs.operations.list_for_job(before.id)
+        assert (noted.request.verb, noted.request.why, noted.note) == ("edit", "typo", new.id)
 
 
 async def test_on_a_signature_it_is_one_of_its_jobs(sit: Sit, jobs: JobQueue, buried: Buried) -> None:
@@ -117,7 +117,7 @@ async def test_a_mistake_is_shown_as_one_types_and_is_not_enqueued(sit: Sit, job
         await enqueue(seat)
         await seat.until(lambda: seat.app.screen.focused is screen.area)
         assert screen.area.cursor_location == (1, 5), "the cursor is at the mistake"
-        assert await jobs.operations.find() == []
+        assert await jobs.operations.list_operations() == []
         await write(seat, '{"to": "c"}')
         await enqueue(seat)
         await seat.until("the old job stays dead")
@@ -125,7 +125,7 @@ async def test_a_mistake_is_shown_as_one_types_and_is_not_enqueued(sit: Sit, job
 
 async def test_the_schema_of_the_type_is_held_against_it(sit: Sit, jobs: JobQueue, buried: Buried) -> None:
     schema = {"type": "object", "properties": {"to": {"type": "string"}}, "additionalProperties": False}
-    await jobs.store.announce({"send_email": schema})
+    await jobs.store.register_types({"send_email": schema})
     async with sit() as seat:
         await seat.ready()
         await seat.until("TimeoutError")
@@ -152,7 +152,7 @@ async def test_leaving_asks_before_it_throws_changes_away(sit: Sit, jobs: JobQue
         await seat.until("Throw the changes away?")
         await seat.press("left", "enter")
         await seat.until("Dead letters")
-        assert await jobs.operations.find() == []
+        assert await jobs.operations.list_operations() == []
 
 
 async def test_a_store_that_does_not_answer_loses_no_text(
@@ -167,7 +167,7 @@ async def test_a_store_that_does_not_answer_loses_no_text(
         screen = await editing(seat)
         await write(seat, '{"to": "b"}')
         with monkeypatch.context() as patch:
-            patch.setattr(jobs.operations, "noted", away)
+            patch.setattr(jobs.operations, "record", away)
             await enqueue(seat)
             await seat.until("postgres cannot be reached: the connection was closed")
         assert screen.area.text == '{"to": "b"}'

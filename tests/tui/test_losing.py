@@ -33,7 +33,7 @@ async def servers(own_servers: EmbeddedServers) -> EmbeddedServers:
     """Private servers on which a night has passed."""
     await asyncio.to_thread(migrate, own_servers.postgres_url)
     async with queue(own_servers) as jobs:
-        await jobs.store.lead("upkeep", "leader", 60.0)
+        await jobs.store.acquire_leadership("upkeep", "leader", 60.0)
         world = World(jobs.store, jobs.inspector, _nothing, operations=jobs._backend.operations)
         await night(world)
         await world.close()

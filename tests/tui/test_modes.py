@@ -41,7 +41,7 @@ async def _nothing(seconds: float) -> None:
 
 async def test_two_keys_retry_over_every_store(settings: JobsSettings) -> None:
     async with JobQueue(settings=settings) as jobs:
-        await jobs.store.lead("upkeep", "leader", 60.0)
+        await jobs.store.acquire_leadership("upkeep", "leader", 60.0)
         world = World(jobs.store, jobs.inspector, _nothing, operations=jobs._backend.operations)
         buried = await night(world)
         async with seated(ConsoleApp(jobs)) as seat:

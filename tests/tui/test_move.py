@@ -76,8 +76,8 @@ async def test_marked_jobs_to_a_new_queue_with_another_priority_and_a_reason(
         await seat.until("moved 2 jobs")
         assert {(job.queue, job.priority) for job in [await jobs.get(one) for one in marked]} == {("slow", -7)}
         assert await queues(jobs, [one for one in buried["send_email"] if one not in marked]) == {"mail"}
-        (operation,) = await jobs.operations.of_job(marked[0])
-        assert (operation.asked.verb, operation.asked.why, operation.total) == ("move", "too many", 2)
+        (operation,) = await jobs.operations.list_for_job(marked[0])
+        assert (operation.request.verb, operation.request.why, operation.total) == ("move", "too many", 2)
 
 
 async def test_everything_that_matches_leaves_out_what_cannot_be_moved(
@@ -107,7 +107,7 @@ async def test_a_paused_queue_is_told(sit: Sit, jobs: JobQueue, buried: Buried) 
         await seat.until("'crm' is paused: jobs wait there until it goes on")
         await seat.press("escape")
         await seat.until("Dead letters")
-        assert await jobs.operations.find() == []
+        assert await jobs.operations.list_operations() == []
 
 
 async def test_what_cannot_be_is_refused_in_the_sheet(sit: Sit, jobs: JobQueue, buried: Buried) -> None:
@@ -121,7 +121,7 @@ async def test_what_cannot_be_is_refused_in_the_sheet(sit: Sit, jobs: JobQueue, 
         await seat.until("priority must be a whole number")
         await seat.press("tab", "tab", "enter")
         assert isinstance(seat.app.screen, MoveSheet)
-        assert await jobs.operations.find() == []
+        assert await jobs.operations.list_operations() == []
 
 
 async def test_a_finished_job_is_not_moved(sit: Sit, world: World) -> None:

@@ -14,7 +14,7 @@ from queue_core.client.executor import Executor
 from queue_core.client.operations import Operations
 from queue_core.errors import QueueNotFound, StoreUnavailable
 from queue_core.model.filters import parse
-from queue_core.model.operation import NewOperation, Operation, Pace
+from queue_core.model.operation import Operation, OperationRequest, Rollout
 from queue_core.model.states import Status
 from tests.conformance.world import World
 from tests.console.making import operation as made
@@ -144,7 +144,7 @@ async def test_leaving_asks_and_leaves_what_runs_to_the_workers(sit: Sit, jobs: 
         assert seat.app.return_code == 0
     assert (await jobs.operations.get(1)).state == "running"
     await end_ready(jobs, world, "completed", 2)
-    assert (await jobs.operations.carry_out(1)).processed == 6
+    assert (await jobs.operations.run(1)).processed == 6
 
 
 async def test_leaving_without_a_worker_says_that_it_waits(sit: Sit, jobs: JobQueue, world: World) -> None:
@@ -200,7 +200,7 @@ async def test_an_operation_that_another_console_finishes_is_told_all_the_same(
     async with sit() as seat:
         await retry_with_canary(seat, 6)
         await seat.until("canary 2/2")
-        other = asyncio.ensure_future(jobs.operations.carry_out(1))
+        other = asyncio.ensure_future(jobs.operations.run(1))
         await end_ready(jobs, world, "completed", 2)
         await other
         await seat.until("retried 6 jobs")
@@ -210,7 +210,7 @@ async def test_a_rate_is_kept_and_shown(sit: Sit, jobs: JobQueue, world: World) 
     ids = await crowd(world, 12)
     async with sit(WIDE) as seat:
         await seat.ready()
-        await ask(jobs, ids, pace=Pace(rate=4.0))
+        await ask(jobs, ids, pace=Rollout(rate=4.0))
         await seat.until("/s  ETA")
         await seat.press("4")
         await seat.until("✓ done")
@@ -223,7 +223,7 @@ async def test_a_plan_that_is_being_written_says_how_far_it_is(
     hold, submit = asyncio.Event(), Operations.submit
 
     async def slowly(
-        self: Operations, asked: NewOperation, ids: Sequence[str], progress: Callable[[Operation], None]
+        self: Operations, asked: OperationRequest, ids: Sequence[str], progress: Callable[[Operation], None]
     ) -> Operation:
         progress(made(1, state="preparing", total=3))
         await hold.wait()
@@ -250,7 +250,7 @@ async def test_undo_of_a_delete_that_still_runs_ends_it_and_brings_all_back(
     async with sit() as seat:
         await seat.ready()
         await seat.until("KeyError")
-        plan = Plan("delete", "six", tuple(ids), pace=Pace(rate=2.0))
+        plan = Plan("delete", "six", tuple(ids), pace=Rollout(rate=2.0))
         seat.app.carry_out(plan)
         await seat.until("#1 delete")
         await seat.until(lambda: seat.app.model.underway.lines and seat.app.model.underway.lines[0].operation.done)

@@ -10,7 +10,7 @@ from jobconsole.tui.base.links import Link
 from jobconsole.tui.screens.operations import OperationsView
 from jobconsole.tui.widgets import operations
 from queue_core import JobQueue
-from queue_core.model.operation import AT_ONCE, NewOperation, Pace, Way
+from queue_core.model.operation import UNTHROTTLED, ChangeOptions, OperationRequest, Rollout
 from queue_core.model.states import Status
 from tests.conformance.world import World
 from tests.tui.asking import ANA, CAREFUL, ask, crowd, end_ready
@@ -34,13 +34,13 @@ async def note_some(jobs: JobQueue, number: int) -> None:
         return None
 
     for place in range(number):
-        await jobs.operations.noted(NewOperation("pause", f"queue q{place}", ANA), nothing)
+        await jobs.operations.record(OperationRequest("pause", f"queue q{place}", ANA), nothing)
 
 
 @SIZES
 async def test_the_list_has_the_newest_first(sit: Sit, jobs: JobQueue, world: World, size: tuple[int, int]) -> None:
     ids = await crowd(world, 4)
-    await jobs.operations.carry_out((await ask(jobs, ids[:1], "delete", why="never works")).number)
+    await jobs.operations.run((await ask(jobs, ids[:1], "delete", why="never works")).number)
     await ask(jobs, ids[1:], pace=CAREFUL, label="KeyError: <str>")
     async with sit(size) as seat:
         await at_operations(seat, 2)
@@ -56,9 +56,9 @@ async def test_one_operation_in_detail_with_its_jobs(
     sit: Sit, jobs: JobQueue, world: World, size: tuple[int, int]
 ) -> None:
     ids = await crowd(world, 3)
-    way = Way(queue="crm", priority=20)
-    asked = NewOperation("retry", "KeyError: <str>", ANA, "the field is back", way, AT_ONCE, ("77aa00cccccc",))
-    await jobs.operations.carry_out((await jobs.operations.submit(asked, ids)).number)
+    way = ChangeOptions(queue="crm", priority=20)
+    asked = OperationRequest("retry", "KeyError: <str>", ANA, "the field is back", way, UNTHROTTLED, ("77aa00cccccc",))
+    await jobs.operations.run((await jobs.operations.submit(asked, ids)).number)
     await end_ready(jobs, world, "completed", 1)
     async with sit(size) as seat:
         await at_operations(seat, 1)
@@ -102,7 +102,7 @@ async def test_it_is_paused_goes_on_and_is_cancelled(sit: Sit, jobs: JobQueue, w
             await seat.until("reading everything again")
             await seat.press(key)
             await seat.until("#1 has ended: it is cancelled")
-        verbs = [one.asked.verb for one in await jobs.operations.find()]
+        verbs = [one.request.verb for one in await jobs.operations.list_operations()]
         assert verbs == ["cancel", "resume", "pause", "retry"], "who steered it is noted"
 
 
@@ -112,7 +112,7 @@ async def test_what_goes_on_is_followed_without_moving_the_cursor(sit: Sit, jobs
     async with sit(WIDE) as seat:
         await at_operations(seat, 1)
         table = seat.table("operations")
-        asked = await ask(jobs, ids, pace=Pace(rate=2.0))
+        asked = await ask(jobs, ids, pace=Rollout(rate=2.0))
         await seat.until(lambda: len(table.selection.rows) == 2)
         assert table.selection.row.number == 1, "the cursor stays where it was"
         seen = set()
@@ -178,7 +178,7 @@ async def test_without_operations_it_says_what_comes_here(sit: Sit, size: tuple[
 
 async def test_a_job_is_chosen_not_an_operation(sit: Sit, jobs: JobQueue, world: World) -> None:
     ids = await crowd(world, 2)
-    await jobs.operations.carry_out((await ask(jobs, ids, "delete")).number)
+    await jobs.operations.run((await ask(jobs, ids, "delete")).number)
     async with sit() as seat:
         await at_operations(seat, 1)
         await seat.press("R")

@@ -7,7 +7,7 @@ import pytest
 from jobconsole.tui.base import refresher
 from jobconsole.tui.base.operator import Operator
 from queue_core import JobQueue
-from queue_core.model.operation import Pace, Way
+from queue_core.model.operation import ChangeOptions, Rollout
 from queue_core.model.states import Status
 from tests.conformance.world import World
 from tests.tui.asking import ask, crowd, end_ready
@@ -75,9 +75,9 @@ async def test_fields_are_stepped_through_and_typed_into(sit: Sit, jobs: JobQueu
         await seat.until("1,000/s; stops when more than 50% died again")
         await seat.press("enter")
         await seat.until("retried 5 jobs")
-        asked = (await jobs.operations.get(1)).asked
-        assert (asked.why, asked.way) == ("jkhlqR 7", Way(spread=90.0, queue="bulk", priority=20))
-        assert asked.pace == Pace(canary=12, rate=1000.0, stop_percent=50.0)
+        asked = (await jobs.operations.get(1)).request
+        assert (asked.why, asked.options) == ("jkhlqR 7", ChangeOptions(spread=90.0, queue="bulk", priority=20))
+        assert asked.rollout == Rollout(canary=12, rate=1000.0, stop_percent=50.0)
         job = await jobs.inspector.get(buried["send_email"][0])
         assert (job.queue, job.priority) == ("bulk", 20)
         assert job.status in {Status.SCHEDULED, Status.QUEUED}
@@ -105,7 +105,7 @@ async def test_what_cannot_be_is_said_and_nothing_goes_on(
         await seat.until(f"{label}: ")
         assert "Retry dead jobs" in seat.text()
         await seat.press("escape")
-        assert await jobs.operations.find() == []
+        assert await jobs.operations.list_operations() == []
 
 
 async def test_enter_before_the_jobs_are_frozen_goes_on_as_soon_as_they_are(
@@ -152,12 +152,12 @@ async def test_more_than_fifty_get_a_canary_and_a_rate(sit: Sit, jobs: JobQueue,
             await seat.until(part)
         await seat.press("enter")
         await seat.until("canary 10/10: 10 on their way")
-        assert (await jobs.operations.get(1)).asked.pace == Pace(10, 200.0, 20.0)
+        assert (await jobs.operations.get(1)).request.rollout == Rollout(10, 200.0, 20.0)
 
 
 async def test_earlier_retries_and_what_came_of_them_are_told(sit: Sit, jobs: JobQueue, world: World) -> None:
     ids = await crowd(world, 4)
-    await jobs.operations.carry_out((await ask(jobs, ids[:3])).number)
+    await jobs.operations.run((await ask(jobs, ids[:3])).number)
     await end_ready(jobs, world, "dead", 3)
     async with sit() as seat:
         await open_sheet(seat, error="KeyError")
@@ -196,14 +196,14 @@ async def test_a_delete_and_a_cancel_take_a_reason(sit: Sit, jobs: JobQueue, bur
         await at_field(seat, "reason")
         await seat.press(*"old", "enter", "enter")
         await seat.until("deleted 5 jobs")
-        assert (await jobs.operations.get(1)).asked.why == "old"
+        assert (await jobs.operations.get(1)).request.why == "old"
         await seat.press("3", "slash", *"status:scheduled", "enter")
         await seat.until("sync_crm")
         await seat.press("X")
         await seat.until("Cancel 1 job")
         await seat.press("up", "up", *"no", "enter", "enter")
         await seat.until("cancelled 1 job")
-        assert (await jobs.operations.get(2)).asked.why == "no"
+        assert (await jobs.operations.get(2)).request.why == "no"
 
 
 class TestTrash:
@@ -270,9 +270,9 @@ class TestTrash:
 
 async def test_the_timeline_says_who_did_what_and_why(sit: Sit, jobs: JobQueue, world: World) -> None:
     (one,) = await crowd(world, 1)
-    await jobs.operations.carry_out((await ask(jobs, [one], why="the field is back")).number)
+    await jobs.operations.run((await ask(jobs, [one], why="the field is back")).number)
     await end_ready(jobs, world, "dead", 1)
-    await jobs.operations.carry_out((await ask(jobs, [one], "delete")).number)
+    await jobs.operations.run((await ask(jobs, [one], "delete")).number)
     async with sit(WIDE) as seat:
         await seat.ready()
         await seat.press("3", "left_square_bracket")

@@ -58,7 +58,7 @@ async def servers(own_servers: EmbeddedServers) -> AsyncIterator[EmbeddedServers
 async def fill(jobs: JobQueue) -> None:
     """Let a night pass in the store."""
     async with jobs:
-        await jobs.store.lead("upkeep", "leader", 60.0)
+        await jobs.store.acquire_leadership("upkeep", "leader", 60.0)
         world = World(jobs.store, jobs.inspector, _nothing, operations=jobs._backend.operations)
         await night(world)
         await world.close()

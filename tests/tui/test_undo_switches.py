@@ -6,7 +6,7 @@ import pytest
 
 from queue_core import JobQueue
 from queue_core.client.operations import Operations
-from queue_core.model.operation import Author, NewOperation
+from queue_core.model.operation import Author, OperationRequest
 from tests.conformance.world import World
 from tests.tui.conftest import Sit
 from tests.tui.plans import timetable
@@ -39,7 +39,7 @@ async def others(operations: Operations, verb: str, jobs: JobQueue, name: str, u
     async def said() -> str:
         return "" if await act(name) else f"it was {verb}d already"
 
-    await operations.noted(NewOperation(verb, f"queue {name}", Author(user, "bastion-2")), said)
+    await operations.record(OperationRequest(verb, f"queue {name}", Author(user, "bastion-2")), said)
 
 
 @SIZES

@@ -10,7 +10,7 @@ from typing import Any
 
 from queue_core import JobQueue
 from queue_core.errors import StoreUnavailable
-from queue_core.ports.store import BeatReply, Heart, WorkerBeat
+from queue_core.ports.store import HeartbeatReply, HeartbeatRequest, StoreHeartbeat
 
 
 class BreakingStore:
@@ -27,7 +27,7 @@ class BreakingStore:
         self.calls: Counter[str] = Counter()
         self.heart_hangs = threading.Event()
         self.heart_goes_on = threading.Event()
-        self.on_beat: Callable[[WorkerBeat], None] = lambda beat: None
+        self.on_beat: Callable[[HeartbeatRequest], None] = lambda beat: None
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._store, name)
@@ -54,18 +54,18 @@ class BreakingStore:
         if name in self.failing:
             raise self.failing[name]
 
-    def heart(self) -> Heart:
-        return BreakingHeart(self, self._store.heart())
+    def open_heartbeat(self) -> StoreHeartbeat:
+        return BreakingHeart(self, self._store.open_heartbeat())
 
 
 class BreakingHeart:
     """The heart of such a store."""
 
-    def __init__(self, store: BreakingStore, heart: Heart) -> None:
+    def __init__(self, store: BreakingStore, heart: StoreHeartbeat) -> None:
         self._store = store
         self._heart = heart
 
-    def beat(self, beat: WorkerBeat) -> BeatReply:
+    def beat(self, beat: HeartbeatRequest) -> HeartbeatReply:
         self._store.calls["beat"] += 1
         if self._store.heart_hangs.is_set():
             self._store.heart_goes_on.wait(60)

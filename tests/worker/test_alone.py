@@ -34,7 +34,7 @@ async def opened(children: int | None = None) -> AsyncIterator[JobQueue]:
 async def suspects(jobs: JobQueue, number: int, name: str, **payload: Any) -> list[JobHandle[Any]]:
     """Enqueue jobs that have lost two workers each."""
     handles = await jobs.enqueue_many(name, [payload] * number)
-    await jobs.store.lead("sweep", "test", 0.0)
+    await jobs.store.acquire_leadership("sweep", "test", 0.0)
     for loss in range(2):
         assert len(await jobs.store.claim(ClaimRequest("default", f"lost-{loss}", None, number, 0.001))) == number
         left = number

@@ -31,7 +31,7 @@ async def jobs() -> AsyncIterator[JobQueue]:
 async def suspect(jobs: JobQueue, folder: Path, how: str, losses: int = 2) -> str:
     """Enqueue a job that has lost this many workers."""
     handle = await jobs.enqueue("alone", {"folder": str(folder), "how": how}, max_retries=50)
-    await jobs.store.lead("sweep", "test", 0.0)
+    await jobs.store.acquire_leadership("sweep", "test", 0.0)
     for number in range(losses):
         assert await jobs.store.claim(ClaimRequest("default", f"lost-{number}", None, 1, 0.001))
 

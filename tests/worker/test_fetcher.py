@@ -10,7 +10,7 @@ import pytest
 
 from queue_core import JobQueue
 from queue_core.model.states import Status
-from queue_core.ports.delivery import Taken
+from queue_core.ports.delivery import Nomination
 from tests.conformance.working import working
 from tests.waiting import PATIENCE, eventually
 from tests.worker.breaking import BreakingStore
@@ -32,7 +32,7 @@ class Nominating:
         self._offered |= dict.fromkeys(job.id for job in ready)
         self._news.set()
 
-    async def take(self, queues: Sequence[str], limit: int, timeout: float) -> Taken | None:
+    async def take(self, queues: Sequence[str], limit: int, timeout: float) -> Nomination | None:
         self.takes += 1
         try:
             async with asyncio.timeout(timeout):
@@ -44,7 +44,7 @@ class Nominating:
         ids = list(self._offered)[:limit]
         for job_id in ids:
             del self._offered[job_id]
-        return Taken(queues[0], ids)
+        return Nomination(queues[0], ids)
 
     async def lacking(self, heads: Sequence[Any]) -> list[Any]:
         return []  # an audit that finds nothing: what is forgotten stays forgotten
@@ -115,7 +115,7 @@ async def test_a_claim_that_fails_unexpectedly_is_not_the_end(
     async def work() -> str:
         return "done"
 
-    for name in ("claim", "lead", "settle"):
+    for name in ("claim", "acquire_leadership", "settle"):
         store.failing[name] = RuntimeError(f"{name} is broken")
     handle = await jobs.enqueue("work")
     async with working(jobs):
@@ -134,7 +134,7 @@ async def test_the_store_away_is_waited_for_with_patience(jobs: JobQueue, store:
         assert await (await jobs.enqueue("work")).result(PATIENCE) == "done"
         handle = await jobs.enqueue("work", delay=0.1)
         store.away = True
-        assert await eventually(lambda: store.calls["lead"] > 1)
+        assert await eventually(lambda: store.calls["acquire_leadership"] > 1)
         before = store.calls["claim"]
         loop = asyncio.get_running_loop()
         started = loop.time()

@@ -11,7 +11,7 @@ import pytest
 from queue_core import JobContext, JobQueue
 from queue_core.errors import StoreUnavailable
 from queue_core.model.events import EventName
-from queue_core.ports.store import WorkerBeat
+from queue_core.ports.store import HeartbeatRequest
 from tests.conformance.working import working
 from tests.waiting import PATIENCE, eventually
 from tests.worker.breaking import BreakingStore
@@ -36,7 +36,7 @@ async def stopped_after(jobs: JobQueue, store: BreakingStore, how: str) -> float
 
     await jobs.enqueue("work")
 
-    def note(beat: WorkerBeat) -> None:
+    def note(beat: HeartbeatRequest) -> None:
         nonlocal renewed
         if beat.leases:
             renewed = time.monotonic()
@@ -70,7 +70,7 @@ async def test_the_thread_survives_whatever_a_handler_tells(jobs: JobQueue, stor
     """Texts that no store takes, and floods of them; the lease is held all the time."""
     told: list[str] = []
 
-    def note(beat: WorkerBeat) -> None:
+    def note(beat: HeartbeatRequest) -> None:
         told.extend(lease.message for lease in beat.leases if lease.message)
 
     store.on_beat = note
@@ -141,7 +141,7 @@ async def test_progress_is_not_told_after_the_end(jobs: JobQueue, store: Breakin
     beating = asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def note(beat: WorkerBeat) -> None:
+    def note(beat: HeartbeatRequest) -> None:
         if any(lease.progress for lease in beat.leases):
             loop.call_soon_threadsafe(beating.set)
             store.heart_goes_on.wait(PATIENCE)
@@ -180,7 +180,7 @@ async def test_the_loss_of_an_earlier_attempt_does_not_stop_the_next(jobs: JobQu
             raise
         return ctx.token
 
-    def note(beat: WorkerBeat) -> None:
+    def note(beat: HeartbeatRequest) -> None:
         if attempts and not beaten.is_set() and any(lease.token == attempts[0] for lease in beat.leases):
             # The beat is under way with the first token; meanwhile the job is taken back and claimed again.
             reclaim()

@@ -34,7 +34,7 @@ class Hearts:
     def __init__(self, jobs: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
         self.handed_back = threading.Event()
         self.begun: list[str] = []
-        real = jobs.store.heart
+        real = jobs.store.open_heartbeat
 
         def heart() -> Any:
             found = real()
@@ -48,7 +48,7 @@ class Hearts:
             monkeypatch.setattr(found, "hand_back", handing_back)
             return found
 
-        monkeypatch.setattr(jobs.store, "heart", heart)
+        monkeypatch.setattr(jobs.store, "open_heartbeat", heart)
 
 
 @pytest.fixture

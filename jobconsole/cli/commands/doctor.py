@@ -80,7 +80,10 @@ async def _store(jobs: JobQueue) -> list[Check]:
         checks = [Check(name, "ok", "answers"), *_STORES.get(name, check_postgres)(facts)]
         if facts["schema"] != facts["schema_known"]:
             return checks
-        overview, operations = await jobs.inspector.overview(), await jobs.operations.find(_OPERATIONS, unfinished=True)
+        overview, operations = (
+            await jobs.inspector.overview(),
+            await jobs.operations.list_operations(_OPERATIONS, unfinished=True),
+        )
         return [*checks, *check_work(overview), check_operations(operations, overview)]
     except ConfigurationError:
         raise

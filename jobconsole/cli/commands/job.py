@@ -31,7 +31,7 @@ def run_show(options: argparse.Namespace, output: Output) -> int:
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
         job, attempts = await jobs.inspector.get(job_id), await jobs.inspector.attempts(job_id)
         log = await jobs.inspector.logs(job_id, LAST_LINES)
-        operations = await jobs.operations.of_job(job_id, _OPERATIONS)
+        operations = await jobs.operations.list_for_job(job_id, _OPERATIONS)
         if output.as_json:
             lines = {"lines": log.entries, "dropped": log.dropped}
             body = {"job": job_body(job, complete=True), "attempts": attempts, "log": lines}

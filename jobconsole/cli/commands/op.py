@@ -110,8 +110,8 @@ def run_undo(options: argparse.Namespace, output: Output) -> int:
 
 
 def _check_undoable(operation: Operation) -> None:
-    asked = operation.asked
-    if asked.verb == "move" and asked.way.priority is not None:
+    asked = operation.request
+    if asked.verb == "move" and asked.options.priority is not None:
         raise CommandError(f"operation #{operation.number} gave jobs another priority, which cannot be taken back")
     if asked.verb not in {"delete", "move"}:
         raise CommandError(
@@ -128,7 +128,7 @@ def _rehearsed(output: Output, operation: Operation) -> int:
     if output.as_json:
         output.json({"dry_run": True, "verb": "undo", "operation": operation.number, "matched": operation.processed})
     else:
-        what = f"the {operation.asked.verb} of {plural(operation.processed, 'job')}"
+        what = f"the {operation.request.verb} of {plural(operation.processed, 'job')}"
         output.line(f"would undo #{operation.number}: {what}")
     return DONE
 
@@ -138,7 +138,7 @@ async def _carried_out(jobs: JobQueue, output: Output, number: int, submitted: l
 
     code, done = DONE, []
     for operation in submitted:
-        plan = Plan("restore", operation.asked.label, ())
+        plan = Plan("restore", operation.request.label, ())
         report = await carried_out(jobs, Report(plan, operation))
         code = max(code, told_end(report) or DONE)
         done.append(report.operation or operation)
@@ -227,11 +227,11 @@ async def _all(jobs: JobQueue) -> list[Operation]:
 
 
 async def _unfinished(jobs: JobQueue) -> list[Operation]:
-    return await jobs.operations.find(_MOST, unfinished=True)
+    return await jobs.operations.list_operations(_MOST, unfinished=True)
 
 
 async def _these(jobs: JobQueue, operations: list[Operation]) -> list[Operation]:
-    return await asyncio.gather(*(jobs.operations.carry_out(one.number, _tell) for one in operations))
+    return await asyncio.gather(*(jobs.operations.run(one.number, _tell) for one in operations))
 
 
 def _tell(operation: Operation) -> None:
@@ -289,7 +289,7 @@ def run_list(options: argparse.Namespace, output: Output) -> int:
 
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
         # One more than asked for shows whether there are more.
-        found = await jobs.operations.find(options.limit + 1, options.before, options.running)
+        found = await jobs.operations.list_operations(options.limit + 1, options.before, options.running)
         shown, more = found[: options.limit], len(found) > options.limit
         before = shown[-1].number if more else None
         if output.as_json:
@@ -309,7 +309,7 @@ def run_show(options: argparse.Namespace, output: Output) -> int:
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
         operations, number = jobs.operations, options.number
         operation = await operations.get(number)
-        tried = operation.asked.verb == "retry" and operation.processed > 0
+        tried = operation.request.verb == "retry" and operation.processed > 0
         outcomes = await operations.outcomes(number) if tried else None
         ids = await operations.changed_ids(number, _IDS_JSON if output.as_json else _IDS)
         if output.as_json:

@@ -73,7 +73,7 @@ class OperationReader:
 
     async def page(self, before: int | None) -> list[OperationLine]:
         """Read operations, the newest first: the first page, or those older than a number."""
-        found = await self._read(lambda _: self._connection.operations.find(PAGE, before))
+        found = await self._read(lambda _: self._connection.operations.list_operations(PAGE, before))
         return [self._line(one) for one in found]
 
     async def sight(self, number: int) -> OperationSight:
@@ -85,14 +85,14 @@ class OperationReader:
         every = self._connection.operations
         line = self._line(await self._read(lambda _: every.get(number)))
         one, outcomes = line.operation, None
-        if one.asked.verb == "retry" and one.processed:
+        if one.request.verb == "retry" and one.processed:
             outcomes = await self._read(lambda _: every.outcomes(number))
         ids = await self._read(lambda _: every.changed_ids(number, MEMBERS)) if one.total else []
         return OperationSight(line, outcomes, tuple([row for job_id in ids if (row := await self._job(job_id))]))
 
     async def of_job(self, job_id: str) -> list[Operation]:
         """Read the operations that have changed a job, the newest first."""
-        return await self._read(lambda _: self._connection.operations.of_job(job_id))
+        return await self._read(lambda _: self._connection.operations.list_for_job(job_id))
 
     async def facts(self, target: Target) -> Facts:
         """Read what a target consists of, and the outcome of earlier retries of its signatures."""

@@ -108,5 +108,5 @@ class Notice(LineWidget):
         counts = f" {exact(operation.done)}/{exact(operation.total)}{skipped}"
         percent = round(100 * operation.done / max(1, operation.total))
         name = f" #{operation.number} {report.plan.verb} "
-        waits = "  waits for its canary" if operation.held else ""
+        waits = "  waits for its canary" if operation.awaiting_canary else ""
         return ((name, "strong"), *bar(percent, BAR, glyphs), (counts, "text"), (waits, "warn"), (label, "muted"))

@@ -13,7 +13,7 @@ from jobconsole.format.humanize import duration, plural, rate
 from jobconsole.tui.base.host import host_of
 from jobconsole.tui.widgets.fields import ChoiceField, Field
 from queue_core.errors import InvalidArgument
-from queue_core.model.operation import Pace, Way
+from queue_core.model.operation import ChangeOptions, Rollout
 from queue_core.model.rules import parse_priority
 from queue_core.model.validation import check_delay, check_name, parse_duration
 
@@ -61,26 +61,26 @@ class RetryFields(Vertical):
         """Why what was typed somewhere cannot be; "" when all can."""
         return next((f"{field.label}: {field.problem}" for field in self._fields() if field.problem), "")
 
-    def put(self, pace: Pace) -> None:
+    def put(self, pace: Rollout) -> None:
         """Show a pace as the default."""
         for name, value in zip(("canary", "rate", "stop"), pace, strict=True):
             self._field(name).put(value)
 
-    def pace(self) -> Pace:
+    def pace(self) -> Rollout:
         """Return the pace that the fields hold.
 
         Raises:
             ValueError: what was typed is invalid.
         """
-        return Pace(self._field("canary").value, self._field("rate").value, self._field("stop").value)
+        return Rollout(self._field("canary").value, self._field("rate").value, self._field("stop").value)
 
-    def way(self) -> Way:
+    def way(self) -> ChangeOptions:
         """Return delay, spread, queue and priority that the fields hold.
 
         Raises:
             ValueError: what was typed is invalid.
         """
-        return Way(*(self._field(name).value for name in ("delay", "spread", "queue", "priority")))
+        return ChangeOptions(*(self._field(name).value for name in ("delay", "spread", "queue", "priority")))
 
     def summary(self, plan: Plan | None) -> str:
         """Return a sentence on what will happen, or the problem of a field."""

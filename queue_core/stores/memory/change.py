@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from random import uniform
 
-from queue_core.model.operation import AS_IT_WAS, Changed, MemberVerb, Way
+from queue_core.model.operation import UNCHANGED, Changed, ChangeOptions, MemberVerb
 from queue_core.model.states import WAITING, Status
 from queue_core.stores.memory.records import JobRow
 from queue_core.stores.memory.state import MemoryState
 
 
-def retry(state: MemoryState, row: JobRow, way: Way) -> bool:
+def retry(state: MemoryState, row: JobRow, options: ChangeOptions) -> bool:
     """Move a dead or completed job to queued, or to scheduled when it is put off; the crash count stays.
 
     It queues behind the others, so that a bulk retry does not push in front of live work.
@@ -24,30 +24,30 @@ def retry(state: MemoryState, row: JobRow, way: Way) -> bool:
     now = state.clock.now()
     state.totals.note(row, "retried_by_operator", now)
     row.retry_count = row.losses = 0
-    if _elsewhere(row, way):
-        state.transfer(row, way)
-    put_off = way.delay > 0 or way.spread > 0
-    due = now + max(way.delay, 0.0) + uniform(0, max(way.spread, 0.0))
+    if _elsewhere(row, options):
+        state.transfer(row, options)
+    put_off = options.delay > 0 or options.spread > 0
+    due = now + max(options.delay, 0.0) + uniform(0, max(options.spread, 0.0))
     state.again(row, Status.SCHEDULED if put_off else Status.QUEUED, due)
     state.renew(row)
     return True
 
 
-def move(state: MemoryState, row: JobRow, way: Way) -> bool:
+def move(state: MemoryState, row: JobRow, options: ChangeOptions) -> bool:
     """Give a waiting or dead job to another queue or priority; its state and its times stay."""
     movable = row.status in WAITING or (row.status is Status.DEAD and row.trashed_at is None)
-    if not movable or not _elsewhere(row, way):
+    if not movable or not _elsewhere(row, options):
         return False
-    state.transfer(row, way)
+    state.transfer(row, options)
     state.renew(row)
     return True
 
 
-def _elsewhere(row: JobRow, way: Way) -> bool:
-    return way.queue not in (None, row.queue) or way.priority not in (None, row.given.priority)
+def _elsewhere(row: JobRow, options: ChangeOptions) -> bool:
+    return options.queue not in (None, row.queue) or options.priority not in (None, row.given.priority)
 
 
-def delete(state: MemoryState, row: JobRow, _way: Way) -> bool:
+def delete(state: MemoryState, row: JobRow, _options: ChangeOptions) -> bool:
     """Move a dead job to the trash."""
     if row.status is not Status.DEAD or row.trashed_at is not None:
         return False
@@ -57,7 +57,7 @@ def delete(state: MemoryState, row: JobRow, _way: Way) -> bool:
     return True
 
 
-def restore(state: MemoryState, row: JobRow, _way: Way) -> bool:
+def restore(state: MemoryState, row: JobRow, _options: ChangeOptions) -> bool:
     """Move a job from the trash back into the DLQ, at the time of its death."""
     if row.trashed_at is None or row.finished_at is None:
         return False
@@ -66,7 +66,7 @@ def restore(state: MemoryState, row: JobRow, _way: Way) -> bool:
     return True
 
 
-def purge(state: MemoryState, row: JobRow, _way: Way) -> bool:
+def purge(state: MemoryState, row: JobRow, _options: ChangeOptions) -> bool:
     """Remove a job in the trash for good."""
     if row.trashed_at is None:
         return False
@@ -74,7 +74,7 @@ def purge(state: MemoryState, row: JobRow, _way: Way) -> bool:
     return True
 
 
-def cancel(state: MemoryState, row: JobRow, _way: Way) -> bool:
+def cancel(state: MemoryState, row: JobRow, _options: ChangeOptions) -> bool:
     """Move a waiting job to cancelled, or ask the worker of a running one to stop it."""
     if row.lease is not None:
         asked, row.lease.cancel = row.lease.cancel, True
@@ -86,7 +86,7 @@ def cancel(state: MemoryState, row: JobRow, _way: Way) -> bool:
     return True
 
 
-_VERBS: dict[MemberVerb, Callable[[MemoryState, JobRow, Way], bool]] = {
+_VERBS: dict[MemberVerb, Callable[[MemoryState, JobRow, ChangeOptions], bool]] = {
     "retry": retry,
     "delete": delete,
     "restore": restore,
@@ -96,11 +96,11 @@ _VERBS: dict[MemberVerb, Callable[[MemoryState, JobRow, Way], bool]] = {
 }
 
 
-def change(state: MemoryState, verb: MemberVerb, ids: Sequence[str], way: Way = AS_IT_WAS) -> Changed:
+def change(state: MemoryState, verb: MemberVerb, ids: Sequence[str], options: ChangeOptions = UNCHANGED) -> Changed:
     """Change those of these jobs whose states allow it; the caller holds the lock."""
     act = _VERBS[verb]
     rows = [state.jobs[job_id] for job_id in dict.fromkeys(ids) if job_id in state.jobs]
-    changed = [row for row in rows if act(state, row, way)]
+    changed = [row for row in rows if act(state, row, options)]
     ready = tuple(row.ready() for row in changed if row.status is Status.QUEUED and not row.blocked)
     ids = tuple(row.id for row in changed)
     opened = (one for one in state.opened() if state.jobs[one.id].status is Status.QUEUED)

@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from queue_core.errors import OperationNotFound, QueueNotFound
 from queue_core.model import operation
 from queue_core.model.operation import (
-    AS_IT_WAS,
+    UNCHANGED,
     Changed,
+    ChangeOptions,
     MemberJob,
     MemberVerb,
-    NewOperation,
     Operation,
     OperationRecord,
+    OperationRequest,
     OperationState,
     Outcomes,
     Step,
-    Way,
     WorkerOrder,
 )
 from queue_core.model.states import FINAL, Status
@@ -38,7 +38,7 @@ class MemoryOperations:
     async def close(self) -> None:
         """The operations stay until the store itself goes."""
 
-    async def change(self, verb: MemberVerb, ids: Sequence[str], options: Way = AS_IT_WAS) -> Changed:
+    async def change(self, verb: MemberVerb, ids: Sequence[str], options: ChangeOptions = UNCHANGED) -> Changed:
         with self._state.lock:
             return change(self._state, verb, ids, options)
 
@@ -63,10 +63,10 @@ class MemoryOperations:
                 found.command = order
             return found is not None
 
-    async def create(self, asked: NewOperation) -> Operation:
+    async def create(self, request: OperationRequest) -> Operation:
         with self._state.lock:
             number = max(self._rows, default=0) + 1
-            self._rows[number] = OperationRow(operation.begin(number, asked, self._state.clock.now()))
+            self._rows[number] = OperationRow(operation.begin(number, request, self._state.clock.now()))
             return self._rows[number].view
 
     async def add(self, number: int, ids: Sequence[str]) -> Operation:
@@ -89,13 +89,13 @@ class MemoryOperations:
             if not count:
                 return Step(view, wait=wait)
             same = [member for member in row.members[view.done : view.done + count] if self._unchanged(member)]
-            changed = change(self._state, view.asked.verb, [member.id for member in same], view.asked.way)  # type: ignore[arg-type]
+            changed = change(self._state, view.request.verb, [member.id for member in same], view.request.options)  # type: ignore[arg-type]
             for member in same:
                 member.changed = member.id in changed.ids
             row.record = operation.step(row.record, count, len(changed.ids), now)
             return Step(row.view, changed, max(0.0, row.record.next_at - now))
 
-    async def err(self, number: int, note: str) -> Operation:
+    async def fail_member(self, number: int, note: str) -> Operation:
         with self._state.lock:
             row = self._row(number)
             self._write(row, operation.fail_member(row.record, note, self._state.clock.now()))
@@ -111,7 +111,7 @@ class MemoryOperations:
                     member.changed = True
             return moved
 
-    async def release(self, number: int) -> bool:
+    async def pass_canary(self, number: int) -> bool:
         with self._state.lock:
             row = self._row(number)
             return self._write(row, operation.pass_canary(row.record, self._state.clock.now()))
@@ -131,7 +131,7 @@ class MemoryOperations:
         with self._state.lock:
             return self._row(number).view
 
-    async def find(
+    async def list_operations(
         self, limit: int, before: int | None = None, unfinished: bool = False, signature: str | None = None
     ) -> list[Operation]:
         with self._state.lock:
@@ -140,15 +140,15 @@ class MemoryOperations:
                 for number, row in sorted(self._rows.items(), reverse=True)
                 if (before is None or number < before)
                 and not (unfinished and row.view.ended)
-                and (signature is None or signature in row.view.asked.signatures)
+                and (signature is None or signature in row.view.request.signatures)
             ][: max(limit, 0)]
 
-    async def of_job(self, job_id: str, limit: int) -> list[Operation]:
+    async def list_for_job(self, job_id: str, limit: int) -> list[Operation]:
         with self._state.lock:
             found = [row.view for _, row in sorted(self._rows.items(), reverse=True) if _has_changed(row, job_id)]
             return found[: max(limit, 0)]
 
-    async def changed(self, number: int, after: int, limit: int) -> list[MemberJob]:
+    async def list_members(self, number: int, after: int, limit: int) -> list[MemberJob]:
         with self._state.lock:
             members = enumerate(self._row(number).members, 1)
             found = [MemberJob(place, one.id, one.queue) for place, one in members if one.changed and place > after]

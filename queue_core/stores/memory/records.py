@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 from math import inf
 from typing import Any
 
-from queue_core.model.job import NOWHERE, Attempt, Claim, Final, Job, LogEntry, NewJob, OutcomeKind, Place, Ready
+from queue_core.model.job import NOWHERE, Attempt, Claim, Job, JobResult, LogEntry, NewJob, OutcomeKind, Place, Ready
 from queue_core.model.operation import Operation, OperationRecord
 from queue_core.model.schedule import PassedTick, Planned
 from queue_core.model.states import Status
-from queue_core.ports.store import WorkerBeat
+from queue_core.ports.store import HeartbeatRequest
 from queue_core.runtime import until_full
 
 
@@ -125,11 +125,11 @@ class JobRow:
             self.losses,
         )
 
-    def final(self, since: float) -> Final:
+    def final(self, since: float) -> JobResult:
         """Return what `result()` reads back; a result from before `since` is over its retention."""
         kept = self.finished_at is not None and self.finished_at > since
         expired = self.status is Status.COMPLETED and not kept
-        return Final(self.id, self.status, self.result if kept else None, self.error, expired)
+        return JobResult(self.id, self.status, self.result if kept else None, self.error, expired)
 
     def view(self) -> Job:
         """Return the job as people see it."""
@@ -199,7 +199,7 @@ class QueueRow:
 class WorkerRow:
     """A worker that announced itself."""
 
-    beat: WorkerBeat
+    beat: HeartbeatRequest
     started_at: float
     heartbeat_at: float
     # the order that its next heartbeat brings

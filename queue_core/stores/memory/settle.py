@@ -75,7 +75,7 @@ def _release(state: MemoryState, row: JobRow, lease: Lease, outcome: Outcome) ->
     now = state.clock.now()
     _note_loss(state, row, lease, outcome)
     state.totals.note(row, "released", now, run_us=outcome.run_us)
-    if not outcome.anew:
+    if not outcome.to_back:
         state.ready(row)
         return Settled(row.id, True, rank=row.rank)
     run_at = max(now, now + outcome.delay if outcome.run_at is None else outcome.run_at)
@@ -120,7 +120,7 @@ def reclaim(state: MemoryState, row: JobRow, lease: Lease, bound: int) -> Reclai
 
 def _release_unbegun(state: MemoryState, row: JobRow, lease: Lease) -> Reclaimed:
     """Give a job back that was only waiting in its worker for a slot."""
-    job = Reclaimed(row.id, row.queue, row.given.type, lease.token, lease.worker, row.losses, row.rank, begun=False)
+    job = Reclaimed(row.id, row.queue, row.given.type, lease.token, lease.worker, row.losses, row.rank, started=False)
     if lease.cancel:
         state.totals.note(row, "cancelled", state.clock.now())
         state.finish(row, Status.CANCELLED)

@@ -12,7 +12,7 @@ from threading import Lock
 from typing import Any
 
 from queue_core.model.job import NewJob, Ready
-from queue_core.model.operation import Way
+from queue_core.model.operation import ChangeOptions
 from queue_core.model.report import Announced, TypeInfo
 from queue_core.model.rules import Rules, aged_rank, band, key_in, rank, rules_of
 from queue_core.model.settings import RetentionSettings
@@ -186,7 +186,7 @@ class MemoryState:
         self._place(row, run_at)
         self._become(row, status, run_at)
 
-    def transfer(self, row: JobRow, way: Way) -> None:
+    def transfer(self, row: JobRow, options: ChangeOptions) -> None:
         """Move a waiting or dead job to another queue or priority; a waiting one queues at its end."""
         waits = row.status in WAITING
         if waits:
@@ -194,9 +194,9 @@ class MemoryState:
         # Also of a dead job: if it is revived, it is in its new queue.
         self.unique.drop((row.queue, row.given.unique_key or ""), row.id)
         self.let_go(row)
-        target = way.queue or row.queue
+        target = options.queue or row.queue
         key = key_in(self.rules, target, row.queue, row.key)
-        priority = row.given.priority if way.priority is None else way.priority
+        priority = row.given.priority if options.priority is None else options.priority
         row.given = row.given._replace(queue=target, priority=priority, ordering_key=key)
         self.queues.setdefault(target, QueueRow(target))
         if waits:

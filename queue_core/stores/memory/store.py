@@ -15,8 +15,8 @@ from queue_core.model.job import (
     LINES,
     MOST_LOSSES,
     Claim,
-    Final,
     Inserted,
+    JobResult,
     LogEntry,
     LogLine,
     NewJob,
@@ -30,7 +30,7 @@ from queue_core.model.report import TypeInfo
 from queue_core.model.rules import QueueRules, Rules, allowance, band, parse_priority, rules_of
 from queue_core.model.settings import RetentionSettings
 from queue_core.model.states import Status
-from queue_core.ports.store import Beat, BeatReply, ClaimRequest, Neighbour, Stray, WorkerBeat
+from queue_core.ports.store import ClaimRequest, HeartbeatReply, HeartbeatRequest, LeaseRenewal, Neighbour, Stray
 from queue_core.runtime import Clock, SystemClock
 from queue_core.stores.memory.records import JobRow, Lease, QueueRow, WorkerRow, moment, of_one_claim
 from queue_core.stores.memory.settle import reclaim, settle
@@ -38,13 +38,13 @@ from queue_core.stores.memory.state import MemoryState
 from queue_core.stores.memory.upkeep import prune
 
 
-class MemoryHeart:
+class MemoryHeartbeat:
     """Prolongs leases and keeps the worker's entry; called from the heartbeat's thread."""
 
     def __init__(self, state: MemoryState) -> None:
         self._state = state
 
-    def beat(self, beat: WorkerBeat) -> BeatReply:
+    def beat(self, beat: HeartbeatRequest) -> HeartbeatReply:
         """Prolong the leases that still hold, record their progress, and renew the worker's entry."""
         with self._state.lock:
             now = self._state.clock.now()
@@ -52,7 +52,7 @@ class MemoryHeart:
             for one in beat.leases:
                 if one.id in held:
                     _renew(held[one.id], one, now + beat.lease)
-            return BeatReply(
+            return HeartbeatReply(
                 lost=tuple(one.id for one in beat.leases if one.id not in held),
                 cancel=tuple(self._unwanted(beat.worker)),
                 command=self._register(beat, now),
@@ -60,16 +60,16 @@ class MemoryHeart:
                 strays=tuple(self._strays(beat)) if beat.doubts else (),
             )
 
-    def hand_back(self, worker: str, begun: Sequence[str]) -> None:
+    def hand_back(self, worker: str, started: Sequence[str]) -> None:
         """End the leases of a worker but for these jobs, as not begun."""
         with self._state.lock:
-            for lease in end_leases(self._state, lambda row, lease: lease.worker == worker and row.id not in begun):
+            for lease in end_leases(self._state, lambda row, lease: lease.worker == worker and row.id not in started):
                 lease.begun = False
 
     def close(self) -> None:
         """Nothing has to be given back."""
 
-    def _held(self, beat: Beat) -> Lease | None:
+    def _held(self, beat: LeaseRenewal) -> Lease | None:
         row = self._state.running.get(beat.id)
         return row.lease if row and row.lease and row.lease.token == beat.token else None
 
@@ -78,18 +78,18 @@ class MemoryHeart:
             if row.lease and row.lease.worker == worker and row.lease.cancel:
                 yield row.id
 
-    def _neighbours(self, beat: WorkerBeat) -> Iterator[Neighbour]:
+    def _neighbours(self, beat: HeartbeatRequest) -> Iterator[Neighbour]:
         for worker, row in self._state.workers.items():
             if worker != beat.worker and row.beat.place == beat.place and row.beat.process:
                 yield Neighbour(worker, row.beat.process)
 
-    def _strays(self, beat: WorkerBeat) -> Iterator[Stray]:
+    def _strays(self, beat: HeartbeatRequest) -> Iterator[Stray]:
         numbers = {doubt.number for doubt in beat.doubts}
         for row in self._state.running.values():
             if row.lease and row.lease.worker == beat.worker and row.lease.claim in numbers:
                 yield Stray(row.id, row.lease.token, row.queue, row.given.type, row.key)
 
-    def _register(self, beat: WorkerBeat, now: float) -> str:
+    def _register(self, beat: HeartbeatRequest, now: float) -> str:
         entry = self._state.workers.setdefault(beat.worker, WorkerRow(beat, now, now))
         entry.beat, entry.heartbeat_at = beat, now
         command, entry.command = entry.command, ""
@@ -104,9 +104,9 @@ def end_leases(state: MemoryState, which: Callable[[JobRow, Lease], bool]) -> li
     return ended
 
 
-def _renew(lease: Lease, beat: Beat, expires_at: float) -> None:
+def _renew(lease: Lease, beat: LeaseRenewal, expires_at: float) -> None:
     lease.expires_at = expires_at
-    lease.begun = lease.begun or beat.begun
+    lease.begun = lease.begun or beat.started
     if beat.progress is not None:
         lease.progress = max(lease.progress, min(beat.progress, 100))
         lease.message = beat.message
@@ -165,7 +165,7 @@ def append(state: MemoryState, line: LogLine) -> bool:
     return True
 
 
-def announce(state: MemoryState, types: Mapping[str, Mapping[str, Any]]) -> None:
+def register_types(state: MemoryState, types: Mapping[str, Mapping[str, Any]]) -> None:
     """Write the schema of each of these types where it has changed."""
     now = moment(state.clock.now())
     for name, schema in types.items():
@@ -221,7 +221,7 @@ class MemoryStore:
             types = request.types
             wanted = (row for row in self._candidates(request) if types is None or row.given.type in types)
             rules = rules_of(self.state.rules, request.queue)
-            most, begin = request.limit, request.limit if request.begin is None else request.begin
+            most, begin = request.limit, request.limit if request.start_count is None else request.start_count
             if rules.gated:
                 most = begin = admitted(self.state, queue, rules, min(most, begin))
             chosen = of_one_claim(islice(wanted, most))
@@ -241,17 +241,17 @@ class MemoryStore:
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
         """End attempts whose token still holds."""
         with self.state.lock:
-            return [settle(self.state, outcome)._replace(opened=self.state.opened()) for outcome in outcomes]
+            return [settle(self.state, outcome)._replace(unblocked=self.state.opened()) for outcome in outcomes]
 
     async def log(self, lines: Sequence[LogLine]) -> list[bool]:
         """Append lines to the logs of jobs; return for each whether its token still holds."""
         with self.state.lock:
             return [append(self.state, line) for line in lines]
 
-    async def announce(self, types: Mapping[str, Mapping[str, Any]]) -> None:
+    async def register_types(self, types: Mapping[str, Mapping[str, Any]]) -> None:
         """Write the JSON Schema of the payloads that each of these types takes, where it has changed."""
         with self.state.lock:
-            announce(self.state, types)
+            register_types(self.state, types)
 
     async def promote(self, limit: int) -> list[Ready]:
         """Move due scheduled and retrying jobs to queued, those first that are due for the longest time."""
@@ -276,11 +276,11 @@ class MemoryStore:
                 (row, row.lease) for row in self.state.running.values() if row.lease and row.lease.expires_at < now
             ]
             return [
-                reclaim(self.state, row, lease, bound)._replace(opened=self.state.opened())
+                reclaim(self.state, row, lease, bound)._replace(unblocked=self.state.opened())
                 for row, lease in expired[:limit]
             ]
 
-    async def head(self, queue: str, limit: int) -> list[Ready]:
+    async def list_claimable(self, queue: str, limit: int) -> list[Ready]:
         """Return the first claimable jobs whose type a live worker of this queue has announced."""
         with self.state.lock:
             found = self.state.queues.get(queue)
@@ -290,16 +290,16 @@ class MemoryStore:
             rows = (self.state.jobs[job_id] for _, job_id in found.ready)
             return [row.ready() for row in islice((row for row in rows if announced.has(queue, row.given.type)), limit)]
 
-    async def heads(self, queues: Sequence[str], limit: int) -> list[Ready]:
+    async def list_claimable_in(self, queues: Sequence[str], limit: int) -> list[Ready]:
         """Return what `head` returns of each of these queues."""
-        return [ready for queue in queues for ready in await self.head(queue, limit)]
+        return [ready for queue in queues for ready in await self.list_claimable(queue, limit)]
 
     async def ready_queues(self) -> list[str]:
         """Return the queues that are not paused and have ready jobs."""
         with self.state.lock:
             return [name for name, queue in self.state.queues.items() if queue.ready and not queue.paused]
 
-    async def claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
+    async def filter_claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
         """Return those of these jobs that are claimable now and whose type a live worker of this queue announced."""
         with self.state.lock:
             found = self.state.queues.get(queue)
@@ -308,7 +308,7 @@ class MemoryStore:
             announced = self.state.announced()
             return [row.ready() for row in self._ready_among(queue, ids) if announced.has(queue, row.given.type)]
 
-    async def ready_after(self, queue: str, rank: int, limit: int, whole: bool = True) -> list[Ready]:
+    async def list_ready(self, queue: str, rank: int, limit: int, whole: bool = True) -> list[Ready]:
         """Return ready jobs with a higher rank."""
         with self.state.lock:
             found = self.state.queues.get(queue)
@@ -322,14 +322,14 @@ class MemoryStore:
         with self.state.lock:
             return {queue.name: queue.paused for queue in self.state.queues.values()}
 
-    async def finals(self, ids: Sequence[str]) -> list[Final]:
+    async def results(self, ids: Sequence[str]) -> list[JobResult]:
         """Return what is known about these jobs."""
         with self.state.lock:
             since = self.state.clock.now() - (self.state.retention.results or inf)
             found = [self.state.jobs[job_id] for job_id in dict.fromkeys(ids) if job_id in self.state.jobs]
             return [row.final(since) for row in found]
 
-    async def lead(self, duty: str, worker: str, seconds: float) -> bool:
+    async def acquire_leadership(self, duty: str, worker: str, seconds: float) -> bool:
         """Take or renew the leadership of a duty."""
         with self.state.lock:
             now = self.state.clock.now()
@@ -344,9 +344,9 @@ class MemoryStore:
         with self.state.lock:
             end_leases(self.state, lambda row, lease: lease.worker in workers)
         for worker in workers:
-            await self.retire(worker)
+            await self.unregister_worker(worker)
 
-    async def retire(self, worker: str, place: str = "") -> None:
+    async def unregister_worker(self, worker: str, place: str = "") -> None:
         """Remove a worker's entry and its leaderships."""
         with self.state.lock:
             self.state.workers.pop(worker, None)
@@ -362,9 +362,9 @@ class MemoryStore:
             prune(self.state)
             self.state.opened()  # left to the audit
 
-    def heart(self) -> MemoryHeart:
+    def open_heartbeat(self) -> MemoryHeartbeat:
         """Return a link for a heartbeat thread."""
-        return MemoryHeart(self.state)
+        return MemoryHeartbeat(self.state)
 
 
 def _check(job: NewJob) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from queue_core.model.job import Ready
-from queue_core.model.operation import Changed, MemberVerb, Way
+from queue_core.model.operation import Changed, ChangeOptions, MemberVerb
 from queue_core.model.rules import Rules, key_in, rules_of
 from queue_core.stores.postgres.capacity import limited
 from queue_core.stores.postgres.dialect import plain_array, text_array
@@ -67,12 +67,12 @@ def number_of(queue: str | None) -> Plan[int | None]:
     return int(rows[0][0])
 
 
-def route(row: tuple[Any, ...], way: Way, number: int | None, rules: Rules) -> Route:
+def route(row: tuple[Any, ...], options: ChangeOptions, number: int | None, rules: Rules) -> Route:
     """Return the way of a job in a row of `change/with_rules` or `change/movable`; `number`: of the way's queue."""
     job_id, queue, source, key, holds, priority, unique, held, takes = row
-    target = way.queue or queue
+    target = options.queue or queue
     there = key_in(rules, target, queue, key)
-    goes = target != queue or way.priority not in (None, priority)
+    goes = target != queue or options.priority not in (None, priority)
     gates = [(queue, key)] if key is not None and holds and goes else []
     gates += [(target, there)] if there is not None else []
     return Route(job_id, source, source if number is None else number, target, there, tuple(gates), unique, held, takes)
@@ -128,7 +128,7 @@ def members_of(ids: Iterable[str]) -> list[Member]:
     return [Member(job_id) for job_id in ids]
 
 
-def retry(members: Members, way: Way, rules: Rules) -> Plan[Changed]:
+def retry(members: Members, options: ChangeOptions, rules: Rules) -> Plan[Changed]:
     """Move dead and completed jobs to queued, or to scheduled; they take their unique keys where these are free.
 
     Raises:
@@ -139,38 +139,38 @@ def retry(members: Members, way: Way, rules: Rules) -> Plan[Changed]:
         arrays(members)
         | {
             "aging": text_array([name for name, one in rules.items() if one.aging]),
-            "every": way.queue is not None or way.priority is not None,
+            "every": options.queue is not None or options.priority is not None,
         },
     )
-    return (yield from _go(members, way, rules, looked, "change/retry"))
+    return (yield from _go(members, options, rules, looked, "change/retry"))
 
 
-def move(members: Members, way: Way, rules: Rules) -> Plan[Changed]:
+def move(members: Members, options: ChangeOptions, rules: Rules) -> Plan[Changed]:
     """Move waiting and dead jobs to another queue or priority; waiting ones queue at its end.
 
     Raises:
         NoSuchQueue: their new queue must be created first.
     """
-    looked = yield "change/movable", arrays(members) | {"queue": way.queue, "priority": way.priority}
+    looked = yield "change/movable", arrays(members) | {"queue": options.queue, "priority": options.priority}
     if not looked:
         return Changed(())
     found = {row[0] for row in looked}
-    return (yield from _go([one for one in members if one.id in found], way, rules, looked, "change/move"))
+    return (yield from _go([one for one in members if one.id in found], options, rules, looked, "change/move"))
 
 
-def _go(members: Members, way: Way, rules: Rules, looked: Rows, query: str) -> Plan[Changed]:
+def _go(members: Members, options: ChangeOptions, rules: Rules, looked: Rows, query: str) -> Plan[Changed]:
     """Insert jobs into their new queues, under the keys, limits and aging there."""
-    target = (yield from number_of(way.queue)) if looked else None
+    target = (yield from number_of(options.queue)) if looked else None
     # In the given order, so that the first of several with one key takes it.
     places = {one.id: place for place, one in enumerate(members)}
-    routes = {row[0]: route(row, way, target, rules) for row in sorted(looked, key=lambda row: places[row[0]])}
+    routes = {row[0]: route(row, options, target, rules) for row in sorted(looked, key=lambda row: places[row[0]])}
     yield from take_unique_keys(routes.values())
     gates = yield from lock_gates(gate for one in routes.values() for gate in one.gates)
     arrivals = yield from count_arrivals((one.target for one in routes.values()), rules)
     if query == "change/move":
         yield from _lock_jobs(members)
-    rows = yield query, arrays(members) | _way(members, way, target, routes, gates) | _arrivals(arrivals, rules)
-    if query == "change/retry" and way.later and rows:
+    rows = yield query, arrays(members) | _way(members, options, target, routes, gates) | _arrivals(arrivals, rules)
+    if query == "change/retry" and options.later and rows:
         yield "change/put_off", {}
     yield from let_go_of_keys(routes.values(), {row[0] for row in rows})
     opened = yield from open_gates(gates, rules)
@@ -178,13 +178,15 @@ def _go(members: Members, way: Way, rules: Rules, looked: Rows, query: str) -> P
     return in_order(members, Changed(tuple(row[0] for row in rows), ready + _ready(opened)))
 
 
-def _way(members: Members, way: Way, target: int | None, routes: Mapping[str, Route], gates: Gates) -> dict[str, Any]:
+def _way(
+    members: Members, options: ChangeOptions, target: int | None, routes: Mapping[str, Route], gates: Gates
+) -> dict[str, Any]:
     found = [routes.get(one.id) for one in members]
     return {
-        "delay": max(way.delay, 0.0),
-        "spread": max(way.spread, 0.0),
+        "delay": max(options.delay, 0.0),
+        "spread": max(options.spread, 0.0),
         "queue": target,
-        "priority": way.priority,
+        "priority": options.priority,
         "sources": plain_array([None if one is None else one.source for one in found]),
         "keys": text_array([None if one is None else one.key for one in found]),
         "locks": gates.accepted(),
@@ -200,7 +202,7 @@ def _arrivals(arrivals: Arrivals, rules: Rules) -> dict[str, Any]:
     }
 
 
-def delete(members: Members, _way: Way, rules: Rules) -> Plan[Changed]:
+def delete(members: Members, _options: ChangeOptions, rules: Rules) -> Plan[Changed]:
     """Move dead jobs to the trash, and release the next jobs of their ordering keys."""
     keyed = yield "change/keys_of_dead", {"ids": plain_array([one.id for one in members])}
     gates = yield from lock_gates((queue, key) for _, queue, key in keyed)
@@ -208,7 +210,7 @@ def delete(members: Members, _way: Way, rules: Rules) -> Plan[Changed]:
     return in_order(members, _changed(rows, (yield from open_gates(gates, rules))))
 
 
-def cancel(members: Members, _way: Way, rules: Rules) -> Plan[Changed]:
+def cancel(members: Members, _options: ChangeOptions, rules: Rules) -> Plan[Changed]:
     """Cancel waiting jobs, request it of running ones, and release the next jobs of their ordering keys."""
     keyed = yield "settle/keys_of_unfinished", {"ids": plain_array([one.id for one in members])}
     gates = yield from lock_gates((queue, key) for _, queue, key in keyed)
@@ -226,17 +228,17 @@ def _lock_jobs(members: Members) -> Plan[None]:
         yield "change/lock_jobs", {"ids": plain_array(left)}
 
 
-def restore(members: Members, _way: Way, _rules: Rules) -> Plan[Changed]:
+def restore(members: Members, _options: ChangeOptions, _rules: Rules) -> Plan[Changed]:
     """Move jobs from the trash back into the DLQ."""
     return in_order(members, _changed((yield "change/restore", arrays(members))))
 
 
-def purge(members: Members, _way: Way, _rules: Rules) -> Plan[Changed]:
+def purge(members: Members, _options: ChangeOptions, _rules: Rules) -> Plan[Changed]:
     """Remove jobs in the trash for good."""
     return in_order(members, _changed((yield "change/purge", arrays(members))))
 
 
-_VERBS: dict[MemberVerb, Callable[[Members, Way, Rules], Plan[Changed]]] = {
+_VERBS: dict[MemberVerb, Callable[[Members, ChangeOptions, Rules], Plan[Changed]]] = {
     "retry": retry,
     "delete": delete,
     "restore": restore,
@@ -246,13 +248,13 @@ _VERBS: dict[MemberVerb, Callable[[Members, Way, Rules], Plan[Changed]]] = {
 }
 
 
-def change(verb: MemberVerb, members: Members, way: Way, rules: Rules) -> Plan[Changed]:
+def change(verb: MemberVerb, members: Members, options: ChangeOptions, rules: Rules) -> Plan[Changed]:
     """Change the jobs whose states the verb applies to and whose tokens are those of the members.
 
     Raises:
         NoSuchQueue: their new queue must be created first.
     """
-    return _VERBS[verb](members, way, rules)
+    return _VERBS[verb](members, options, rules)
 
 
 def arrays(members: Members) -> dict[str, str]:

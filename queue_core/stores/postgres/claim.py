@@ -50,7 +50,7 @@ class Heads:
         """Read these ranks of a queue again."""
         self._passed.came_back(queue, parts, time.monotonic())
 
-    async def heads(self, queues: Sequence[str], limit: int) -> list[Ready]:
+    async def list_claimable_in(self, queues: Sequence[str], limit: int) -> list[Ready]:
         """Return the first claimable jobs of each of these queues whose type a live worker has announced."""
         began = time.monotonic()
         await self._know_edge([passed for queue in queues if (passed := self._passed.of(queue)).wants_edge(began)])
@@ -72,7 +72,7 @@ class Heads:
         found = self._learn(looks, rows, limit, max(0.0, time.monotonic() - began - usual))
         return [job for jobs in found.values() for job in jobs[:limit]]
 
-    async def after(self, queue: str, number: int | None, rank: int, limit: int, whole: bool) -> list[Ready]:
+    async def list_ready(self, queue: str, number: int | None, rank: int, limit: int, whole: bool) -> list[Ready]:
         """Return the next ready jobs of a queue; without `whole`, leave out the passed ranks.
 
         A whole page reads ended rows, too, once. Where that was cut off, it leaves out the passed ranks, too.
@@ -162,7 +162,7 @@ class Claiming:
             "worker": request.worker,
             "lease": request.lease,
             "claim": request.number,
-            "starting": request.limit if request.begin is None else request.begin,
+            "starting": request.limit if request.start_count is None else request.start_count,
             # any payload comes with its job, which is not counted
             "inline": None,
         }
@@ -263,13 +263,13 @@ class Claiming:
         ]
         return [row for row in whole if row[PAYLOAD] is not None]
 
-    async def claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
+    async def filter_claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
         """Return the jobs of `ids` that are claimable now and whose type a live worker of this queue announced."""
         number = await self._numbers.find(queue, self._lane)
         rows = await self._lane.run("claim/claimable", {"queue_id": number, "ids": plain_array(known_ids(ids))})
         return [Ready(job_id, queue, rank) for job_id, rank in rows]
 
-    async def ready_after(self, queue: str, rank: int, limit: int, whole: bool) -> list[Ready]:
-        """Return ready jobs of a queue with a higher rank than this, in order; see `Heads.after`."""
+    async def list_ready(self, queue: str, rank: int, limit: int, whole: bool) -> list[Ready]:
+        """Return ready jobs of a queue with a higher rank than this, in order; see `Heads.list_ready`."""
         number = await self._numbers.find(queue, self.heads.lane)
-        return await self.heads.after(queue, number, rank, limit, whole)
+        return await self.heads.list_ready(queue, number, rank, limit, whole)

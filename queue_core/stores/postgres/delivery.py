@@ -12,12 +12,12 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 from uuid import uuid4
 
-from queue_core.delivery.local import Hints, LocalEventBus
+from queue_core.delivery.local import LocalEventBus, QueueHints
 from queue_core.errors import QueueCoreError, StoreUnavailable
 from queue_core.model.events import VERSION, Event, EventBatch, by_queue, decode_message
 from queue_core.model.job import Ready
 from queue_core.model.settings import PostgresSettings
-from queue_core.ports.delivery import DispatchUnavailable, Taken
+from queue_core.ports.delivery import DispatchUnavailable, Nomination
 from queue_core.stores.postgres.scans import LAST, named, spell
 from queue_core.stores.postgres.session.listening import Notifications
 
@@ -38,7 +38,7 @@ class PostgresDispatcher:
 
     def __init__(self, settings: PostgresSettings, notifications: Notifications | None = None) -> None:
         self._notifications = notifications or Notifications(settings)
-        self._hints = Hints()
+        self._hints = QueueHints()
         self._notifications.on("ready", self._hear)
         self._notifications.on("committed", self._hear)
         self._notifications.on_gap(self._hints.hint_all)
@@ -100,7 +100,7 @@ class PostgresDispatcher:
         except StoreUnavailable as error:
             raise DispatchUnavailable(str(error)) from error
 
-    async def take(self, queues: Sequence[str], limit: int, timeout: float) -> Taken | None:
+    async def take(self, queues: Sequence[str], limit: int, timeout: float) -> Nomination | None:
         """Wait until one of the queues may have ready jobs; the store is to be asked for them.
 
         Raises:
@@ -108,7 +108,7 @@ class PostgresDispatcher:
         """
         self._notifications.start()
         if not self._notifications.arriving and (queue := self._hints.pick(queues)) is not None:
-            return Taken(queue, None)
+            return Nomination(queue, None)
         if not self._notifications.arriving and not await self._begun(min(timeout, START)):
             raise DispatchUnavailable(self._notifications.reason or "it is not known yet whether notifications arrive")
         now = time.monotonic()
@@ -123,7 +123,7 @@ class PostgresDispatcher:
     async def forget(self, queue: str, ids: Sequence[str]) -> None:
         """Do nothing: no ids are held."""
 
-    async def lacking(self, heads: Sequence[Ready]) -> list[Ready]:
+    async def missing(self, heads: Sequence[Ready]) -> list[Ready]:
         """Return the first ready job of each queue: idle workers should claim, in case a notification was lost."""
         return list({job.queue: job for job in reversed(heads)}.values())
 
@@ -131,7 +131,7 @@ class PostgresDispatcher:
         """Return nothing: there is nothing to lose."""
         return []
 
-    async def mark(self, queue: str) -> None:
+    async def mark_current(self, queue: str) -> None:
         """Do nothing: it was never in doubt."""
 
     async def ping(self) -> float:

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 from queue_core.errors import InvalidJob, TransactionError
-from queue_core.model.job import Final, Inserted, NewJob, weight_of
+from queue_core.model.job import Inserted, JobResult, NewJob, weight_of
 from queue_core.model.rules import Rules, rules_of
 from queue_core.runtime import LARGEST, parts_of
 from queue_core.stores.postgres.capacity import take_room
@@ -29,7 +29,7 @@ from queue_core.stores.postgres.session.failures import LockHeld, QueuesLost
 from queue_core.stores.postgres.session.lane import ANSWER, ROW, Lane, Plan, carry_out
 from queue_core.stores.postgres.session.transaction import driver_connection, run_on
 from queue_core.stores.postgres.settle import read_committed
-from queue_core.stores.sql.records import final_of, known_ids
+from queue_core.stores.sql.records import known_ids, result_of
 
 NumbersByQueue = Mapping[str, int]
 """The numbers of queues by their names."""
@@ -283,7 +283,7 @@ class Producing:
         await run("insert/notify", _told(written))
         return written
 
-    async def finals(self, ids: Sequence[str], seconds: float) -> list[Final]:
+    async def finals(self, ids: Sequence[str], seconds: float) -> list[JobResult]:
         """Return the records of these jobs, unknown ids left out; results until `seconds` after the end."""
         rows = await self._looks.look("insert/worker_results", {"ids": plain_array(known_ids(ids)), "seconds": seconds})
-        return [final_of(row) for row in rows]
+        return [result_of(row) for row in rows]

@@ -31,7 +31,7 @@ async def append(lane: Lane, lines: Sequence[LogLine]) -> list[bool]:
     return [(line.id, line.token) in held for line in lines]
 
 
-async def announce(lane: Lane, types: Mapping[str, Mapping[str, Any]]) -> None:
+async def register_types(lane: Lane, types: Mapping[str, Mapping[str, Any]]) -> None:
     """Write the JSON Schema of the payloads that each of these types takes, where it has changed."""
     rows = await lane.run("logs/registered", {"types": text_array(types)}) if types else []
     known = {name: json.loads(schema) for name, schema in rows}

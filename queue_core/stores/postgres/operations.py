@@ -12,20 +12,20 @@ from queue_core.model import operation
 from queue_core.model.job import new_id
 from queue_core.model.operation import (
     ABANDONED,
-    AS_IT_WAS,
     NEVER_STARTED,
+    UNCHANGED,
     Author,
     Changed,
+    ChangeOptions,
     MemberJob,
     MemberVerb,
-    NewOperation,
     Operation,
     OperationRecord,
+    OperationRequest,
     OperationState,
     Outcomes,
-    Pace,
+    Rollout,
     Step,
-    Way,
     WorkerOrder,
 )
 from queue_core.model.rules import Rules
@@ -52,23 +52,23 @@ class Kept(NamedTuple):
 def kept_of(row: tuple[Any, ...]) -> Kept:
     """Return the operation in a row of operations/read."""
     number, verb, label, user, host, why, delay, spread, queue, priority, canary, rate, stop, signatures = row[:14]
-    way, pace = Way(delay, spread, queue, priority), Pace(canary, rate, stop)
-    asked = NewOperation(verb, label, Author(user, host), why, way, pace, tuple(signatures))
-    view = Operation(number, asked, *row[14:22], *[DIALECT.moment_or_none(stored) for stored in row[22:26]])
+    options, pace = ChangeOptions(delay, spread, queue, priority), Rollout(canary, rate, stop)
+    request = OperationRequest(verb, label, Author(user, host), why, options, pace, tuple(signatures))
+    view = Operation(number, request, *row[14:22], *[DIALECT.moment_or_none(stored) for stored in row[22:26]])
     return Kept(OperationRecord(view, row[26]), row[27])
 
 
-def create(asked: NewOperation, query: str = "operations/create") -> Plan[int]:
+def create(request: OperationRequest, query: str = "operations/create") -> Plan[int]:
     """Write a new operation, preparing and without members, and return its number."""
-    user, host = asked.author
-    texts = {"verb": asked.verb, "label": asked.label, "user": user, "host": host, "why": asked.why}
+    user, host = request.author
+    texts = {"verb": request.verb, "label": request.label, "user": user, "host": host, "why": request.why}
     rows = yield (
         query,
         {name: storable(text) for name, text in texts.items()}
         | {
-            **asked.way._asdict(),
-            **asked.pace._asdict(),
-            "signatures": text_array([storable(one) for one in asked.signatures]),
+            **request.options._asdict(),
+            **request.rollout._asdict(),
+            "signatures": text_array([storable(one) for one in request.signatures]),
         },
     )
     return int(rows[0][0])
@@ -114,7 +114,7 @@ def step(number: int, most: int, rules: Rules) -> Plan[Step]:
     members = [Member(job_id, token) for job_id, token in rows if token is not None]
     changed = Changed(())
     if members:
-        changed = yield from change(view.asked.verb, members, view.asked.way, rules)  # type: ignore[arg-type]
+        changed = yield from change(view.request.verb, members, view.request.options, rules)  # type: ignore[arg-type]
     if changed.ids:
         yield "operations/mark", place | {"changed": text_array(changed.ids)}
     record = operation.step(record, count, len(changed.ids), now)
@@ -122,7 +122,7 @@ def step(number: int, most: int, rules: Rules) -> Plan[Step]:
     return Step(record.view, changed, max(0.0, record.next_at - now))
 
 
-def err(number: int, note: str) -> Plan[Operation]:
+def fail_member(number: int, note: str) -> Plan[Operation]:
     """Count the next member of a running operation as errored."""
     record, now = yield from _lock(number)
     failed = operation.fail_member(record, note, now)
@@ -146,7 +146,7 @@ def move(number: int, state: OperationState, note: str) -> Plan[bool]:
     return True
 
 
-def release(number: int) -> Plan[bool]:
+def pass_canary(number: int) -> Plan[bool]:
     """Remove the barrier of a running operation."""
     record, now = yield from _lock(number)
     passed = operation.pass_canary(record, now)
@@ -163,7 +163,7 @@ def _lock(number: int) -> Plan[Kept]:
 def _write(record: OperationRecord) -> Plan[None]:
     view = record.view
     columns = {name: getattr(view, name) for name in _WRITTEN}
-    yield "operations/write", columns | {"stop_percent": view.asked.pace.stop_percent, "next_at": record.next_at}
+    yield "operations/write", columns | {"stop_percent": view.request.rollout.stop_percent, "next_at": record.next_at}
 
 
 _WRITTEN = (
@@ -189,7 +189,7 @@ class PostgresOperations:
         """Disconnect; idempotent."""
         await self._pool.close()
 
-    async def change(self, verb: MemberVerb, ids: Sequence[str], options: Way = AS_IT_WAS) -> Changed:
+    async def change(self, verb: MemberVerb, ids: Sequence[str], options: ChangeOptions = UNCHANGED) -> Changed:
         jobs, changed = members_of(known_ids(ids)), Changed(())
         for start in range(0, len(jobs), MOST):
             part = jobs[start : start + MOST]
@@ -222,8 +222,8 @@ class PostgresOperations:
         params = {"worker": storable(worker), "command": order}
         return bool(await self._pool.change("change/command", params=params))
 
-    async def create(self, asked: NewOperation) -> Operation:
-        return await self.get(await self._pool.carry_out(lambda: create(asked)))
+    async def create(self, request: OperationRequest) -> Operation:
+        return await self.get(await self._pool.carry_out(lambda: create(request)))
 
     async def add(self, number: int, ids: Sequence[str]) -> Operation:
         known = {text: id_or_none(text) for text in dict.fromkeys(map(storable, ids))}
@@ -235,14 +235,14 @@ class PostgresOperations:
     async def step(self, number: int, most: int) -> Step:
         return await self._change(partial(step, _known(number), most, self._rules))
 
-    async def err(self, number: int, note: str) -> Operation:
-        return await self._carry_out(number, lambda: err(number, storable(note)))
+    async def fail_member(self, number: int, note: str) -> Operation:
+        return await self._carry_out(number, lambda: fail_member(number, storable(note)))
 
     async def move(self, number: int, state: OperationState, note: str = "") -> bool:
         return await self._carry_out(number, lambda: move(number, state, storable(note)))
 
-    async def release(self, number: int) -> bool:
-        return await self._carry_out(number, lambda: release(number))
+    async def pass_canary(self, number: int) -> bool:
+        return await self._carry_out(number, lambda: pass_canary(number))
 
     async def abandon(self) -> None:
         await self._pool.rows("upkeep/abandon_operations", {"seconds": ABANDONED, "note": NEVER_STARTED})
@@ -255,7 +255,7 @@ class PostgresOperations:
     async def get(self, number: int) -> Operation:
         return await self._carry_out(number, lambda: read(number))
 
-    async def find(
+    async def list_operations(
         self, limit: int, before: int | None = None, unfinished: bool = False, signature: str | None = None
     ) -> list[Operation]:
         params = {
@@ -266,11 +266,11 @@ class PostgresOperations:
         }
         return await self._read("operations/find", params)
 
-    async def of_job(self, job_id: str, limit: int) -> list[Operation]:
+    async def list_for_job(self, job_id: str, limit: int) -> list[Operation]:
         text = storable(job_id)
         return await self._read("operations/of_job", {"job": id_or_none(text) or text, "limit": max(limit, 0)})
 
-    async def changed(self, number: int, after: int, limit: int) -> list[MemberJob]:
+    async def list_members(self, number: int, after: int, limit: int) -> list[MemberJob]:
         await self.get(number)
         params = {"number": number, "after": max(0, min(after, HIGHEST)), "limit": max(limit, 0)}
         return [MemberJob(*row) for row in await self._pool.rows("operations/changed", params)]
@@ -298,16 +298,16 @@ def _known(number: int) -> int:
 
 AUTHOR = Author("doctor", "doctor")
 CREATE = "operations/rehearse_create"
-VERBS: tuple[tuple[MemberVerb, Way, int], ...] = (
+VERBS: tuple[tuple[MemberVerb, ChangeOptions, int], ...] = (
     # verb, how, and to which of two dead jobs, in an order that each of them can be carried out in
-    ("move", Way(priority=7), 0),
-    ("delete", Way(), 0),
-    ("restore", Way(), 0),
-    ("retry", Way(), 0),
-    ("move", Way(priority=8), 0),
-    ("cancel", Way(), 0),
-    ("delete", Way(), 1),
-    ("purge", Way(), 1),
+    ("move", ChangeOptions(priority=7), 0),
+    ("delete", ChangeOptions(), 0),
+    ("restore", ChangeOptions(), 0),
+    ("retry", ChangeOptions(), 0),
+    ("move", ChangeOptions(priority=8), 0),
+    ("cancel", ChangeOptions(), 0),
+    ("delete", ChangeOptions(), 1),
+    ("purge", ChangeOptions(), 1),
 )
 
 
@@ -336,9 +336,9 @@ def _everything(rules: Rules) -> Plan[str]:
     queue, jobs = f"doctor {uuid4().hex}", [new_id(), new_id()]
     yield "insert/queues", {"names": text_array([queue])}
     yield "operations/rehearse_dead", {"queue": queue, "ids": plain_array(jobs)}
-    for verb, way, which in VERBS:
+    for verb, options, which in VERBS:
         changed = yield from _operation(
-            NewOperation(verb, "", AUTHOR, way=way, pace=Pace(rate=1e6)), jobs[which], rules
+            OperationRequest(verb, "", AUTHOR, options=options, rollout=Rollout(rate=1e6)), jobs[which], rules
         )
         if changed != 1:
             return f"a {verb} changed {changed} of 1 job"
@@ -346,14 +346,14 @@ def _everything(rules: Rules) -> Plan[str]:
     return ""
 
 
-def _operation(asked: NewOperation, job: str, rules: Rules) -> Plan[int]:
+def _operation(request: OperationRequest, job: str, rules: Rules) -> Plan[int]:
     """Run every change of an operation, and return how many jobs it has changed."""
-    number = yield from create(asked, CREATE)
+    number = yield from create(request, CREATE)
     yield from add(number, [job, "no id"], [job, None])
     for state in ("running", "paused", "running"):
         yield from move(number, state, "")
     yield from step(number, 1, rules)
-    yield from err(number, "")
+    yield from fail_member(number, "")
     yield "operations/changed", {"number": number, "after": 0, "limit": 1}
     yield "operations/of_job", {"job": job, "limit": 1}
     yield "operations/outcomes", {"number": number, "last": 1}
@@ -362,7 +362,7 @@ def _operation(asked: NewOperation, job: str, rules: Rules) -> Plan[int]:
 
 def _at_once(queue: str) -> Plan[None]:
     """Run the changes of operations that are done at once and only recorded."""
-    number = yield from create(NewOperation("pause", queue, AUTHOR), CREATE)
+    number = yield from create(OperationRequest("pause", queue, AUTHOR), CREATE)
     yield from move(number, "done", "")
     yield "change/pause", {"queue": queue}
     yield "change/resume", {"queue": queue}

@@ -42,7 +42,7 @@ def ready_again(outcomes: Sequence[Outcome], settled: Sequence[Settled]) -> list
         for outcome, one in zip(outcomes, settled, strict=True)
         if one.rank is not None
     ]
-    return back + [ready for one in settled for ready in one.opened]
+    return back + [ready for one in settled for ready in one.unblocked]
 
 
 BOUNDS_US = plain_array(round(bound * 1_000_000) for bound in HISTOGRAM_BOUNDS)
@@ -109,7 +109,7 @@ def group_parameters(
         | {
             "retry": plain_array("t" if outcome.kind == "retrying" else "f" for outcome in group),
             "delay": plain_array(outcome.delay for outcome in group),
-            "to_back": plain_array("t" if outcome.anew else "f" for outcome in group),
+            "to_back": plain_array("t" if outcome.to_back else "f" for outcome in group),
             "run_at": plain_array("NULL" if outcome.run_at is None else outcome.run_at for outcome in group),
             "limited": limited(rules),
         }
@@ -120,7 +120,7 @@ def _again(group: Sequence[Outcome], rules: Rules, arrivals: Arrivals) -> dict[s
     # Values missing at an array's end are null.
     if not arrivals:
         return {"arrival_us": "{}", "aging_us": "{}"}
-    anew = [outcome.queue if outcome.anew else "" for outcome in group]
+    anew = [outcome.queue if outcome.to_back else "" for outcome in group]
     return {
         "arrival_us": plain_array(each_arrival(anew, arrivals)),
         "aging_us": plain_array([rules_of(rules, outcome.queue).aging_us for outcome in group]),
@@ -179,7 +179,7 @@ def reclaim_parameters(
 
 def is_ruled(outcome: Outcome, rules: Rules) -> bool:
     """Return whether an attempt's end takes more than one statement, as far as its worker knows."""
-    return outcome.ordering_key is not None or (outcome.anew and rules_of(rules, outcome.queue).aging > 0)
+    return outcome.ordering_key is not None or (outcome.to_back and rules_of(rules, outcome.queue).aging > 0)
 
 
 def settle_soon(outcomes: Sequence[Outcome], rules: Rules) -> Plan[dict[Key, Settled]]:
@@ -206,7 +206,7 @@ def _gates(outcomes: Sequence[Outcome]) -> set[Gate]:
 
 
 def _settle(outcomes: Sequence[Outcome], rules: Rules, gates: Gates) -> Plan[dict[Key, Settled]]:
-    arrivals = yield from count_arrivals((outcome.queue for outcome in outcomes if outcome.anew), rules)
+    arrivals = yield from count_arrivals((outcome.queue for outcome in outcomes if outcome.to_back), rules)
     done: dict[Key, Settled] = {}
     for statement, group in by_statement(outcomes).items():
         rows = yield statement, group_parameters(statement, group, rules, gates, arrivals)
@@ -240,7 +240,7 @@ def _with_opened(
         if key in done:
             settled = done[key]
             others = [ready for ready in through.pop(_gate(outcome), ()) if ready.id != outcome.id]
-            found[key] = settled._replace(rank=ranks.get(outcome.id, settled.rank), opened=tuple(others))
+            found[key] = settled._replace(rank=ranks.get(outcome.id, settled.rank), unblocked=tuple(others))
     return found
 
 
@@ -299,7 +299,7 @@ def reclaim_gated(named: Sequence[tuple[Any, ...]], rules: Rules, bound: int = M
     for one in (yield from open_gates(free, rules)):
         through.setdefault(one.gate, []).append(one.ready)
     return [
-        Reclaimed(*row[:-1])._replace(opened=tuple(through.pop((row[1], row[-1]), ())))
+        Reclaimed(*row[:-1])._replace(unblocked=tuple(through.pop((row[1], row[-1]), ())))
         for row in rows
         if row[3] is not None
     ]

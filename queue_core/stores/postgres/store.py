@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from queue_core.model.job import (
     MOST_LOSSES,
     Claim,
-    Final,
     Inserted,
+    JobResult,
     LogLine,
     NewJob,
     Outcome,
@@ -29,7 +29,7 @@ from queue_core.stores.postgres.insert import Numbers, Producing
 from queue_core.stores.postgres.migrate import require_schema
 from queue_core.stores.postgres.scans import Walk
 from queue_core.stores.postgres.session.failures import LockHeld
-from queue_core.stores.postgres.session.heartbeat import PostgresHeart
+from queue_core.stores.postgres.session.heartbeat import PostgresHeartbeat
 from queue_core.stores.postgres.session.lane import Lane, Plan
 from queue_core.stores.postgres.session.listening import News, Notifications
 from queue_core.stores.postgres.session.transaction import Transactions
@@ -265,7 +265,7 @@ class PostgresStore:
         """
         return await self._news.wait(seconds)
 
-    async def finals(self, ids: Sequence[str]) -> list[Final]:
+    async def results(self, ids: Sequence[str]) -> list[JobResult]:
         """Return the records of these jobs, unknown ids left out."""
         return await self.producing.finals(ids, self._results)
 
@@ -297,22 +297,22 @@ class PostgresStore:
         """Append lines to the logs of jobs; return for each whether its token still holds."""
         return await logs.append(self._logs, lines)
 
-    async def announce(self, types: Mapping[str, Mapping[str, Any]]) -> None:
+    async def register_types(self, types: Mapping[str, Mapping[str, Any]]) -> None:
         """Write the JSON Schema of each type's payloads, where it has changed."""
-        await logs.announce(self._sweeps, types)
+        await logs.register_types(self._sweeps, types)
 
     async def write_off(self, workers: Sequence[str], place: str) -> None:
         """Remove the entries and leaderships of workers whose processes have ended, and end their leases."""
         await self._ends.write_off(workers)
 
-    async def retire(self, worker: str, place: str = "") -> None:
+    async def unregister_worker(self, worker: str, place: str = "") -> None:
         """Remove a worker's entry after its end."""
         self._news.orders.pop(worker, None)
         await self._sweeps.run("store/worker_retire", {"worker": worker})
 
-    def heart(self) -> PostgresHeart:
+    def open_heartbeat(self) -> PostgresHeartbeat:
         """Return a new link for a heartbeat thread."""
-        return PostgresHeart(self._settings)
+        return PostgresHeartbeat(self._settings)
 
     # -- the leader
 
@@ -330,28 +330,28 @@ class PostgresStore:
         """Move jobs whose lease expired to queued with one loss more, or to dead as lost where that makes `bound`."""
         taken = await self._ends.reclaim(limit, bound)
         self._claiming.came_back([Ready(one.id, one.queue, one.rank) for one in taken if one.rank is not None])
-        self._claiming.came_back([ready for one in taken for ready in one.opened])
+        self._claiming.came_back([ready for one in taken for ready in one.unblocked])
         return taken
 
-    async def head(self, queue: str, limit: int) -> list[Ready]:
+    async def list_claimable(self, queue: str, limit: int) -> list[Ready]:
         """Return the first claimable jobs of a queue by rank whose type a live worker of this queue has announced."""
-        return await self._claiming.heads.heads([queue], limit)
+        return await self._claiming.heads.list_claimable_in([queue], limit)
 
-    async def heads(self, queues: Sequence[str], limit: int) -> list[Ready]:
+    async def list_claimable_in(self, queues: Sequence[str], limit: int) -> list[Ready]:
         """Return the jobs of `head` for each of these queues, in one statement."""
-        return await self._claiming.heads.heads(queues, limit)
+        return await self._claiming.heads.list_claimable_in(queues, limit)
 
     async def ready_queues(self) -> list[str]:
         """Return the queues that are not paused and have ready or running jobs."""
         return await self._claiming.heads.ready_queues()
 
-    async def claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
+    async def filter_claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
         """Return the jobs of `ids` that are claimable now and whose type a live worker of this queue announced."""
-        return await self._claiming.claimable(queue, ids)
+        return await self._claiming.filter_claimable(queue, ids)
 
-    async def ready_after(self, queue: str, rank: int, limit: int, whole: bool = True) -> list[Ready]:
+    async def list_ready(self, queue: str, rank: int, limit: int, whole: bool = True) -> list[Ready]:
         """Return ready jobs of a queue with a higher rank than this, in order, those that are passed if `whole`."""
-        return await self._claiming.ready_after(queue, rank, limit, whole)
+        return await self._claiming.list_ready(queue, rank, limit, whole)
 
     async def queues(self) -> dict[str, bool]:
         """Return every queue's name and whether it is paused."""
@@ -359,7 +359,7 @@ class PostgresStore:
         self._numbers.remember((name, number) for name, number, _ in rows)
         return {name: paused for name, _, paused in rows}
 
-    async def lead(self, duty: str, worker: str, seconds: float) -> bool:
+    async def acquire_leadership(self, duty: str, worker: str, seconds: float) -> bool:
         """Take or renew the leadership of a duty for some seconds; False when another worker holds it."""
         if duty == "sweep":
             self._notifications.start()

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from queue_core.errors import QueueNotFound
 from queue_core.model.job import Ready
-from queue_core.model.operation import AS_IT_WAS, VERBS, Changed, MemberVerb, Way, WorkerOrder
+from queue_core.model.operation import UNCHANGED, VERBS, Changed, ChangeOptions, MemberVerb, WorkerOrder
 from queue_core.model.rules import Rules, key_in, rules_of
 from queue_core.redis.scripts import Call
 from queue_core.stores.redis.capacity import GATES, told
@@ -115,7 +115,7 @@ class Verbs:
         self._rules = rules
 
     def parts(
-        self, verb: MemberVerb, jobs: Sequence[Seen], way: Way = AS_IT_WAS, step: StepResult | None = None
+        self, verb: MemberVerb, jobs: Sequence[Seen], options: ChangeOptions = UNCHANGED, step: StepResult | None = None
     ) -> Iterator[Part]:
         """Yield the scripts that change these jobs, each a bounded number; those of a step check and mark them."""
         groups: dict[str, list[Seen]] = {}
@@ -124,9 +124,9 @@ class Verbs:
         for queue, group in groups.items():
             for some in chunks(group):
                 if verb == "retry":
-                    yield from self._retry(queue, some, way, step)
+                    yield from self._retry(queue, some, options, step)
                 elif verb == "move":
-                    yield self._transfer("move", queue, some, way, step)
+                    yield self._transfer("move", queue, some, options, step)
                 elif verb == "purge":
                     yield self.remove(queue, "trash", some, ("purged", None), step)
                 else:
@@ -139,28 +139,32 @@ class Verbs:
         keys = [*self._link.of(queue, names), *self._link.keys.jobs(queue, ids)]
         return self._part(verb, keys, [*first, *ids], (queue, queue), jobs, step)
 
-    def _retry(self, queue: str, jobs: Sequence[Seen], way: Way, step: StepResult | None) -> Iterator[Part]:
-        target = way.queue or queue
-        if target != queue or way.priority is not None:
+    def _retry(
+        self, queue: str, jobs: Sequence[Seen], options: ChangeOptions, step: StepResult | None
+    ) -> Iterator[Part]:
+        target = options.queue or queue
+        if target != queue or options.priority is not None:
             jobs = [job for job in jobs if job.status in VERBS["retry"].states]
-            yield self._transfer("retry", queue, jobs, way, step)
+            yield self._transfer("retry", queue, jobs, options, step)
         ids = [job.id for job in jobs]
         keys = dict(zip(_RETRY, self._link.of(target, _RETRY), strict=True))
         # It counts where it has died.
         keys |= zip(("tallies", "minutes"), self._link.of(queue, ("tallies", "minutes")), strict=True)
         rules = rules_of(self._rules, target)
-        args = [rules.aging_us, rules.open_keys, *(one for job_id in ids for one in (job_id, _delay(way)))]
+        args = [rules.aging_us, rules.open_keys, *(one for job_id in ids for one in (job_id, _delay(options)))]
         keys_all = [*keys.values(), *self._link.keys.jobs(target, ids)]
         yield self._part("retry", keys_all, args, (target, target), jobs, step)
 
-    def _transfer(self, verb: str, queue: str, jobs: Sequence[Seen], way: Way, step: StepResult | None) -> Part:
-        target = way.queue or queue
+    def _transfer(
+        self, verb: str, queue: str, jobs: Sequence[Seen], options: ChangeOptions, step: StepResult | None
+    ) -> Part:
+        target = options.queue or queue
         keys = self._link.of(queue, _TRANSFER)
         keys += [*self._link.of(target, (*_TRANSFER, "arrival", "seq")), self._link.keys.queues]
         for job in jobs:
             keys += [*self._records(queue, job), *self._records(target, job)]
         rules = rules_of(self._rules, target)
-        priority = "" if way.priority is None else way.priority
+        priority = "" if options.priority is None else options.priority
         args = [verb, rules_of(self._rules, queue).open_keys, rules.open_keys, rules.aging_us, priority, target]
         args += [one for job in jobs for one in (job.id, key_in(self._rules, target, queue, job.key) or "")]
         part = self._part("transfer", keys, args, (queue, target), jobs, step)
@@ -206,8 +210,8 @@ def _first(ids: Sequence[str], found: Mapping[str, T]) -> dict[str, T]:
     return {one: found[one] for one in ids if one in found} | dict(found)
 
 
-def _delay(way: Way) -> int:
-    return round((max(way.delay, 0.0) + random.uniform(0, max(way.spread, 0.0))) * 1e6)
+def _delay(options: ChangeOptions) -> int:
+    return round((max(options.delay, 0.0) + random.uniform(0, max(options.spread, 0.0))) * 1e6)
 
 
 def _frozen(step: StepResult | None, jobs: Sequence[Seen]) -> str:
@@ -216,22 +220,22 @@ def _frozen(step: StepResult | None, jobs: Sequence[Seen]) -> str:
     return f"{step.done} {step.name}" + "".join(f" {job.token},{job.place}" for job in jobs)
 
 
-async def change(link: Link, rules: Rules, verb: MemberVerb, ids: Sequence[str], way: Way) -> Changed:
+async def change(link: Link, rules: Rules, verb: MemberVerb, ids: Sequence[str], options: ChangeOptions) -> Changed:
     """Change those of these jobs that are in a state that the verb acts on."""
     found = await link.find(ids, SEEN_FIELDS)
     jobs = [seen(job_id, *found[job_id]) for job_id in dict.fromkeys(ids) if job_id in found]
     outcome, targets = Outcome(), set()
-    for part in Verbs(link, rules).parts(verb, jobs, way):
+    for part in Verbs(link, rules).parts(verb, jobs, options):
         outcome.take(part, (await link.run_many([part.call]))[0])
         targets.add(part.target)
-    if noted_as_waiting(verb, way):
+    if noted_as_waiting(verb, options):
         await Hints(link).waiting(targets)
     return outcome.result()
 
 
-def noted_as_waiting(verb: str, way: Way) -> bool:
+def noted_as_waiting(verb: str, options: ChangeOptions) -> bool:
     """Whether jobs that a verb changes may wait for their time where they are then."""
-    return way.later or verb == "move"
+    return options.later or verb == "move"
 
 
 async def switch(link: Link, queue: str, paused: bool) -> bool:

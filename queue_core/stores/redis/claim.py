@@ -15,7 +15,7 @@ from queue_core.model.job import Claim, Ready
 from queue_core.model.report import Announced
 from queue_core.model.rules import Rules, rules_of
 from queue_core.model.settings import RedisSettings
-from queue_core.ports.store import Beat, BeatReply, ClaimRequest, Neighbour, Stray, WorkerBeat
+from queue_core.ports.store import ClaimRequest, HeartbeatReply, HeartbeatRequest, LeaseRenewal, Neighbour, Stray
 from queue_core.redis.client import keys_of, make_thread_client
 from queue_core.redis.scripts import Call, digest, source
 from queue_core.runtime import LARGEST
@@ -50,8 +50,8 @@ class Claiming:
     async def claim(self, request: ClaimRequest) -> list[Claim]:
         """Move ready jobs to running, best rank first; those of a gated queue all begin at once."""
         gated = rules_of(self._rules, request.queue).gated
-        if gated and request.begin is not None:
-            request = request._replace(limit=min(request.limit, request.begin), begin=None)
+        if gated and request.start_count is not None:
+            request = request._replace(limit=min(request.limit, request.start_count), start_count=None)
         if request.limit <= 0 or request.types == ():
             return []
         if request.ids is not None:
@@ -60,8 +60,8 @@ class Claiming:
         types = None if request.types is None else frozenset(request.types)
         for _ in range(ROUNDS):
             ready = await self.ready_of(request.queue, request.limit - len(claims), types, SPARE)
-            begin = None if request.begin is None else max(0, request.begin - len(claims))
-            left = request._replace(limit=request.limit - len(claims), begin=begin)
+            begin = None if request.start_count is None else max(0, request.start_count - len(claims))
+            left = request._replace(limit=request.limit - len(claims), start_count=begin)
             more = await self._claim(left, [job.id for job in ready])
             claims += more
             if not ready or len(claims) >= request.limit or (gated and not more) or _is_full(claims):
@@ -82,8 +82,8 @@ class Claiming:
             left = request.limit - len(claims)
             if left <= 0 or _is_full(claims):
                 break
-            begin = left if request.begin is None else max(0, request.begin - len(claims))
-            claims += await self._claim_part(request._replace(limit=left, begin=begin), part)
+            begin = left if request.start_count is None else max(0, request.start_count - len(claims))
+            claims += await self._claim_part(request._replace(limit=left, start_count=begin), part)
         return claims
 
     async def _claim_part(self, request: ClaimRequest, ids: Sequence[str]) -> list[Claim]:
@@ -94,7 +94,7 @@ class Claiming:
         lease = round(request.lease * 1e6)
         types = ["*"] if request.types is None else [len(request.types), *request.types]
         gate = gate_arguments(rules_of(self._rules, request.queue))
-        args = [request.worker, lease, request.limit, name, request.begin, *gate, *types, *ids]
+        args = [request.worker, lease, request.limit, name, request.start_count, *gate, *types, *ids]
         # Before the claim, so that a crash in between loses no hint.
         await self._hints.leased(request.queue, request.lease)
         try:
@@ -128,7 +128,7 @@ class Claiming:
         if limit <= 0:
             return []
         if types is None:
-            return await self.ready_after(queue, -1, limit + spare)
+            return await self.list_ready(queue, -1, limit + spare)
         place = (queue, types)
         ready, rank = await self._look(queue, -1, limit, types, CHUNK)
         if rank is None or len(ready) >= limit:
@@ -148,7 +148,7 @@ class Claiming:
         """Return at least so many ready jobs behind a rank, and the rank reached; None: that was all there are."""
         found: list[Ready] = []
         for _ in range(0, looks, CHUNK):
-            page = await self.ready_after(queue, rank, CHUNK)
+            page = await self.list_ready(queue, rank, CHUNK)
             known = await self._link.read({queue: [job.id for job in page]}, ["type"]) if page else {}
             # An entry without a hash is no job; a claim of it drops it.
             found += [job for job in page if known.get((queue, job.id), [None])[0] in types]
@@ -159,7 +159,7 @@ class Claiming:
                 break
         return found, rank
 
-    async def ready_after(self, queue: str, rank: int, limit: int) -> list[Ready]:
+    async def list_ready(self, queue: str, rank: int, limit: int) -> list[Ready]:
         """Return ready jobs with a higher rank, in order."""
         if limit <= 0:
             return []
@@ -169,12 +169,12 @@ class Claiming:
         (found,) = await self._link.send(commands)
         return [Ready(job_id, queue, int(score)) for job_id, score in found]
 
-    async def head(self, queue: str, limit: int) -> list[Ready]:
+    async def list_claimable(self, queue: str, limit: int) -> list[Ready]:
         """Return the first claimable jobs whose type a live worker of this queue has announced."""
         announced = await self._announced(queue)
         return await self.ready_of(queue, limit, announced) if announced else []
 
-    async def claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
+    async def filter_claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
         """Return those of these jobs that are claimable now and whose type a live worker of this queue announced."""
         announced = await self._announced(queue)
         ranks = await self._ranks(queue, list(dict.fromkeys(ids))) if announced else {}
@@ -229,7 +229,7 @@ HOMES = 10_000
 DAY = 86400
 
 
-class RedisHeart:
+class RedisHeartbeat:
     """A few round trips a heartbeat: the worker's entry and its orders, its leases, who is to be cancelled."""
 
     def __init__(self, settings: RedisSettings) -> None:
@@ -241,7 +241,7 @@ class RedisHeart:
         # the worker whose process others find at its place
         self._placed = ""
 
-    def beat(self, beat: WorkerBeat) -> BeatReply:
+    def beat(self, beat: HeartbeatRequest) -> HeartbeatReply:
         """Prolong the leases that still hold and renew the worker's entry.
 
         Raises:
@@ -253,13 +253,13 @@ class RedisHeart:
             self.close()
             raise unavailable(error) from error
 
-    def _beat(self, beat: WorkerBeat) -> BeatReply:
+    def _beat(self, beat: HeartbeatRequest) -> HeartbeatReply:
         (order,) = self._run([Call("beat", [self._keys.workers], [beat.worker, entry_text(beat)])])
         if beat.process and self._placed != beat.worker:
             self._show(beat)
         queues = sorted(self._names() if beat.held_in is None else beat.held_in)
         homes = self._find(beat.leases, queues)
-        groups: dict[str, list[Beat]] = {}
+        groups: dict[str, list[LeaseRenewal]] = {}
         for lease in beat.leases:
             if (lease.id, lease.token) in homes:
                 groups.setdefault(homes[lease.id, lease.token], []).append(lease)
@@ -273,7 +273,7 @@ class RedisHeart:
         }
         self._remember({attempt: homes[attempt] for attempt in kept})
         lost = tuple(lease.id for lease in beat.leases if (lease.id, lease.token) not in kept)
-        return BeatReply(
+        return HeartbeatReply(
             lost,
             tuple(self._unwanted(beat.worker, queues)),
             order,
@@ -281,7 +281,7 @@ class RedisHeart:
             tuple(self._strays(beat)) if beat.doubts else (),
         )
 
-    def hand_back(self, worker: str, begun: Sequence[str]) -> None:
+    def hand_back(self, worker: str, started: Sequence[str]) -> None:
         """End the leases of a worker but for these jobs, as not begun.
 
         Raises:
@@ -292,7 +292,7 @@ class RedisHeart:
             for queue in self._names():
                 mine = [job_id for job_id, (whose, *_) in self._running(queue).items() if whose == worker]
                 keys = [self._keys.of(queue, "running")]
-                for part in chunks([job_id for job_id in mine if job_id not in begun]):
+                for part in chunks([job_id for job_id in mine if job_id not in started]):
                     self._run_one("end", keys + self._keys.jobs(queue, part), [worker, 1, *part])
                     ended += [0, queue]
             if ended:
@@ -312,14 +312,14 @@ class RedisHeart:
             found.update({job_id: row for job_id, row in zip(part, rows, strict=True) if row})
         return found
 
-    def _strays(self, beat: WorkerBeat) -> Iterator[Stray]:
+    def _strays(self, beat: HeartbeatRequest) -> Iterator[Stray]:
         numbers = {str(doubt.number) for doubt in beat.doubts}
         for queue in {doubt.queue for doubt in beat.doubts}:
             for job_id, (worker, claim, token, type_, key) in self._running(queue).items():
                 if worker == beat.worker and (claim or "").partition(".")[0] in numbers:
                     yield Stray(job_id, int(token), queue, type_ or "", key)
 
-    def _show(self, beat: WorkerBeat) -> None:
+    def _show(self, beat: HeartbeatRequest) -> None:
         """Notify the other workers at this place of this worker's process."""
         key = self._keys.residents(beat.place)
         self._connected().hset(key, beat.worker, beat.process)
@@ -328,7 +328,7 @@ class RedisHeart:
             self._connected().publish(self._keys.news, f"{ORDER} {beat.place}")
         self._placed = beat.worker
 
-    def _neighbours(self, beat: WorkerBeat) -> tuple[Neighbour, ...]:
+    def _neighbours(self, beat: HeartbeatRequest) -> tuple[Neighbour, ...]:
         found: Any = self._connected().hgetall(self._keys.residents(beat.place))
         if beat.worker not in found:  # the server has forgotten it
             self._placed = ""
@@ -338,7 +338,7 @@ class RedisHeart:
         names: Any = self._connected().smembers(self._keys.queues)
         return names  # type: ignore[no-any-return]
 
-    def _find(self, leases: Sequence[Beat], queues: Iterable[str]) -> dict[tuple[str, int], str]:
+    def _find(self, leases: Sequence[LeaseRenewal], queues: Iterable[str]) -> dict[tuple[str, int], str]:
         """Return the queue of each attempt, looking for those that the last heartbeat did not hold."""
         asked = [(lease.id, lease.token) for lease in leases]
         homes = {attempt: self._homes[attempt] for attempt in asked if attempt in self._homes}
@@ -357,12 +357,12 @@ class RedisHeart:
             self._homes.clear()
         self._homes |= homes
 
-    def _extend(self, queue: str, leases: Sequence[Beat], seconds: float) -> Call:
+    def _extend(self, queue: str, leases: Sequence[LeaseRenewal], seconds: float) -> Call:
         keys = [self._keys.of(queue, "running"), *self._keys.jobs(queue, (lease.id for lease in leases))]
         args: list[Any] = [round(seconds * 1e6)]
         for lease in leases:
             progress = "" if lease.progress is None else lease.progress
-            args += (lease.id, lease.token, progress, lease.message, int(lease.begun))
+            args += (lease.id, lease.token, progress, lease.message, int(lease.started))
         return Call("extend", keys, args)
 
     def _unwanted(self, worker: str, queues: Sequence[str]) -> list[str]:

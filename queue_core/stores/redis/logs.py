@@ -45,7 +45,7 @@ def _call(link: Link, part: Sequence[tuple[_Attempt, list[LogLine]]]) -> Call:
     return Call("log", keys, args)
 
 
-async def announce(link: Link, types: Mapping[str, Mapping[str, Any]]) -> None:
+async def register_types(link: Link, types: Mapping[str, Mapping[str, Any]]) -> None:
     """Write the JSON Schema of the payloads that each of these types takes, where it has changed."""
     known = await read_types(link)
     changed = {name: schema for name, schema in types.items() if name not in known or known[name].schema != schema}

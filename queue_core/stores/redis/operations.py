@@ -10,19 +10,19 @@ from typing import Any, NamedTuple
 from queue_core.errors import OperationNotFound, StoreUnavailable
 from queue_core.model.operation import (
     ABANDONED,
-    AS_IT_WAS,
     ENDED,
     MOVES,
     NEVER_STARTED,
+    UNCHANGED,
     Changed,
+    ChangeOptions,
     MemberJob,
     MemberVerb,
-    NewOperation,
     Operation,
+    OperationRequest,
     OperationState,
     Outcomes,
     Step,
-    Way,
     WorkerOrder,
 )
 from queue_core.model.rules import Rules
@@ -64,7 +64,7 @@ class Members:
             found += (await self._link.send(commands))[0]
         return [member_of(text) for text in found]
 
-    async def changed(self, number: int, after: int, limit: int) -> list[MemberJob]:
+    async def list_changed(self, number: int, after: int, limit: int) -> list[MemberJob]:
         """Return members that were changed, in their order, behind a place."""
         places: list[int] = []
         first, size = max(after, 0), await self._size(number)
@@ -73,7 +73,7 @@ class Members:
             first += MARKS_LOOK
         return await self._at(number, places[: max(limit, 0)])
 
-    async def last_changed(self, number: int, last: int) -> list[MemberJob]:
+    async def list_last_changed(self, number: int, last: int) -> list[MemberJob]:
         """Return the last members that were changed, in their order."""
         places: list[int] = []
         end = await self._size(number)
@@ -203,8 +203,8 @@ class Stepping:
         outcome = Outcome()
         for _ in range(TRIES):
             view, wait = await self._read(number)
-            way = view.asked.way
-            size = most if way.queue is None and way.priority is None else min(most, ELSEWHERE)
+            options = view.request.options
+            size = most if options.queue is None and options.priority is None else min(most, ELSEWHERE)
             count = min(max(size, 0), view.barrier - view.done)
             if view.state != "running" or count <= 0:
                 return Step(view, outcome.result())
@@ -218,7 +218,7 @@ class Stepping:
             for part, answer in zip(parts, answers, strict=True):
                 outcome.take(part, answer)
             if counted[0] >= 0:
-                if change.noted_as_waiting(view.asked.verb, way):
+                if change.noted_as_waiting(view.request.verb, options):
                     await self._hints.waiting({part.target for part in parts})
                 row = mapped(number, counted[1:])
                 wait = whole(row.get("next_at")) - whole(row["updated_at"]) if counted[0] else 0
@@ -245,7 +245,7 @@ class Stepping:
                 # Tokens only grow: one that has another one does not come back to this one.
                 if job.token == member.token:
                     jobs.append(job)
-        return list(self._verbs.parts(view.asked.verb, jobs, view.asked.way, step))  # type: ignore[arg-type]
+        return list(self._verbs.parts(view.request.verb, jobs, view.request.options, step))  # type: ignore[arg-type]
 
     def _count(self, step: StepResult, members: Sequence[Member], parts: int) -> Call:
         number = step.number
@@ -267,7 +267,7 @@ class RedisOperations:
         """Disconnect; doing it twice is safe."""
         await self._link.close()
 
-    async def change(self, verb: MemberVerb, ids: Sequence[str], options: Way = AS_IT_WAS) -> Changed:
+    async def change(self, verb: MemberVerb, ids: Sequence[str], options: ChangeOptions = UNCHANGED) -> Changed:
         return await change.change(self._link, self._rules, verb, ids, options)
 
     async def pause(self, queue: str) -> bool:
@@ -279,14 +279,14 @@ class RedisOperations:
     async def command(self, worker: str, order: WorkerOrder) -> bool:
         return await change.command(self._link, worker, order)
 
-    async def create(self, asked: NewOperation) -> Operation:
+    async def create(self, request: OperationRequest) -> Operation:
         of = self._link.keys.operations_in
         commands = self._link.batch()
         commands.incr(self._link.keys.numbers)
         (number,) = await self._link.send(commands)
         keys = [self._link.keys.operation(number), of("unfinished"), self._link.keys.operations, of("preparing")]
-        keys += [of(f"of:{signature}") for signature in dict.fromkeys(asked.signatures)]
-        row = await self._link.run("operation_create", keys, [number, *fields_of(asked)])
+        keys += [of(f"of:{signature}") for signature in dict.fromkeys(request.signatures)]
+        row = await self._link.run("operation_create", keys, [number, *fields_of(request)])
         return operation_of(number, mapped(number, row))
 
     async def add(self, number: int, ids: Sequence[str]) -> Operation:
@@ -306,7 +306,7 @@ class RedisOperations:
     async def step(self, number: int, most: int) -> Step:
         return await self._stepping.step(number, most)
 
-    async def err(self, number: int, note: str) -> Operation:
+    async def fail_member(self, number: int, note: str) -> Operation:
         row = await self._link.run("operation_err", state_keys(self._link, number), [number, note_text(note)])
         return operation_of(number, mapped(number, row))
 
@@ -330,7 +330,7 @@ class RedisOperations:
             await self._members.note(number, ids, changed=False)
         return False
 
-    async def release(self, number: int) -> bool:
+    async def pass_canary(self, number: int) -> bool:
         answer = await self._link.run("operation_release", [self._link.keys.operation(number)], [])
         if answer < 0:
             raise OperationNotFound(number)
@@ -343,9 +343,9 @@ class RedisOperations:
         await abandon_operations(self._link, microseconds(time))
 
     async def outcomes(self, number: int, last: int) -> Outcomes:
-        way = (await self.get(number)).asked.way
-        changed = await self._members.last_changed(number, last)
-        found = await self._link.find_near({one.id: way.queue or one.queue for one in changed}, ["status"])
+        options = (await self.get(number)).request.options
+        changed = await self._members.list_last_changed(number, last)
+        found = await self._link.find_near({one.id: options.queue or one.queue for one in changed}, ["status"])
         states = Counter(Status(status) for _, (status,) in found.values())
         unfinished = sum(count for status, count in states.items() if status not in FINAL)
         return Outcomes(len(changed), states[Status.COMPLETED], states[Status.DEAD], unfinished)
@@ -356,7 +356,7 @@ class RedisOperations:
             raise OperationNotFound(number)
         return found
 
-    async def find(
+    async def list_operations(
         self, limit: int, before: int | None = None, unfinished: bool = False, signature: str | None = None
     ) -> list[Operation]:
         key = self._link.keys.operations
@@ -369,20 +369,20 @@ class RedisOperations:
         while len(found) < limit:
             numbers = await self._older(key, before, min(limit, CHUNK))
             read = [one for one in await self._read(numbers) if one is not None and not (unfinished and one.ended)]
-            found += [one for one in read if signature is None or signature in one.asked.signatures]
+            found += [one for one in read if signature is None or signature in one.request.signatures]
             if len(numbers) < min(limit, CHUNK):
                 break
             before = numbers[-1]
         return found[: max(limit, 0)]
 
-    async def of_job(self, job_id: str, limit: int) -> list[Operation]:
+    async def list_for_job(self, job_id: str, limit: int) -> list[Operation]:
         (key,) = self._link.keys.changes([job_id])
         numbers = await self._older(key, None, limit) if limit > 0 else []
         return [one for one in await self._read(numbers) if one is not None]
 
-    async def changed(self, number: int, after: int, limit: int) -> list[MemberJob]:
+    async def list_members(self, number: int, after: int, limit: int) -> list[MemberJob]:
         await self.get(number)
-        return await self._members.changed(number, after, limit)
+        return await self._members.list_changed(number, after, limit)
 
     async def _older(self, key: str, before: int | None, limit: int) -> list[int]:
         """Return the highest numbers of a set, below another one."""

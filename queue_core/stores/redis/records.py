@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from queue_core.errors import OperationNotFound
 from queue_core.model.job import Attempt, Failure, Job
-from queue_core.model.operation import Author, NewOperation, Operation, Pace, Way
+from queue_core.model.operation import Author, ChangeOptions, Operation, OperationRequest, Rollout
 from queue_core.model.states import Status
-from queue_core.ports.store import WorkerBeat
+from queue_core.ports.store import HeartbeatRequest
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -140,7 +140,7 @@ def _attempt(job_id: str, text: str) -> Attempt:
 _NOT_KEPT = frozenset({"place", "process", "look", "doubts", "held_in"})
 
 
-def entry_text(beat: WorkerBeat) -> str:
+def entry_text(beat: HeartbeatRequest) -> str:
     """Return a worker's own entry as it is stored."""
     fields = beat._replace(leases=())._asdict()
     # A field that an earlier version does not know would invalidate the whole entry for it.
@@ -154,7 +154,7 @@ class WorkerEntry(NamedTuple):
     # microseconds since the epoch
     started_at: int
     heartbeat_at: int
-    beat: WorkerBeat
+    beat: HeartbeatRequest
 
     def is_lost(self, now: int) -> bool:
         """Return whether three heartbeats in a row were missed."""
@@ -170,8 +170,8 @@ def entries_of(texts: Mapping[str, str]) -> dict[str, WorkerEntry]:
             fields = json.loads(said)
             for name in ("queues", "types", "leases"):
                 fields[name] = None if name == "types" and fields[name] is None else tuple(fields[name])
-            known = {name: value for name, value in fields.items() if name in WorkerBeat._fields}
-            found[worker] = WorkerEntry(int(started_at), int(heartbeat_at), WorkerBeat(**known))
+            known = {name: value for name, value in fields.items() if name in HeartbeatRequest._fields}
+            found[worker] = WorkerEntry(int(started_at), int(heartbeat_at), HeartbeatRequest(**known))
         except (ValueError, TypeError, KeyError):
             continue
     return found
@@ -205,11 +205,11 @@ def note_text(note: str) -> str:
     return json.dumps(note)
 
 
-def fields_of(asked: NewOperation) -> list[Any]:
+def fields_of(request: OperationRequest) -> list[Any]:
     """Return the stored fields of a new operation, names and values."""
-    pace = asked.pace._asdict()
-    said = {"verb": asked.verb, "label": asked.label, "author": asked.author, "why": asked.why}
-    text = json.dumps({**said, "way": asked.way, "signatures": asked.signatures})
+    pace = request.rollout._asdict()
+    said = {"verb": request.verb, "label": request.label, "author": request.author, "why": request.why}
+    text = json.dumps({**said, "way": request.options, "signatures": request.signatures})
     numbers = {name: value for name, value in pace.items() if value is not None}
     fields = {"asked": text, "note": note_text(""), **numbers}
     return [part for pair in fields.items() for part in pair]
@@ -229,17 +229,17 @@ def mapped(number: int, found: Sequence[str]) -> dict[str, str]:
 def operation_of(number: int, row: Mapping[str, str]) -> Operation:
     """Return a stored operation."""
     said = json.loads(row["asked"])
-    pace = Pace(whole(row.get("canary")), _float(row.get("rate")), _float(row.get("stop_percent")))
+    pace = Rollout(whole(row.get("canary")), _float(row.get("rate")), _float(row.get("stop_percent")))
     names = ("total", "done", "processed", "skipped", "errored", "barrier")
     return Operation(
         number=number,
-        asked=NewOperation(
+        request=OperationRequest(
             verb=said["verb"],
             label=said["label"],
             author=Author(*said["author"]),
             why=said["why"],
-            way=Way(*said["way"]),
-            pace=pace,
+            options=ChangeOptions(*said["way"]),
+            rollout=pace,
             signatures=tuple(said["signatures"]),
         ),
         state=row["state"],  # type: ignore[arg-type]

@@ -107,7 +107,7 @@ def _of_requeue(outcome: Outcome) -> tuple[Any, ...]:
 
 
 def _anew(outcome: Outcome) -> tuple[str, str]:
-    return "1" if outcome.anew else "", "" if outcome.run_at is None else str(round(outcome.run_at * 1e6))
+    return "1" if outcome.to_back else "", "" if outcome.run_at is None else str(round(outcome.run_at * 1e6))
 
 
 _ARGUMENTS: dict[str, Callable[[Outcome], tuple[Any, ...]]] = {
@@ -127,7 +127,7 @@ def failure_arguments(failure: Failure | None) -> tuple[str, str, str, str, str]
 def _settled(outcome: Outcome, verb: str, answer: Any) -> Settled:
     answer, opened = told(outcome.queue, answer)
     if verb != "requeue":
-        return Settled(outcome.id, answer > 0, opened=opened)
+        return Settled(outcome.id, answer > 0, unblocked=opened)
     what, number = answer[:1], answer[1:]
     return Settled(
         outcome.id,
@@ -135,7 +135,7 @@ def _settled(outcome: Outcome, verb: str, answer: Any) -> Settled:
         rank=int(number) if what == "r" else None,
         due=int(number) / 1e6 if what == "d" else None,
         cancelled=what == "c",
-        opened=opened,
+        unblocked=opened,
     )
 
 
@@ -302,6 +302,6 @@ def _reclaimed(job: _Lost, answer: Any) -> Reclaimed:
         job.losses,
         rank,
         cancelled=answer == "c",
-        begun=job.failure is not None,
-        opened=opened,
+        started=job.failure is not None,
+        unblocked=opened,
     )

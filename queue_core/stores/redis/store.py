@@ -8,8 +8,8 @@ from typing import Any
 from queue_core.model.job import (
     MOST_LOSSES,
     Claim,
-    Final,
     Inserted,
+    JobResult,
     LogLine,
     NewJob,
     Outcome,
@@ -23,7 +23,7 @@ from queue_core.model.states import Status
 from queue_core.ports.store import ClaimRequest, Look
 from queue_core.runtime import Batcher
 from queue_core.stores.redis import logs
-from queue_core.stores.redis.claim import Claiming, RedisHeart
+from queue_core.stores.redis.claim import Claiming, RedisHeartbeat
 from queue_core.stores.redis.insert import Inserting
 from queue_core.stores.redis.session import Link, portions
 from queue_core.stores.redis.settle import Sweeping, settle
@@ -57,7 +57,7 @@ class RedisStore:
         self._upkeep = Upkeep(self._link, retention, rules)
         self._results = retention.results
         # Many may wait for results at once: while one look is on its way, the next gathers.
-        self._finals: Batcher[str, Final | None] = Batcher(self._read_finals, BATCH)
+        self._finals: Batcher[str, JobResult | None] = Batcher(self._read_finals, BATCH)
 
     async def open(self) -> None:
         """Connect and check the version of what is stored.
@@ -86,12 +86,12 @@ class RedisStore:
         await self._hints.due(_earliest((one.queue, one.due) for one in inserted if one.due is not None))
         return inserted
 
-    async def finals(self, ids: Sequence[str]) -> list[Final]:
+    async def results(self, ids: Sequence[str]) -> list[JobResult]:
         """Return what is known about these jobs, unknown ids left out."""
         found = await self._finals.put(list(dict.fromkeys(ids)))
         return [final for final in found if final is not None]
 
-    async def _read_finals(self, ids: Sequence[str]) -> list[Final | None]:
+    async def _read_finals(self, ids: Sequence[str]) -> list[JobResult | None]:
         queues, now = await self._link.look()
         wanted = list(dict.fromkeys(ids))
         rows = await self._link.read(dict.fromkeys(queues, wanted), _FINAL_WEIGHED)
@@ -134,29 +134,29 @@ class RedisStore:
         """Append lines to the logs of jobs; return for each whether its token still holds."""
         return await logs.append(self._link, lines)
 
-    async def announce(self, types: Mapping[str, Mapping[str, Any]]) -> None:
+    async def register_types(self, types: Mapping[str, Mapping[str, Any]]) -> None:
         """Write the JSON Schema of the payloads that each of these types takes, where it has changed."""
         if types:
-            await logs.announce(self._link, types)
+            await logs.register_types(self._link, types)
 
     async def write_off(self, workers: Sequence[str], place: str) -> None:
         """Remove the entries and leaderships of workers whose processes have ended, and end their leases."""
         for worker in workers:
             await self._sweeping.end_leases(worker)
-            await self.retire(worker, place)
+            await self.unregister_worker(worker, place)
 
-    async def retire(self, worker: str, place: str = "") -> None:
+    async def unregister_worker(self, worker: str, place: str = "") -> None:
         """Remove a worker's entry and its leaderships after its end."""
         self._news.orders.pop(worker, None)
         commands = self._link.batch()
         commands.hdel(self._link.keys.workers, worker)
         commands.hdel(self._link.keys.residents(place), worker)
         await self._link.send(commands)
-        await self._leading.resign(worker, place)
+        await self._leading.unregister_worker(worker, place)
 
-    def heart(self) -> RedisHeart:
+    def open_heartbeat(self) -> RedisHeartbeat:
         """Return a new link for a heartbeat thread."""
-        return RedisHeart(self._settings)
+        return RedisHeartbeat(self._settings)
 
     # -- the leader
 
@@ -172,33 +172,33 @@ class RedisStore:
         """Move jobs whose lease expired to queued with one loss more, or bury them as lost where that makes `bound`."""
         return await self._sweeping.reclaim(limit, bound)
 
-    async def head(self, queue: str, limit: int) -> list[Ready]:
+    async def list_claimable(self, queue: str, limit: int) -> list[Ready]:
         """Return the first claimable jobs of a queue by rank whose type a live worker of this queue has announced."""
-        return await self._claiming.head(queue, limit)
+        return await self._claiming.list_claimable(queue, limit)
 
-    async def heads(self, queues: Sequence[str], limit: int) -> list[Ready]:
+    async def list_claimable_in(self, queues: Sequence[str], limit: int) -> list[Ready]:
         """Return what `head` returns of each of these queues."""
-        return [ready for queue in queues for ready in await self.head(queue, limit)]
+        return [ready for queue in queues for ready in await self.list_claimable(queue, limit)]
 
     async def ready_queues(self) -> list[str]:
         """Return the queues that are not paused and may have ready jobs."""
         return await self._leading.ready_queues()
 
-    async def claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
+    async def filter_claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
         """Return those of these jobs that are claimable now and whose type a live worker of this queue announced."""
-        return await self._claiming.claimable(queue, ids)
+        return await self._claiming.filter_claimable(queue, ids)
 
-    async def ready_after(self, queue: str, rank: int, limit: int, whole: bool = True) -> list[Ready]:
+    async def list_ready(self, queue: str, rank: int, limit: int, whole: bool = True) -> list[Ready]:
         """Return ready jobs of a queue with a higher rank than this, in order, always all."""
-        return await self._claiming.ready_after(queue, rank, limit)
+        return await self._claiming.list_ready(queue, rank, limit)
 
     async def queues(self) -> dict[str, bool]:
         """Return every queue's name and whether it is paused."""
         return await self._leading.queues()
 
-    async def lead(self, duty: str, worker: str, seconds: float) -> bool:
+    async def acquire_leadership(self, duty: str, worker: str, seconds: float) -> bool:
         """Take or renew the leadership of a duty for some seconds; False when another worker holds it."""
-        return await self._leading.lead(duty, worker, seconds)
+        return await self._leading.acquire_leadership(duty, worker, seconds)
 
     def hears(self) -> bool:
         """Return whether messages of other processes arrive."""
@@ -239,5 +239,5 @@ def _earliest(times: Iterable[tuple[str, float]]) -> dict[str, int]:
     return {queue: round(at * 1e6) for queue, at in found.items()}
 
 
-def _final(job_id: str, status: Status, result: str | None, error: str | None, kept: bool) -> Final:
-    return Final(job_id, status, result if kept else None, error, status is Status.COMPLETED and not kept)
+def _final(job_id: str, status: Status, result: str | None, error: str | None, kept: bool) -> JobResult:
+    return JobResult(job_id, status, result if kept else None, error, status is Status.COMPLETED and not kept)

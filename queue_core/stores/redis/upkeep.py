@@ -71,7 +71,7 @@ class Forgetting:
         commands = self._link.batch()
         commands.hgetall(keys.operation(number))
         (row,) = await self._link.send(commands)
-        signatures: Iterable[str] = operation_of(number, row).asked.signatures if row else ()
+        signatures: Iterable[str] = operation_of(number, row).request.signatures if row else ()
         commands = self._link.snapshot()
         commands.unlink(keys.operation(number), *(keys.operation(number, name) for name in ("ids", "marks")))
         names = ["unfinished", *(f"of:{signature}" for signature in signatures)]
@@ -289,7 +289,7 @@ class Leading:
         await self.news.close()
         await self.hints.settled()
 
-    async def lead(self, duty: str, worker: str, seconds: float) -> bool:
+    async def acquire_leadership(self, duty: str, worker: str, seconds: float) -> bool:
         """Take or renew the leadership of a duty for some seconds; False when another worker holds it."""
         told = ["", ""]
         if duty == SWEEP:
@@ -304,7 +304,7 @@ class Leading:
             self._leader, self._leads_until = worker if leads else "", sent + seconds
         return leads
 
-    async def resign(self, worker: str, place: str) -> None:
+    async def unregister_worker(self, worker: str, place: str) -> None:
         """Give up a worker's leaderships, and notify the others, and those at its place of its end."""
         news = self._link.keys.news
         await self._link.run("resign", [self._link.keys.leaders], [worker, SWEEP, news, f"{LEADER} "])

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
-from queue_core.model.job import Attempt, Final, Job
+from queue_core.model.job import Attempt, Job, JobResult
 from queue_core.model.report import Tally
 from queue_core.model.states import Status
 
@@ -105,10 +105,10 @@ def _decoded(text: str | None) -> Any:
         return None
 
 
-def final_of(row: Sequence[Any]) -> Final:
+def result_of(row: Sequence[Any]) -> JobResult:
     """Return the final state in a row of `worker_finals`."""
     job_id, status, result, error, expired = row
-    return Final(job_id, Status(status), result, error, bool(expired))
+    return JobResult(job_id, Status(status), result, error, bool(expired))
 
 
 @dataclass(slots=True)

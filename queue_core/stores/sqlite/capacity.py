@@ -106,11 +106,11 @@ def admit(transaction: Transaction, queue: OpenQueue, rules: QueueRules, request
         ((running,),) = transaction.rows("capacity/running", (queue.number,))
     tokens = rules.burst() if queue.tokens is None else queue.tokens
     allowed = allowance(rules, running, tokens, transaction.now - queue.refilled_at)
-    most = request.limit if request.begin is None else min(request.limit, request.begin)
+    most = request.limit if request.start_count is None else min(request.limit, request.start_count)
     if allowed.most is not None:
         most = min(most, allowed.most)
     filled = queue._replace(tokens=allowed.tokens, refilled_at=transaction.now)
-    return Admitted(request._replace(limit=most, begin=None), filled)
+    return Admitted(request._replace(limit=most, start_count=None), filled)
 
 
 def spend(transaction: Transaction, queue: OpenQueue, started: int) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from queue_core.errors import QueueNotFound
 from queue_core.model.job import Ready
-from queue_core.model.operation import AS_IT_WAS, VERBS, Changed, MemberVerb, Way, WorkerOrder
+from queue_core.model.operation import UNCHANGED, VERBS, Changed, ChangeOptions, MemberVerb, WorkerOrder
 from queue_core.model.rules import Rules, key_in
 from queue_core.model.states import Status
 from queue_core.model.text import storable
@@ -130,9 +130,9 @@ def count_waiting(transaction: Transaction, jobs: Iterable[Found], each: int) ->
     counts.write(transaction)
 
 
-def move(transaction: Transaction, rules: Rules, jobs: list[Found], way: Way) -> Changed:
+def move(transaction: Transaction, rules: Rules, jobs: list[Found], options: ChangeOptions) -> Changed:
     """Give waiting and dead jobs to another queue or priority; their states and times stay."""
-    pairs = [pair for pair in transferred(transaction, rules, jobs, way) if pair.old is not pair.new]
+    pairs = [pair for pair in transferred(transaction, rules, jobs, options) if pair.old is not pair.new]
     waiting = [pair for pair in pairs if pair.old.state != "dead"]
     dead = [pair for pair in pairs if pair.old.state == "dead"]
     turns = Turns(transaction, rules, len(waiting))
@@ -151,16 +151,16 @@ def move(transaction: Transaction, rules: Rules, jobs: list[Found], way: Way) ->
     return Changed(tuple(old.id for old, _ in pairs), ready + opened)
 
 
-def transferred(transaction: Transaction, rules: Rules, jobs: list[Found], way: Way) -> list[Pair]:
+def transferred(transaction: Transaction, rules: Rules, jobs: list[Found], options: ChangeOptions) -> list[Pair]:
     """Return jobs as they go on in the queue and of the priority that the way names; a queue is created for them."""
-    if not any(_leads_away(job, way) for job in jobs):
+    if not any(_leads_away(job, options) for job in jobs):
         return [Pair(job, job) for job in jobs]
-    target = None if way.queue is None else queues_of(transaction, {way.queue})[way.queue]
+    target = None if options.queue is None else queues_of(transaction, {options.queue})[options.queue]
     pairs: list[Pair] = []
     for job in jobs:
         new = job
-        if _leads_away(job, way):
-            new = job._replace(priority=job.priority if way.priority is None else way.priority, admitted=None)
+        if _leads_away(job, options):
+            new = job._replace(priority=job.priority if options.priority is None else options.priority, admitted=None)
             if target is not None:
                 key = key_in(rules, target.name, job.queue, job.key)
                 new = new._replace(queue_id=target.number, queue=target.name, key=key, keeps_counts=target.keeps_counts)
@@ -168,31 +168,31 @@ def transferred(transaction: Transaction, rules: Rules, jobs: list[Found], way: 
     return pairs
 
 
-def _leads_away(job: Found, way: Way) -> bool:
-    return way.queue not in (None, job.queue) or way.priority not in (None, job.priority)
+def _leads_away(job: Found, options: ChangeOptions) -> bool:
+    return options.queue not in (None, job.queue) or options.priority not in (None, job.priority)
 
 
 def change(
-    transaction: Transaction, rules: Rules, verb: MemberVerb, ids: Sequence[str], way: Way = AS_IT_WAS
+    transaction: Transaction, rules: Rules, verb: MemberVerb, ids: Sequence[str], options: ChangeOptions = UNCHANGED
 ) -> Changed:
     """Change those of these jobs, each named once, that are in a state that the verb acts on."""
     jobs = map(Found._make, transaction.rows("change/jobs", (texts(ids),)))
     found = [job for job in jobs if job.state in _STATES[verb]]
-    changed = _VERBS[verb](transaction, rules, found, way)
+    changed = _VERBS[verb](transaction, rules, found, options)
     if verb in _RENEWING:
         renewed = set(changed.ids)
         _renew(transaction, [job for job in found if job.id in renewed])
     return changed
 
 
-def retry(transaction: Transaction, rules: Rules, jobs: list[Found], way: Way) -> Changed:
+def retry(transaction: Transaction, rules: Rules, jobs: list[Found], options: ChangeOptions) -> Changed:
     """Move finished jobs to queued, or to scheduled when they are put off, each as one that arrives now."""
-    now, due = transaction.now, way.delay <= 0 and way.spread <= 0
-    pairs = transferred(transaction, rules, jobs, way)
+    now, due = transaction.now, options.delay <= 0 and options.spread <= 0
+    pairs = transferred(transaction, rules, jobs, options)
     turns = Turns(transaction, rules, len(jobs))
     rows = []
     for _, job in pairs:
-        run_at = now + max(way.delay, 0.0) + uniform(0, max(way.spread, 0.0))
+        run_at = now + max(options.delay, 0.0) + uniform(0, max(options.spread, 0.0))
         seq, aged_rank, rank, admitted = turns.take(job, run_at, due)
         state = "queued" if due else "scheduled"
         arrival = (seq, rank, run_at, now, job.number, aged_rank, admitted)
@@ -206,19 +206,19 @@ def retry(transaction: Transaction, rules: Rules, jobs: list[Found], way: Way) -
     return _changed(jobs, ready + opened)
 
 
-def delete(transaction: Transaction, rules: Rules, jobs: list[Found], _way: Way) -> Changed:
+def delete(transaction: Transaction, rules: Rules, jobs: list[Found], _options: ChangeOptions) -> Changed:
     """Move dead jobs to the trash, which lets go of their ordering keys."""
     transaction.run_many("change/delete", [(transaction.now, job.number) for job in jobs])
     return _changed(jobs, open_next(transaction, rules, jobs))
 
 
-def restore(transaction: Transaction, _rules: Rules, jobs: list[Found], _way: Way) -> Changed:
+def restore(transaction: Transaction, _rules: Rules, jobs: list[Found], _options: ChangeOptions) -> Changed:
     """Move jobs from the trash back into the DLQ."""
     transaction.run_many("change/restore", [(job.number,) for job in jobs])
     return _changed(jobs)
 
 
-def purge(transaction: Transaction, _rules: Rules, jobs: list[Found], _way: Way) -> Changed:
+def purge(transaction: Transaction, _rules: Rules, jobs: list[Found], _options: ChangeOptions) -> Changed:
     """Remove jobs for good."""
     remove(transaction, [job.number for job in jobs])
     forget(transaction, [(job.queue_id, job.unique_key, job.number) for job in jobs])
@@ -226,7 +226,7 @@ def purge(transaction: Transaction, _rules: Rules, jobs: list[Found], _way: Way)
     return _changed(jobs)
 
 
-def cancel(transaction: Transaction, rules: Rules, jobs: list[Found], _way: Way) -> Changed:
+def cancel(transaction: Transaction, rules: Rules, jobs: list[Found], _options: ChangeOptions) -> Changed:
     """Move waiting jobs to cancelled; ask the workers of running ones to stop them."""
     jobs = [job for job in jobs if not job.cancel]
     waiting = [job for job in jobs if job.state != "running"]
@@ -237,7 +237,7 @@ def cancel(transaction: Transaction, rules: Rules, jobs: list[Found], _way: Way)
     return _changed(jobs, open_next(transaction, rules, waiting))
 
 
-_VERBS: dict[MemberVerb, Callable[[Transaction, Rules, list[Found], Way], Changed]] = {
+_VERBS: dict[MemberVerb, Callable[[Transaction, Rules, list[Found], ChangeOptions], Changed]] = {
     "retry": retry,
     "delete": delete,
     "restore": restore,

@@ -12,7 +12,7 @@ from typing import Any
 from queue_core.model.job import Claim
 from queue_core.model.report import Announced
 from queue_core.model.rules import Rules, rules_of
-from queue_core.ports.store import BeatReply, ClaimRequest, Neighbour, Stray, WorkerBeat
+from queue_core.ports.store import ClaimRequest, HeartbeatReply, HeartbeatRequest, Neighbour, Stray
 from queue_core.runtime import until_full
 from queue_core.stores.sqlite.capacity import Counts, OpenQueue, admit, spend
 from queue_core.stores.sqlite.dialect import tags_of, texts
@@ -114,7 +114,7 @@ def claim(transaction: Transaction, request: ClaimRequest, rules: Rules) -> list
     # An attempt that ended before this one: its outcome may yet be handed in again.
     transaction.run_many("claim/keep_outcome", [(row[0], row[11], row[12]) for row in rows if row[12] is not None])
     now, until = transaction.now, transaction.now + request.lease
-    begin = len(rows) if request.begin is None else request.begin
+    begin = len(rows) if request.start_count is None else request.start_count
     transaction.run_many(
         "claim/start",
         [
@@ -194,14 +194,14 @@ def announced(transaction: Transaction) -> Announced:
     return Announced((json.loads(queues), json.loads(types)) for queues, types in rows)
 
 
-class SqliteHeart:
+class SqliteHeartbeat:
     """One transaction a heartbeat: leases, progress, the worker's entry and its orders."""
 
     def __init__(self, file: SqliteFile) -> None:
         self._timeout = file.settings.timeout
         self._link = file.link()
 
-    def beat(self, beat: WorkerBeat) -> BeatReply:
+    def beat(self, beat: HeartbeatRequest) -> HeartbeatReply:
         """Prolong the leases that still hold, record their progress, and renew the worker's entry.
 
         Raises:
@@ -211,9 +211,9 @@ class SqliteHeart:
         deadline = time.monotonic() + min(self._timeout, beat.lease / 3)
         return self._link.transact(lambda transaction: _beat(transaction, beat), Mode.SOFT, deadline)
 
-    def hand_back(self, worker: str, begun: Sequence[str]) -> None:
+    def hand_back(self, worker: str, started: Sequence[str]) -> None:
         """End the leases of a worker but for these jobs, as not begun."""
-        given = {"worker": worker, "started": texts(begun)}
+        given = {"worker": worker, "started": texts(started)}
         deadline = time.monotonic() + self._timeout
         self._link.transact(lambda transaction: transaction.run("claim/worker_hand_back", given), Mode.SOFT, deadline)
 
@@ -222,24 +222,24 @@ class SqliteHeart:
         self._link.close()
 
 
-def _beat(transaction: Transaction, beat: WorkerBeat) -> BeatReply:
+def _beat(transaction: Transaction, beat: HeartbeatRequest) -> HeartbeatReply:
     keep_time(transaction)
     ids = texts(lease.id for lease in beat.leases)
     tokens: dict[str, int] = dict(transaction.rows("claim/worker_held", (ids,)))
     held = [lease for lease in beat.leases if tokens.get(lease.id) == lease.token]
     until = transaction.now + beat.lease
     transaction.run_many(
-        "claim/worker_renew", [(until, lease.begun, lease.id) for lease in held if lease.progress is None]
+        "claim/worker_renew", [(until, lease.started, lease.id) for lease in held if lease.progress is None]
     )
     transaction.run_many(
         "claim/worker_renew_progress",
         [
-            (until, lease.begun, max(0, min(lease.progress, 100)), lease.message, lease.id)
+            (until, lease.started, max(0, min(lease.progress, 100)), lease.message, lease.id)
             for lease in held
             if lease.progress is not None
         ],
     )
-    return BeatReply(
+    return HeartbeatReply(
         lost=tuple(lease.id for lease in beat.leases if tokens.get(lease.id) != lease.token),
         cancel=tuple(row[0] for row in transaction.rows("claim/worker_cancelled", (beat.worker,))),
         command=_register(transaction, beat),
@@ -248,16 +248,16 @@ def _beat(transaction: Transaction, beat: WorkerBeat) -> BeatReply:
     )
 
 
-def _neighbours(transaction: Transaction, beat: WorkerBeat) -> tuple[Neighbour, ...]:
+def _neighbours(transaction: Transaction, beat: HeartbeatRequest) -> tuple[Neighbour, ...]:
     return tuple(Neighbour._make(row) for row in transaction.rows("claim/worker_neighbours", (beat.place, beat.worker)))
 
 
-def _strays(transaction: Transaction, beat: WorkerBeat) -> tuple[Stray, ...]:
+def _strays(transaction: Transaction, beat: HeartbeatRequest) -> tuple[Stray, ...]:
     asked = {"worker": beat.worker, "claims": json.dumps([doubt.number for doubt in beat.doubts])}
     return tuple(Stray._make(row) for row in transaction.rows("claim/worker_strays", asked))
 
 
-def _register(transaction: Transaction, beat: WorkerBeat) -> str:
+def _register(transaction: Transaction, beat: HeartbeatRequest) -> str:
     rows = transaction.rows("claim/worker_command", (beat.worker,))
     entry = {
         "id": beat.worker,

@@ -15,11 +15,11 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
-from queue_core.delivery.local import Hints, LocalEventBus
+from queue_core.delivery.local import LocalEventBus, QueueHints
 from queue_core.errors import QueueCoreError
 from queue_core.model.events import VERSION, Event, EventBatch, by_queue, decode_message
 from queue_core.model.job import Ready
-from queue_core.ports.delivery import DispatchUnavailable, Taken
+from queue_core.ports.delivery import DispatchUnavailable, Nomination
 from queue_core.stores.sqlite.dialect import texts
 from queue_core.stores.sqlite.session import SqliteFile, Transaction
 
@@ -118,7 +118,7 @@ class Watcher:
         self._file = file
         self.me = uuid4().hex[:12]
         # the workers of this process that wait for jobs
-        self.hints = Hints()
+        self.hints = QueueHints()
         # the subscribers of this process, and those who wait for the end of a job
         self.local = LocalEventBus()
         self._seen = Seen()
@@ -216,7 +216,7 @@ class SqliteDispatcher:
         for job in ready:
             self._watcher.hints.hint([job.queue])
 
-    async def take(self, queues: Sequence[str], limit: int, timeout: float) -> Taken | None:
+    async def take(self, queues: Sequence[str], limit: int, timeout: float) -> Nomination | None:
         """Wait until one of the queues may have ready jobs; the store is to be asked for them."""
         self._watcher.start()
         return await self._watcher.hints.take(queues, timeout)
@@ -224,7 +224,7 @@ class SqliteDispatcher:
     async def forget(self, queue: str, ids: Sequence[str]) -> None:
         """Do nothing: no ids are held."""
 
-    async def lacking(self, heads: Sequence[Ready]) -> list[Ready]:
+    async def missing(self, heads: Sequence[Ready]) -> list[Ready]:
         """Return the first ready job of each queue: idle workers should claim."""
         return list({job.queue: job for job in reversed(heads)}.values())
 
@@ -232,7 +232,7 @@ class SqliteDispatcher:
         """Return nothing: there is nothing to lose."""
         return []
 
-    async def mark(self, queue: str) -> None:
+    async def mark_current(self, queue: str) -> None:
         """Do nothing: it was never in doubt."""
 
     async def ping(self) -> float:

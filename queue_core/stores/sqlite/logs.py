@@ -50,7 +50,7 @@ def _append(transaction: Transaction, job: _Held, lines: list[LogLine]) -> None:
         transaction.run("logs/forget", (job.number, rows[-1][1] - LINES))
 
 
-def announce(transaction: Transaction, types: Mapping[str, Mapping[str, Any]]) -> None:
+def register_types(transaction: Transaction, types: Mapping[str, Mapping[str, Any]]) -> None:
     """Write the JSON Schema of the payloads that each of these types takes, where it has changed."""
     known = {name: json.loads(schema) for name, schema, _ in transaction.rows("logs/types")}
     changed = {name: json.dumps(schema) for name, schema in types.items() if known.get(name) != schema}

@@ -10,19 +10,19 @@ from typing import Any
 from queue_core.errors import OperationNotFound
 from queue_core.model import operation
 from queue_core.model.operation import (
-    AS_IT_WAS,
+    UNCHANGED,
     Author,
     Changed,
+    ChangeOptions,
     MemberJob,
     MemberVerb,
-    NewOperation,
     Operation,
     OperationRecord,
+    OperationRequest,
     OperationState,
     Outcomes,
-    Pace,
+    Rollout,
     Step,
-    Way,
     WorkerOrder,
 )
 from queue_core.model.rules import Rules
@@ -38,18 +38,18 @@ HIGHEST = 2**63 - 1
 """The last whole number that SQLite has."""
 
 
-def create(transaction: Transaction, asked: NewOperation) -> Operation:
+def create(transaction: Transaction, request: OperationRequest) -> Operation:
     """Write a new operation, preparing and without members."""
     fields: dict[str, Any] = {
-        "verb": asked.verb,
-        "label": asked.label,
-        "why": asked.why,
-        "signatures": json.dumps(asked.signatures),
+        "verb": request.verb,
+        "label": request.label,
+        "why": request.why,
+        "signatures": json.dumps(request.signatures),
         "now": transaction.now,
     }
-    fields |= asked.author._asdict() | asked.way._asdict() | asked.pace._asdict()
+    fields |= request.author._asdict() | request.options._asdict() | request.rollout._asdict()
     ((number,),) = transaction.rows("operations/create", fields)
-    transaction.run_many("operations/sign", [(signature, number) for signature in asked.signatures])
+    transaction.run_many("operations/sign", [(signature, number) for signature in request.signatures])
     return kept(transaction, number).view
 
 
@@ -97,13 +97,13 @@ def step(transaction: Transaction, number: int, most: int, rules: Rules) -> Step
         return Step(view, wait=wait)
     same = transaction.rows("operations/unchanged", (number, view.done, view.done + count))
     places = {job_id: position for position, job_id in same}
-    changed = change(transaction, rules, view.asked.verb, list(places), view.asked.way)  # type: ignore[arg-type]
+    changed = change(transaction, rules, view.request.verb, list(places), view.request.options)  # type: ignore[arg-type]
     transaction.run_many("operations/mark", [(number, places[job_id]) for job_id in changed.ids])
     record = operation.step(record, count, len(changed.ids), now)
     return Step(write(transaction, record), changed, max(0.0, record.next_at - now))
 
 
-def err(transaction: Transaction, number: int, note: str) -> Operation:
+def fail_member(transaction: Transaction, number: int, note: str) -> Operation:
     """Count the next member as errored."""
     record = kept(transaction, number)
     failed = operation.fail_member(record, note, transaction.now)
@@ -122,7 +122,7 @@ def move(transaction: Transaction, number: int, state: OperationState, note: str
     return True
 
 
-def release(transaction: Transaction, number: int) -> bool:
+def pass_canary(transaction: Transaction, number: int) -> bool:
     """Let a running operation go on behind its canary."""
     passed = operation.pass_canary(kept(transaction, number), transaction.now)
     if passed is not None:
@@ -137,7 +137,7 @@ def write(transaction: Transaction, record: OperationRecord) -> Operation:
     for name in ("updated_at", "started_at", "finished_at"):
         at = getattr(view, name)
         columns[name] = None if at is None else at.timestamp()
-    columns |= {"next_at": record.next_at, "stop_percent": view.asked.pace.stop_percent}
+    columns |= {"next_at": record.next_at, "stop_percent": view.request.rollout.stop_percent}
     transaction.run("operations/write", columns)
     return view
 
@@ -148,18 +148,18 @@ _COUNTED = ("number", "state", "note", "total", "done", "processed", "skipped", 
 def _kept(number: int, verb: str, label: str, user: str, host: str, why: str, *rest: Any) -> OperationRecord:
     delay, spread, queue, priority, canary, rate, stop_percent, signatures, state, note, *counts = rest
     total, done, processed, skipped, errored, barrier, created_at, updated_at, started_at, finished_at, next_at = counts
-    asked = NewOperation(
+    request = OperationRequest(
         verb=verb,
         label=label,
         author=Author(user, host),
         why=why,
-        way=Way(delay, spread, queue, priority),
-        pace=Pace(canary, rate, stop_percent),
+        options=ChangeOptions(delay, spread, queue, priority),
+        rollout=Rollout(canary, rate, stop_percent),
         signatures=tuple(json.loads(signatures)),
     )
     view = Operation(
         number=number,
-        asked=asked,
+        request=request,
         state=state,
         note=note,
         total=total,
@@ -193,11 +193,11 @@ class SqliteOperations:
     async def close(self) -> None:
         """The file is closed by the store."""
 
-    async def change(self, verb: MemberVerb, ids: Sequence[str], options: Way = AS_IT_WAS) -> Changed:
+    async def change(self, verb: MemberVerb, ids: Sequence[str], options: ChangeOptions = UNCHANGED) -> Changed:
         known = known_ids(ids)
         if not known:
             return Changed(())
-        return await self._file.write(partial(change, rules=self._rules, verb=verb, ids=known, way=options))
+        return await self._file.write(partial(change, rules=self._rules, verb=verb, ids=known, options=options))
 
     async def pause(self, queue: str) -> bool:
         return await self._file.write(partial(switch, queue=queue, query="change/pause"))
@@ -208,8 +208,8 @@ class SqliteOperations:
     async def command(self, worker: str, order: WorkerOrder) -> bool:
         return await self._file.write(partial(command, worker=worker, order=order))
 
-    async def create(self, asked: NewOperation) -> Operation:
-        return await self._file.write(partial(create, asked=asked))
+    async def create(self, request: OperationRequest) -> Operation:
+        return await self._file.write(partial(create, request=request))
 
     async def add(self, number: int, ids: Sequence[str]) -> Operation:
         added = await self._file.write(partial(add, number=number, ids=ids[:MEMBERS]))
@@ -221,14 +221,14 @@ class SqliteOperations:
     async def step(self, number: int, most: int) -> Step:
         return await self._file.write(partial(step, number=number, most=most, rules=self._rules))
 
-    async def err(self, number: int, note: str) -> Operation:
-        return await self._file.write(partial(err, number=number, note=storable(note)))
+    async def fail_member(self, number: int, note: str) -> Operation:
+        return await self._file.write(partial(fail_member, number=number, note=storable(note)))
 
     async def move(self, number: int, state: OperationState, note: str = "") -> bool:
         return await self._file.write(partial(move, number=number, state=state, note=storable(note)))
 
-    async def release(self, number: int) -> bool:
-        return await self._file.write(partial(release, number=number))
+    async def pass_canary(self, number: int) -> bool:
+        return await self._file.write(partial(pass_canary, number=number))
 
     async def abandon(self) -> None:
         await self._file.write(abandon_operations)
@@ -245,7 +245,7 @@ class SqliteOperations:
     async def get(self, number: int) -> Operation:
         return await self._file.read(lambda transaction: kept(transaction, number).view)
 
-    async def find(
+    async def list_operations(
         self, limit: int, before: int | None = None, unfinished: bool = False, signature: str | None = None
     ) -> list[Operation]:
         query = "operations/unfinished" if unfinished else "operations/newest"
@@ -256,11 +256,11 @@ class SqliteOperations:
             wanted |= {"signature": storable(signature), "unfinished": unfinished}
         return await self._find(lambda transaction: transaction.rows(query, wanted))
 
-    async def of_job(self, job_id: str, limit: int) -> list[Operation]:
+    async def list_for_job(self, job_id: str, limit: int) -> list[Operation]:
         wanted = (member_id(job_id), _bounded(limit))
         return await self._find(lambda transaction: transaction.rows("operations/of_job", wanted))
 
-    async def changed(self, number: int, after: int, limit: int) -> list[MemberJob]:
+    async def list_members(self, number: int, after: int, limit: int) -> list[MemberJob]:
         rows = await self._rows(number, "operations/changed", _bounded(after), _bounded(limit))
         return [MemberJob(*row) for row in rows]
 

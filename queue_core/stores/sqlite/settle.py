@@ -6,10 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from queue_core.model.job import Failure, Final, Outcome, Ready, Reclaimed, Settled, summary
+from queue_core.model.job import Failure, JobResult, Outcome, Ready, Reclaimed, Settled, summary
 from queue_core.model.outcome import failure_of_loss
 from queue_core.model.rules import Rules, rules_of
-from queue_core.stores.sql.records import final_of
+from queue_core.stores.sql.records import result_of
 from queue_core.stores.sqlite.capacity import Counts
 from queue_core.stores.sqlite.claim import keep_time
 from queue_core.stores.sqlite.dialect import texts
@@ -158,7 +158,7 @@ class Settling:
         self._measure(job, outcome, "completed")
         opened = () if job.key is None else self._let_go(job, job.key)
         self._write(job, "settle/complete", (self._now, outcome.result, job.number))
-        return Settled(job.id, True, opened=opened)
+        return Settled(job.id, True, unblocked=opened)
 
     def _cancel(self, job: Held, outcome: Outcome) -> Settled:
         self._measure(job, outcome, "cancelled")
@@ -167,7 +167,7 @@ class Settling:
         self._write(
             job, "settle/cancel", (self._now, outcome.kind, *said(failure), job.losses + _lost(failure), job.number)
         )
-        return Settled(job.id, True, opened=opened)
+        return Settled(job.id, True, unblocked=opened)
 
     def _cancel_instead(self, job: Held, outcome: Outcome) -> Settled:
         """Cancel a job whose request came too late for this attempt; it must not run another one."""
@@ -195,11 +195,11 @@ class Settling:
         self._write(
             job, "settle/bury", (self._now, "dead", *said(failure), crashes, job.losses + _lost(failure), job.number)
         )
-        return Settled(job.id, True, opened=opened)
+        return Settled(job.id, True, unblocked=opened)
 
     def _release(self, job: Held, outcome: Outcome) -> Settled:
         self._tallying.note(job.queue_id, job.type, "released", run_us=outcome.run_us)
-        if outcome.anew:
+        if outcome.to_back:
             return self._reschedule(job, outcome)
         failure = outcome.failure
         if failure is not None:
@@ -220,7 +220,7 @@ class Settling:
             rank = None if admitted is False else standing(job.priority, seq, aged_rank)
         self._write(job, "settle/reschedule", (now, rank, state, seq, run_at, job.number, aged_rank, admitted))
         self._arrived[job.queue_id] += rank is not None
-        return Settled(job.id, True, rank=rank, due=run_at if state == "scheduled" else None, opened=opened)
+        return Settled(job.id, True, rank=rank, due=run_at if state == "scheduled" else None, unblocked=opened)
 
     def _let_go(self, job: Held, key: str) -> tuple[Ready, ...]:
         """Release the job's ordering key; return the next jobs."""
@@ -258,11 +258,11 @@ def _lost(failure: Failure | None) -> bool:
     return failure is not None and failure.kind == "lost"
 
 
-def finals(transaction: Transaction, ids: Sequence[str], kept: float | None) -> list[Final]:
+def finals(transaction: Transaction, ids: Sequence[str], kept: float | None) -> list[JobResult]:
     """Return what is known about jobs; results are kept for so many seconds, or (None) as long as their jobs."""
     since = 0.0 if kept is None else transaction.now - kept
     rows = transaction.rows("settle/worker_results", {"ids": texts(ids), "since": since})
-    return [final_of(row) for row in rows]
+    return [result_of(row) for row in rows]
 
 
 def reclaim(transaction: Transaction, limit: int, bound: int, rules: Rules) -> list[Reclaimed]:
@@ -289,7 +289,7 @@ class Reclaiming:
         """Take them back one by one, each with what its end lets through."""
         taken = [self._take_back(job) if job.begun else self._release_unbegun(job) for job in jobs]
         for job, back in zip(jobs, taken, strict=True):
-            self._arrived[job.queue_id] += (back.rank is not None) + len(back.opened)
+            self._arrived[job.queue_id] += (back.rank is not None) + len(back.unblocked)
             if job.keeps_counts:
                 self._counts.move(job.queue_id, job.priority, running=-1, waiting=back.rank is not None)
         self._failures.write(self._transaction)
@@ -309,24 +309,24 @@ class Reclaiming:
             self._tallying.death(job.queue_id, failure.signature)
             opened = () if rules_of(self._rules, job.queue).dead_blocks_key else self._let_go(job)
             self._transaction.run("settle/bury", (now, None, *said(failure), job.crashes, losses, job.number))
-            return taken._replace(opened=opened)
+            return taken._replace(unblocked=opened)
         if job.cancel:
             self._tallying.note(job.queue_id, job.type, "cancelled")
             opened = self._let_go(job)
             self._transaction.run("settle/cancel", (now, None, *said(failure), losses, job.number))
-            return taken._replace(cancelled=True, opened=opened)
+            return taken._replace(cancelled=True, unblocked=opened)
         self._transaction.run("settle/take_back", (now, job.rank, *said(failure), losses, job.number))
         return taken._replace(rank=job.rank)
 
     def _release_unbegun(self, job: Held) -> Reclaimed:
         """Give a job back that was only waiting in its worker for a slot."""
         now, worker = self._transaction.now, job.worker or ""
-        taken = Reclaimed(job.id, job.queue, job.type, job.token, worker, job.losses, None, begun=False)
+        taken = Reclaimed(job.id, job.queue, job.type, job.token, worker, job.losses, None, started=False)
         if job.cancel:
             self._tallying.note(job.queue_id, job.type, "cancelled")
             opened = self._let_go(job)
             self._transaction.run("settle/cancel", (now, None, *said(None), job.losses, job.number))
-            return taken._replace(cancelled=True, opened=opened)
+            return taken._replace(cancelled=True, unblocked=opened)
         self._tallying.note(job.queue_id, job.type, "released")
         self._transaction.run("settle/take_back", (now, job.rank, *said(None), job.losses, job.number))
         return taken._replace(rank=job.rank)

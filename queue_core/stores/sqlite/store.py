@@ -12,8 +12,8 @@ from queue_core.errors import QueueCoreError
 from queue_core.model.job import (
     MOST_LOSSES,
     Claim,
-    Final,
     Inserted,
+    JobResult,
     LogLine,
     NewJob,
     Outcome,
@@ -25,7 +25,7 @@ from queue_core.model.rules import Rules
 from queue_core.model.settings import RetentionSettings
 from queue_core.ports.store import ClaimRequest
 from queue_core.stores.sqlite import claim, insert, logs, settle, upkeep
-from queue_core.stores.sqlite.claim import SqliteHeart
+from queue_core.stores.sqlite.claim import SqliteHeartbeat
 from queue_core.stores.sqlite.session import SqliteFile
 from queue_core.stores.sqlite.upkeep import Upkeep
 
@@ -73,7 +73,7 @@ class SqliteStore:
             return []
         return await self._file.write(lambda transaction: insert.insert(transaction, jobs, self._rules))
 
-    async def finals(self, ids: Sequence[str]) -> list[Final]:
+    async def results(self, ids: Sequence[str]) -> list[JobResult]:
         """Return what is known about these jobs, unknown ids left out."""
         return await self._file.read(partial(settle.finals, ids=ids, kept=self._results))
 
@@ -117,21 +117,21 @@ class SqliteStore:
         """Append lines to the logs of jobs; return for each whether its token still holds."""
         return await self._file.write_soft(lambda transaction: logs.append(transaction, lines)) if lines else []
 
-    async def announce(self, types: Mapping[str, Mapping[str, Any]]) -> None:
+    async def register_types(self, types: Mapping[str, Mapping[str, Any]]) -> None:
         """Write the JSON Schema of the payloads that each of these types takes, where it has changed."""
-        await self._file.write_soft(lambda transaction: logs.announce(transaction, types))
+        await self._file.write_soft(lambda transaction: logs.register_types(transaction, types))
 
     async def write_off(self, workers: Sequence[str], place: str) -> None:
         """Remove the entries and leaderships of workers whose processes have ended, and end their leases."""
         await self._file.write_soft(lambda transaction: upkeep.write_off(transaction, workers))
 
-    async def retire(self, worker: str, place: str = "") -> None:
+    async def unregister_worker(self, worker: str, place: str = "") -> None:
         """Remove a worker's entry and its leaderships after its end."""
-        await self._file.write_soft(lambda transaction: upkeep.retire(transaction, worker))
+        await self._file.write_soft(lambda transaction: upkeep.unregister_worker(transaction, worker))
 
-    def heart(self) -> SqliteHeart:
+    def open_heartbeat(self) -> SqliteHeartbeat:
         """Return a new link for a heartbeat thread."""
-        return SqliteHeart(self._file)
+        return SqliteHeartbeat(self._file)
 
     # -- the leader
 
@@ -147,35 +147,37 @@ class SqliteStore:
         """Move jobs whose lease expired to queued with one loss more, or bury them as lost where that makes `bound`."""
         return await self._file.write_soft(lambda transaction: settle.reclaim(transaction, limit, bound, self._rules))
 
-    async def head(self, queue: str, limit: int) -> list[Ready]:
+    async def list_claimable(self, queue: str, limit: int) -> list[Ready]:
         """Return the first claimable jobs of a queue by rank whose type a live worker of this queue has announced."""
-        return await self._file.read(lambda transaction: upkeep.head(transaction, queue, limit))
+        return await self._file.read(lambda transaction: upkeep.list_claimable(transaction, queue, limit))
 
-    async def heads(self, queues: Sequence[str], limit: int) -> list[Ready]:
+    async def list_claimable_in(self, queues: Sequence[str], limit: int) -> list[Ready]:
         """Return what `head` returns of each of these queues."""
-        return [ready for queue in queues for ready in await self.head(queue, limit)]
+        return [ready for queue in queues for ready in await self.list_claimable(queue, limit)]
 
     async def ready_queues(self) -> list[str]:
         """Return the queues that are not paused."""
         return [name for name, paused in (await self.queues()).items() if not paused]
 
-    async def claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
+    async def filter_claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
         """Return those of these jobs that are claimable now and whose type a live worker of this queue announced."""
         wanted = list(dict.fromkeys(ids))
-        return await self._file.read(lambda transaction: upkeep.claimable(transaction, queue, wanted))
+        return await self._file.read(lambda transaction: upkeep.filter_claimable(transaction, queue, wanted))
 
-    async def ready_after(self, queue: str, rank: int, limit: int, whole: bool = True) -> list[Ready]:
+    async def list_ready(self, queue: str, rank: int, limit: int, whole: bool = True) -> list[Ready]:
         """Return ready jobs of a queue with a higher rank than this, in order, always all."""
-        return await self._file.read(lambda transaction: upkeep.ready_after(transaction, queue, rank, limit))
+        return await self._file.read(lambda transaction: upkeep.list_ready(transaction, queue, rank, limit))
 
     async def queues(self) -> dict[str, bool]:
         """Return every queue's name and whether it is paused."""
         rows = await self._file.read(lambda transaction: transaction.rows("store/queues"))
         return {name: bool(paused) for name, paused in rows}
 
-    async def lead(self, duty: str, worker: str, seconds: float) -> bool:
+    async def acquire_leadership(self, duty: str, worker: str, seconds: float) -> bool:
         """Take or renew the leadership of a duty for some seconds; False when another worker holds it."""
-        return await self._file.write_soft(partial(upkeep.lead, duty=duty, worker=worker, seconds=seconds))
+        return await self._file.write_soft(
+            partial(upkeep.acquire_leadership, duty=duty, worker=worker, seconds=seconds)
+        )
 
     async def make_room(self) -> None:
         """Do nothing: there is always room."""

@@ -185,7 +185,7 @@ def next_due(transaction: Transaction) -> float | None:
     return max(0.0, rows[0][0] - transaction.now) if rows else None
 
 
-def head(transaction: Transaction, queue: str, limit: int) -> list[Ready]:
+def list_claimable(transaction: Transaction, queue: str, limit: int) -> list[Ready]:
     """Return the first claimable jobs whose type a live worker of this queue has announced."""
     found = transaction.rows("claim/open_queue", (queue,))
     if not found or limit <= 0:
@@ -195,7 +195,7 @@ def head(transaction: Transaction, queue: str, limit: int) -> list[Ready]:
     return [Ready(job_id, queue, place) for (place, _), (job_id,) in zip(best, rows, strict=True)]
 
 
-def claimable(transaction: Transaction, queue: str, ids: list[str]) -> list[Ready]:
+def filter_claimable(transaction: Transaction, queue: str, ids: list[str]) -> list[Ready]:
     """Return those of these jobs that are claimable now and whose type a live worker of this queue announced."""
     found = transaction.rows("claim/open_queue", (queue,))
     if not found:
@@ -206,13 +206,13 @@ def claimable(transaction: Transaction, queue: str, ids: list[str]) -> list[Read
     return [Ready(job_id, queue, place) for job_id, place in rows]
 
 
-def ready_after(transaction: Transaction, queue: str, after: int, limit: int) -> list[Ready]:
+def list_ready(transaction: Transaction, queue: str, after: int, limit: int) -> list[Ready]:
     """Return ready jobs with a higher rank, paused queues included."""
     rows = transaction.rows("upkeep/ready_after", {"queue": queue, "rank": after, "limit": max(limit, 0)})
     return [Ready(job_id, queue, place) for job_id, place in rows]
 
 
-def lead(transaction: Transaction, duty: str, worker: str, seconds: float) -> bool:
+def acquire_leadership(transaction: Transaction, duty: str, worker: str, seconds: float) -> bool:
     """Take or renew the leadership of a duty."""
     keep_time(transaction)
     held = transaction.rows("upkeep/leader", (duty, worker))
@@ -222,7 +222,7 @@ def lead(transaction: Transaction, duty: str, worker: str, seconds: float) -> bo
     return transaction.run("upkeep/lead", params) > 0
 
 
-def retire(transaction: Transaction, worker: str) -> None:
+def unregister_worker(transaction: Transaction, worker: str) -> None:
     """Remove a worker's entry and its leaderships."""
     transaction.run("upkeep/worker_retire", (worker,))
     transaction.run("upkeep/worker_resign", (worker,))
@@ -232,4 +232,4 @@ def write_off(transaction: Transaction, workers: Sequence[str]) -> None:
     """Remove the entries and leaderships of workers whose processes have ended, and end their leases."""
     for worker in workers:
         transaction.run("upkeep/worker_end_leases", (worker,))
-        retire(transaction, worker)
+        unregister_worker(transaction, worker)

@@ -35,7 +35,7 @@ async def frozen_after(n: int, scene: Scene, url: str, hand: Hand, deaf: bool = 
         stack.push_async_callback(one.close)
         other = Process(url, queue, rules_of(scene, queue), hand, prepare, scene.timeout)
         stack.push_async_callback(other.close)
-        await one.store.lead("sweep", "leader", 0)
+        await one.store.acquire_leadership("sweep", "leader", 0)
         await scene.before(one)
         other.kept = one.kept
         proxy.hold_after(n, deaf)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from queue_core.model.operation import Author, NewOperation, Way
+from queue_core.model.operation import Author, ChangeOptions, OperationRequest
 from queue_core.stores.postgres.operations import rehearse
 from tests.conformance.making import outcome
 from tests.postgres.frozen.scenes import APART, KEY, Process, Scene, dead, keyed, nothing, running
@@ -10,7 +10,7 @@ from tests.postgres.frozen.scenes import APART, KEY, Process, Scene, dead, keyed
 AUTHOR = Author("a", "b")
 
 
-async def begin(process: Process, asked: NewOperation, *ids: str) -> None:
+async def begin(process: Process, asked: OperationRequest, *ids: str) -> None:
     number = process.kept["number"] = (await process.operations.create(asked)).number
     await process.operations.add(number, ids)
     assert await process.operations.move(number, "running")
@@ -19,7 +19,7 @@ async def begin(process: Process, asked: NewOperation, *ids: str) -> None:
 async def asked(process: Process) -> None:
     """Ask for the dead job to be retried."""
     await dead(process)
-    await begin(process, NewOperation("retry", "retry", AUTHOR), process.kept["claim"].id)
+    await begin(process, OperationRequest("retry", "retry", AUTHOR), process.kept["claim"].id)
 
 
 async def step(process: Process) -> None:
@@ -38,19 +38,19 @@ async def delete(process: Process) -> None:
 async def to_be_moved(process: Process) -> None:
     """Ask for a waiting job with the key to be moved to another queue."""
     jobs = await process.insert(3, ordering_key=KEY)
-    way = Way(queue=f"{process.queue}-else")
-    await begin(process, NewOperation("move", "move", AUTHOR, way=way), jobs[1].id)
+    way = ChangeOptions(queue=f"{process.queue}-else")
+    await begin(process, OperationRequest("move", "move", AUTHOR, options=way), jobs[1].id)
 
 
 async def write_down(process: Process) -> None:
     """Write an operation down, let it go on, and count an error."""
-    await begin(process, NewOperation("retry", "retry", AUTHOR), process.kept["claim"].id)
-    await process.operations.err(process.kept["number"], "no such job")
+    await begin(process, OperationRequest("retry", "retry", AUTHOR), process.kept["claim"].id)
+    await process.operations.fail_member(process.kept["number"], "no such job")
 
 
 async def look_after(process: Process) -> None:
     await process.operations.abandon()
-    assert await process.operations.find(10) is not None
+    assert await process.operations.list_operations(10) is not None
 
 
 async def many_dead(process: Process) -> None:

@@ -203,7 +203,7 @@ async def crashed(process: Process) -> None:
 
 
 async def lead(process: Process) -> None:
-    assert await process.store.lead("sweep", "leader", 0)
+    assert await process.store.acquire_leadership("sweep", "leader", 0)
 
 
 async def lead_and_claim(process: Process) -> None:

@@ -71,7 +71,7 @@ async def test_jobs_are_run_while_a_partition_is_made(postgres_url: str, hand: H
     async def work() -> None:
         process = Process(postgres_url, queue_of(0), {}, hand)
         try:
-            await process.store.lead("sweep", "leader", 0)
+            await process.store.acquire_leadership("sweep", "leader", 0)
             await process.insert()
             (claim,) = await process.claim()
             assert (await process.store.settle([outcome(claim, "completed")]))[0].accepted

@@ -25,7 +25,7 @@ lock table jobs, leases, job_history, jobs_dead, ordering_locks, queues, workers
 
 
 async def beat(process: Process) -> None:
-    heart = process.store.heart()
+    heart = process.store.open_heartbeat()
     try:
         await asyncio.to_thread(heart.beat, worker_beat())
     finally:
@@ -41,16 +41,16 @@ CALLS: dict[str, Callable[[Process], Awaitable[Any]]] = {
     "a job with an ordering key is enqueued": lambda one: one.insert(ordering_key=KEY),
     "a job is claimed": lambda one: one.claim(),
     "a job ends": settle,
-    "somebody asks what became of a job": lambda one: one.store.finals([one.kept["claim"].id]),
+    "somebody asks what became of a job": lambda one: one.store.results([one.kept["claim"].id]),
     "a heartbeat": beat,
-    "a worker leads": lambda one: one.store.lead("sweep", "leader", 5),
+    "a worker leads": lambda one: one.store.acquire_leadership("sweep", "leader", 5),
     "jobs become due": lambda one: one.store.promote(10),
     "leases are looked at": lambda one: one.store.reclaim(10),
     "a console looks": lambda one: one.inspector.overview(),
     "a console lists jobs": lambda one: one.inspector.jobs(Filter(), 10),
     "a job is looked at": lambda one: one.inspector.get(one.kept["claim"].id),
     "jobs are deleted": lambda one: one.operations.change("delete", [one.kept["claim"].id]),
-    "operations are listed": lambda one: one.operations.find(10),
+    "operations are listed": lambda one: one.operations.list_operations(10),
     "ticks are looked for": lambda one: one.schedules.planning(),
 }
 
@@ -60,7 +60,7 @@ async def gives_up(call: Callable[[Process], Awaitable[Any]], url: str, hand: Ha
     queue = queue_of(0)
     before, process = Process(url, queue, {}, hand, prepare), Process(url, queue, {}, hand, prepare, LIMIT)
     try:
-        await before.store.lead("sweep", "leader", 0)
+        await before.store.acquire_leadership("sweep", "leader", 0)
         await before.insert()
         (process.kept["claim"],) = await before.claim()
         with Hand(hand.url) as other:

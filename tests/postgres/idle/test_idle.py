@@ -151,15 +151,15 @@ NEXT_TRANSACTION = "select pg_snapshot_xmax(pg_current_snapshot())::text::bigint
 async def test_who_does_not_lead_reads_before_it_locks(postgres_url: str) -> None:
     """A thousand workers wanted two thousand synchronous commits a second, all on one row."""
     leader, other = (PostgresStore(PostgresSettings(url=postgres_url, timeout=2)) for _ in range(2))
-    assert await leader.lead("sweep", "w1", 30)
+    assert await leader.acquire_leadership("sweep", "w1", 30)
     with psycopg.connect(postgres_url) as connection:
         connection.execute("select from leaders for update")
-        assert not await other.lead("sweep", "w2", 30)
+        assert not await other.acquire_leadership("sweep", "w2", 30)
         (before,) = connection.execute("select pg_snapshot_xmax(pg_current_snapshot())::text::bigint").fetchone() or (
             0,
         )
         for _ in range(20):
-            assert not await other.lead("sweep", "w2", 30)
+            assert not await other.acquire_leadership("sweep", "w2", 30)
         (after,) = connection.execute("select pg_snapshot_xmax(pg_current_snapshot())::text::bigint").fetchone() or (
             99,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from queue_core.model.operation import Author, NewOperation, Way
+from queue_core.model.operation import Author, ChangeOptions, OperationRequest
 from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres.operations import PostgresOperations
 from tests.conformance.modes import postgres
@@ -36,9 +36,11 @@ async def test_the_leader_hears_of_retries_that_are_put_off(world: World, postgr
         connection.execute("listen queue_core_jobconsole_due")
         assert (await operations.change("retry", dead[:1])).ids == (dead[0],)
         assert not heard(connection, "first"), "it is ready"
-        assert (await operations.change("retry", dead[1:2], Way(spread=0.5))).ids == (dead[1],)
+        assert (await operations.change("retry", dead[1:2], ChangeOptions(spread=0.5))).ids == (dead[1],)
         assert heard(connection, "second")
-        operation = await operations.create(NewOperation("retry", "", Author("", ""), way=Way(delay=0.5)))
+        operation = await operations.create(
+            OperationRequest("retry", "", Author("", ""), options=ChangeOptions(delay=0.5))
+        )
         await operations.add(operation.number, dead[2:])
         await operations.move(operation.number, "running")
         assert (await operations.step(operation.number, 10)).changed.ids == (dead[2],)

@@ -10,7 +10,7 @@ import pytest
 
 from queue_core.model.filters import parse
 from queue_core.model.job import NewJob, new_id
-from queue_core.model.operation import Way
+from queue_core.model.operation import ChangeOptions
 from queue_core.model.settings import SCHEMA, PostgresSettings
 from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres.change import members_of, retry
@@ -54,7 +54,7 @@ async def test_claims_and_cancels_of_the_same_jobs_lose_none(
 ) -> None:
     store = PostgresStore(PostgresSettings(url=postgres_url))
     await store.open()
-    await store.lead("sweep", "w", 60.0)
+    await store.acquire_leadership("sweep", "w", 60.0)
     ids = [new_id() for _ in range(400)]
     await store.insert([NewJob(job_id, "q", "task", "{}") for job_id in ids])
 
@@ -147,7 +147,7 @@ async def test_a_spread_retry_is_due_within_its_seconds(
     await database.queues()
     await database.fill(DEAD, 200, trashed=False)
     ids = await inspector.ids(parse("status:dead"), 200)
-    changed = await operations.change("retry", ids, Way(spread=600.0))
+    changed = await operations.change("retry", ids, ChangeOptions(spread=600.0))
     assert sorted(changed.ids) == sorted(ids)
     assert changed.ready == ()
     rows = await database.do(
@@ -205,7 +205,7 @@ async def test_a_day_that_is_dropped_counts_no_job_that_is_just_being_retried(
         )
     history = History(PostgresSettings(url=postgres_url), 0.0)
     async with await psycopg.AsyncConnection.connect(postgres_url) as retrying:
-        await carry_out(retry(members_of(ids[:1]), Way(), {}), partial(run_on, retrying, SCHEMA))
+        await carry_out(retry(members_of(ids[:1]), ChangeOptions(), {}), partial(run_on, retrying, SCHEMA))
         history.begin()
         await asyncio.wait({asyncio.ensure_future(history.idle())}, timeout=0.5)
         await retrying.commit()

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
-from queue_core.model.operation import Author, NewOperation, Operation, Pace, Way
+from queue_core.model.operation import Author, ChangeOptions, Operation, OperationRequest, Rollout
 from queue_core.model.rules import QueueRules
 from queue_core.model.settings import SCHEMA, PostgresSettings
 from queue_core.stores.postgres import upkeep
@@ -28,7 +28,7 @@ from tests.postgres.traps.test_traps_plans import LOOKED_AT
 from tests.servers import SessionServers, fresh_database
 
 T = TypeVar("T")
-ELSEWHERE = Way(queue="q2")
+ELSEWHERE = ChangeOptions(queue="q2")
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def executor(postgres_url: str) -> Iterator[Hand]:
 
 async def started(operations: PostgresOperations, ids: list[str], verb: str = "retry", **given: Any) -> Operation:
     """Return a running operation on these jobs."""
-    number = (await operations.create(NewOperation(verb, "some jobs", Author("ana", "host-1"), **given))).number
+    number = (await operations.create(OperationRequest(verb, "some jobs", Author("ana", "host-1"), **given))).number
     await operations.add(number, ids)
     assert await operations.move(number, "running")
     return await operations.get(number)
@@ -69,7 +69,7 @@ async def test_an_executor_that_dies_in_a_step_leaves_nothing(
     operations: PostgresOperations, database: Database, postgres_url: str, verb: str
 ) -> None:
     ids = [await database.dead() for _ in range(4)]
-    number = (await started(operations, ids, verb, way=ELSEWHERE)).number
+    number = (await started(operations, ids, verb, options=ELSEWHERE)).number
     for after in range(1, 20):
         with Hand(postgres_url) as hand:
             player = Player(hand, step(number, 4, {}))
@@ -102,7 +102,7 @@ async def test_a_job_that_runs_again_within_a_step_is_skipped(
     operations: PostgresOperations, inspector: PostgresInspector, database: Database, executor: Hand, verb: str
 ) -> None:
     ids = [await database.dead() for _ in range(2)]
-    number = (await started(operations, ids, verb, way=ELSEWHERE)).number
+    number = (await started(operations, ids, verb, options=ELSEWHERE)).number
     player = Player(executor, step(number, 2, {}))
     until(player, f"change/{verb}")
     await database.do("update jobs_dead set last_token = last_token + 1 where id = %(id)s", {"id": ids[0]})
@@ -117,7 +117,7 @@ async def test_who_moves_while_being_claimed_stays(
 ) -> None:
     """The step waits for the claim, and then has to see its lease, not the moment before."""
     job_id = await database.ready()
-    number = (await started(operations, [job_id], "move", way=ELSEWHERE)).number
+    number = (await started(operations, [job_id], "move", options=ELSEWHERE)).number
     executor.do("begin")
     executor.do("select from jobs where id = %(id)s for no key update", {"id": job_id})
     lease = "insert into leases values (%(id)s, 77, 1, 'w', now(), now() + interval '1 minute')"
@@ -135,7 +135,7 @@ async def test_a_unique_key_stays_with_a_job_that_did_not_move(
     job_id = await database.ready()
     await database.do("update jobs set unique_key = 'u'")
     await database.do("insert into unique_keys select 1, 'u', id, 'infinity' from jobs")
-    number = (await started(operations, [job_id], "move", way=ELSEWHERE)).number
+    number = (await started(operations, [job_id], "move", options=ELSEWHERE)).number
     player = Player(executor, step(number, 1, {}))
     until(player, "change/lock_jobs")
     await database.do("insert into leases select id, 7, 1, 'w', now(), now() + interval '1 minute' from jobs")
@@ -147,7 +147,7 @@ async def test_a_retry_elsewhere_takes_its_unique_key_along(operations: Postgres
     job_id = await database.dead()
     await database.do("update jobs_dead set unique_key = 'u'")
     await database.do("insert into unique_keys select 1, 'u', id, 'infinity' from jobs_dead")
-    await operations.step((await started(operations, [job_id], way=ELSEWHERE)).number, 1)
+    await operations.step((await started(operations, [job_id], options=ELSEWHERE)).number, 1)
     assert await database.do("select queue_id, job_id::text from unique_keys") == [(2, job_id)]
 
 
@@ -159,7 +159,7 @@ async def test_a_key_moves_with_a_job_that_is_to_be_retried(
     keyed = "update jobs set ordering_key = 'k', admitted = true where id = any(%(ids)s::uuid[])"
     await database.do(keyed, {"ids": [holder, job_id]})
     await database.do("update jobs set status = 'retrying', rank = null where id = %(id)s", {"id": job_id})
-    await operations.step((await started(operations, [job_id], "move", way=ELSEWHERE)).number, 1)
+    await operations.step((await started(operations, [job_id], "move", options=ELSEWHERE)).number, 1)
     store = PostgresStore(PostgresSettings(url=postgres_url), rules={"q2": QueueRules()})
     await store.open()
     assert await store.promote(10) == []
@@ -170,7 +170,9 @@ async def test_a_key_moves_with_a_job_that_is_to_be_retried(
 
 async def test_a_place_may_be_higher_than_a_small_number(operations: PostgresOperations, database: Database) -> None:
     """What the driver sends is as wide as the number needs it to be."""
-    number = (await operations.create(NewOperation("retry", "x", Author("a", "b"), pace=Pace(rate=1e6)))).number
+    number = (
+        await operations.create(OperationRequest("retry", "x", Author("a", "b"), rollout=Rollout(rate=1e6)))
+    ).number
     await database.do(
         "insert into operation_members select %(number)s, n, n::text, null, '' from generate_series(1, 66000) n",
         {"number": number},
@@ -198,7 +200,7 @@ async def test_old_ones_go_in_batches(
     await store.open()
     await store.upkeep()
     await store.close()
-    assert [one.number for one in await operations.find(10)] == [fresh.number]
+    assert [one.number for one in await operations.list_operations(10)] == [fresh.number]
     assert await database.do("select distinct operation from operation_members") == [(fresh.number,)]
 
 
@@ -261,7 +263,9 @@ async def looks_at_its_members_only(
     url: str, operations: PostgresOperations, database: Database, verb: str, known: bool
 ) -> None:
     ids = [row[0] for row in await database.do(f"select id::text from {JOBS[verb]} order by random() limit {MEMBERS}")]
-    number = (await operations.create(NewOperation(verb, "x", Author("a", "b"), way=Way(queue="q5")))).number
+    number = (
+        await operations.create(OperationRequest(verb, "x", Author("a", "b"), options=ChangeOptions(queue="q5")))
+    ).number
     await database.do("insert into queues (name) values ('q5')")
     await database.do(
         "insert into operation_members select %(number)s, n, 'other ' || n, 1, 'q1' from generate_series(1, 100000) n",

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from queue_core.model.job import NewJob
-from queue_core.model.operation import Author, NewOperation, Operation, Way
+from queue_core.model.operation import Author, ChangeOptions, Operation, OperationRequest
 from queue_core.model.rules import QueueRules, Rules
 from queue_core.model.settings import PostgresSettings
 from queue_core.ports.store import ClaimRequest
@@ -25,7 +25,7 @@ QUEUES = ("a", "b")
 RULES: Rules = {"a": QueueRules(dead_blocks_key=True, limit=10_000), "b": QueueRules(aging=60.0)}
 KINDS = ("completed", "retrying", "released", "dead", "dead", "dead")
 JOBS = 240
-WAYS = (Way(), Way(queue="a"), Way(queue="b", spread=0.01), Way(priority=9))
+WAYS = (ChangeOptions(), ChangeOptions(queue="a"), ChangeOptions(queue="b", spread=0.01), ChangeOptions(priority=9))
 VERBS = ("retry", "retry", "move", "move", "cancel", "delete", "restore")
 PLACES = """
 select id::text from jobs union all select id::text from jobs_dead union all select id::text from job_history
@@ -44,7 +44,7 @@ async def stores(postgres_url: str) -> AsyncIterator[list[PostgresStore]]:
     """The stores of three worker processes."""
     settings = PostgresSettings(url=postgres_url)
     opened = [PostgresStore(settings, rules=RULES) for _ in range(3)]
-    await opened[0].lead("sweep", "leader", 0)
+    await opened[0].acquire_leadership("sweep", "leader", 0)
     yield opened
     for store in opened:
         await store.close()
@@ -74,7 +74,7 @@ async def work(store: PostgresStore, chance: random.Random, over: asyncio.Event)
 
 async def execute(executor: PostgresOperations, steps: dict[int, list[str]]) -> None:
     """Take steps of all operations until all have ended."""
-    while running := await executor.find(100, unfinished=True):
+    while running := await executor.list_operations(100, unfinished=True):
         for one in running:
             done = await executor.step(one.number, 17)
             steps.setdefault(one.number, []).extend(done.changed.ids)
@@ -82,7 +82,7 @@ async def execute(executor: PostgresOperations, steps: dict[int, list[str]]) -> 
 
 async def ask(executor: PostgresOperations, chance: random.Random, ids: list[str]) -> Operation:
     """Let a random operation run on all jobs, in any order."""
-    asked = NewOperation(chance.choice(VERBS), "all jobs", Author("ana", "host-1"), way=chance.choice(WAYS))
+    asked = OperationRequest(chance.choice(VERBS), "all jobs", Author("ana", "host-1"), options=chance.choice(WAYS))
     number = (await executor.create(asked)).number
     await executor.add(number, chance.sample(ids, len(ids)))
     await executor.move(number, "running")
@@ -113,7 +113,7 @@ async def test_each_step_is_taken_once_and_no_job_is_lost(
     for one in asked:
         found = await executors[0].get(one.number)
         assert (found.state, found.done, found.processed + found.skipped) == ("done", len(ids), len(ids))
-        members = [member.id for member in await executors[0].changed(one.number, 0, JOBS)]
+        members = [member.id for member in await executors[0].list_members(one.number, 0, JOBS)]
         assert sorted(steps[one.number]) == sorted(members)
         assert (len(set(members)), len(members)) == (found.processed, found.processed)
     assert any(chain(steps.values()))

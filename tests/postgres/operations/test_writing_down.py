@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from queue_core.client.operations import ADDED
-from queue_core.model.operation import Author, NewOperation
+from queue_core.model.operation import Author, OperationRequest
 from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres.operations import add, create
 from queue_core.stores.postgres.session.connection import connection_options
@@ -16,7 +16,7 @@ from queue_core.stores.postgres.session.pool import PLANNED, Pool
 from tests.postgres.operations.filling import DEAD, Database
 from tests.postgres.operations.test_steps import drive, looked_at
 
-ASKED = NewOperation("retry", "x", Author("a", "b"))
+ASKED = OperationRequest("retry", "x", Author("a", "b"))
 A_JOB = 400
 """Rows and entries of indexes that one member may cost; a table of a few pages is read as a whole."""
 

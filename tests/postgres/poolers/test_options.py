@@ -48,7 +48,7 @@ async def runs(url: str, **postgres: object) -> bool:
             assert [await handle.result(PATIENCE) for handle in handles] == list(range(10))
             where = await (await jobs.enqueue("writing")).result(PATIENCE)
             assert (await jobs.health()).healthy
-        assert (await jobs.operations.find(10)) == []
+        assert (await jobs.operations.list_operations(10)) == []
         assert len((await jobs.list("status:completed")).jobs) == 11
         facts = await jobs.inspector.facts()
         return facts["schema"] == facts["schema_known"] and str(where).startswith("app_")

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from queue_core.model.job import Outcome, new_id
-from queue_core.model.operation import Way
+from queue_core.model.operation import ChangeOptions
 from queue_core.model.rules import QueueRules, Rules
 from queue_core.model.settings import SCHEMA
 from queue_core.stores.postgres.change import Member, cancel, delete, members_of, move, retry
@@ -114,17 +114,17 @@ Action = Callable[[Scene], Plan[Any]]
 ACTIONS: dict[str, Action] = {
     "complete": lambda on: settle_soon([on.outcome("completed")], RULES),
     "bury": lambda on: settle_soon([on.outcome("dead", failure=failure())], RULES),
-    "reschedule": lambda on: settle_soon([on.outcome("released", anew=True)], RULES),
+    "reschedule": lambda on: settle_soon([on.outcome("released", to_back=True)], RULES),
     "complete late": lambda on: settle_late([on.outcome("completed")], RULES),
     "reclaim": lambda on: reclaim_gated([(on.lost, QUEUE, on.key)], RULES),
     "insert": lambda on: insert_ruled([new_job(ordering_key=on.key) for _ in range(2)], NUMBERS, RULES),
     "promote": lambda on: promote_gated([(on.due, QUEUE, None, on.key)], RULES),
-    "cancel": lambda on: cancel(members_of([on.first, on.due, on.running, on.lost]), Way(), RULES),
-    "retry": lambda on: retry(members_of([on.dead, on.free]), Way(), RULES),
-    "retry elsewhere": lambda on: retry(members_of([on.dead, on.free]), Way(queue=OTHER), RULES),
-    "delete": lambda on: delete(members_of([on.dead]), Way(), RULES),
-    "move": lambda on: move(on.members(), Way(queue=OTHER), RULES),
-    "move in place": lambda on: move(on.members(), Way(priority=9), RULES),
+    "cancel": lambda on: cancel(members_of([on.first, on.due, on.running, on.lost]), ChangeOptions(), RULES),
+    "retry": lambda on: retry(members_of([on.dead, on.free]), ChangeOptions(), RULES),
+    "retry elsewhere": lambda on: retry(members_of([on.dead, on.free]), ChangeOptions(queue=OTHER), RULES),
+    "delete": lambda on: delete(members_of([on.dead]), ChangeOptions(), RULES),
+    "move": lambda on: move(on.members(), ChangeOptions(queue=OTHER), RULES),
+    "move in place": lambda on: move(on.members(), ChangeOptions(priority=9), RULES),
 }
 
 

@@ -41,7 +41,7 @@ async def new_store(postgres_url: str) -> AsyncIterator[NewStore]:
         stores.append(PostgresStore(PostgresSettings(url=postgres_url), rules=given))
         return stores[-1]
 
-    await made().lead("sweep", "leader", 0)
+    await made().acquire_leadership("sweep", "leader", 0)
     yield made
     for store in stores:
         await store.close()

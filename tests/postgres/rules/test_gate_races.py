@@ -7,7 +7,7 @@ from itertools import cycle
 
 import pytest
 
-from queue_core.model.operation import Way
+from queue_core.model.operation import ChangeOptions
 from queue_core.model.settings import SCHEMA
 from queue_core.stores.postgres import ordering
 from queue_core.stores.postgres.change import cancel, members_of
@@ -83,5 +83,5 @@ def test_a_key_that_nobody_uses_leaves_nothing_behind(new_hand: NewHand) -> None
         hand.do("delete from leases where id = %(id)s", {"id": job_id})
     Player(hand, ACTIONS["delete"](on)).finish()
     assert state(hand, on.key).gates == 1
-    Player(hand, cancel(members_of([on.running, on.lost, on.second]), Way(), RULES)).finish()
+    Player(hand, cancel(members_of([on.running, on.lost, on.second]), ChangeOptions(), RULES)).finish()
     assert tuple(state(hand, on.key)) == (0, 0, 0)

@@ -38,7 +38,7 @@ async def store(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     monkeypatch.setattr(ordering, "_slow", ordering.SlowGates())
     store = PostgresStore(PostgresSettings(url=postgres_url), rules={QUEUE: QueueRules()})
     await store.open()
-    await store.lead("sweep", "leader", 0)
+    await store.acquire_leadership("sweep", "leader", 0)
     yield store
     await store.close()
 

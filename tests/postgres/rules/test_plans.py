@@ -58,7 +58,7 @@ def statements(on: Scene) -> dict[str, dict[str, Any]]:
         "settle/keys_of_unfinished": {"ids": ids},
         "change/keys_of_dead": {"ids": plain_array([on.dead])},
         "settle/finish": group_parameters("settle/finish", [on.outcome("completed")]) | locked,
-        "settle/requeue": group_parameters("settle/requeue", [on.outcome("released", anew=True)]) | locked,
+        "settle/requeue": group_parameters("settle/requeue", [on.outcome("released", to_back=True)]) | locked,
         "settle/bury": group_parameters("settle/bury", [on.outcome("dead", failure=failure())]) | locked,
         "settle/promote_keyed": {"ids": ids} | locked,
         "ordering/unique_lock": unique,

@@ -35,7 +35,7 @@ async def world(postgres_url: str, hand: Hand) -> AsyncIterator[World]:
         hand.do("update leases set expires_at = expires_at - make_interval(secs => %(s)s)", {"s": seconds})
 
     store = PostgresStore(settings, rules=RULES)
-    await store.lead("sweep", "leader", 0)
+    await store.acquire_leadership("sweep", "leader", 0)
     world = World(store, PostgresInspector(settings, RULES), advance, operations=PostgresOperations(settings, RULES))
     yield world
     await world.close()

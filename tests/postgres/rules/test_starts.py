@@ -35,7 +35,7 @@ async def new_store(postgres_url: str) -> AsyncIterator[NewStore]:
 
         store = make()
         await store.open()
-        await store.lead("sweep", "leader", 0)
+        await store.acquire_leadership("sweep", "leader", 0)
         await store.insert([new_job() for _ in range(300)])
         yield make
 

@@ -27,7 +27,7 @@ KEY = "customer-1"
 @pytest.fixture
 async def store(postgres_url: str, new_hand: NewHand) -> AsyncIterator[PostgresStore]:
     store = PostgresStore(PostgresSettings(url=postgres_url), rules=RULES)
-    await store.lead("sweep", "leader", 0)
+    await store.acquire_leadership("sweep", "leader", 0)
     yield store
     await store.close()
 
@@ -93,7 +93,7 @@ async def test_the_end_of_a_job_hangs_on_no_caller_s_transaction(
         (waiting,) = await store.insert_on(connection, [new_job(ordering_key=KEY)])
         assert waiting.rank is None
         (settled,) = await store.settle([outcome(running, "completed", ordering_key=KEY)])
-        assert (settled.accepted, settled.opened) == (True, ())
+        assert (settled.accepted, settled.unblocked) == (True, ())
         assert await store.promote(10) == []
         assert await claim(store) == []
         await (connection.commit() if commits else connection.rollback())
@@ -119,7 +119,7 @@ async def test_due_and_lost_jobs_of_a_key_that_a_caller_has_locked_hold_up_no_ot
     async with caller(postgres_url) as connection:
         await store.insert_on(connection, [new_job(ordering_key=KEY)])
         (reclaimed,) = await store.reclaim(10)
-        assert (reclaimed.id, reclaimed.opened) == (lost.id, ())
+        assert (reclaimed.id, reclaimed.unblocked) == (lost.id, ())
         assert [one.id for one in await store.promote(10)] == [plain.id]
         due = await store.next_due()
         assert due is not None
@@ -216,7 +216,7 @@ async def test_a_handler_s_transaction_lets_go_of_the_key(store: PostgresStore, 
     async with store.transaction() as connection:
         settled = await store.settle_on(connection, end)
         assert await claim(store) == []
-    (opened,) = settled.opened
+    (opened,) = settled.unblocked
     assert [one.id for one in await claim(store)] == [opened.id]
 
 
@@ -229,7 +229,7 @@ async def test_a_handler_s_transaction_that_is_rolled_back_keeps_the_key(store: 
             raise RolledBack
     assert await claim(store) == []
     (settled,) = await store.settle([outcome(running, "dead", ordering_key=KEY)])
-    assert len(settled.opened) == 1
+    assert len(settled.unblocked) == 1
 
 
 async def test_a_handler_s_transaction_of_another_level_cannot_let_go(store: PostgresStore, new_hand: NewHand) -> None:
@@ -244,4 +244,4 @@ async def test_a_handler_s_transaction_of_another_level_cannot_let_go(store: Pos
         async with store.transaction() as connection:
             await store.settle_on(connection, end)
     # The store's own transactions do not go by that default.
-    assert len((await store.settle([end]))[0].opened) == 1
+    assert len((await store.settle([end]))[0].unblocked) == 1

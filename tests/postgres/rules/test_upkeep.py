@@ -28,7 +28,7 @@ def hand(new_hand: NewHand) -> Hand:
 async def store(postgres_url: str, hand: Hand) -> AsyncIterator[PostgresStore]:
     rules = {QUEUE: QueueRules(dead_blocks_key=True), "more": QueueRules(key_concurrency=3)}
     store = PostgresStore(PostgresSettings(url=postgres_url), RetentionSettings(dead=3600.0), rules)
-    await store.lead("sweep", "leader", 0)
+    await store.acquire_leadership("sweep", "leader", 0)
     yield store
     await store.close()
 
@@ -75,7 +75,7 @@ def await_claim(job_id: str, hand: Hand) -> object:
 async def test_a_dead_job_that_expires_lets_go(store: PostgresStore, hand: Hand) -> None:
     await store.insert([new_job(ordering_key=KEY) for _ in range(2)])
     (claim,) = await store.claim(ClaimRequest(QUEUE, WORKER, (TYPE,), 10, LEASE))
-    assert (await store.settle([outcome(claim, "dead", ordering_key=KEY)]))[0].opened == ()
+    assert (await store.settle([outcome(claim, "dead", ordering_key=KEY)]))[0].unblocked == ()
     await store._upkeep.prune()
     assert await claimed(store) == []
     hand.do("update jobs_dead set died_at = died_at - interval '2 hours'")

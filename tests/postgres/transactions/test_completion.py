@@ -134,10 +134,10 @@ async def test_a_lease_that_is_over_takes_its_writing_with_it(jobs: JobQueue, bo
 
     handle = await pay.enqueue()
     # Nobody tells the first attempt, the sweeps being another worker's until then: it finds out by its settle.
-    assert await jobs.store.lead("sweep", "another", PATIENCE)
+    assert await jobs.store.acquire_leadership("sweep", "another", PATIENCE)
     async with working(jobs, heartbeat="10s") as worker:
         await asyncio.wait_for(reclaimed.wait(), PATIENCE)
-        await jobs.store.retire("another")
+        await jobs.store.unregister_worker("another")
         assert await handle.result(PATIENCE) == 2
         job = await jobs.inspector.get(handle.id)
         assert books.tokens == [job.token]

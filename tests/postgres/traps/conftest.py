@@ -26,6 +26,6 @@ async def store(postgres_url: str) -> AsyncIterator[PostgresStore]:
     """A store after a first leader has made sure that no token comes twice."""
     store = PostgresStore(PostgresSettings(url=postgres_url))
     await store.open()
-    await store.lead("sweep", "leader", 0)
+    await store.acquire_leadership("sweep", "leader", 0)
     yield store
     await store.close()

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from queue_core.model.settings import PostgresSettings
-from queue_core.ports.store import Beat, ClaimRequest
+from queue_core.ports.store import ClaimRequest, LeaseRenewal
 from queue_core.stores.postgres.session.lane import Lane
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome, worker_beat
@@ -52,7 +52,7 @@ def taken(hand: Hand) -> set[tuple[str, str, str]]:
 
 async def test_trap_17_only_claims_and_heartbeats_are_asynchronous(commits: Hand, postgres_url: str) -> None:
     store = PostgresStore(PostgresSettings(url=postgres_url))
-    await store.lead("sweep", WORKER, 0)
+    await store.acquire_leadership("sweep", WORKER, 0)
     assert taken(commits) == {("lease_epoch", "update", "on")}
     jobs = [new_job() for _ in range(6)]
     await store.insert(jobs)
@@ -64,10 +64,10 @@ async def test_trap_17_only_claims_and_heartbeats_are_asynchronous(commits: Hand
     claims += await store.claim(request)
     assert len(claims) == 6
     assert taken(commits) == {("leases", "insert", "off")}
-    heart = store.heart()
+    heart = store.open_heartbeat()
     beat = worker_beat()._replace(leases=[])
     assert heart.beat(beat).lost == ()
-    assert heart.beat(beat._replace(leases=[Beat(claim.id, claim.token) for claim in claims])).lost == ()
+    assert heart.beat(beat._replace(leases=[LeaseRenewal(claim.id, claim.token) for claim in claims])).lost == ()
     heart.close()
     assert taken(commits) == {("leases", "update", "off")}
     for claim, kind in zip(claims, ("completed", "cancelled", "retrying", "released", "dead"), strict=False):

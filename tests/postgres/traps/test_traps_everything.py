@@ -77,7 +77,7 @@ analyze jobs, leases, capacity_requeued, tally_deltas, ordering_locks, unique_ke
 
 async def everything(store: PostgresStore, round_: int) -> None:
     """Do what producers, workers and the leader do, in queues with all kinds of rules."""
-    heart = store.heart()
+    heart = store.open_heartbeat()
     identity = {"queues": tuple(RULES), "place": "here", "process": "1", "look": True}
     heart.beat(worker_beat(**identity))
     for queue in RULES:
@@ -92,14 +92,14 @@ async def everything(store: PostgresStore, round_: int) -> None:
         heart.beat(worker_beat(*(held(claim, 50, "half") for claim in claims), **identity))
         for claim, kind in zip(claims, ("completed", "retrying", "released", "dead"), strict=False):
             await store.settle([outcome(claim, kind, delay=0.001 if kind == "retrying" else 0.0)])
-        await store.head(queue, 20)
-        await store.claimable(queue, ids)
-        await store.finals(ids)
-        await store.ready_after(queue, 0, 20, whole=False)
+        await store.list_claimable(queue, 20)
+        await store.filter_claimable(queue, ids)
+        await store.results(ids)
+        await store.list_ready(queue, 0, 20, whole=False)
         await store.claim(ClaimRequest(queue, WORKER, (TYPE,), 10, 0.0))
         await store.reclaim(10)
     heart.close()
-    await store.heads(list(RULES), 20)
+    await store.list_claimable_in(list(RULES), 20)
     await store.ready_queues()
     await store.look()
     await store.next_due()
@@ -135,7 +135,7 @@ async def test_nothing_that_is_asked_all_the_time_reads_what_ended(
     monkeypatch.setattr(upkeep, "LOOKS_REST", 1e9)
     store = PostgresStore(PostgresSettings(url=postgres_url), rules=RULES)
     await store.open()
-    await store.lead("sweep", "leader", 0)
+    await store.acquire_leadership("sweep", "leader", 0)
     await everything(store, 0)
     snapshot, hand = new_hand(), new_hand()
     snapshot.do("begin isolation level repeatable read")

@@ -38,7 +38,7 @@ async def test_trap_6_arrival_decides_and_not_the_id(store: PostgresStore) -> No
     late = "0fffffff-ffff-7fff-bfff-ffffffffffff"
     early = "00000000-0000-7000-8000-000000000000"
     first, second, third = await store.insert([new_job(id=late), new_job(id=early), new_job(priority=6)])
-    ready = await store.ready_after(QUEUE, -1, 10)
+    ready = await store.list_ready(QUEUE, -1, 10)
     assert [job.id for job in ready] == [third.id, first.id, second.id]
 
 
@@ -56,8 +56,8 @@ async def test_trap_6_a_job_keeps_its_rank_through_retry_release_and_reclaim(
     ranks.append((await claim(store, job.id)).rank)
     hand.do("update leases set expires_at = now() - interval '1 second'")
     assert len(hand.do("settle/reclaim", reclaim_parameters())) == 1
-    ranks += [ready.rank for ready in await store.head(QUEUE, 1)]
-    ranks += [ready.rank for ready in await store.ready_after(QUEUE, -1, 1)]
+    ranks += [ready.rank for ready in await store.list_claimable(QUEUE, 1)]
+    ranks += [ready.rank for ready in await store.list_ready(QUEUE, -1, 1)]
     assert set(ranks) == {job.rank}
     assert len(ranks) == 5, "no worker has announced the type, so that the head is empty"
 

@@ -86,7 +86,7 @@ class Held:
 
 async def nearly_empty(store: PostgresStore, hand: Hand) -> NewJob:
     """Leave tables whose statistics say that they are as good as empty, and one job."""
-    heart = store.heart()
+    heart = store.open_heartbeat()
     heart.beat(worker_beat())
     heart.close()
     job = new_job()

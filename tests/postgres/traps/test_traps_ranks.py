@@ -144,14 +144,14 @@ async def test_trap_10_what_nobody_told_of_is_found_by_the_walk(
 
 
 async def test_trap_10_heads_find_types_that_are_announced_late(store: PostgresStore, slow: None) -> None:
-    heart = store.heart()
+    heart = store.open_heartbeat()
     heart.beat(worker_beat())
     (parked,), ready = await inserted(store, type="late"), await inserted(store, 5)
     for _ in range(3):
-        assert [job.id for job in await store.head(QUEUE, 10)] == ready
+        assert [job.id for job in await store.list_claimable(QUEUE, 10)] == ready
     heart.beat(worker_beat(worker="worker-2", types=(TYPE, "late")))
-    await store.head(QUEUE, 10)
-    assert [job.id for job in await store.head(QUEUE, 10)] == [parked, *ready]
+    await store.list_claimable(QUEUE, 10)
+    assert [job.id for job in await store.list_claimable(QUEUE, 10)] == [parked, *ready]
     heart.close()
 
 
@@ -172,7 +172,7 @@ async def test_trap_10_pages_of_the_audit_pass_over_what_ended_and_a_rebuild_mis
     store: PostgresStore, new_hand: NewHand, snapshot: Hand, slow: None
 ) -> None:
     """A job that came back where all was passed, of which nobody told, is still offered after Redis lost its data."""
-    heart = store.heart()
+    heart = store.open_heartbeat()
     heart.beat(worker_beat())
     heart.close()
     (lost,) = await inserted(store)
@@ -181,20 +181,20 @@ async def test_trap_10_pages_of_the_audit_pass_over_what_ended_and_a_rebuild_mis
     hand.do(END_JOBS.replace("%%", "%").replace("delete from jobs", f"delete from jobs where id <> '{lost}'"))
     (urgent,), ready = await inserted(store, priority=10), await inserted(store, 100)
     for _ in range(3):
-        head = await store.head(QUEUE, 10)
+        head = await store.list_claimable(QUEUE, 10)
     assert [job.id for job in head] == [urgent, *ready[:9]]
     hand.do("delete from leases")
-    page, read = await read_by(store._sweeps, lambda: store.ready_after(QUEUE, head[0].rank, 10, whole=False))
+    page, read = await read_by(store._sweeps, lambda: store.list_ready(QUEUE, head[0].rank, 10, whole=False))
     assert [job.id for job in page] == ready[:10]
     assert read < FEW
-    page, read = await read_by(store._sweeps, lambda: store.ready_after(QUEUE, -1, 10))
+    page, read = await read_by(store._sweeps, lambda: store.list_ready(QUEUE, -1, 10))
     assert [job.id for job in page] == [urgent, lost, *ready[:8]]
     assert read > ENDED
     passed = store._claiming.heads._passed.of(QUEUE)
     for _ in range(scans.CUT):
         passed.cut_off()
     passed.know_edge(5_000_000, time.monotonic())
-    page, read = await read_by(store._sweeps, lambda: store.ready_after(QUEUE, -1, 10))
+    page, read = await read_by(store._sweeps, lambda: store.list_ready(QUEUE, -1, 10))
     assert [job.id for job in page] == []
     assert read < FEW, "a rebuild that is cut off again and again keeps to what arrived last"
 
@@ -203,20 +203,20 @@ async def test_trap_10_heads_go_on_naming_what_the_walk_has_found(
     store: PostgresStore, new_hand: NewHand, slow: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The audit looks twice before it offers a job; the walk was elsewhere by then."""
-    heart = store.heart()
+    heart = store.open_heartbeat()
     heart.beat(worker_beat())
     heart.close()
     jobs = await inserted(store, 300)
     hand = new_hand()
     hand.do("insert into leases select id, 1, 1, 'x', now(), now() + interval '1 hour' from jobs where seq <= 250")
     for _ in range(2):
-        assert [job.id for job in await store.head(QUEUE, 1)] == [jobs[250]]
+        assert [job.id for job in await store.list_claimable(QUEUE, 1)] == [jobs[250]]
     hand.do("delete from leases where id = any(%(ids)s::uuid[])", {"ids": jobs[200:202]})
-    assert [job.id for job in await store.head(QUEUE, 1)] == [jobs[250]]
+    assert [job.id for job in await store.list_claimable(QUEUE, 1)] == [jobs[250]]
     passed = store._claiming.heads._passed.of(QUEUE)
     passed._walk_at, passed._walked, passed._step = 0.0, -1, 50_000
     for _ in range(5):
-        assert [job.id for job in await store.head(QUEUE, 3)] == [*jobs[200:202], jobs[250]]
+        assert [job.id for job in await store.list_claimable(QUEUE, 3)] == [*jobs[200:202], jobs[250]]
 
 
 async def test_trap_10_the_leader_looks_rarely_at_what_is_ready_while_that_takes_long(

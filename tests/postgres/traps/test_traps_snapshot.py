@@ -94,7 +94,7 @@ def unbounded(name: str, plan: dict[str, Any]) -> list[str]:
 
 async def hot_statements(store: PostgresStore, hand: Hand) -> dict[str, dict[str, Any]]:
     """Return every statement that runs all the time, over 100 ready and 20 running jobs."""
-    heart = store.heart()
+    heart = store.open_heartbeat()
     heart.beat(worker_beat())
     heart.close()
     running = [new_job() for _ in range(20)]

@@ -58,7 +58,7 @@ async def test_trap_1_no_token_comes_twice_after_a_crash(servers_with_a_slow_wri
         async with opened(url) as store:
             await store.insert([new_job() for _ in range(5)])
             assert await claim_all(store) == [], "claims wait until a higher epoch is durable"
-            assert await store.lead("sweep", WORKER, 0)
+            assert await store.acquire_leadership("sweep", WORKER, 0)
             claims = await claim_all(store)
             tokens += [claim.token for claim in claims]
             lost += len(claims) > 5 * (number > 0)
@@ -90,12 +90,12 @@ async def test_trap_1_can_fail(servers_with_a_slow_writer: EmbeddedServers) -> N
 async def test_trap_1_a_settle_from_before_the_crash_is_refused(servers_with_a_slow_writer: EmbeddedServers) -> None:
     url = servers_with_a_slow_writer.postgres_url
     async with opened(url) as store:
-        await store.lead("sweep", WORKER, 0)
+        await store.acquire_leadership("sweep", WORKER, 0)
         await store.insert([new_job() for _ in range(3)])
         before = await claim_all(store, "worker-1")
     crash(servers_with_a_slow_writer)
     async with opened(url) as store:
-        await store.lead("sweep", WORKER, 0)
+        await store.acquire_leadership("sweep", WORKER, 0)
         after = await claim_all(store, "worker-2")
         assert {claim.id for claim in after} == {claim.id for claim in before}, "the claims are lost, the jobs are not"
         assert min(claim.token for claim in after) > max(claim.token for claim in before)
@@ -112,7 +112,7 @@ async def test_trap_1_the_epoch_is_durable_where_commits_are_not(start_servers: 
     tokens = []
     for _ in range(3):
         async with opened(servers.postgres_url) as store:
-            await store.lead("sweep", WORKER, 0)
+            await store.acquire_leadership("sweep", WORKER, 0)
             await store.insert([new_job()])
             # Also one whose insert survived the crash, and whose claim did not.
             tokens += [claim.token for claim in await claim_all(store)]
@@ -124,7 +124,7 @@ async def test_trap_1_the_epoch_is_durable_where_commits_are_not(start_servers: 
 async def test_trap_1_an_orderly_restart_keeps_the_epoch(own_servers: EmbeddedServers) -> None:
     migrate(own_servers.postgres_url)
     async with opened(own_servers.postgres_url) as store:
-        await store.lead("sweep", WORKER, 0)
+        await store.acquire_leadership("sweep", WORKER, 0)
         await store.insert([new_job()])
         (first,) = await claim_all(store)
     own_servers.postgres.stop("fast")
@@ -139,12 +139,12 @@ async def test_trap_1_an_orderly_restart_keeps_the_epoch(own_servers: EmbeddedSe
 async def test_trap_1_two_leaders_raise_the_epoch_once(postgres_url: str) -> None:
     async with opened(postgres_url) as first, opened(postgres_url) as second:
         with Hand(postgres_url) as hand:
-            await first.lead("sweep", "leader-1", 0)
-            await second.lead("sweep", "leader-2", 0)
+            await first.acquire_leadership("sweep", "leader-1", 0)
+            await second.acquire_leadership("sweep", "leader-2", 0)
             assert hand.do("select e.epoch, l.epoch from lease_epoch e, lease_epoch_live l") == [(1, 1)]
             hand.do("delete from lease_epoch_live")
             with hand.transaction():
                 hand.do("store/epoch_lock")
                 hand.do("store/epoch_raise")
-            await second.lead("sweep", "leader-2", 0)
+            await second.acquire_leadership("sweep", "leader-2", 0)
             assert hand.do("select e.epoch, l.epoch from lease_epoch e, lease_epoch_live l") == [(2, 2)]

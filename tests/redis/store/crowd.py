@@ -105,7 +105,7 @@ def drain(link: Link, wanted: int) -> int:
     async def work(store: RedisStore) -> int:
         done = most = 0
         while done < wanted:
-            most = max(most, len(await store.ready_after(QUEUE, -1, 1000)))
+            most = max(most, len(await store.list_ready(QUEUE, -1, 1000)))
             claims = await store.claim(ClaimRequest(QUEUE, "w", (TYPE,), 3, LEASE))
             done += len(await store.settle([outcome(claim, "completed") for claim in claims]))
         return most

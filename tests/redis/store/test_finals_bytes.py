@@ -37,7 +37,7 @@ async def test_large_results_come_in_parts(world: World, answers: list[int]) -> 
         result = f'"{number}{"x" * LARGE}"' if number % 4 else str(number)
         results[(await world.ended("completed", {"result": result}, queue=f"q{number % 3}")).id] = result
     answers.clear()
-    finals = await world.store.finals([*results])
+    finals = await world.store.results([*results])
     assert {final.id: final.result for final in finals} == results
     assert max(answers) < 2 * PART
     assert sum(answers) > 15 * LARGE
@@ -46,5 +46,5 @@ async def test_large_results_come_in_parts(world: World, answers: list[int]) -> 
 async def test_small_results_come_in_one_answer(world: World, answers: list[int]) -> None:
     ids = [(await world.ended("completed", {"result": str(number)})).id for number in range(20)]
     answers.clear()
-    assert [final.result for final in await world.store.finals(ids)] == [str(number) for number in range(20)]
+    assert [final.result for final in await world.store.results(ids)] == [str(number) for number in range(20)]
     assert len(answers) == 1

@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 
 from jobconsole.embedded.servers import EmbeddedServers
 from queue_core.errors import StoreUnavailable
-from queue_core.model.operation import Author, NewOperation, Way
+from queue_core.model.operation import Author, ChangeOptions, OperationRequest
 from queue_core.model.settings import RedisSettings
 from queue_core.stores.redis import hints
 from queue_core.stores.redis.hints import Hints, Presence
@@ -91,12 +91,12 @@ async def test_each_way_to_be_put_off_is_noted(world: World, client: Redis, redi
     await noted("scheduled")
     await over("retrying", delay=SOON / 2)
     await noted("retrying")
-    await over("released", delay=SOON / 4, anew=True)
+    await over("released", delay=SOON / 4, to_back=True)
     await noted("scheduled")
     dead = await world.ended("dead", type="over")
-    await world.change("retry", [dead.id], Way(spread=SOON / 8))
+    await world.change("retry", [dead.id], ChangeOptions(spread=SOON / 8))
     await noted("scheduled")
-    operation = NewOperation("move", "", Author("", ""), "", Way(queue="other"))
+    operation = OperationRequest("move", "", Author("", ""), "", ChangeOptions(queue="other"))
     number = (await world.operations.create(operation)).number
     await world.operations.add(number, [dead.id])
     await world.operations.move(number, "running")
@@ -108,7 +108,7 @@ async def test_a_retry_by_an_operation_that_puts_jobs_off_is_noted(
     world: World, client: Redis, redis_prefix: str
 ) -> None:
     dead = await world.ended("dead")
-    operation = NewOperation("retry", "", Author("", ""), "", Way(delay=SOON))
+    operation = OperationRequest("retry", "", Author("", ""), "", ChangeOptions(delay=SOON))
     number = (await world.operations.create(operation)).number
     await world.operations.add(number, [dead.id])
     await world.operations.move(number, "running")
@@ -176,7 +176,7 @@ async def test_a_crash_between_a_change_and_its_hint_loses_nothing(
     monkeypatch.setattr(hints, "REPAIR", 0.0)
     await world.insert(delay=SOON)
     leader = RedisStore(settings)
-    assert await leader.lead("sweep", "leader", 60)
+    assert await leader.acquire_leadership("sweep", "leader", 60)
     await leader.look()
     with monkeypatch.context() as killed:
 
@@ -207,12 +207,12 @@ async def test_a_leader_that_was_killed_with_queues_in_its_hand_is_followed_by_o
     await world.advance(11)
     killed, next_one = RedisStore(settings), RedisStore(settings)
     for store, worker in ((next_one, "w2"), (killed, "w1")):  # both have led and looked at all before
-        assert await store.lead("sweep", worker, 0.001)
+        assert await store.acquire_leadership("sweep", worker, 0.001)
         await store.look()
         await asyncio.sleep(0.01)
     await killed._link.run("hints_take", [killed._link.keys.hints("due")], [10])
     await asyncio.sleep(0.01)
-    assert await next_one.lead("sweep", "w2", 60)
+    assert await next_one.acquire_leadership("sweep", "w2", 60)
     assert (await next_one.look()).due is not None
     assert [one.id for one in await next_one.promote(10)] == [job_id]
     for store in (killed, next_one):
@@ -290,7 +290,7 @@ async def test_looks_of_a_leader_cost_about_the_same_for_a_thousand_queues_as_fo
     spent = []
     for names in (["q0"], [f"q{number}" for number in range(1000)]):
         await own_client.sadd("jobs:queues", *names)
-        assert await store.lead("sweep", "leader", 60)
+        assert await store.acquire_leadership("sweep", "leader", 60)
         await store.look()
         await store.upkeep()
         before = await commands(own_client)
@@ -314,7 +314,7 @@ async def test_the_leader_hears_of_what_is_due_before_all_else(
     leader = RedisStore(settings)
 
     async def leads() -> bool:
-        await leader.lead("sweep", "leader", 60)
+        await leader.acquire_leadership("sweep", "leader", 60)
         return leader.hears()
 
     assert await eventually(leads)
@@ -339,7 +339,7 @@ async def test_the_leader_hears_of_what_is_due_before_all_else(
     await world.settle(claim, "retrying", delay=50.0)
     await told("due")
     dead = await world.ended("dead")
-    await world.change("retry", [dead.id], Way(spread=1.0))
+    await world.change("retry", [dead.id], ChangeOptions(spread=1.0))
     await told("due")
     waiting = asyncio.create_task(leader.committed(60))
     await asyncio.sleep(0)

@@ -67,7 +67,7 @@ async def test_every_key_is_documented(world: World, client: Redis, redis_prefix
     for state in STATES:
         await world.job_in(state)
     await world.beat()
-    await world.store.lead("sweep", "w", 5)
+    await world.store.acquire_leadership("sweep", "w", 5)
     await world.change("cancel", [(await world.running()).id])
     await world.operations.pause(QUEUE)
     assert await names(client, redis_prefix) - documented == set()

@@ -73,8 +73,8 @@ async def test_what_somebody_else_wrote_into_a_log_is_no_line(world: World, clie
 
 
 async def test_what_somebody_else_wrote_among_types_is_no_type(world: World, client: Redis, redis_prefix: str) -> None:
-    await world.store.announce({"task": {"type": "object"}})
+    await world.store.register_types({"task": {"type": "object"}})
     await client.hset(f"{redis_prefix}announced", mapping={"a": "rubbish", "b": "1 [1]", "c": ""})
     assert list(await world.inspector.types()) == ["task"]
-    await world.store.announce({"a": {"type": "object"}})
+    await world.store.register_types({"a": {"type": "object"}})
     assert sorted(await world.inspector.types()) == ["a", "task"]

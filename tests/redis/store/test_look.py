@@ -108,7 +108,7 @@ async def test_a_large_payload_is_cut_in_lists_and_searched_whole(world: World) 
 async def heads(world: World, times: int) -> Sequence[str]:
     found: list[str] = []
     for _ in range(times):
-        found += [ready.id for ready in await world.store.head(QUEUE, 500)]
+        found += [ready.id for ready in await world.store.list_claimable(QUEUE, 500)]
     return found
 
 
@@ -127,7 +127,7 @@ async def test_a_head_behind_many_that_nobody_runs(world: World, monkeypatch: py
 async def test_nobody_runs_anything_of_it(world: World) -> None:
     await world.store.insert([new_job(type="strange") for _ in range(20)])
     await world.beat()
-    assert await world.store.head(QUEUE, 10) == []
+    assert await world.store.list_claimable(QUEUE, 10) == []
     assert await world.claim() == []
     assert (await world.inspector.overview()).orphaned_types == {"strange": 20}
 

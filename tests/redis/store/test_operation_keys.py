@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 
 from queue_core.errors import OperationNotFound
 from queue_core.model.job import LogLine
-from queue_core.model.operation import AS_IT_WAS, Author, NewOperation, Way
+from queue_core.model.operation import UNCHANGED, Author, ChangeOptions, OperationRequest
 from queue_core.model.settings import RedisSettings, RetentionSettings
 from queue_core.redis import keys as documentation
 from queue_core.stores.redis import upkeep
@@ -26,7 +26,7 @@ STAYS = {"deaths", "minutes", "tallies", "token", "seen", "signatures", "seq"}
 """What a queue keeps of jobs that are gone."""
 
 
-async def done(world: World, verb: str, ids: list[str], way: Way = AS_IT_WAS) -> int:
+async def done(world: World, verb: str, ids: list[str], way: ChangeOptions = UNCHANGED) -> int:
     number = await started(world, verb, ids, way)
     step = await world.operations.step(number, 1000)
     assert step.operation.processed == len(ids)
@@ -51,7 +51,7 @@ async def test_a_moved_job_takes_everything_along(world: World, client: Redis, r
         await world.store.log([LogLine(claim.id, claim.token, QUEUE, 1, "hello")])
         await world.settle(claim, "released" if state == "queued" else state)
     before = await in_queue(client, redis_prefix, QUEUE)
-    await done(world, "move", [job_id], Way(queue=OTHER))
+    await done(world, "move", [job_id], ChangeOptions(queue=OTHER))
     left = await in_queue(client, redis_prefix, QUEUE)
     assert left.pop(f"job:{job_id}") == {"moved": "1"}
     assert 0 < await client.ttl(f"{redis_prefix}{{{QUEUE}}}:job:{job_id}") <= DAY
@@ -77,13 +77,13 @@ async def test_a_moved_job_takes_everything_along(world: World, client: Redis, r
 
 async def test_what_waits_for_its_turn_leaves_nothing(world: World, client: Redis, redis_prefix: str) -> None:
     first, second, third = [await world.insert(ordering_key="k") for _ in range(3)]
-    await done(world, "move", [third, second], Way(queue=OTHER))
+    await done(world, "move", [third, second], ChangeOptions(queue=OTHER))
     found = await in_queue(client, redis_prefix, QUEUE)
     assert ("turns" in found, "blocked" in found, len(found["gates"])) == (False, False, 1)
     there = await in_queue(client, redis_prefix, OTHER)
     assert [member for member, _ in there["blocked"]] == [second]
     assert [member for member, _ in there["pending"]] == [third]
-    await done(world, "move", [first, second, third], Way(priority=9))
+    await done(world, "move", [first, second, third], ChangeOptions(priority=9))
     assert await world.claim_ids(ids=[first]) == [first]
     assert await world.claim_ids(queue=OTHER) == [second], "it lined up first"
 
@@ -93,7 +93,7 @@ async def test_another_priority_in_the_same_queue_changes_little(
 ) -> None:
     ids = [await world.insert(ordering_key="k", unique_key=name) for name in ("a", "b", "c")]
     before = await in_queue(client, redis_prefix, QUEUE)
-    await done(world, "move", ids, Way(priority=9))
+    await done(world, "move", ids, ChangeOptions(priority=9))
     after = await in_queue(client, redis_prefix, QUEUE)
     assert after["depths"] == {"q9": "3"}
     different = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
@@ -104,13 +104,13 @@ async def test_another_priority_in_the_same_queue_changes_little(
 async def test_an_offer_of_a_moved_job_is_taken_back(world: World, client: Redis, redis_prefix: str) -> None:
     job_id = await world.insert()
     await client.zadd(f"{redis_prefix}{{{QUEUE}}}:offered", {job_id: 1})
-    await done(world, "move", [job_id], Way(queue=OTHER))
+    await done(world, "move", [job_id], ChangeOptions(queue=OTHER))
     assert await client.zcard(f"{redis_prefix}{{{QUEUE}}}:offered") == 0
 
 
 async def test_a_retry_elsewhere_counts_where_it_died(world: World) -> None:
     job_id = (await world.ended("dead")).id
-    await done(world, "retry", [job_id], Way(queue=OTHER))
+    await done(world, "retry", [job_id], ChangeOptions(queue=OTHER))
     tallies = {(one.queue, one.outcome): one.count for one in await world.inspector.tallies()}
     assert tallies[QUEUE, "retried_by_operator"] == 1
     assert {queue for queue, _ in tallies} == {QUEUE}
@@ -121,14 +121,18 @@ async def every_kind(world: World) -> list[int]:
     numbers = []
     for verb, state, way in VERBS.values():
         numbers.append(await done(world, verb, [await world.job_in(state) for _ in range(2)], way))
-    noted = await world.operations.create(NewOperation("edit", "a job", Author("ana", "here"), signatures=("0" * 12,)))
+    noted = await world.operations.create(
+        OperationRequest("edit", "a job", Author("ana", "here"), signatures=("0" * 12,))
+    )
     await world.operations.add(noted.number, [await world.insert(), UNKNOWN])
     assert await world.operations.move(noted.number, "done")
     cancelled = await started(world, "retry", [await world.job_in("dead")])
     await world.operations.move(cancelled, "cancelled")
-    failed = await world.operations.create(NewOperation("pause", "a queue", Author("ana", "here")))
+    failed = await world.operations.create(OperationRequest("pause", "a queue", Author("ana", "here")))
     await world.operations.move(failed.number, "failed", "no")
-    abandoned = await world.operations.create(NewOperation("retry", "x", Author("ana", "here"), signatures=("1" * 12,)))
+    abandoned = await world.operations.create(
+        OperationRequest("retry", "x", Author("ana", "here"), signatures=("1" * 12,))
+    )
     await world.operations.add(abandoned.number, [await world.job_in("dead")])
     return [*numbers, noted.number, cancelled, failed.number, abandoned.number]
 
@@ -146,7 +150,7 @@ async def test_an_operation_that_is_forgotten_leaves_nothing(world: World, clien
     for number in numbers:
         with pytest.raises(OperationNotFound):
             await world.operations.get(number)
-    assert await world.operations.find(100) == []
+    assert await world.operations.list_operations(100) == []
     jobs = {"attempts", "by_type", "causes", "depths", "dlq", "job", "pending", "scheduled", "types", "unfinished"}
     assert left <= LASTING | jobs | {"numbers"}
 
@@ -161,12 +165,12 @@ async def test_a_large_one_is_forgotten_in_bounded_rounds(
     world: World, client: Redis, redis_prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(upkeep, "OPERATION_ROUNDS", 2)
-    large = await world.operations.create(NewOperation("edit", "many", Author("ana", "here")))
+    large = await world.operations.create(OperationRequest("edit", "many", Author("ana", "here")))
     ids = [f"job-{number}" for number in range(3 * CHUNK)]
     await world.operations.add(large.number, ids)
     assert await world.operations.move(large.number, "done")
     small = await done(world, "delete", [await world.job_in("dead")])
-    assert (await world.operations.of_job(ids[-1], 10))[0].number == large.number
+    assert (await world.operations.list_for_job(ids[-1], 10))[0].number == large.number
     await world.advance(91 * DAY)
     sizes = []
     for _ in range(3):
@@ -174,7 +178,7 @@ async def test_a_large_one_is_forgotten_in_bounded_rounds(
         sizes.append(len([key async for key in client.scan_iter(f"{redis_prefix}changes:*", count=1000)]))
         with pytest.raises(OperationNotFound):
             await world.operations.get(large.number)
-        assert await world.operations.of_job(ids[-1], 10) == []
+        assert await world.operations.list_for_job(ids[-1], 10) == []
     assert sizes == [CHUNK + 1, 1, 0], "one part of the large one, then the end of it, then the small one"
     with pytest.raises(OperationNotFound):
         await world.operations.get(small)
@@ -185,7 +189,7 @@ async def test_what_changes_a_job_all_the_time_is_bounded(world: World, client: 
     await client.zadd(f"{redis_prefix}changes:{job_id}", {str(-number): -number for number in range(1, 1001)})
     number = await done(world, "delete", [job_id])
     assert await client.zcard(f"{redis_prefix}changes:{job_id}") == 1000
-    assert [one.number for one in await world.operations.of_job(job_id, 10)] == [number]
+    assert [one.number for one in await world.operations.list_for_job(job_id, 10)] == [number]
 
 
 @pytest.mark.parametrize("known", [False, True])
@@ -197,11 +201,11 @@ async def test_a_moved_job_is_known_where_it_was(world: World, redis_url: str, r
         await world.insert(queue=OTHER)
         await world.store.insert([new_job()])
     other = await opener(f"{redis_url} {redis_prefix}")()
-    await done(other, "move", [job.id], Way(queue=OTHER))
+    await done(other, "move", [job.id], ChangeOptions(queue=OTHER))
     await other.close()
     assert [one.created for one in await world.store.insert([job])] == [False]
     assert (await world.job(job.id)).queue == OTHER
-    await done(world, "move", [job.id], Way(queue=QUEUE))
+    await done(world, "move", [job.id], ChangeOptions(queue=QUEUE))
     assert (await world.job(job.id)).queue == QUEUE
     await world.claim_job(job.id)
 
@@ -228,7 +232,7 @@ async def test_a_job_that_is_asked_for_while_it_moves_is_found(world: World, red
         found = await read({"a": jobs["a"]}, fields)
         if not looked:
             looked.append(1)
-            await done(other, "move", [job_id], Way(queue="a"))
+            await done(other, "move", [job_id], ChangeOptions(queue="a"))
         return found | await read({"b": jobs["b"]}, fields)
 
     link.read = read_while_it_moves

@@ -10,7 +10,7 @@ import pytest
 from redis.asyncio import Redis
 
 from queue_core.errors import StoreUnavailable
-from queue_core.model.operation import AS_IT_WAS, Author, MemberJob, NewOperation, Operation, Way
+from queue_core.model.operation import UNCHANGED, Author, ChangeOptions, MemberJob, Operation, OperationRequest
 from queue_core.redis.scripts import source
 from queue_core.stores.redis.change import Outcome, StepResult
 from queue_core.stores.redis.operations import RedisOperations, Stepping
@@ -21,16 +21,16 @@ from tests.redis.store.test_traps import Losing
 
 OTHER = "other"
 VERBS = {
-    "retry": ("retry", "dead", Way()),
-    "retry elsewhere": ("retry", "dead", Way(queue=OTHER)),
-    "retry with another priority": ("retry", "completed", Way(priority=20, delay=60.0)),
-    "move": ("move", "queued", Way(queue=OTHER)),
-    "move what is dead": ("move", "dead", Way(queue=OTHER)),
-    "another priority": ("move", "scheduled", Way(priority=20)),
-    "delete": ("delete", "dead", Way()),
-    "restore": ("restore", "trashed", Way()),
-    "purge": ("purge", "trashed", Way()),
-    "cancel": ("cancel", "retrying", Way()),
+    "retry": ("retry", "dead", ChangeOptions()),
+    "retry elsewhere": ("retry", "dead", ChangeOptions(queue=OTHER)),
+    "retry with another priority": ("retry", "completed", ChangeOptions(priority=20, delay=60.0)),
+    "move": ("move", "queued", ChangeOptions(queue=OTHER)),
+    "move what is dead": ("move", "dead", ChangeOptions(queue=OTHER)),
+    "another priority": ("move", "scheduled", ChangeOptions(priority=20)),
+    "delete": ("delete", "dead", ChangeOptions()),
+    "restore": ("restore", "trashed", ChangeOptions()),
+    "purge": ("purge", "trashed", ChangeOptions()),
+    "cancel": ("cancel", "retrying", ChangeOptions()),
 }
 """A verb, the state of the jobs that it is to change, and its way."""
 
@@ -40,9 +40,9 @@ def stepping_of(world: World) -> Stepping:
     return world.operations._stepping
 
 
-async def started(world: World, verb: str, ids: Sequence[str], way: Way = AS_IT_WAS) -> int:
+async def started(world: World, verb: str, ids: Sequence[str], way: ChangeOptions = UNCHANGED) -> int:
     operations = world.operations
-    number = (await operations.create(NewOperation(verb, "some", Author("ana", "here"), way=way))).number
+    number = (await operations.create(OperationRequest(verb, "some", Author("ana", "here"), options=way))).number
     await operations.add(number, ids)
     assert await operations.move(number, "running")
     return number
@@ -78,7 +78,7 @@ def counts(operation: Operation) -> tuple[int, int, int, int]:
 
 
 async def changed(world: World, number: int) -> list[str]:
-    members: list[MemberJob] = await world.operations.changed(number, 0, 1000)
+    members: list[MemberJob] = await world.operations.list_members(number, 0, 1000)
     return [member.id for member in members]
 
 
@@ -145,7 +145,7 @@ async def test_an_executor_dies_between_change_and_count(
     assert (counts(step.operation), step.changed.ids, step.operation.state) == ((3, 3, 3, 0), (ids[2],), "done")
     assert await changed(world, number) == ids
     for job_id in ids:
-        assert [one.number for one in await world.operations.of_job(job_id, 10)] == [number]
+        assert [one.number for one in await world.operations.list_for_job(job_id, 10)] == [number]
 
 
 async def test_what_ran_meanwhile_is_not_retried_again(world: World) -> None:
@@ -176,7 +176,7 @@ async def test_a_server_that_forgot_some_scripts(world: World, client: Redis, kn
     """In one transaction some of them run and others do not."""
     ids = [await world.job_in("dead") for _ in range(3)]
     skipped = await world.job_in("queued")
-    number = await started(world, "retry", [*ids, skipped], Way(queue=OTHER))
+    number = await started(world, "retry", [*ids, skipped], ChangeOptions(queue=OTHER))
     await client.script_flush()
     for name in known:
         await client.script_load(source(PACKAGE, name))
@@ -204,16 +204,16 @@ def between_look_and_step(world: World, act: Callable[[], Awaitable[None]]) -> N
 async def test_a_job_that_moves_between_look_and_step(world: World, verb: str) -> None:
     """It is not where it was seen, so the step looks again, and passes it over: somebody else has changed it."""
     ids = [await world.job_in("dead") for _ in range(2)]
-    number = await started(world, verb, ids, Way(queue="third") if verb == "move" else AS_IT_WAS)
+    number = await started(world, verb, ids, ChangeOptions(queue="third") if verb == "move" else UNCHANGED)
 
     async def move() -> None:
-        other = await started(world, "move", ids[:1], Way(queue=OTHER))
+        other = await started(world, "move", ids[:1], ChangeOptions(queue=OTHER))
         assert (await world.operations.step(other, 1)).operation.processed == 1
 
     between_look_and_step(world, move)
     step = await world.operations.step(number, 2)
     assert (counts(step.operation), step.changed.ids) == ((2, 2, 1, 1), (ids[1],))
-    assert await world.operations.of_job(ids[0], 10) == [await world.operations.get(number + 1)]
+    assert await world.operations.list_for_job(ids[0], 10) == [await world.operations.get(number + 1)]
 
 
 async def test_a_job_that_runs_between_look_and_step(world: World) -> None:

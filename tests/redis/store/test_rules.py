@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from queue_core.errors import QueueFull, StoreUnavailable
 from queue_core.model.filters import parse
 from queue_core.model.job import NewJob
-from queue_core.model.operation import Way
+from queue_core.model.operation import ChangeOptions
 from queue_core.model.rules import QueueRules, aged_rank
 from queue_core.model.settings import RedisSettings, RetentionSettings
 from queue_core.ports.store import ClaimRequest
@@ -68,7 +68,7 @@ async def test_no_key_is_taken_for_another(world: World, one: str, other: str) -
     by_id = {claim.id: claim for claim in claims}
     for first, second in zip(firsts, seconds, strict=True):
         settled = await world.settle(by_id[first], "completed")
-        assert [ready.id for ready in settled.opened] == [second]
+        assert [ready.id for ready in settled.unblocked] == [second]
     assert (await world.job(seconds[1])).ordering_key == other
 
 
@@ -79,7 +79,7 @@ async def test_jobs_due_at_one_moment_arrive_as_they_were_enqueued(world: World)
     await world.advance(LEASE + 5)
     order = [ready.id for ready in await world.store.promote(10)]
     while claims := await world.claim():
-        order += [ready.id for ready in (await world.settle(claims[0], "completed")).opened]
+        order += [ready.id for ready in (await world.settle(claims[0], "completed")).unblocked]
     assert order == ["c", "a", "b"]
 
 
@@ -91,8 +91,8 @@ async def test_the_end_of_a_keyed_job_whose_answer_got_lost(store: RedisStore) -
     with pytest.raises(StoreUnavailable), losing_answers(store):
         await store.settle([outcome(claim, "completed")])
     (again,) = await store.settle([outcome(claim, "completed")])
-    assert (again.accepted, again.opened) == (True, ())
-    assert [ready.id for ready in await store.ready_after(QUEUE, -1, 10)] == [jobs[1].id]
+    assert (again.accepted, again.unblocked) == (True, ())
+    assert [ready.id for ready in await store.list_ready(QUEUE, -1, 10)] == [jobs[1].id]
 
 
 async def test_a_gated_claim_whose_answer_got_lost_counts_once(settings: RedisSettings) -> None:
@@ -123,7 +123,7 @@ async def test_a_list_over_several_queues_goes_in_whole_or_not_at_all(settings: 
         with pytest.raises(QueueFull) as caught:
             await store.insert([new_job(queue=queue) for queue in ("free", "a", "b", "b")])
         assert (caught.value.queue, caught.value.limit) == ("b", 2)
-    assert [await store.ready_after(queue, -1, 10) for queue in ("free", "a")] == [[], []]
+    assert [await store.list_ready(queue, -1, 10) for queue in ("free", "a")] == [[], []]
     assert len(await store.insert([new_job(queue=queue) for queue in ("free", "a", "b")])) == 3
     await store.close()
 
@@ -132,7 +132,7 @@ async def test_a_list_of_several_scripts_goes_in_whole_or_not_at_all(settings: R
     store = RedisStore(settings, rules={QUEUE: QueueRules(limit=10_500)})
     with pytest.raises(QueueFull):
         await store.insert([new_job() for _ in range(10_501)])
-    assert await store.ready_after(QUEUE, -1, 10) == []
+    assert await store.list_ready(QUEUE, -1, 10) == []
     assert len(await store.insert([new_job() for _ in range(10_500)])) == 10_500
     await store.close()
 
@@ -165,7 +165,7 @@ async def test_a_limit_holds_on_a_server_that_forgot_a_script(
         else:
             with pytest.raises(QueueFull):
                 await store.insert([new_job()])
-    assert len(await store.ready_after(QUEUE, -1, 10)) == 2
+    assert len(await store.list_ready(QUEUE, -1, 10)) == 2
     await store.close()
 
 
@@ -237,7 +237,7 @@ async def test_depths_are_counted_through_everything(world: World, client: Redis
     for number in range(12):
         claims = await world.claim(2)
         await check()
-        given = {"anew": number % 2 == 0, "delay": 30.0 * (number % 3)}
+        given = {"to_back": number % 2 == 0, "delay": 30.0 * (number % 3)}
         ended = [outcome(claim, kinds[(number + place) % 5], **given) for place, claim in enumerate(claims)]
         await world.store.settle(ended)
         seen |= {claim.id for claim in claims}
@@ -248,7 +248,7 @@ async def test_depths_are_counted_through_everything(world: World, client: Redis
     await check()
     await world.store.promote(100)
     await check()
-    await world.change("retry", sorted(seen), Way(spread=5.0))
+    await world.change("retry", sorted(seen), ChangeOptions(spread=5.0))
     await world.change("cancel", sorted(seen)[::2])
     await check()
 
@@ -296,7 +296,7 @@ async def test_a_dead_job_that_expires_lets_its_key_go(redis_url: str, redis_pre
     store = world.store
     assert isinstance(store, RedisStore)
     await Upkeep(store._link, RetentionSettings(dead=DAY), rules).run()
-    assert [ready.id for ready in await world.store.ready_after(QUEUE, -1, 10)] == [jobs[1]]
+    assert [ready.id for ready in await world.store.list_ready(QUEUE, -1, 10)] == [jobs[1]]
     await world.close()
 
 
@@ -309,7 +309,7 @@ async def live(world: World) -> None:
     await world.store.insert(jobs)
     ids = [job.id for job in jobs]
     for kind in ("dead", "retrying", "released", "completed", "cancelled"):
-        await world.store.settle([outcome(claim, kind, anew=True, delay=5.0) for claim in await world.claim(2)])
+        await world.store.settle([outcome(claim, kind, to_back=True, delay=5.0) for claim in await world.claim(2)])
     await world.change("retry", ids)
     await world.change("cancel", ids)
     await world.store.settle([outcome(claim, "completed") for claim in await world.claim()])

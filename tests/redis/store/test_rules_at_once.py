@@ -38,7 +38,7 @@ def done(futures: list[Future[Any]]) -> list[Any]:
 
 
 def ready(link: Link) -> int:
-    return len(crowd.opened(link, lambda store: store.ready_after(QUEUE, -1, 10_000)))
+    return len(crowd.opened(link, lambda store: store.list_ready(QUEUE, -1, 10_000)))
 
 
 def test_a_limit_is_met_exactly(pool: ProcessPoolExecutor, link: Link) -> None:

@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from jobconsole.embedded.servers import EmbeddedServers
 from queue_core.errors import StoreUnavailable
 from queue_core.model.filters import Filter
-from queue_core.model.operation import Way
+from queue_core.model.operation import ChangeOptions
 from queue_core.model.settings import JobsSettings, RedisSettings
 from queue_core.ports.store import ClaimRequest
 from queue_core.queue import JobQueue
@@ -57,7 +57,7 @@ async def test_a_restart_with_the_append_only_file_loses_nothing(durable: Embedd
     claims = await store.claim(ClaimRequest(QUEUE, "w", (TYPE,), 40, LEASE))
     kinds = ("completed", "retrying", "dead", "released")
     await store.settle([outcome(claim, kinds[n % 4]) for n, claim in enumerate(claims[:30])])
-    store.heart().beat(worker_beat(*(held(claim, 50) for claim in claims[30:])))
+    store.open_heartbeat().beat(worker_beat(*(held(claim, 50) for claim in claims[30:])))
     async with Redis.from_url(durable.redis_url, decode_responses=True) as client:
         look = Look(client, "jobs:")
         before = await look()
@@ -111,7 +111,7 @@ async def test_refused_is_said_at_once_and_over_when_it_is_over(own: RedisStore,
         with pytest.raises(StoreUnavailable, match="redis cannot be reached"):
             await own.insert([new_job()])
     assert time.monotonic() - began < 10 * QUICK
-    heart = own.heart()
+    heart = own.open_heartbeat()
     with pytest.raises(StoreUnavailable):
         await asyncio.to_thread(heart.beat, worker_beat())
     own_servers.redis.start()
@@ -124,7 +124,7 @@ async def test_refused_is_said_at_once_and_over_when_it_is_over(own: RedisStore,
 async def test_a_frozen_server_is_waited_for_a_bounded_time(own: RedisStore, own_servers: EmbeddedServers) -> None:
     settings = settings_of(own_servers, QUICK)
     inspector, operations = RedisInspector(settings), RedisOperations(settings)
-    heart = own.heart()
+    heart = own.open_heartbeat()
     await own.insert([new_job()])
     await inspector.overview()
     await asyncio.to_thread(heart.beat, worker_beat())
@@ -133,8 +133,8 @@ async def test_a_frozen_server_is_waited_for_a_bounded_time(own: RedisStore, own
         own.claim(ClaimRequest(QUEUE, "w", (TYPE,), 5, LEASE)),
         own.promote(10),
         own.reclaim(10),
-        own.finals(["x"]),
-        own.lead("sweep", "w", 5),
+        own.results(["x"]),
+        own.acquire_leadership("sweep", "w", 5),
         inspector.overview(),
         inspector.jobs(Filter(), 10),
         operations.change("retry", ["x"]),
@@ -164,7 +164,7 @@ async def test_answers_after_a_freeze_belong_to_their_questions(own: RedisStore,
     finally:
         own_servers.redis.resume()
     for number in range(20):
-        assert await own.lead(f"duty-{number}", "worker", 60)
+        assert await own.acquire_leadership(f"duty-{number}", "worker", 60)
         assert set(await own.queues()) <= {QUEUE}
 
 
@@ -183,7 +183,7 @@ async def test_a_full_server_takes_nothing_half(own: RedisStore, own_servers: Em
 
 async def hints_on_a_cluster(store: RedisStore, operations: RedisOperations, client: Redis) -> None:
     """What is noted beside the queues, and what is asked of many of them, in all ways that there are."""
-    assert await store.lead("sweep", "w", 60)
+    assert await store.acquire_leadership("sweep", "w", 60)
     for number in range(60):
         await store.insert([new_job(queue=f"q{number}", delay=3600)])
     for name in ("due", "leases"):
@@ -200,7 +200,7 @@ async def hints_on_a_cluster(store: RedisStore, operations: RedisOperations, cli
     await store.write_off(["gone"], "here")
     assert [one.id for one in await store.reclaim(10)] == [claim.id]
     (claim,) = await store.claim(ClaimRequest("q1", "stuck", (TYPE,), 1, LEASE, [job.id]))
-    heart = store.heart()
+    heart = store.open_heartbeat()
     heart.beat(worker_beat(worker="stuck", place="here", process="1", look=True))
     heart.hand_back("stuck", [])
     heart.close()
@@ -208,7 +208,7 @@ async def hints_on_a_cluster(store: RedisStore, operations: RedisOperations, cli
     assert [one.id for one in await store.reclaim(10)] == [claim.id]
     (claim,) = await store.claim(ClaimRequest("q1", "w", (TYPE,), 1, LEASE, [job.id]))
     assert (await store.settle([outcome(claim, "dead")]))[0].accepted
-    assert (await operations.change("retry", [job.id], Way(spread=0.001))).ids == (job.id,)
+    assert (await operations.change("retry", [job.id], ChangeOptions(spread=0.001))).ids == (job.id,)
     await asyncio.sleep(0.01)
     assert [one.id for one in await store.promote(10)] == [job.id]
 
@@ -228,7 +228,7 @@ async def test_no_script_leaves_the_slot_of_its_queue(start_servers: StartServer
         await store.insert(jobs)
         await store.insert([new_job(queue="other")])
         claims = await store.claim(ClaimRequest(QUEUE, "w", (TYPE,), 10, 0.001, [job.id for job in jobs]))
-        heart = store.heart()
+        heart = store.open_heartbeat()
         heart.beat(worker_beat(*(held(claim, 5) for claim in claims), lease=0.001))
         heart.close()
         kinds = ("completed", "retrying", "dead", "released", "cancelled")
@@ -242,9 +242,9 @@ async def test_no_script_leaves_the_slot_of_its_queue(start_servers: StartServer
             assert (await operations.change(verb, [dead])).ids == (dead,)
         assert (await operations.change("retry", [claims[0].id])).ids == (claims[0].id,)
         assert (await operations.change("cancel", [claims[0].id])).ids == (claims[0].id,)
-        assert await store.lead("sweep", "w", 5)
+        assert await store.acquire_leadership("sweep", "w", 5)
         await store.upkeep()
-        await store.retire("w")
+        await store.unregister_worker("w")
         assert len((await inspector.jobs(Filter(), 100)).jobs) == 14
         await hints_on_a_cluster(store, operations, client)
         for part in (store, inspector, operations):

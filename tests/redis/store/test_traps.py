@@ -128,7 +128,7 @@ async def test_ranks_of_sixteen_digits_come_back_whole(world: World, client: Red
     job = new_job(priority=-128)
     (inserted,) = await world.store.insert([job])
     assert inserted.rank == rank(-128, LAST + 1) == 2**53 - 2
-    (ready,) = await world.store.ready_after(QUEUE, inserted.rank - 1, 10)
+    (ready,) = await world.store.list_ready(QUEUE, inserted.rank - 1, 10)
     claim = await world.claim_job(job.id)
     settled = await world.settle(claim, "released")
     assert ready.rank == claim.rank == settled.rank == inserted.rank
@@ -155,7 +155,7 @@ async def test_an_emptied_server_takes_new_jobs(store: RedisStore, client: Redis
     job = new_job()
     await store.insert([job])
     assert await store.queues() == {QUEUE: False}
-    assert [final.id for final in await store.finals([job.id])] == [job.id]
+    assert [final.id for final in await store.results([job.id])] == [job.id]
 
 
 async def test_a_newer_store_is_refused(settings: RedisSettings, client: Redis, redis_prefix: str) -> None:
@@ -174,7 +174,7 @@ async def test_entries_without_a_job_are_dropped(world: World, client: Redis, re
     await world.store.upkeep()  # notes what has something due, whoever wrote it
     assert await world.store.promote(10) == []
     assert await world.store.reclaim(10) == []
-    assert [ready.id for ready in await world.store.head(QUEUE, 10)] == [job_id]
+    assert [ready.id for ready in await world.store.list_claimable(QUEUE, 10)] == [job_id]
     assert await world.claim_ids(ids=["ghost", job_id, "k:key"]) == [job_id]
     for name in ("pending", "scheduled", "retrying", "running"):
         members = await client.zrange(f"{redis_prefix}{{{QUEUE}}}:{name}", 0, -1)
@@ -189,7 +189,7 @@ async def test_what_is_no_hash_is_no_job(world: World, client: Redis, redis_pref
     await client.zadd(f"{redis_prefix}{{{QUEUE}}}:pending", {"strange": 1, b"\xff\xfe": 2})
     assert await world.claim_ids(ids=["strange", job_id]) == [job_id]
     assert (await world.inspector.jobs(Filter(), 10)).jobs[0].id == job_id
-    assert await world.store.finals(["strange"]) == []
+    assert await world.store.results(["strange"]) == []
     assert (await world.change("retry", ["strange"])).ids == ()
 
 
@@ -223,8 +223,8 @@ async def test_rubbish_stops_nobody_who_looks(world: World, client: Redis, redis
     assert [worker.id for worker in (await inspector.overview()).workers] == ["worker-1"]
     assert await inspector.tallies()
     assert await inspector.conservation()
-    assert await world.store.lead("sweep", "w", 5)
-    assert {ready.id for ready in await world.store.head(QUEUE, 10)} == {broken, good}
+    assert await world.store.acquire_leadership("sweep", "w", 5)
+    assert {ready.id for ready in await world.store.list_claimable(QUEUE, 10)} == {broken, good}
     claims = await world.claim()
     assert {claim.id for claim in claims} == {broken, good}
     assert all(await world.settle_all([outcome(claim, "retrying", delay=0.0) for claim in claims]))
@@ -251,6 +251,6 @@ async def test_a_cancelled_send_does_not_confuse_the_next_caller(settings: Redis
         await asyncio.sleep(pause)
         inserting.cancel()
         await asyncio.wait([inserting])
-        assert await store.lead("sweep", "worker", 60)
+        assert await store.acquire_leadership("sweep", "worker", 60)
         assert set(await store.queues()) <= {QUEUE}
     await store.close()

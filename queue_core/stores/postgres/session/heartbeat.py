@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 
 from queue_core.model.settings import PostgresSettings
-from queue_core.ports.store import BeatReply, Neighbour, Stray, WorkerBeat
+from queue_core.ports.store import HeartbeatReply, HeartbeatRequest, Neighbour, Stray
 from queue_core.stores.postgres.dialect import EVERY_TYPE, load, plain_array, text_array
 from queue_core.stores.postgres.session.bounds import closed_by_server, limits
 from queue_core.stores.postgres.session.connection import (
@@ -22,7 +22,7 @@ from queue_core.stores.postgres.session.connection import (
 from queue_core.stores.postgres.session.failures import BROKEN, FORGOTTEN, translate
 
 
-class PostgresHeart:
+class PostgresHeartbeat:
     """One statement a heartbeat: leases, progress, the worker's entry and its orders."""
 
     def __init__(self, settings: PostgresSettings) -> None:
@@ -31,7 +31,7 @@ class PostgresHeart:
         # whether the others at this place were notified of the worker: resting ones do not search for new ones
         self._told = False
 
-    def beat(self, beat: WorkerBeat) -> BeatReply:
+    def beat(self, beat: HeartbeatRequest) -> HeartbeatReply:
         """Prolong the leases that still hold and renew the worker's entry.
 
         Raises:
@@ -45,7 +45,7 @@ class PostgresHeart:
                 self._told = True
         # The others name jobs of this worker that are to be cancelled, whatever the attempt, and (null) other workers.
         alive = {row[0] for row in rows if row[1] is False}
-        return BeatReply(
+        return HeartbeatReply(
             lost=tuple(lease.id for lease in beat.leases if lease.id not in alive),
             cancel=tuple(row[0] for row in rows if row[0] and row[1]),
             command=next((row[2] for row in rows if not row[0]), ""),
@@ -53,17 +53,17 @@ class PostgresHeart:
             strays=tuple(Stray._make(row) for row in strays),
         )
 
-    def hand_back(self, worker: str, begun: Sequence[str]) -> None:
+    def hand_back(self, worker: str, started: Sequence[str]) -> None:
         """End a worker's leases of all other jobs than these, as not begun.
 
         Raises:
             StoreUnavailable: no connection or no answer in time.
         """
         with self._in_time():
-            given = {"worker": worker, "started": plain_array(begun)}
+            given = {"worker": worker, "started": plain_array(started)}
             self._run("heartbeat/hand_back", given, self._settings.timeout)
 
-    def _execute(self, beat: WorkerBeat) -> list[tuple[Any, ...]]:
+    def _execute(self, beat: HeartbeatRequest) -> list[tuple[Any, ...]]:
         return self._run(
             "heartbeat/beat",
             {
@@ -71,7 +71,7 @@ class PostgresHeart:
                 "token": plain_array(lease.token for lease in beat.leases),
                 "progress": plain_array(lease.progress for lease in beat.leases),
                 "message": text_array(lease.message for lease in beat.leases),
-                "started": plain_array("t" if lease.begun else "f" for lease in beat.leases),
+                "started": plain_array("t" if lease.started else "f" for lease in beat.leases),
                 "lease": beat.lease,
                 "worker": beat.worker,
                 "host": beat.host,
@@ -91,7 +91,7 @@ class PostgresHeart:
             beat.lease / 3,
         )
 
-    def _strays(self, beat: WorkerBeat) -> list[tuple[Any, ...]]:
+    def _strays(self, beat: HeartbeatRequest) -> list[tuple[Any, ...]]:
         asked = {"worker": beat.worker, "claims": plain_array(doubt.number for doubt in beat.doubts)}
         return self._run("heartbeat/strays", asked, beat.lease / 3)
 
