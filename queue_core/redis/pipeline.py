@@ -62,6 +62,8 @@ class PipelinedConnection:
     async def _connect(self) -> _Line:
         async with self._connecting:
             if self._line is None or not self._line.is_usable():
+                if self._line is not None:
+                    self._retire(self._line)
                 connection = make_connection(self._settings)
                 try:
                     await connection.connect()  # type: ignore[no-untyped-call]

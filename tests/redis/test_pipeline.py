@@ -11,6 +11,7 @@ import uvloop
 from redis.asyncio import Redis
 
 from queue_core.model.settings import RedisSettings
+from queue_core.redis.client import make_thread_client
 from queue_core.redis.pipeline import PipelinedConnection
 from tests.waiting import eventually
 
@@ -107,6 +108,20 @@ def test_an_idle_connection_that_was_closed_is_replaced(loop: str, settings: Red
 
     with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
         runner.run(work())
+
+
+async def test_a_connection_with_something_unasked_for_is_closed(
+    pipelined: PipelinedConnection, client: Redis, settings: RedisSettings
+) -> None:
+    number = await number_of(pipelined)
+    (tracking,) = await pipelined.execute([("CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", settings.prefix)])
+    if isinstance(tracking, redis.ResponseError):
+        pytest.skip("only what is spoken from Redis 6 on knows messages that nobody has asked for")
+    with make_thread_client(settings) as other:
+        # Without a turn of the event loop: it is still in the socket.
+        other.set(f"{settings.prefix}key", 1)
+    assert await number_of(pipelined) != number
+    assert await eventually(lambda: closed(client, number))
 
 
 async def test_a_server_that_cannot_be_reached(settings: RedisSettings) -> None:
