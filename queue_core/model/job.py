@@ -104,6 +104,16 @@ def attempt_of(claim: Claim) -> int:
     return claim.retry_count + claim.crashes + claim.losses + 1
 
 
+class Stray(NamedTuple):
+    """A lease that its worker does not know of."""
+
+    id: str
+    token: int
+    queue: str
+    type: str
+    ordering_key: str | None
+
+
 class Failure(NamedTuple):
     """Why an attempt ended without a result. All texts are cut to their limits and still unsafe to show."""
 

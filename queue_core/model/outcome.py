@@ -5,19 +5,14 @@ from __future__ import annotations
 import sys
 import traceback
 from types import FrameType
-from typing import TYPE_CHECKING
 
 from queue_core.errors import SoftTimeLimitExceeded
 from queue_core.model.codec import encode_result
-from queue_core.model.job import Claim, Failure, Outcome, OutcomeKind
+from queue_core.model.job import Claim, Failure, Outcome, OutcomeKind, Stray
 from queue_core.model.retry import Policy, Reschedule, RetryLater
 from queue_core.model.settings import Limits
 from queue_core.model.signature import failure_of, sign
 from queue_core.model.text import cut
-
-if TYPE_CHECKING:
-    from queue_core.ports.store import Stray
-
 
 SUSPECT_LOSSES = 2
 """Losses from which on a job runs alone in a process of its own, so that its worker sees whether it is to blame."""

@@ -21,6 +21,7 @@ from queue_core.model.job import (
     Ready,
     Reclaimed,
     Settled,
+    Stray,
 )
 
 
@@ -100,16 +101,6 @@ class Neighbour(NamedTuple):
 
     worker: str
     process: str
-
-
-class Stray(NamedTuple):
-    """A lease that its worker does not know of."""
-
-    id: str
-    token: int
-    queue: str
-    type: str
-    ordering_key: str | None
 
 
 class Led(NamedTuple):

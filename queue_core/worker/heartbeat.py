@@ -16,6 +16,7 @@ from typing import Protocol
 
 from queue_core.errors import QueueCoreError
 from queue_core.model.events import Event, EventName
+from queue_core.model.job import Stray
 from queue_core.ports.store import (
     Doubt,
     HeartbeatReply,
@@ -24,7 +25,6 @@ from queue_core.ports.store import (
     LeaseRenewal,
     Neighbour,
     StoreHeartbeat,
-    Stray,
 )
 from queue_core.worker import neighbours
 from queue_core.worker.attempt import Attempt

@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from queue_core.client.effects import events_of, offer, ready_after
 from queue_core.client.middleware import AfterSettle, Hooks
 from queue_core.errors import InvalidJob, StaleLease, StoreUnavailable
-from queue_core.model.job import Outcome, Settled
+from queue_core.model.job import Outcome, Settled, Stray
 from queue_core.model.outcome import unknown
 from queue_core.ports.delivery import Dispatcher
-from queue_core.ports.store import JobStore, Stray
+from queue_core.ports.store import JobStore
 from queue_core.runtime import LARGEST, parts_of
 from queue_core.worker.attempt import Attempt
 from queue_core.worker.journal import Announcer, Journal

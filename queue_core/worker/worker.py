@@ -18,7 +18,8 @@ from typing import Any
 from queue_core.client.tasks import Duration
 from queue_core.errors import ConfigurationError
 from queue_core.model.events import Event, EventName
-from queue_core.ports.store import AttentiveStore, ClaimRequest, HeartbeatRequest, Neighbour, Stray
+from queue_core.model.job import Stray
+from queue_core.ports.store import AttentiveStore, ClaimRequest, HeartbeatRequest, Neighbour
 from queue_core.queue import JobQueue
 from queue_core.worker.attempt import Attempt, Patience, Watchdog, end_process
 from queue_core.worker.execution import RawHandler, handlers_of

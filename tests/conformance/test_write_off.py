@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from queue_core.ports.store import Doubt, Neighbour, Stray
+from queue_core.model.job import Stray
+from queue_core.ports.store import Doubt, Neighbour
 from tests.conformance.making import LEASE, held
 from tests.conformance.world import World
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from queue_core import JobContext, JobQueue
-from queue_core.ports.store import Stray
+from queue_core.model.job import Stray
 from queue_core.worker.fetcher import Claims
 from tests.conformance.working import PATIENCE, working
 

@@ -24,13 +24,14 @@ from queue_core.model.job import (
     Ready,
     Reclaimed,
     Settled,
+    Stray,
     placed,
 )
 from queue_core.model.report import TypeInfo
 from queue_core.model.rules import QueueRules, Rules, allowance, band, parse_priority, rules_of
 from queue_core.model.settings import RetentionSettings
 from queue_core.model.states import Status
-from queue_core.ports.store import ClaimRequest, HeartbeatReply, HeartbeatRequest, LeaseRenewal, Neighbour, Stray
+from queue_core.ports.store import ClaimRequest, HeartbeatReply, HeartbeatRequest, LeaseRenewal, Neighbour
 from queue_core.runtime import Clock, SystemClock
 from queue_core.stores.memory.records import JobRow, Lease, QueueRow, WorkerRow, moment, of_one_claim
 from queue_core.stores.memory.settle import reclaim, settle

@@ -17,6 +17,7 @@ from queue_core.stores.postgres.ordering import (
     Opened,
     Wanted,
     count_arrivals,
+    keys_of_unfinished,
     lock_gates,
     open_gates,
     take_keys,
@@ -212,7 +213,7 @@ def delete(members: Members, _options: ChangeOptions, rules: Rules) -> Plan[Chan
 
 def cancel(members: Members, _options: ChangeOptions, rules: Rules) -> Plan[Changed]:
     """Cancel waiting jobs, request it of running ones, and release the next jobs of their ordering keys."""
-    keyed = yield "settle/keys_of_unfinished", {"ids": plain_array([one.id for one in members])}
+    keyed = yield keys_of_unfinished([one.id for one in members])
     gates = yield from lock_gates((queue, key) for _, queue, key in keyed)
     yield from _lock_jobs(members)
     rows = yield "change/cancel", arrays(members) | {"locks": gates.accepted()}

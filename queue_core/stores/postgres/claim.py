@@ -12,7 +12,7 @@ from queue_core.model.rules import Rules, rules_of
 from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres.capacity import Running, claim_gated
 from queue_core.stores.postgres.dialect import plain_array, text_array
-from queue_core.stores.postgres.insert import Numbers
+from queue_core.stores.postgres.insert import QUEUES, Numbers
 from queue_core.stores.postgres.scans import (
     BAND_BITS,
     EVERYWHERE,
@@ -120,7 +120,7 @@ class Heads:
         """Return the queues that are not paused and have ready or running jobs."""
         began = time.monotonic()
         if began < self._doubt_until:
-            return [queue for queue, _, paused in await self.lane.run("insert/sweep_queues") if not paused]
+            return [queue for queue, _, paused in await self.lane.run(QUEUES) if not paused]
         rows: Rows = []
         try:
             rows = await self.lane.run("claim/ready_queues")

@@ -22,13 +22,13 @@ from queue_core.stores.postgres.ordering import (
     lock_gates,
     make_gates,
     open_gates,
+    read_committed,
     take_keys,
 )
 from queue_core.stores.postgres.scans import named, spell
 from queue_core.stores.postgres.session.failures import LockHeld, QueuesLost
 from queue_core.stores.postgres.session.lane import ANSWER, ROW, Lane, Plan, carry_out
 from queue_core.stores.postgres.session.transaction import driver_connection, run_on
-from queue_core.stores.postgres.settle import read_committed
 from queue_core.stores.sql.records import known_ids, result_of
 
 NumbersByQueue = Mapping[str, int]
@@ -160,6 +160,15 @@ AGAIN = 30.0
 """Seconds between two reads of the numbers after nothing was found under one."""
 
 
+QUEUES = "insert/sweep_queues"
+"""The statement that reads every queue's name, number, and whether it is paused."""
+
+
+def create_queues(names: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """Return the statement, with its parameters, that creates queues which do not exist and reads their numbers."""
+    return "insert/queues", {"names": text_array(names)}
+
+
 class Numbers:
     """The numbers of queues, cached after the first read."""
 
@@ -172,7 +181,7 @@ class Numbers:
         """Return the numbers of queues, among others, after creating those that do not exist."""
         missing = sorted(names - self._known.keys())
         if missing:
-            for name, number in await lane.run("insert/queues", {"names": text_array(missing)}):
+            for name, number in await lane.run(*create_queues(missing)):
                 self._known[name] = number
         if not names <= self._known.keys():
             return await self.create(names, lane)  # another producer was creating the same queue at this moment
@@ -190,7 +199,7 @@ class Numbers:
             await self._read(lane)
 
     async def _read(self, lane: Lane) -> None:
-        rows = await lane.run("insert/sweep_queues")
+        rows = await lane.run(QUEUES)
         self._known = {name: number for name, number, _ in rows}
         self._read_at = time.monotonic()
 

@@ -43,6 +43,9 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 NUMBERED = 11
 """The last version of the numbering before version 1, whose tables were not in a schema of their own."""
+VERSION, EARLIER, PARTITIONS = "migrate/version", "migrate/earlier", "migrate/partitions"
+"""Statements that others run as well."""
+
 MIGRATIONS = migrations_of(PACKAGE)
 """All migrations in order; their `{schema}` is replaced by the schema's name."""
 KNOWN = MIGRATIONS[-1].version
@@ -165,7 +168,7 @@ class _Migrating:
             raise SchemaError(_missing_grant(self._schema, exists, role, database))
         if not exists:
             self._run("migrate/make_schema")
-        earlier = self._run("migrate/earlier").fetchall() if found == 0 else []
+        earlier = self._run(EARLIER).fetchall() if found == 0 else []
         if earlier:
             self._take_over(earlier[0][0])
         if earlier or found == RENAMED:
@@ -199,7 +202,7 @@ class _Migrating:
 
     def make_partitions(self) -> None:
         """Make the history's partitions for the days ahead."""
-        self._run("upkeep/partitions")
+        self._run(PARTITIONS)
 
     def _run(self, query: str, params: Mapping[str, Any] | None = None) -> psycopg.Cursor[tuple[Any, ...]]:
         return self._connection.execute(load(query, self._schema), params)
@@ -230,7 +233,7 @@ def schema_version(connection: Connection, schema: str = SCHEMA) -> int:
     """Return the version of a schema of a database, 0 when there is none."""
     try:
         with connection.transaction():
-            row = connection.execute(load("migrate/version", schema)).fetchone()
+            row = connection.execute(load(VERSION, schema)).fetchone()
     except (pg.UndefinedTable, pg.UndefinedColumn):
         return 0
     return int(row[0]) if row else 0
@@ -243,7 +246,7 @@ def check(connection: Connection, schema: str = SCHEMA) -> None:
         SchemaMissing, SchemaNewer, SchemaEarlier: they do not.
     """
     found = schema_version(connection, schema)
-    require(found, [] if found else connection.execute(load("migrate/earlier", schema)).fetchall())
+    require(found, [] if found else connection.execute(load(EARLIER, schema)).fetchall())
 
 
 def require(found: int, earlier: Sequence[tuple[Any, ...]] = ()) -> None:
@@ -268,7 +271,7 @@ async def require_schema(run: Callable[[str], Awaitable[Sequence[tuple[Any, ...]
         SchemaMissing, SchemaNewer, SchemaEarlier: it cannot.
     """
     try:
-        found = int((await run("migrate/version"))[0][0])
+        found = int((await run(VERSION))[0][0])
     except SchemaMissing:
         found = 0
-    require(found, [] if found else await run("migrate/earlier"))
+    require(found, [] if found else await run(EARLIER))

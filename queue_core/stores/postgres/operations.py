@@ -11,8 +11,6 @@ from queue_core.errors import OperationNotFound, QueueNotFound, SchemaError, Sto
 from queue_core.model import operation
 from queue_core.model.job import new_id
 from queue_core.model.operation import (
-    ABANDONED,
-    NEVER_STARTED,
     UNCHANGED,
     Author,
     Changed,
@@ -33,9 +31,12 @@ from queue_core.model.settings import PostgresSettings
 from queue_core.model.text import storable
 from queue_core.stores.postgres.change import Member, NoSuchQueue, change, members_of
 from queue_core.stores.postgres.dialect import DIALECT, load, plain_array, text_array
+from queue_core.stores.postgres.insert import create_queues
+from queue_core.stores.postgres.schedules import rehearse_schedule
 from queue_core.stores.postgres.session.bounds import bounds
 from queue_core.stores.postgres.session.lane import Plan, Rows, carry_out
 from queue_core.stores.postgres.session.pool import Pool
+from queue_core.stores.postgres.upkeep import abandon_operations
 from queue_core.stores.sql.records import id_or_none, known_ids
 
 T = TypeVar("T")
@@ -204,13 +205,13 @@ class PostgresOperations:
                 return await self._pool.carry_out(begin)
             except NoSuchQueue as missing:
                 # In a transaction of its own: creating a queue blocks all others that name it.
-                await self._pool.rows("insert/queues", {"names": text_array([missing.queue])})
+                await self._pool.rows(*create_queues([missing.queue]))
 
     async def pause(self, queue: str) -> bool:
-        return await self._switch("change/pause", queue)
+        return await self._switch("operations/pause", queue)
 
     async def resume(self, queue: str) -> bool:
-        return await self._switch("change/resume", queue)
+        return await self._switch("operations/resume", queue)
 
     async def _switch(self, query: str, queue: str) -> bool:
         ((exists, changed),) = await self._pool.change(query, params={"queue": storable(queue)})
@@ -220,7 +221,7 @@ class PostgresOperations:
 
     async def command(self, worker: str, order: WorkerOrder) -> bool:
         params = {"worker": storable(worker), "command": order}
-        return bool(await self._pool.change("change/command", params=params))
+        return bool(await self._pool.change("operations/command", params=params))
 
     async def create(self, request: OperationRequest) -> Operation:
         return await self.get(await self._pool.carry_out(lambda: create(request)))
@@ -245,7 +246,7 @@ class PostgresOperations:
         return await self._carry_out(number, lambda: pass_canary(number))
 
     async def abandon(self) -> None:
-        await self._pool.rows("upkeep/abandon_operations", {"seconds": ABANDONED, "note": NEVER_STARTED})
+        await self._pool.rows(*abandon_operations())
 
     async def outcomes(self, number: int, last: int) -> Outcomes:
         await self.get(number)
@@ -334,7 +335,7 @@ async def rehearse(pool: Pool, rules: Rules) -> str:
 
 def _everything(rules: Rules) -> Plan[str]:
     queue, jobs = f"doctor {uuid4().hex}", [new_id(), new_id()]
-    yield "insert/queues", {"names": text_array([queue])}
+    yield create_queues([queue])
     yield "operations/rehearse_dead", {"queue": queue, "ids": plain_array(jobs)}
     for verb, options, which in VERBS:
         changed = yield from _operation(
@@ -364,12 +365,7 @@ def _at_once(queue: str) -> Plan[None]:
     """Run the changes of operations that are done at once and only recorded."""
     number = yield from create(OperationRequest("pause", queue, AUTHOR), CREATE)
     yield from move(number, "done", "")
-    yield "change/pause", {"queue": queue}
-    yield "change/resume", {"queue": queue}
-    yield "change/command", {"worker": queue, "command": "quiet"}
-    texts = {name: text_array([queue]) for name in ("name", "cron", "tz", "type", "payload", "queue")}
-    numbers = {"priority": plain_array([5]), "max_retries": plain_array([0]), "next_tick": plain_array([0.0])}
-    yield "schedules/announce", {**texts, **numbers, "ordering_key": text_array([None])}
-    yield "schedules/pause", {"name": queue}
-    yield "schedules/resume", {"name": queue, "next_tick": 0.0}
-    yield "schedules/remove", {"name": queue}
+    yield "operations/pause", {"queue": queue}
+    yield "operations/resume", {"queue": queue}
+    yield "operations/command", {"worker": queue, "command": "quiet"}
+    yield from rehearse_schedule(queue)

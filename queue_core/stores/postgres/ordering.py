@@ -10,7 +10,8 @@ from itertools import count
 from types import MappingProxyType
 from typing import NamedTuple
 
-from queue_core.model.job import Ready
+from queue_core.errors import TransactionError
+from queue_core.model.job import Outcome, Ready
 from queue_core.model.rules import Rules, rules_of
 from queue_core.runtime import parts_of
 from queue_core.stores.postgres.dialect import plain_array, text_array
@@ -123,6 +124,51 @@ def lock_free_gates(gates: Iterable[Gate]) -> Plan[tuple[Gates, Gates]]:
     for part in parts_of(set(gates), lambda gate: ROW + len(gate[0]) + len(gate[1]), ANSWER):
         rows += yield "ordering/lock_free", gate_arrays(part)
     return Gates([row[:3] for row in rows if row[3]]), Gates([row[:3] for row in rows if not row[3]])
+
+
+def promote_gated(named: Rows, rules: Rules, make: bool = True) -> Plan[tuple[list[Ready], bool]]:
+    """Let due jobs arrive at the gates of their ordering keys, and open the noted gates, both named by `store/promote`.
+
+    A locked gate is noted for a later round: its jobs, if left, would come before all others.
+    Returns the jobs that became ready, and whether any gate was locked. With `make`, raises `LockHeld` when an
+    open transaction has made one of the gates; without, such a gate counts as locked.
+    """
+    if make:
+        yield from make_gates((queue, key) for _, queue, _, key in named)
+    free, locked = yield from lock_free_gates((queue, key) for _, queue, _, key in named)
+    due = {row[0]: (row[1], row[3]) for row in named if row[0] is not None}
+    if due:
+        yield "ordering/promote_keyed", {"ids": plain_array(due), "locks": Gates(free.rows + locked.rows).accepted()}
+    arrived = set(due.values())
+    yield from note_gates(Gates([row for row in locked.rows if (row[0], row[2]) in arrived]))
+    yield "ordering/clear_pending", {"locks": free.accepted()}
+    return [one.ready for one in (yield from open_gates(free, rules))], bool(locked.rows)
+
+
+def read_committed(what: str) -> Plan[None]:
+    """Check that each statement of a transaction sees all earlier commits.
+
+    Raises:
+        TransactionError: it does not.
+    """
+    ((level,),) = yield "ordering/isolation", {}
+    if level != "read committed":
+        raise TransactionError(f"{what} needs a transaction with isolation level READ COMMITTED, not {level.upper()}")
+
+
+def with_keys(outcomes: Sequence[Outcome], rows: Rows) -> list[Outcome]:
+    """Return the outcomes that do not name their job's ordering key, with the key, by rows of `keys_of_unfinished`."""
+    keys = {job_id: key for job_id, _, key in rows}
+    return [
+        outcome._replace(ordering_key=keys[outcome.id])
+        for outcome in outcomes
+        if keys.get(outcome.id) not in (None, outcome.ordering_key)
+    ]
+
+
+def keys_of_unfinished(ids: Iterable[str]) -> tuple[str, dict[str, str]]:
+    """Return the statement, with its parameters, that names the ordering keys of jobs that are not finished."""
+    return "ordering/keys_of_unfinished", {"ids": plain_array(ids)}
 
 
 def note_gates(gates: Gates) -> Plan[None]:

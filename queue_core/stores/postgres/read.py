@@ -27,7 +27,7 @@ from queue_core.stores.postgres.dialect import (
     plain_array,
 )
 from queue_core.stores.postgres.logs import Logs
-from queue_core.stores.postgres.migrate import KNOWN
+from queue_core.stores.postgres.migrate import EARLIER, KNOWN
 from queue_core.stores.postgres.operations import rehearse
 from queue_core.stores.postgres.session.listening import Notifications
 from queue_core.stores.postgres.session.pool import Pool, Row
@@ -76,7 +76,7 @@ class Facts:
             asked = time.time()
             ((now,),) = await self._pool.fetch(connection, "read/now")
             answered = time.time()
-            earlier = await self._pool.fetch(connection, "migrate/earlier")
+            earlier = await self._pool.fetch(connection, EARLIER)
             async with connection.cursor(row_factory=dict_row) as cursor:
                 await cursor.execute(load("read/facts", self._pool.settings.schema))
                 (found,) = await cursor.fetchall()

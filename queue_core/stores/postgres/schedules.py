@@ -11,6 +11,7 @@ from queue_core.model.schedule import Announcement, PassedTick, Planned, Plannin
 from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres.dialect import plain_array, text_array
 from queue_core.stores.postgres.session.bounds import Connection
+from queue_core.stores.postgres.session.lane import Plan
 from queue_core.stores.postgres.session.pool import Pool
 from queue_core.stores.postgres.store import PostgresStore
 
@@ -98,3 +99,13 @@ class PostgresSchedules:
 def _planned(row: tuple[Any, ...]) -> Planned:
     *schedule, next_tick, paused, last_tick, last_job = row
     return Planned(Schedule(*schedule), next_tick, paused, last_tick, last_job)
+
+
+def rehearse_schedule(name: str) -> Plan[None]:
+    """Run every change of a schedule, in a transaction that is rolled back."""
+    texts = {column: text_array([name]) for column in ("name", "cron", "tz", "type", "payload", "queue")}
+    numbers = {"priority": plain_array([5]), "max_retries": plain_array([0]), "next_tick": plain_array([0.0])}
+    yield "schedules/announce", {**texts, **numbers, "ordering_key": text_array([None])}
+    yield "schedules/pause", {"name": name}
+    yield "schedules/resume", {"name": name, "next_tick": 0.0}
+    yield "schedules/remove", {"name": name}

@@ -1,4 +1,4 @@
-"""Settling: outcomes in groups, their parameters and statements, with and without ordering keys and rules."""
+"""Settle: outcomes in groups, their parameters, the rows of their statements, and the answers, in one pass."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from queue_core.errors import TransactionError
 from queue_core.model.job import MOST_LOSSES, Failure, Outcome, Ready, Reclaimed, Settled, summary
 from queue_core.model.outcome import EXCEPTION, LOST_ONCE, lost_too_often
 from queue_core.model.report import HISTOGRAM_BOUNDS
@@ -24,32 +23,24 @@ from queue_core.stores.postgres.ordering import (
     blocking,
     count_arrivals,
     each_arrival,
+    keys_of_unfinished,
     lock_free_gates,
     lock_gates,
     lock_gates_soon,
-    make_gates,
     note_gates,
     open_gates,
+    read_committed,
+    with_keys,
 )
-from queue_core.stores.postgres.scans import NOWHERE, WHOLE
-from queue_core.stores.postgres.session.lane import Plan, Rows
-
-
-def ready_again(outcomes: Sequence[Outcome], settled: Sequence[Settled]) -> list[Ready]:
-    """Return the jobs that are ready after these attempts ended."""
-    back = [
-        Ready(one.id, outcome.queue, one.rank)
-        for outcome, one in zip(outcomes, settled, strict=True)
-        if one.rank is not None
-    ]
-    return back + [ready for one in settled for ready in one.unblocked]
-
+from queue_core.stores.postgres.scans import NOWHERE, WHOLE, Walk
+from queue_core.stores.postgres.session.failures import LockHeld
+from queue_core.stores.postgres.session.lane import Lane, Plan, Rows
 
 BOUNDS_US = plain_array(round(bound * 1_000_000) for bound in HISTOGRAM_BOUNDS)
 """The histogram's bounds in microseconds. `width_bucket` counts from 0 for values below the first, so a bucket's
 number is the index of the first bound that is greater than the value."""
 
-_STATEMENT = {
+STATEMENT = {
     "completed": "settle/finish",
     "cancelled": "settle/finish",
     "retrying": "settle/requeue",
@@ -61,19 +52,44 @@ Key = tuple[str, int]
 NO_RULES: Rules = MappingProxyType({})
 
 
-def once(outcomes: Sequence[Outcome]) -> dict[Key, Outcome]:
-    """Return the first outcome of each attempt: a later one cannot end it again."""
+async def settle(lane: Lane, keyed: Lane, outcomes: Sequence[Outcome], rules: Rules) -> list[Settled]:
+    """End attempts whose token still holds; refuse the others without changing anything.
+
+    `keyed`: the lane for what locks gates.
+    """
+    # Groups: of several outcomes of an attempt the first counts, for it has ended by then.
     first: dict[Key, Outcome] = {}
+    plain: list[Outcome] = []
+    ruled: list[Outcome] = []
     for outcome in outcomes:
-        first.setdefault((outcome.id, outcome.token), outcome)
-    return first
+        key = (outcome.id, outcome.token)
+        if key not in first:
+            first[key] = outcome
+            several = outcome.ordering_key is not None or (outcome.to_back and rules_of(rules, outcome.queue).aging > 0)
+            (ruled if several else plain).append(outcome)
+    # Parameters and rows: a statement for each group, a plan for those that take several.
+    done: dict[Key, Settled] = {}
+    for statement, group in by_statement(plain).items():
+        done |= accepted(await lane.run(statement, group_parameters(statement, group, rules)))
+    if ruled:
+        done |= await _settle_ruled(keyed, ruled, rules)
+    if len(done) < len(first):
+        refused = [outcome for key, outcome in first.items() if key not in done]
+        done |= await _second_look(lane, keyed, refused, rules)
+    # Answers, in the order of the outcomes.
+    return [
+        done[key]
+        if (key := (outcome.id, outcome.token)) in done and first[key].kind == outcome.kind
+        else Settled(outcome.id, False)
+        for outcome in outcomes
+    ]
 
 
 def by_statement(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
     """Group outcomes by the statement that writes them."""
     groups: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
-        groups.setdefault(_STATEMENT[outcome.kind], []).append(outcome)
+        groups.setdefault(STATEMENT[outcome.kind], []).append(outcome)
     return groups
 
 
@@ -89,16 +105,16 @@ def group_parameters(
     `arrivals` are the first arrivals of jobs that requeue in queues with aging.
     """
     common = {
-        "id": plain_array(outcome.id for outcome in group),
-        "token": plain_array(outcome.token for outcome in group),
-        "run_us": plain_array(outcome.run_us for outcome in group),
+        "id": plain_array([outcome.id for outcome in group]),
+        "token": plain_array([outcome.token for outcome in group]),
+        "run_us": plain_array([outcome.run_us for outcome in group]),
         "bounds": BOUNDS_US,
         "locks": gates.accepted(),
     }
     if statement == "settle/finish":
         return common | {
-            "status": plain_array(outcome.kind for outcome in group),
-            "result": text_array(outcome.result for outcome in group),
+            "status": plain_array([outcome.kind for outcome in group]),
+            "result": text_array([outcome.result for outcome in group]),
         }
     common |= _failures([outcome.failure for outcome in group])
     if statement == "settle/bury":
@@ -107,10 +123,10 @@ def group_parameters(
         common
         | _again(group, rules, arrivals)
         | {
-            "retry": plain_array("t" if outcome.kind == "retrying" else "f" for outcome in group),
-            "delay": plain_array(outcome.delay for outcome in group),
-            "to_back": plain_array("t" if outcome.to_back else "f" for outcome in group),
-            "run_at": plain_array("NULL" if outcome.run_at is None else outcome.run_at for outcome in group),
+            "retry": plain_array(["t" if outcome.kind == "retrying" else "f" for outcome in group]),
+            "delay": plain_array([outcome.delay for outcome in group]),
+            "to_back": plain_array(["t" if outcome.to_back else "f" for outcome in group]),
+            "run_at": plain_array(["NULL" if outcome.run_at is None else outcome.run_at for outcome in group]),
             "limited": limited(rules),
         }
     )
@@ -129,57 +145,28 @@ def _again(group: Sequence[Outcome], rules: Rules, arrivals: Arrivals) -> dict[s
 
 def _failures(failures: Sequence[Failure | None]) -> dict[str, Any]:
     return {
-        "kind": text_array(f and f.kind for f in failures),
-        "exception": text_array(f and f.exception for f in failures),
-        "message": text_array(f and f.message for f in failures),
-        "traceback": text_array(f and f.traceback for f in failures),
-        "signature": text_array(f and f.signature for f in failures),
-        "title": text_array(f and f.title for f in failures),
-        "summary": text_array(f and summary(f) for f in failures),
+        "kind": text_array([f and f.kind for f in failures]),
+        "exception": text_array([f and f.exception for f in failures]),
+        "message": text_array([f and f.message for f in failures]),
+        "traceback": text_array([f and f.traceback for f in failures]),
+        "signature": text_array([f and f.signature for f in failures]),
+        "title": text_array([f and f.title for f in failures]),
+        "summary": text_array([f and summary(f) for f in failures]),
     }
 
 
-def answer(row: tuple[Any, ...]) -> tuple[Key, Settled]:
-    """Convert a row of a settle statement."""
-    job_id, token, *rest = row
-    rank, due = rest or (None, None)
-    return (job_id, token), Settled(job_id, True, rank, due)
+def accepted(rows: Rows) -> dict[Key, Settled]:
+    """Return the attempts that a settle statement ended, by its rows: id, token, and of requeued jobs rank and due."""
+    return {(row[0], row[1]): Settled(row[0], True, *row[2:]) for row in rows}
 
 
-def reclaim_parameters(
-    limit: int,
-    rules: Rules = NO_RULES,
-    ids: Sequence[str] | None = None,
-    gates: Gates = NO_GATES,
-    bound: int = MOST_LOSSES,
-) -> dict[str, Any]:
-    """Return the parameters of `settle/reclaim`, which ends lost workers' attempts, of all jobs or of these.
-
-    For all jobs the caller may name the part of the table that is scanned.
-    """
-    often = lost_too_often(bound)
-    lost, title = sign(EXCEPTION, often)
-    loss, _ = sign(EXCEPTION, LOST_ONCE)
-    return {
-        "limit": limit,
-        "ids": None if ids is None else plain_array(ids),
-        "locks": gates.accepted(),
-        "blocking": blocking(rules),
-        "limited": limited(rules),
-        "bound": bound,
-        "lost_text": often,
-        "lost_signature": lost,
-        "lost_title": title,
-        "loss_text": LOST_ONCE,
-        "loss_signature": loss,
-        "exception": EXCEPTION,
-        **(WHOLE if ids is None else NOWHERE),
-    }
-
-
-def is_ruled(outcome: Outcome, rules: Rules) -> bool:
-    """Return whether an attempt's end takes more than one statement, as far as its worker knows."""
-    return outcome.ordering_key is not None or (outcome.to_back and rules_of(rules, outcome.queue).aging > 0)
+async def _settle_ruled(keyed: Lane, outcomes: Sequence[Outcome], rules: Rules) -> dict[Key, Settled]:
+    """End attempts in one transaction, with the ordering keys that this releases and the ranks by age that it gives."""
+    weight = sum(len(outcome.result or "") for outcome in outcomes)
+    try:
+        return await keyed.carry_out(lambda: settle_soon(outcomes, rules), patient=False, weight=weight)
+    except LockHeld:
+        return await keyed.carry_out(lambda: settle_late(outcomes, rules), weight=weight)
 
 
 def settle_soon(outcomes: Sequence[Outcome], rules: Rules) -> Plan[dict[Key, Settled]]:
@@ -210,7 +197,7 @@ def _settle(outcomes: Sequence[Outcome], rules: Rules, gates: Gates) -> Plan[dic
     done: dict[Key, Settled] = {}
     for statement, group in by_statement(outcomes).items():
         rows = yield statement, group_parameters(statement, group, rules, gates, arrivals)
-        done.update(answer(row) for row in rows)
+        done |= accepted(rows)
     instead = [
         outcome
         for outcome in outcomes
@@ -244,6 +231,31 @@ def _with_opened(
     return found
 
 
+async def _second_look(lane: Lane, keyed: Lane, refused: Sequence[Outcome], rules: Rules) -> dict[Key, Settled]:
+    """Return what becomes of outcomes that were refused.
+
+    They did not name their ordering key, are to be cancelled instead, were written before (a lost reply), or stale.
+    """
+    done: dict[Key, Settled] = {}
+    named = with_keys(refused, await lane.run(*keys_of_unfinished([one.id for one in refused])))
+    if named:
+        done |= await _settle_ruled(keyed, named, rules)
+    ends = [one for one in refused if one.kind in ("retrying", "released") and (one.id, one.token) not in done]
+    if ends:
+        rows = await lane.run("settle/cancel_instead", group_parameters("settle/cancel_instead", ends))
+        done |= {(job_id, token): Settled(job_id, True, cancelled=True) for job_id, token in rows}
+    left = [outcome for outcome in refused if (outcome.id, outcome.token) not in done]
+    rows = await lane.run(
+        "settle/settled_already",
+        {
+            "id": plain_array([outcome.id for outcome in left]),
+            "token": plain_array([outcome.token for outcome in left]),
+            "kind": plain_array([outcome.kind for outcome in left]),
+        },
+    )
+    return done | {(job_id, token): Settled(job_id, True, cancelled=instead) for job_id, token, instead in rows}
+
+
 def complete(outcome: Outcome, rules: Rules) -> Plan[Settled]:
     """Complete one attempt in a caller's transaction.
 
@@ -253,8 +265,8 @@ def complete(outcome: Outcome, rules: Rules) -> Plan[Settled]:
     if outcome.ordering_key is None:
         rows = yield "settle/finish", group_parameters("settle/finish", [outcome], rules)
         if rows:
-            return answer(rows[0])[1]
-        named = with_keys([outcome], (yield "settle/keys_of_unfinished", {"ids": plain_array([outcome.id])}))
+            return accepted(rows)[outcome.id, outcome.token]
+        named = with_keys([outcome], (yield keys_of_unfinished([outcome.id])))
         if not named:
             return Settled(outcome.id, False)
         (outcome,) = named
@@ -265,25 +277,47 @@ def complete(outcome: Outcome, rules: Rules) -> Plan[Settled]:
     return answers.get((outcome.id, outcome.token), Settled(outcome.id, False))
 
 
-def with_keys(outcomes: Sequence[Outcome], rows: Rows) -> list[Outcome]:
-    """Return the outcomes that do not name their job's ordering key, with the key, by `settle/keys_of_unfinished`."""
-    keys = {job_id: key for job_id, _, key in rows}
-    return [
-        outcome._replace(ordering_key=keys[outcome.id])
-        for outcome in outcomes
-        if keys.get(outcome.id) not in (None, outcome.ordering_key)
-    ]
+async def reclaim(leases: Walk, keyed: Lane, limit: int, bound: int, rules: Rules) -> list[Reclaimed]:
+    """Move jobs whose lease expired to queued with one loss more, or to dead as lost where that makes `bound`."""
+    rows = await leases.run(
+        "settle/reclaim", reclaim_parameters(limit, rules, bound=bound), lambda rows: len(rows) >= limit
+    )
+    taken = [Reclaimed(*row[:-1]) for row in rows if row[3] is not None]
+    named = [row for row in rows if row[3] is None]
+    if named:
+        taken += await keyed.carry_out(lambda: reclaim_gated(named, rules, bound))
+    return taken
 
 
-def read_committed(what: str) -> Plan[None]:
-    """Check that each statement of a transaction sees all earlier commits.
+def reclaim_parameters(
+    limit: int,
+    rules: Rules = NO_RULES,
+    ids: Sequence[str] | None = None,
+    gates: Gates = NO_GATES,
+    bound: int = MOST_LOSSES,
+) -> dict[str, Any]:
+    """Return the parameters of `settle/reclaim`, which ends lost workers' attempts, of all jobs or of these.
 
-    Raises:
-        TransactionError: it does not.
+    For all jobs the caller may name the part of the table that is scanned.
     """
-    ((level,),) = yield "settle/isolation", {}
-    if level != "read committed":
-        raise TransactionError(f"{what} needs a transaction with isolation level READ COMMITTED, not {level.upper()}")
+    often = lost_too_often(bound)
+    lost, title = sign(EXCEPTION, often)
+    loss, _ = sign(EXCEPTION, LOST_ONCE)
+    return {
+        "limit": limit,
+        "ids": None if ids is None else plain_array(ids),
+        "locks": gates.accepted(),
+        "blocking": blocking(rules),
+        "limited": limited(rules),
+        "bound": bound,
+        "lost_text": often,
+        "lost_signature": lost,
+        "lost_title": title,
+        "loss_text": LOST_ONCE,
+        "loss_signature": loss,
+        "exception": EXCEPTION,
+        **(WHOLE if ids is None else NOWHERE),
+    }
 
 
 def reclaim_gated(named: Sequence[tuple[Any, ...]], rules: Rules, bound: int = MOST_LOSSES) -> Plan[list[Reclaimed]]:
@@ -303,22 +337,3 @@ def reclaim_gated(named: Sequence[tuple[Any, ...]], rules: Rules, bound: int = M
         for row in rows
         if row[3] is not None
     ]
-
-
-def promote_gated(named: Rows, rules: Rules, make: bool = True) -> Plan[tuple[list[Ready], bool]]:
-    """Let due jobs arrive at the gates of their ordering keys, and open the noted gates, both named by `store/promote`.
-
-    A locked gate is noted for a later round: its jobs, if left, would come before all others.
-    Returns the jobs that became ready, and whether any gate was locked. With `make`, raises `LockHeld` when an
-    open transaction has made one of the gates; without, such a gate counts as locked.
-    """
-    if make:
-        yield from make_gates((queue, key) for _, queue, _, key in named)
-    free, locked = yield from lock_free_gates((queue, key) for _, queue, _, key in named)
-    due = {row[0]: (row[1], row[3]) for row in named if row[0] is not None}
-    if due:
-        yield "settle/promote_keyed", {"ids": plain_array(due), "locks": Gates(free.rows + locked.rows).accepted()}
-    arrived = set(due.values())
-    yield from note_gates(Gates([row for row in locked.rows if (row[0], row[2]) in arrived]))
-    yield "settle/clear_pending", {"locks": free.accepted()}
-    return [one.ready for one in (yield from open_gates(free, rules))], bool(locked.rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, NamedTuple
+from typing import Any
 
 from queue_core.model.job import (
     MOST_LOSSES,
@@ -24,172 +24,23 @@ from queue_core.model.settings import PostgresSettings, RetentionSettings
 from queue_core.ports.store import ClaimRequest, Led, Look
 from queue_core.stores.postgres import logs
 from queue_core.stores.postgres.claim import Claiming
-from queue_core.stores.postgres.dialect import plain_array, text_array
-from queue_core.stores.postgres.insert import Numbers, Producing
+from queue_core.stores.postgres.dialect import text_array
+from queue_core.stores.postgres.insert import QUEUES, Numbers, Producing
 from queue_core.stores.postgres.migrate import require_schema
+from queue_core.stores.postgres.ordering import promote_gated
 from queue_core.stores.postgres.scans import Walk
 from queue_core.stores.postgres.session.failures import LockHeld
 from queue_core.stores.postgres.session.heartbeat import PostgresHeartbeat
-from queue_core.stores.postgres.session.lane import Lane, Plan
+from queue_core.stores.postgres.session.lane import Lane, Rows
 from queue_core.stores.postgres.session.listening import News, Notifications
 from queue_core.stores.postgres.session.transaction import Transactions
-from queue_core.stores.postgres.settle import (
-    Key,
-    answer,
-    by_statement,
-    complete,
-    group_parameters,
-    is_ruled,
-    once,
-    promote_gated,
-    ready_again,
-    reclaim_gated,
-    reclaim_parameters,
-    settle_late,
-    settle_soon,
-    with_keys,
-)
+from queue_core.stores.postgres.settle import complete, reclaim, settle
 from queue_core.stores.postgres.upkeep import EVER, DueTimes, Looks, Upkeep
 
 LOCKED_SECONDS = 0.1
 """Seconds until ordering keys that another transaction has locked are tried again."""
 FEW_DUE = 10
 """At most so many due jobs found by a read whose time is taken as that of the read itself."""
-
-
-class Lanes(NamedTuple):
-    """Connections, so that none waits for another."""
-
-    settles: Lane
-    sweeps: Lane
-    # for what locks gates: a caller's open transaction may hold them
-    keyed: Lane
-
-
-class Ends:
-    """Promotions, reclaims and settles; see queue_core.ports.store.JobStore for the methods."""
-
-    def __init__(self, lanes: Lanes, rules: Rules) -> None:
-        self._settles, self._sweeps, self._keyed = lanes
-        self._rules = rules
-        self._due = DueTimes()
-        # those at whether anything is ready
-        self._ready = Looks()
-        self._leases = Walk(self._sweeps, "leases")
-        # whether due jobs waited for ordering keys that other transactions had locked in the last round
-        self._locked = False
-
-    async def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
-        """End attempts whose token still holds; refuse the others without changing anything."""
-        first = once(outcomes)
-        done: dict[Key, Settled] = {}
-        ruled = [outcome for outcome in first.values() if is_ruled(outcome, self._rules)]
-        plain = (
-            [outcome for outcome in first.values() if not is_ruled(outcome, self._rules)] if ruled else first.values()
-        )
-        for statement, group in by_statement(plain).items():
-            rows = await self._settles.run(statement, group_parameters(statement, group, self._rules))
-            done.update(answer(row) for row in rows)
-        if ruled:
-            done |= await self._settle_ruled(ruled)
-        if len(done) < len(first):
-            done |= await self._second_look([outcome for key, outcome in first.items() if key not in done])
-        return [
-            done.get(key, refused) if first[key].kind == outcome.kind else refused
-            for outcome in outcomes
-            for key, refused in [((outcome.id, outcome.token), Settled(outcome.id, False))]
-        ]
-
-    async def _settle_ruled(self, outcomes: Sequence[Outcome]) -> dict[Key, Settled]:
-        weight = sum(len(outcome.result or "") for outcome in outcomes)
-        try:
-            return await self._keyed.carry_out(lambda: settle_soon(outcomes, self._rules), patient=False, weight=weight)
-        except LockHeld:
-            return await self._keyed.carry_out(lambda: settle_late(outcomes, self._rules), weight=weight)
-
-    async def _second_look(self, refused: Sequence[Outcome]) -> dict[Key, Settled]:
-        """Return why outcomes were refused.
-
-        They did not name their ordering key, are to be cancelled instead, were written before (a lost reply), or stale.
-        """
-        done: dict[Key, Settled] = {}
-        keys = await self._settles.run("settle/keys_of_unfinished", {"ids": plain_array([one.id for one in refused])})
-        named = with_keys(refused, keys)
-        if named:
-            done |= await self._settle_ruled(named)
-        ends = [one for one in refused if one.kind in ("retrying", "released") and (one.id, one.token) not in done]
-        if ends:
-            rows = await self._settles.run("settle/cancel_instead", group_parameters("settle/cancel_instead", ends))
-            done |= {(job_id, token): Settled(job_id, True, cancelled=True) for job_id, token in rows}
-        left = [outcome for outcome in refused if (outcome.id, outcome.token) not in done]
-        rows = await self._settles.run(
-            "store/settled_already",
-            {
-                "id": plain_array([outcome.id for outcome in left]),
-                "token": plain_array([outcome.token for outcome in left]),
-                "kind": plain_array([outcome.kind for outcome in left]),
-            },
-        )
-        return done | {(job_id, token): Settled(job_id, True, cancelled=instead) for job_id, token, instead in rows}
-
-    def completion(self, outcome: Outcome) -> Plan[Settled]:
-        """Return the plan that completes one attempt in a caller's transaction."""
-        return complete(outcome, self._rules)
-
-    async def promote(self, limit: int) -> list[Ready]:
-        """Move due scheduled and retrying jobs to queued."""
-        back, began = self._due.back(), time.monotonic()
-        rows = await self._sweeps.run("store/promote", {"limit": limit, "back": back})
-        if len(rows) < FEW_DUE:
-            self._due.took(back, time.monotonic() - began)
-        ready = [Ready(job_id, queue, rank) for job_id, queue, rank, key in rows if key is None]
-        named = [row for row in rows if row[3] is not None]
-        if not named:
-            self._locked = False
-            return ready
-        try:
-            opened, self._locked = await self._keyed.carry_out(lambda: promote_gated(named, self._rules), patient=False)
-        except LockHeld:
-            opened, self._locked = await self._keyed.carry_out(lambda: promote_gated(named, self._rules, make=False))
-        return sorted(ready + opened, key=lambda one: one.rank)
-
-    async def next_due(self) -> float | None:
-        """Return the seconds until the next scheduled or retrying job is due, or None."""
-        back, began = self._due.back(), time.monotonic()
-        seconds: float | None = (await self._sweeps.run("store/next_due", {"back": back}))[0][0]
-        self._due.took(back, time.monotonic() - began)
-        if not self._locked:
-            return seconds
-        return LOCKED_SECONDS if seconds is None or seconds <= 0 else min(seconds, LOCKED_SECONDS)
-
-    async def look(self) -> Look:
-        """Return the work that a leader has to do, in one statement.
-
-        Where it takes long, jobs are assumed to be ready or running, and due ones looked for among the last.
-        """
-        back, busy, began = self._due.back(), self._ready.rests, time.monotonic()
-        (row,) = await self._sweeps.run("store/workload", {"back": back, "busy": busy}, light=True)
-        took = time.monotonic() - began
-        if not busy:
-            self._ready.took(took)
-        elif back == EVER:
-            self._due.took(back, took)
-        return Look(*row)
-
-    async def reclaim(self, limit: int, bound: int = MOST_LOSSES) -> list[Reclaimed]:
-        """Move jobs whose lease expired to queued with one loss more, or to dead as lost where that makes `bound`."""
-        rows = await self._leases.run(
-            "settle/reclaim", reclaim_parameters(limit, self._rules, bound=bound), lambda rows: len(rows) >= limit
-        )
-        taken = [Reclaimed(*row[:-1]) for row in rows if row[3] is not None]
-        named = [row for row in rows if row[3] is None]
-        if named:
-            taken += await self._keyed.carry_out(lambda: reclaim_gated(named, self._rules, bound))
-        return taken
-
-    async def write_off(self, workers: Sequence[str]) -> None:
-        """Remove the entries and leaderships of workers whose processes have ended, and end their leases."""
-        await self._sweeps.run("store/worker_write_off", {"workers": text_array(workers)})
 
 
 HORIZON = 3.0
@@ -227,7 +78,13 @@ class PostgresStore:
         self.producing = Producing(self._inserts, self._looks, self._numbers, rules)
         self._claiming = Claiming(self._claims, self._sweeps, self._numbers, rules)
         self._notifications.on("ranks", self._claiming.heard)
-        self._ends = Ends(Lanes(self._settles, self._sweeps, self._keyed), rules)
+        self._rules = rules
+        self._leases = Walk(self._sweeps, "leases")
+        self._due = DueTimes()
+        # those at whether anything is ready
+        self._ready = Looks()
+        # whether due jobs waited for ordering keys that other transactions had locked in the last round
+        self._locked = False
 
     async def open(self) -> None:
         """Connect and check the schema.
@@ -277,8 +134,13 @@ class PostgresStore:
 
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
         """End attempts whose token still holds; refuse the others without changing anything."""
-        settled = await self._ends.settle(outcomes)
-        self._claiming.came_back(ready_again(outcomes, settled))
+        settled = await settle(self._settles, self._keyed, outcomes, self._rules)
+        ready = [ready for one in settled for ready in one.unblocked]
+        for outcome, one in zip(outcomes, settled, strict=True):
+            if one.rank is not None:
+                ready.append(Ready(one.id, outcome.queue, one.rank))
+        if ready:
+            self._claiming.came_back(ready)
         later = (one for one in outcomes if one.kind == "retrying" or one.delay or one.run_at)
         if any(_soon(one.delay, one.run_at) for one in later):
             self._news.soon()
@@ -291,7 +153,7 @@ class PostgresStore:
     async def settle_on(self, connection: Any, outcome: Outcome) -> Settled:
         """Complete an attempt in the transaction of such a connection, or refuse; it takes effect at the commit."""
         awaited = outcome.ordering_key is not None
-        return await self._transactions.settle(connection, self._ends.completion(outcome), awaited)
+        return await self._transactions.settle(connection, complete(outcome, self._rules), awaited)
 
     async def log(self, lines: Sequence[LogLine]) -> list[bool]:
         """Append lines to the logs of jobs; return for each whether its token still holds."""
@@ -303,7 +165,7 @@ class PostgresStore:
 
     async def write_off(self, workers: Sequence[str], place: str) -> None:
         """Remove the entries and leaderships of workers whose processes have ended, and end their leases."""
-        await self._ends.write_off(workers)
+        await self._sweeps.run("store/worker_write_off", {"workers": text_array(workers)})
 
     async def unregister_worker(self, worker: str, place: str = "") -> None:
         """Remove a worker's entry after its end."""
@@ -318,17 +180,38 @@ class PostgresStore:
 
     async def promote(self, limit: int) -> list[Ready]:
         """Move due scheduled and retrying jobs to queued."""
-        ready = await self._ends.promote(limit)
+        back, began = self._due.back(), time.monotonic()
+        rows = await self._sweeps.run("store/promote", {"limit": limit, "back": back})
+        if len(rows) < FEW_DUE:
+            self._due.took(back, time.monotonic() - began)
+        ready = [Ready(job_id, queue, rank) for job_id, queue, rank, key in rows if key is None]
+        named = [row for row in rows if row[3] is not None]
+        if named:
+            ready = sorted(ready + await self._promote_gated(named), key=lambda one: one.rank)
+        else:
+            self._locked = False
         self._claiming.came_back(ready)
         return ready
 
+    async def _promote_gated(self, named: Rows) -> list[Ready]:
+        try:
+            opened, self._locked = await self._keyed.carry_out(lambda: promote_gated(named, self._rules), patient=False)
+        except LockHeld:
+            opened, self._locked = await self._keyed.carry_out(lambda: promote_gated(named, self._rules, make=False))
+        return opened
+
     async def next_due(self) -> float | None:
         """Return the seconds until the next scheduled or retrying job is due, or None."""
-        return await self._ends.next_due()
+        back, began = self._due.back(), time.monotonic()
+        seconds: float | None = (await self._sweeps.run("store/next_due", {"back": back}))[0][0]
+        self._due.took(back, time.monotonic() - began)
+        if not self._locked:
+            return seconds
+        return LOCKED_SECONDS if seconds is None or seconds <= 0 else min(seconds, LOCKED_SECONDS)
 
     async def reclaim(self, limit: int, bound: int = MOST_LOSSES) -> list[Reclaimed]:
         """Move jobs whose lease expired to queued with one loss more, or to dead as lost where that makes `bound`."""
-        taken = await self._ends.reclaim(limit, bound)
+        taken = await reclaim(self._leases, self._keyed, limit, bound, self._rules)
         self._claiming.came_back([Ready(one.id, one.queue, one.rank) for one in taken if one.rank is not None])
         self._claiming.came_back([ready for one in taken for ready in one.unblocked])
         return taken
@@ -355,7 +238,7 @@ class PostgresStore:
 
     async def queues(self) -> dict[str, bool]:
         """Return every queue's name and whether it is paused."""
-        rows = await self._sweeps.run("insert/sweep_queues")
+        rows = await self._sweeps.run(QUEUES)
         self._numbers.remember((name, number) for name, number, _ in rows)
         return {name: paused for name, _, paused in rows}
 
@@ -391,8 +274,18 @@ class PostgresStore:
         self._notifications.start()
 
     async def look(self) -> Look:
-        """Return the work that a leader has to do, in one statement."""
-        return await self._ends.look()
+        """Return the work that a leader has to do, in one statement.
+
+        Where it takes long, jobs are assumed to be ready or running, and due ones looked for among the last.
+        """
+        back, busy, began = self._due.back(), self._ready.rests, time.monotonic()
+        (row,) = await self._sweeps.run("store/workload", {"back": back, "busy": busy}, light=True)
+        took = time.monotonic() - began
+        if not busy:
+            self._ready.took(took)
+        elif back == EVER:
+            self._due.took(back, took)
+        return Look(*row)
 
     async def leaders(self, duties: Sequence[str]) -> dict[str, Led]:
         """Return the present or last leaders of these duties."""

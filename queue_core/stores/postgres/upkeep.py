@@ -20,6 +20,7 @@ from queue_core.model.rules import Rules
 from queue_core.model.settings import PostgresSettings, RetentionSettings
 from queue_core.stores.postgres.dialect import load, plain_array
 from queue_core.stores.postgres.logs import Forgetting
+from queue_core.stores.postgres.migrate import PARTITIONS
 from queue_core.stores.postgres.ordering import GateKeeper, KeyKeeper, lock_free_gates, open_gates
 from queue_core.stores.postgres.scans import Walk
 from queue_core.stores.postgres.session.bounds import Connection
@@ -167,7 +168,12 @@ def _unfinished(folded: Rows) -> bool:
 
 
 def _make_partitions() -> Plan[None]:
-    yield "upkeep/partitions", {}
+    yield PARTITIONS, {}
+
+
+def abandon_operations() -> tuple[str, dict[str, Any]]:
+    """Return the statement, with its parameters, that ends operations which are left unfinished."""
+    return "upkeep/abandon_operations", {"seconds": ABANDONED, "note": NEVER_STARTED}
 
 
 class Upkeep:
@@ -264,7 +270,7 @@ class Upkeep:
                 break
 
     async def _trim_operations(self) -> None:
-        await self._lane.run("upkeep/abandon_operations", {"seconds": ABANDONED, "note": NEVER_STARTED})
+        await self._lane.run(*abandon_operations())
         seconds, more = self._retention.operations, True
         while seconds is not None and more:
             wanted = {"seconds": seconds, "limit": PRUNE_LIMIT}

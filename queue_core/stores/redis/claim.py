@@ -11,11 +11,11 @@ import redis
 from redis.exceptions import NoScriptError, RedisError, ResponseError
 
 from queue_core.errors import StoreUnavailable
-from queue_core.model.job import Claim, Ready
+from queue_core.model.job import Claim, Ready, Stray
 from queue_core.model.report import Announced
 from queue_core.model.rules import Rules, rules_of
 from queue_core.model.settings import RedisSettings
-from queue_core.ports.store import ClaimRequest, HeartbeatReply, HeartbeatRequest, LeaseRenewal, Neighbour, Stray
+from queue_core.ports.store import ClaimRequest, HeartbeatReply, HeartbeatRequest, LeaseRenewal, Neighbour
 from queue_core.redis.client import keys_of, make_thread_client
 from queue_core.redis.scripts import Call, digest, source
 from queue_core.runtime import LARGEST

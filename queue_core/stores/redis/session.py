@@ -62,11 +62,12 @@ def portions(items: Iterable[T], weight: Callable[[T], int]) -> Iterator[list[T]
     part: list[T] = []
     size = 0
     for item in items:
-        if part and (len(part) == CHUNK or size + weight(item) > LARGEST):
+        heavy = weight(item)
+        if part and (len(part) == CHUNK or size + heavy > LARGEST):
             yield part
             part, size = [], 0
         part.append(item)
-        size += weight(item)
+        size += heavy
     if part:
         yield part
 

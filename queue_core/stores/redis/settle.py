@@ -43,43 +43,43 @@ _SETS = {
 
 async def settle(link: Link, rules: Rules, outcomes: Sequence[Outcome]) -> list[Settled]:
     """End attempts whose token still holds; answer in the same order."""
-    groups: dict[tuple[str, str], list[int]] = {}
+    # Groups: a script for each queue and verb, in parts that one call takes.
+    groups: dict[tuple[str, str], list[tuple[int, Outcome]]] = {}
     for place, outcome in enumerate(outcomes):
-        groups.setdefault((_VERBS[outcome.kind], outcome.queue), []).append(place)
-    parts = [
-        (verb, queue, part)
-        for (verb, queue), places in groups.items()
-        for part in portions(places, lambda place: _weight(outcomes[place]))
-    ]
-    answers: list[Settled] = [Settled(outcome.id, False) for outcome in outcomes]
+        groups.setdefault((_VERBS[outcome.kind], outcome.queue), []).append((place, outcome))
+    parts = [(verb, queue, part) for (verb, queue), group in groups.items() for part in portions(group, _weight)]
+    settled = [Settled(outcome.id, False) for outcome in outcomes]
     for some in chunks(parts, TOGETHER):
+        # Parameters and the scripts' answers, then ours.
         calls = [
-            _call(link, verb, queue, rules_of(rules, queue), [outcomes[place] for place in part])
+            _call(link, verb, queue, rules_of(rules, queue), [outcome for _, outcome in part])
             for verb, queue, part in some
         ]
-        for (verb, _, part), found in zip(some, await link.run_many(calls), strict=True):
-            for place, answer in zip(part, found, strict=True):
-                answers[place] = _settled(outcomes[place], verb, answer)
-    return answers
+        for (verb, _, part), answers in zip(some, await link.run_many(calls), strict=True):
+            for (place, outcome), answer in zip(part, answers, strict=True):
+                settled[place] = _settled(outcome, verb, answer)
+    return settled
 
 
-def _weight(outcome: Outcome) -> int:
+def _weight(placed: tuple[int, Outcome]) -> int:
+    _, outcome = placed
     failure = outcome.failure
     return len(outcome.result or "") + (0 if failure is None else len(failure.traceback) + len(failure.message))
 
 
 def _call(link: Link, verb: str, queue: str, rules: QueueRules, outcomes: Sequence[Outcome]) -> Call:
     keys = link.of(queue, _SETS[verb])
-    hashes = link.keys.jobs(queue, (outcome.id for outcome in outcomes))
+    hashes = link.keys.jobs(queue, [outcome.id for outcome in outcomes])
     if verb == "finish":
         keys += hashes
     else:
         start = link.keys.of(queue, "attempts:")
         for outcome, key in zip(outcomes, hashes, strict=True):
             keys += (key, start + outcome.id)
-    arguments = _ARGUMENTS[verb]
-    args = (part for outcome in outcomes for part in arguments(outcome))
-    return Call(verb, keys, [*BOUNDS_US, *_of_queue(verb, rules), *args])
+    arguments, args = _ARGUMENTS[verb], [*BOUNDS_US, *_of_queue(verb, rules)]
+    for outcome in outcomes:
+        args += arguments(outcome)
+    return Call(verb, keys, args)
 
 
 def _of_queue(verb: str, rules: QueueRules) -> tuple[int | str, ...]:
@@ -125,7 +125,9 @@ def failure_arguments(failure: Failure | None) -> tuple[str, str, str, str, str]
 
 
 def _settled(outcome: Outcome, verb: str, answer: Any) -> Settled:
-    answer, opened = told(outcome.queue, answer)
+    opened: tuple[Ready, ...] = ()
+    if isinstance(answer, list):
+        answer, opened = told(outcome.queue, answer)
     if verb != "requeue":
         return Settled(outcome.id, answer > 0, unblocked=opened)
     what, number = answer[:1], answer[1:]

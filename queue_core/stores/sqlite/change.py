@@ -13,9 +13,9 @@ from queue_core.model.rules import Rules, key_in
 from queue_core.model.states import Status
 from queue_core.model.text import storable
 from queue_core.stores.sqlite.capacity import Counts
-from queue_core.stores.sqlite.claim import take_tokens
+from queue_core.stores.sqlite.claim import keep_outcomes, take_tokens
 from queue_core.stores.sqlite.dialect import texts
-from queue_core.stores.sqlite.insert import queues_of
+from queue_core.stores.sqlite.insert import known_queues, queues_of
 from queue_core.stores.sqlite.ordering import (
     Arrivals,
     Gates,
@@ -268,9 +268,7 @@ _RENEWING = frozenset({"retry", "delete", "restore", "move"})
 def _renew(transaction: Transaction, jobs: list[Found]) -> None:
     """Give jobs new tokens, so that operations that had chosen them before pass them over."""
     # An attempt that ended before: its outcome may yet be handed in again.
-    transaction.run_many(
-        "claim/keep_outcome", [(job.number, job.token, job.last_outcome) for job in jobs if job.last_outcome]
-    )
+    keep_outcomes(transaction, [(job.number, job.token, job.last_outcome) for job in jobs if job.last_outcome])
     last = take_tokens(transaction, len(jobs))
     transaction.run_many("change/renew", [(last + turn, job.number) for turn, job in enumerate(jobs, 1)])
 
@@ -290,17 +288,19 @@ WHOLE_BACKLOG = 1_000_000
 """Announced as arrived when a queue is resumed: other processes claim until it is empty."""
 
 
-def switch(transaction: Transaction, queue: str, query: str) -> bool:
+def switch(transaction: Transaction, queue: str, paused: bool) -> bool:
     """Pause a queue or let it go on; return whether it was not so already.
 
     Raises:
         QueueNotFound: no queue has this name.
     """
-    found = transaction.rows("insert/queues", (texts([storable(queue)]),))
+    found = known_queues(transaction, {storable(queue)})
     if not found:
         raise QueueNotFound(queue)
-    params = {"number": found[0][1], "now": transaction.now, "backlog": WHOLE_BACKLOG}
-    return transaction.run(query, params) > 0
+    number = found[storable(queue)].number
+    if paused:
+        return transaction.run("change/pause", {"number": number, "now": transaction.now}) > 0
+    return transaction.run("change/resume", {"number": number, "backlog": WHOLE_BACKLOG}) > 0
 
 
 def command(transaction: Transaction, worker: str, order: WorkerOrder) -> bool:

@@ -9,10 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from queue_core.model.job import Claim
+from queue_core.model.job import Claim, Ready, Stray
 from queue_core.model.report import Announced
 from queue_core.model.rules import Rules, rules_of
-from queue_core.ports.store import ClaimRequest, HeartbeatReply, HeartbeatRequest, Neighbour, Stray
+from queue_core.ports.store import ClaimRequest, HeartbeatReply, HeartbeatRequest, Neighbour
 from queue_core.runtime import until_full
 from queue_core.stores.sqlite.capacity import Counts, OpenQueue, admit, spend
 from queue_core.stores.sqlite.dialect import tags_of, texts
@@ -112,7 +112,7 @@ def claim(transaction: Transaction, request: ClaimRequest, rules: Rules) -> list
         raise TokensUsedUp
     transaction.run("claim/use_tokens", (len(rows),))
     # An attempt that ended before this one: its outcome may yet be handed in again.
-    transaction.run_many("claim/keep_outcome", [(row[0], row[11], row[12]) for row in rows if row[12] is not None])
+    keep_outcomes(transaction, [(row[0], row[11], row[12]) for row in rows if row[12] is not None])
     now, until = transaction.now, transaction.now + request.lease
     begin = len(rows) if request.start_count is None else request.start_count
     transaction.run_many(
@@ -192,6 +192,38 @@ def announced(transaction: Transaction) -> Announced:
     """Return the types that live workers have handlers for."""
     rows = transaction.rows("claim/live_types", (transaction.now,))
     return Announced((json.loads(queues), json.loads(types)) for queues, types in rows)
+
+
+def keep_outcomes(transaction: Transaction, ended: Sequence[tuple[int, int, str]]) -> None:
+    """Remember how attempts ended, as (job, token, kind), before the next ones begin: they may be handed in again."""
+    transaction.run_many("claim/keep_outcome", ended)
+
+
+def list_claimable(transaction: Transaction, queue: str, limit: int) -> list[Ready]:
+    """Return the first claimable jobs whose type a live worker of this queue has announced."""
+    found = transaction.rows("claim/open_queue", (queue,))
+    if not found or limit <= 0:
+        return []
+    best = best_ranks(transaction, found[0][0], announced(transaction).of(queue), limit)
+    rows = transaction.rows("claim/ids", (texts(number for _, number in best),))
+    return [Ready(job_id, queue, place) for (place, _), (job_id,) in zip(best, rows, strict=True)]
+
+
+def filter_claimable(transaction: Transaction, queue: str, ids: list[str]) -> list[Ready]:
+    """Return those of these jobs that are claimable now and whose type a live worker of this queue announced."""
+    found = transaction.rows("claim/open_queue", (queue,))
+    if not found:
+        return []
+    types = announced(transaction).of(queue)
+    wanted = {"queue_id": found[0][0], "types": None if types is None else texts(types), "ids": texts(ids)}
+    rows = transaction.rows("claim/claimable", wanted)
+    return [Ready(job_id, queue, place) for job_id, place in rows]
+
+
+def list_ready(transaction: Transaction, queue: str, after: int, limit: int) -> list[Ready]:
+    """Return ready jobs with a higher rank, paused queues included."""
+    rows = transaction.rows("claim/ready_after", {"queue": queue, "rank": after, "limit": max(limit, 0)})
+    return [Ready(job_id, queue, place) for job_id, place in rows]
 
 
 class SqliteHeartbeat:

@@ -91,7 +91,7 @@ class Inserting:
         self._now = transaction.now
         self._jobs = jobs
         self._queues = queues_of(transaction, {job.queue for job in jobs})
-        self._known = {row[0] for row in transaction.rows("insert/known", (texts(job.id for job in jobs),))}
+        self._known = known_jobs(transaction, [job.id for job in jobs])
         self._number = next_numbers(transaction, len(jobs))
         # None: no job has a key, and no queue has rules or counts its jobs
         self._ruling = Ruling(transaction, rules) if self._needs_ruling(rules) else None
@@ -144,6 +144,11 @@ class Inserting:
         return Inserted(job.id, job.queue, ready, run_at if run_at > now else None, True)
 
 
+def known_jobs(transaction: Transaction, ids: Sequence[str]) -> set[str]:
+    """Return those of these ids that jobs have."""
+    return {row[0] for row in transaction.rows("insert/known", (texts(ids),))}
+
+
 def queues_of(transaction: Transaction, names: set[str]) -> dict[str, KnownQueue]:
     """Return queues by their names, made where they do not exist.
 
@@ -152,13 +157,14 @@ def queues_of(transaction: Transaction, names: set[str]) -> dict[str, KnownQueue
     """
     if any("\0" in name for name in names):
         raise InvalidJob("a queue's name holds a NUL character")
-    found = _known_queues(transaction, names)
+    found = known_queues(transaction, names)
     missing = names - found.keys()
     if missing:
         transaction.run_many("insert/queue", [(name,) for name in sorted(missing)])
-        found = _known_queues(transaction, names)
+        found = known_queues(transaction, names)
     return found
 
 
-def _known_queues(transaction: Transaction, names: set[str]) -> dict[str, KnownQueue]:
+def known_queues(transaction: Transaction, names: set[str]) -> dict[str, KnownQueue]:
+    """Return queues by their names, as far as they exist."""
     return {row[0]: KnownQueue._make(row) for row in transaction.rows("insert/queues", (texts(names),))}

@@ -29,6 +29,9 @@ OLDEST = (3, 37, 0)
 """The first SQLite with strict tables."""
 
 
+BEGIN, COMMIT, ROLLBACK, DURABLE = "migrate/begin_write", "migrate/commit", "migrate/rollback", "migrate/durable"
+"""Statements that every transaction needs."""
+
 MIGRATIONS = migrations_of(PACKAGE)
 """All migrations in order."""
 KNOWN = MIGRATIONS[-1].version
@@ -55,7 +58,7 @@ def prepare(connection: sqlite3.Connection, path: str) -> None:
             f"the file system of {path} cannot carry SQLite's write-ahead log; choose another folder"
         )
     if found is None:
-        connection.execute(load("migrate/durable"))
+        connection.execute(load(DURABLE))
         make(connection, path)
         require_version(version(connection, path) or 0, KNOWN)
 
@@ -83,16 +86,16 @@ def make(connection: sqlite3.Connection, path: str) -> None:
     Raises:
         SchemaForeign: see `advance`.
     """
-    connection.execute(load("migrate/begin_write"))
+    connection.execute(load(BEGIN))
     try:
         # Another process may have made it meanwhile.
         if version(connection, path) is None:
             for migration in MIGRATIONS:
                 _apply(connection, migration)
-        connection.execute(load("migrate/commit"))
+        connection.execute(load(COMMIT))
     except BaseException:
         if connection.in_transaction:
-            connection.execute(load("migrate/rollback"))
+            connection.execute(load(ROLLBACK))
         raise
 
 
@@ -102,7 +105,7 @@ def take_over(connection: sqlite3.Connection, path: str) -> bool:
     Raises:
         SchemaEarlier: it is not of the last version of that time.
     """
-    connection.execute(load("migrate/begin_write"))
+    connection.execute(load(BEGIN))
     try:
         application, found, _ = connection.execute(load("migrate/identity")).fetchone()
         if application == NUMBERED and found != LAST_NUMBERED:
@@ -116,10 +119,10 @@ def take_over(connection: sqlite3.Connection, path: str) -> bool:
             for statement in statements(load("migrate/rename")):
                 connection.execute(statement)
             _mark(connection, FIRST)
-        connection.execute(load("migrate/commit"))
+        connection.execute(load(COMMIT))
     except BaseException:
         if connection.in_transaction:
-            connection.execute(load("migrate/rollback"))
+            connection.execute(load(ROLLBACK))
         raise
     return earlier
 
@@ -134,17 +137,17 @@ def advance(connection: sqlite3.Connection, path: str) -> Iterator[int]:
         SchemaError: a migration failed; it was rolled back, those before it stay.
     """
     for migration in MIGRATIONS:
-        connection.execute(load("migrate/begin_write"))
+        connection.execute(load(BEGIN))
         try:
             found = version(connection, path) or 0
             if found > KNOWN:
                 raise SchemaNewer(found, KNOWN)
             if found < migration.version:
                 _apply(connection, migration)
-            connection.execute(load("migrate/commit"))
+            connection.execute(load(COMMIT))
         except BaseException:
             if connection.in_transaction:
-                connection.execute(load("migrate/rollback"))
+                connection.execute(load(ROLLBACK))
             raise
         if found < migration.version:
             yield migration.version
@@ -252,7 +255,7 @@ def _migrate(path: str, applied: list[int]) -> None:
         except SchemaEarlier:
             if take_over(connection, path):
                 applied.append(FIRST)
-        for setting in ("migrate/wal", "migrate/durable"):
+        for setting in ("migrate/wal", DURABLE):
             connection.execute(load(setting))
         # Another process may take the lock between two of them, and then this continues where it was.
         applied.extend(advance(connection, path))

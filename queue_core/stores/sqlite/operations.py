@@ -200,10 +200,10 @@ class SqliteOperations:
         return await self._file.write(partial(change, rules=self._rules, verb=verb, ids=known, options=options))
 
     async def pause(self, queue: str) -> bool:
-        return await self._file.write(partial(switch, queue=queue, query="change/pause"))
+        return await self._file.write(partial(switch, queue=queue, paused=True))
 
     async def resume(self, queue: str) -> bool:
-        return await self._file.write(partial(switch, queue=queue, query="change/resume"))
+        return await self._file.write(partial(switch, queue=queue, paused=False))
 
     async def command(self, worker: str, order: WorkerOrder) -> bool:
         return await self._file.write(partial(command, worker=worker, order=order))

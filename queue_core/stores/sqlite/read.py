@@ -9,6 +9,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from sqlite3 import Row
 from typing import Any
@@ -21,6 +22,7 @@ from queue_core.model.rules import HIGHEST, SEQUENCE_BITS
 from queue_core.stores.sql.records import id_or_none
 from queue_core.stores.sqlite.dialect import DIALECT, SqliteConditions, conditions, load, moment
 from queue_core.stores.sqlite.file import file_system, mounts
+from queue_core.stores.sqlite.insert import known_jobs
 from queue_core.stores.sqlite.logs import Logs
 from queue_core.stores.sqlite.migrate import KNOWN
 from queue_core.stores.sqlite.session import RowTuple, SqliteFile, Transaction
@@ -260,15 +262,16 @@ class Reads:
             JobNotFound: no job has this id.
         """
         found = id_or_none(job_id)
-
-        def read(transaction: Transaction) -> list[Attempt] | None:
-            known = transaction.rows("insert/known", (f'["{found}"]',))
-            return [DIALECT.attempt(row) for row in transaction.rows("read/attempts", (found,))] if known else None
-
-        attempts = None if found is None else await self._file.look(read)
+        attempts = None if found is None else await self._file.look(partial(_attempts, job_id=found))
         if attempts is None:
             raise JobNotFound(job_id)
         return attempts
+
+
+def _attempts(transaction: Transaction, job_id: str) -> list[Attempt] | None:
+    if not known_jobs(transaction, [job_id]):
+        return None
+    return [DIALECT.attempt(row) for row in transaction.rows("read/attempts", (job_id,))]
 
 
 def _merged(transaction: Transaction, wanted: SqliteConditions, query: str, limit: int, order: Order) -> list[Row]:

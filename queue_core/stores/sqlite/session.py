@@ -20,7 +20,7 @@ from queue_core.model.settings import SqliteSettings
 from queue_core.runtime import Clock, SystemClock
 from queue_core.stores.sqlite.dialect import load
 from queue_core.stores.sqlite.file import BROKEN, BUSY, check_place, primary_code, translate
-from queue_core.stores.sqlite.migrate import prepare, statements
+from queue_core.stores.sqlite.migrate import BEGIN, COMMIT, DURABLE, ROLLBACK, prepare, statements
 
 if TYPE_CHECKING:
     from queue_core.model.filters import Operator
@@ -62,9 +62,9 @@ class Mode(Enum):
     """What a transaction is for: how it begins, and how safe its end is."""
 
     # enqueue, settle, operators: on the disk when the call returns
-    DURABLE = ("migrate/begin_write", "migrate/durable")
+    DURABLE = (BEGIN, DURABLE)
     # claims, heartbeats, sweeps: what a loss of power takes back is done again
-    SOFT = ("migrate/begin_write", "session/soft")
+    SOFT = (BEGIN, "session/soft")
     LOOK = ("session/begin_read", "")
 
 
@@ -152,11 +152,11 @@ class Link:
         connection.execute(load(begin))
         try:
             result = work(Transaction(connection, self._clock))
-            connection.execute(load("migrate/commit"))
+            connection.execute(load(COMMIT))
         except BaseException:
             with suppress(sqlite3.Error):
                 if connection.in_transaction:
-                    connection.execute(load("migrate/rollback"))
+                    connection.execute(load(ROLLBACK))
             raise
         return result
 

@@ -93,19 +93,22 @@ class Failures:
 
 def settle(transaction: Transaction, outcomes: Sequence[Outcome], rules: Rules) -> list[Settled]:
     """End attempts whose token still holds; accept an outcome again that was written before."""
-    return Settling(transaction, outcomes, rules).run()
+    rows = transaction.rows("settle/held", (texts({outcome.id for outcome in outcomes}),))
+    batch = Settling(transaction, {job.id: job for job in map(Held._make, rows)}, rules)
+    settled = [batch.end(outcome) for outcome in outcomes]
+    batch.write()
+    return settled
 
 
 class Settling:
-    """One batch of outcomes."""
+    """One batch of outcomes: each is decided by its job's row, and what is to be written gathers in groups."""
 
-    def __init__(self, transaction: Transaction, outcomes: Sequence[Outcome], rules: Rules) -> None:
+    def __init__(self, transaction: Transaction, jobs: dict[str, Held], rules: Rules) -> None:
         self._transaction = transaction
         self._rules = rules
         self._now = transaction.now
-        self._outcomes = outcomes
-        rows = transaction.rows("settle/held", (texts({outcome.id for outcome in outcomes}),))
-        self._jobs = {job.id: job for job in map(Held._make, rows)}
+        # as the outcomes before leave them
+        self._jobs = jobs
         self._gates = Gates(transaction, rules)
         self._arrivals = Arrivals(transaction, rules)
         # statement -> its parameters, of jobs without ordering keys
@@ -115,19 +118,8 @@ class Settling:
         self._arrived: Counter[int] = Counter()
         self._counts = Counts()
 
-    def run(self) -> list[Settled]:
-        """Decide on every outcome, then write all ends."""
-        answers = [self._settle(outcome) for outcome in self._outcomes]
-        for statement, params in self._writes.items():
-            self._transaction.run_many(statement, params)
-        self._failures.write(self._transaction)
-        tell_arrived(self._transaction, self._arrived)
-        self._arrivals.write()
-        self._counts.write(self._transaction)
-        self._tallying.write(self._transaction)
-        return answers
-
-    def _settle(self, outcome: Outcome) -> Settled:
+    def end(self, outcome: Outcome) -> Settled:
+        """Decide on an outcome; return what becomes of its attempt."""
         job = self._jobs.get(outcome.id)
         if job is None:
             return Settled(outcome.id, False)
@@ -227,6 +219,16 @@ class Settling:
         opened = self._gates.leave(job.number, job.queue, job.queue_id, key)
         self._arrived[job.queue_id] += len(opened)
         return opened
+
+    def write(self) -> None:
+        """Write what has gathered: the jobs of each statement, then what counts and wakes."""
+        for statement, params in self._writes.items():
+            self._transaction.run_many(statement, params)
+        self._failures.write(self._transaction)
+        tell_arrived(self._transaction, self._arrived)
+        self._arrivals.write()
+        self._counts.write(self._transaction)
+        self._tallying.write(self._transaction)
 
     def _write(self, job: Held, statement: str, params: tuple[Any, ...]) -> None:
         """Note what is to be written; at once where the next outcome may ask whose turn it is."""

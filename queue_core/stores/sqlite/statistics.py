@@ -116,11 +116,6 @@ _SERIES = frozenset({"enqueued", "completed", "retried", "dead"})
 NOT_MEASURED = -1
 
 
-def bucket(microseconds: int | None) -> int:
-    """Return the index of the first bound that is not below the time."""
-    return NOT_MEASURED if microseconds is None else bisect_left(_BOUNDS_US, microseconds)
-
-
 class Tallying:
     """Counts by queue, type, outcome and buckets, by minute, and deaths by signature."""
 
@@ -140,7 +135,10 @@ class Tallying:
         n: int = 1,
     ) -> None:
         """Count an outcome, with its times where they were measured."""
-        key = (queue_id, type_, outcome, bucket(wait_us), bucket(run_us))
+        # Buckets: the index of the first bound that is not below the time. Without calls: this runs for each job.
+        wait_bucket = NOT_MEASURED if wait_us is None else bisect_left(_BOUNDS_US, wait_us)
+        run_bucket = NOT_MEASURED if run_us is None else bisect_left(_BOUNDS_US, run_us)
+        key = (queue_id, type_, outcome, wait_bucket, run_bucket)
         found = self._sums.get(key)
         if found is None:
             found = self._sums[key] = [0, 0, 0]

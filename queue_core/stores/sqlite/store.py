@@ -149,7 +149,7 @@ class SqliteStore:
 
     async def list_claimable(self, queue: str, limit: int) -> list[Ready]:
         """Return the first claimable jobs of a queue by rank whose type a live worker of this queue has announced."""
-        return await self._file.read(lambda transaction: upkeep.list_claimable(transaction, queue, limit))
+        return await self._file.read(lambda transaction: claim.list_claimable(transaction, queue, limit))
 
     async def list_claimable_in(self, queues: Sequence[str], limit: int) -> list[Ready]:
         """Return what `head` returns of each of these queues."""
@@ -162,11 +162,11 @@ class SqliteStore:
     async def filter_claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
         """Return those of these jobs that are claimable now and whose type a live worker of this queue announced."""
         wanted = list(dict.fromkeys(ids))
-        return await self._file.read(lambda transaction: upkeep.filter_claimable(transaction, queue, wanted))
+        return await self._file.read(lambda transaction: claim.filter_claimable(transaction, queue, wanted))
 
     async def list_ready(self, queue: str, rank: int, limit: int, whole: bool = True) -> list[Ready]:
         """Return ready jobs of a queue with a higher rank than this, in order, always all."""
-        return await self._file.read(lambda transaction: upkeep.list_ready(transaction, queue, rank, limit))
+        return await self._file.read(lambda transaction: claim.list_ready(transaction, queue, rank, limit))
 
     async def queues(self) -> dict[str, bool]:
         """Return every queue's name and whether it is paused."""

@@ -11,8 +11,7 @@ from queue_core.model.job import Ready
 from queue_core.model.operation import ABANDONED, NEVER_STARTED
 from queue_core.model.rules import Rules
 from queue_core.model.settings import RetentionSettings
-from queue_core.stores.sqlite.claim import announced, best_ranks, keep_time
-from queue_core.stores.sqlite.dialect import texts
+from queue_core.stores.sqlite.claim import keep_time
 from queue_core.stores.sqlite.ordering import Gates, forget, let_go, standing, tell_arrived
 from queue_core.stores.sqlite.session import SqliteFile, Transaction
 from queue_core.stores.sqlite.statistics import Tallying
@@ -183,33 +182,6 @@ def next_due(transaction: Transaction) -> float | None:
     """Return the seconds until the next scheduled or retrying job is due."""
     rows = transaction.rows("upkeep/next_due")
     return max(0.0, rows[0][0] - transaction.now) if rows else None
-
-
-def list_claimable(transaction: Transaction, queue: str, limit: int) -> list[Ready]:
-    """Return the first claimable jobs whose type a live worker of this queue has announced."""
-    found = transaction.rows("claim/open_queue", (queue,))
-    if not found or limit <= 0:
-        return []
-    best = best_ranks(transaction, found[0][0], announced(transaction).of(queue), limit)
-    rows = transaction.rows("upkeep/ids", (texts(number for _, number in best),))
-    return [Ready(job_id, queue, place) for (place, _), (job_id,) in zip(best, rows, strict=True)]
-
-
-def filter_claimable(transaction: Transaction, queue: str, ids: list[str]) -> list[Ready]:
-    """Return those of these jobs that are claimable now and whose type a live worker of this queue announced."""
-    found = transaction.rows("claim/open_queue", (queue,))
-    if not found:
-        return []
-    types = announced(transaction).of(queue)
-    wanted = {"queue_id": found[0][0], "types": None if types is None else texts(types), "ids": texts(ids)}
-    rows = transaction.rows("claim/claimable", wanted)
-    return [Ready(job_id, queue, place) for job_id, place in rows]
-
-
-def list_ready(transaction: Transaction, queue: str, after: int, limit: int) -> list[Ready]:
-    """Return ready jobs with a higher rank, paused queues included."""
-    rows = transaction.rows("upkeep/ready_after", {"queue": queue, "rank": after, "limit": max(limit, 0)})
-    return [Ready(job_id, queue, place) for job_id, place in rows]
 
 
 def acquire_leadership(transaction: Transaction, duty: str, worker: str, seconds: float) -> bool:

@@ -13,8 +13,9 @@ from queue_core.model.settings import SCHEMA
 from queue_core.stores.postgres.change import Member, cancel, delete, members_of, move, retry
 from queue_core.stores.postgres.dialect import load
 from queue_core.stores.postgres.insert import insert_ruled
+from queue_core.stores.postgres.ordering import promote_gated
 from queue_core.stores.postgres.session.lane import Plan
-from queue_core.stores.postgres.settle import promote_gated, reclaim_gated, settle_late, settle_soon
+from queue_core.stores.postgres.settle import reclaim_gated, settle_late, settle_soon
 from tests.conformance.making import QUEUE, TYPE, failure
 from tests.postgres.traps.hands import Hand, new_job
 

@@ -12,7 +12,7 @@ from queue_core.model.settings import SCHEMA
 from queue_core.stores.postgres import ordering
 from queue_core.stores.postgres.change import cancel, members_of
 from queue_core.stores.postgres.dialect import load
-from queue_core.stores.postgres.settle import promote_gated
+from queue_core.stores.postgres.ordering import promote_gated
 from tests.conformance.making import QUEUE
 from tests.postgres.rules.conftest import NewHand
 from tests.postgres.rules.scenes import ACTIONS, OTHER, RULES, Player, Text, meet, ours, scene, state

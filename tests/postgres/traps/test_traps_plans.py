@@ -64,7 +64,7 @@ def statements(job: NewJob) -> dict[str, dict[str, Any]]:
         "store/next_due": {"back": 1e9},
         "settle/reclaim": reclaim_parameters(),
         "insert/worker_results": {"ids": plain_array([job.id]), "seconds": 3600.0},
-        "store/settled_already": {"id": plain_array([job.id]), "token": "{1}", "kind": "{completed}"},
+        "settle/settled_already": {"id": plain_array([job.id]), "token": "{1}", "kind": "{completed}"},
     }
     line = {"id": plain_array([job.id]), "token": "{1}", "line": "{1}", "age": "{0}", "text": "{x}", "keep": 1000}
     found["logs/append"] = line

@@ -107,7 +107,7 @@ async def hot_statements(store: PostgresStore, hand: Hand) -> dict[str, dict[str
         "claim/claimable": {"queue_id": 1, "ids": plain_array(job.id for job in ready)},
         "read/heads": {"queue_ids": "{1}", "priorities": "{5}", "limit": 100},
         "heartbeat/beat": beat_parameters(claims),
-        "settle/keys_of_unfinished": {"ids": plain_array(ids)},
+        "ordering/keys_of_unfinished": {"ids": plain_array(ids)},
         "upkeep/orphans": WHOLE,
         "upkeep/fold": {"limit": 100, **WHOLE},
     }
@@ -204,11 +204,11 @@ async def test_trap_10_due_jobs_are_found_beside_those_that_were_promoted(
     monkeypatch.setattr(upkeep, "LOOKS_REST", 1e9)
     for _ in range(2):
         await store.next_due()
-    assert store._ends._due.back() == upkeep.BACK
+    assert store._due.back() == upkeep.BACK
     hand.do(
         "insert into jobs (id, queue_id, seq, priority, status, run_at, type, payload, max_retries)"
         " values (gen_random_uuid(), 1, 1, 5, 'scheduled', now() - interval '1 minute', 'task', '{}', 3)"
     )
     assert [job.id for job in await store.promote(10)] == [due.id]
-    store._ends._due._looks._again_at = 0.0
+    store._due._looks._again_at = 0.0
     assert len(await store.promote(10)) == 1

@@ -8,8 +8,9 @@ from typing import Any
 
 import psycopg
 
+from queue_core.model.job import Stray
 from queue_core.model.settings import PostgresSettings
-from queue_core.ports.store import HeartbeatReply, HeartbeatRequest, Neighbour, Stray
+from queue_core.ports.store import HeartbeatReply, HeartbeatRequest, Neighbour
 from queue_core.stores.postgres.dialect import EVERY_TYPE, load, plain_array, text_array
 from queue_core.stores.postgres.session.bounds import closed_by_server, limits
 from queue_core.stores.postgres.session.connection import (

@@ -21,7 +21,7 @@ from psycopg.rows import AsyncRowFactory, dict_row, tuple_row
 from queue_core.errors import ConfigurationError, QueueCoreError, StoreRefused, StoreUnavailable
 from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres.dialect import load
-from queue_core.stores.postgres.migrate import require
+from queue_core.stores.postgres.migrate import EARLIER, VERSION, require
 from queue_core.stores.postgres.session.bounds import (
     ATTEMPTS,
     Connection,
@@ -108,7 +108,7 @@ class Pool:
 
     async def _version(self, connection: Connection) -> int:
         try:
-            return int((await self.fetch(connection, "migrate/version"))[0][0])
+            return int((await self.fetch(connection, VERSION))[0][0])
         except (pg.UndefinedTable, pg.UndefinedColumn):
             return 0
 
@@ -279,7 +279,7 @@ class Pool:
         except QueueCoreError:
             # Not read yet; or it did not fit, and may have been migrated since.
             self._schema = await self._version(connection)
-            require(self._schema, [] if self._schema else await self.fetch(connection, "migrate/earlier"))
+            require(self._schema, [] if self._schema else await self.fetch(connection, EARLIER))
 
     async def _drop(self, generation: int) -> None:
         """Leave all connections that are as old as the one that failed."""

@@ -280,24 +280,6 @@ SELECT pg_notify('{channels}_due', '')
 -- Lock unfinished jobs: from here on none of them is claimed, settled or taken back before this transaction ends.
 SELECT id::text FROM {schema}.jobs WHERE id = ANY (%(ids)s::uuid[]) ORDER BY jobs.id FOR UPDATE
 
--- name: pause
--- Pause a queue; returns whether the queue exists and whether this changed it.
-WITH found AS MATERIALIZED (
-    SELECT id FROM {schema}.queues WHERE name = %(queue)s
-), changed AS (
-    UPDATE {schema}.queues q SET paused_at = now() FROM found f WHERE q.id = f.id AND q.paused_at IS NULL RETURNING q.id
-)
-SELECT EXISTS (SELECT FROM found), EXISTS (SELECT FROM changed)
-
--- name: resume
--- Resume a queue; returns whether the queue exists and whether this changed it.
-WITH found AS MATERIALIZED (
-    SELECT id FROM {schema}.queues WHERE name = %(queue)s
-), changed AS (
-    UPDATE {schema}.queues q SET paused_at = NULL FROM found f WHERE q.id = f.id AND q.paused_at IS NOT NULL RETURNING q.id
-)
-SELECT EXISTS (SELECT FROM found), EXISTS (SELECT FROM changed)
-
 -- name: restore
 -- Move jobs from the trash back into the DLQ, but for those that were changed since their tokens were read: each
 -- change gives a new one.
@@ -333,10 +315,3 @@ WITH locked AS MATERIALIZED (
     SELECT queue_id, type, 'purged', count(*) FROM removed GROUP BY queue_id, type
 )
 SELECT id::text FROM removed
-
--- name: command
--- Leave an order for a worker, which its next heartbeat takes; it hears of it and beats at once.
-WITH ordered AS (
-    UPDATE {schema}.workers SET command = %(command)s WHERE id = %(worker)s RETURNING id
-)
-SELECT id, pg_notify('{channels}_orders', id) FROM ordered

@@ -148,3 +148,28 @@ SELECT number FROM {schema}.operations
    AND (%(signature)s::text IS NULL OR signatures @> ARRAY[%(signature)s::text])
  ORDER BY number DESC
  LIMIT %(limit)s
+
+-- name: pause
+-- Pause a queue; returns whether the queue exists and whether this changed it.
+WITH found AS MATERIALIZED (
+    SELECT id FROM {schema}.queues WHERE name = %(queue)s
+), changed AS (
+    UPDATE {schema}.queues q SET paused_at = now() FROM found f WHERE q.id = f.id AND q.paused_at IS NULL RETURNING q.id
+)
+SELECT EXISTS (SELECT FROM found), EXISTS (SELECT FROM changed)
+
+-- name: resume
+-- Resume a queue; returns whether the queue exists and whether this changed it.
+WITH found AS MATERIALIZED (
+    SELECT id FROM {schema}.queues WHERE name = %(queue)s
+), changed AS (
+    UPDATE {schema}.queues q SET paused_at = NULL FROM found f WHERE q.id = f.id AND q.paused_at IS NOT NULL RETURNING q.id
+)
+SELECT EXISTS (SELECT FROM found), EXISTS (SELECT FROM changed)
+
+-- name: command
+-- Leave an order for a worker, which its next heartbeat takes; it hears of it and beats at once.
+WITH ordered AS (
+    UPDATE {schema}.workers SET command = %(command)s WHERE id = %(worker)s RETURNING id
+)
+SELECT id, pg_notify('{channels}_orders', id) FROM ordered

@@ -218,3 +218,34 @@ WITH removed AS (
     RETURNING 1
 )
 SELECT count(*) FROM removed
+
+-- name: promote_keyed
+-- Move due scheduled and retrying jobs to queued, to wait for their ordering keys, which are locked or among ordering_pending. A row that
+-- another transaction has locked is left to a later round. Each is looked up by its id alone, independent of the statistics of due jobs.
+WITH due AS MATERIALIZED (
+    SELECT j.id
+      FROM unnest(%(ids)s::uuid[]) AS i (id)
+     CROSS JOIN LATERAL (SELECT id, queue_id, ordering_key, status, run_at, admitted FROM {schema}.jobs WHERE id = i.id OFFSET 0
+                            FOR NO KEY UPDATE SKIP LOCKED) j
+     WHERE j.status IN ('scheduled', 'retrying') AND j.run_at <= now() AND NOT j.admitted
+       AND j.queue_id || ' ' || j.ordering_key = ANY (%(locks)s::text[])
+)
+UPDATE {schema}.jobs SET status = 'queued', updated_at = now() WHERE id = ANY (ARRAY(SELECT id FROM due))
+
+-- name: clear_pending
+-- Remove locked keys from those that the leader has to look at: the next statement unblocks their jobs.
+DELETE FROM {schema}.ordering_pending
+ WHERE ctid = ANY (ARRAY(SELECT c.ctid FROM {schema}.ordering_pending c
+                          WHERE c.queue_id || ' ' || c.key = ANY (%(locks)s::text[])))
+
+-- name: isolation
+-- Return how a transaction is kept apart from others.
+SELECT current_setting('transaction_isolation')
+
+-- name: keys_of_unfinished
+-- Return the ordering keys of unfinished jobs, each looked up by its id.
+SELECT j.id::text, q.name, j.ordering_key
+  FROM unnest(%(ids)s::uuid[]) AS i (id)
+ CROSS JOIN LATERAL (SELECT * FROM {schema}.jobs j WHERE j.id = i.id OFFSET 0) j
+  JOIN {schema}.queues q ON q.id = j.queue_id
+ WHERE j.ordering_key IS NOT NULL

@@ -181,18 +181,6 @@ WITH input AS MATERIALIZED (
 )
 SELECT id::text, token FROM removed
 
--- name: keys_of_unfinished
--- Return the ordering keys of unfinished jobs, each looked up by its id.
-SELECT j.id::text, q.name, j.ordering_key
-  FROM unnest(%(ids)s::uuid[]) AS i (id)
- CROSS JOIN LATERAL (SELECT * FROM {schema}.jobs j WHERE j.id = i.id OFFSET 0) j
-  JOIN {schema}.queues q ON q.id = j.queue_id
- WHERE j.ordering_key IS NOT NULL
-
--- name: isolation
--- Return how a transaction is kept apart from others.
-SELECT current_setting('transaction_isolation')
-
 -- name: reclaim
 -- Take jobs back whose lease expired: queued again with one loss more, buried as lost at their bound, or cancelled where
 -- it was requested. A job that had not begun is not blamed. Each row is looked up by its id, independent of the statistics;
@@ -297,12 +285,6 @@ UNION ALL
 SELECT l.id::text, q.name, l.type, NULL, l.worker, l.losses, NULL, false, l.started, l.ordering_key FROM locked l JOIN {schema}.queues q ON q.id = l.queue_id
  WHERE (l.id IN (SELECT id FROM free)) IS NOT TRUE
 
--- name: clear_pending
--- Remove locked keys from those that the leader has to look at: the next statement unblocks their jobs.
-DELETE FROM {schema}.ordering_pending
- WHERE ctid = ANY (ARRAY(SELECT c.ctid FROM {schema}.ordering_pending c
-                          WHERE c.queue_id || ' ' || c.key = ANY (%(locks)s::text[])))
-
 -- name: cancel_instead
 -- Cancel jobs whose attempt ended without a result, when it was requested while they ran: the request came too late for
 -- this attempt and must not come too early for another one.
@@ -359,15 +341,23 @@ WITH input AS MATERIALIZED (
 )
 SELECT id::text, token FROM removed
 
--- name: promote_keyed
--- Move due scheduled and retrying jobs to queued, to wait for their ordering keys, which are locked or among ordering_pending. A row that
--- another transaction has locked is left to a later round. Each is looked up by its id alone, independent of the statistics of due jobs.
-WITH due AS MATERIALIZED (
-    SELECT j.id
-      FROM unnest(%(ids)s::uuid[]) AS i (id)
-     CROSS JOIN LATERAL (SELECT id, queue_id, ordering_key, status, run_at, admitted FROM {schema}.jobs WHERE id = i.id OFFSET 0
-                            FOR NO KEY UPDATE SKIP LOCKED) j
-     WHERE j.status IN ('scheduled', 'retrying') AND j.run_at <= now() AND NOT j.admitted
-       AND j.queue_id || ' ' || j.ordering_key = ANY (%(locks)s::text[])
-)
-UPDATE {schema}.jobs SET status = 'queued', updated_at = now() WHERE id = ANY (ARRAY(SELECT id FROM due))
+-- name: settled_already
+-- Return which refused outcomes were in fact written before, by a settle whose reply was lost on the way. What else may have
+-- ended an attempt under this token (a reclaim, an operator) leaves other traces.
+SELECT i.id::text, i.token,
+       -- cancelled instead of retried
+       i.kind = 'retrying' AND EXISTS (
+           SELECT FROM {schema}.job_history h
+            WHERE h.id = i.id AND h.last_token = i.token AND h.status = 'cancelled' AND h.worker IS NOT NULL)
+  FROM unnest(%(id)s::uuid[], %(token)s::bigint[], %(kind)s::text[]) AS i (id, token, kind)
+ WHERE CASE
+       WHEN i.kind IN ('retrying', 'dead') THEN EXISTS (
+            SELECT FROM {schema}.job_attempts a WHERE a.job_id = i.id AND a.token = i.token AND a.outcome = i.kind)
+       WHEN i.kind = 'released' THEN
+            EXISTS (SELECT FROM {schema}.jobs j WHERE j.id = i.id AND j.last_token = i.token AND j.status IN ('queued', 'scheduled'))
+            AND NOT EXISTS (SELECT FROM {schema}.job_attempts a WHERE a.job_id = i.id AND a.token = i.token AND a.outcome <> 'released')
+       ELSE EXISTS (
+            SELECT FROM {schema}.job_history h
+             WHERE h.id = i.id AND h.last_token = i.token AND h.status::text = i.kind AND h.worker IS NOT NULL)
+            AND NOT EXISTS (SELECT FROM {schema}.job_attempts a WHERE a.job_id = i.id AND a.token = i.token)
+       END

@@ -158,3 +158,15 @@ UPDATE unique_keys SET expires_at = expires_at + :seconds WHERE expires_at IS NO
 -- name: move_workers
 -- Move heartbeats along with a clock that was set.
 UPDATE workers SET heartbeat_at = heartbeat_at + :seconds
+
+-- name: ids
+-- The ids of jobs by their numbers, in the same order.
+SELECT j.id FROM json_each(?) i CROSS JOIN jobs j ON j.number = i.value ORDER BY i.key
+
+-- name: ready_after
+-- A page of a queue's ready jobs in order: for a rebuild, which reads the whole backlog anyway.
+SELECT id, rank
+  FROM jobs INDEXED BY jobs_ready
+ WHERE queue_id = (SELECT number FROM queues WHERE name = :queue) AND rank IS NOT NULL AND rank > :rank
+ ORDER BY rank
+ LIMIT :limit

@@ -55,18 +55,6 @@ UPDATE jobs SET state = 'queued', rank = ?, admitted = ?, updated_at = ? WHERE n
 -- When the next scheduled or retrying job is due.
 SELECT run_at FROM jobs INDEXED BY jobs_due WHERE state IN ('scheduled', 'retrying') ORDER BY run_at LIMIT 1
 
--- name: ids
--- The ids of jobs by their numbers, in the same order.
-SELECT j.id FROM json_each(?) i CROSS JOIN jobs j ON j.number = i.value ORDER BY i.key
-
--- name: ready_after
--- A page of a queue's ready jobs in order: for a rebuild, which reads the whole backlog anyway.
-SELECT id, rank
-  FROM jobs INDEXED BY jobs_ready
- WHERE queue_id = (SELECT number FROM queues WHERE name = :queue) AND rank IS NOT NULL AND rank > :rank
- ORDER BY rank
- LIMIT :limit
-
 -- name: leader
 -- Until when a worker leads a duty.
 SELECT expires_at FROM leaders WHERE duty = ? AND worker = ?
