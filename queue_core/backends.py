@@ -19,6 +19,7 @@ from queue_core.runtime import Circuit
 
 if TYPE_CHECKING:
     from queue_core.stores.memory.store import MemoryStore
+    from queue_core.stores.sql.migrations import Pending
 
 
 def open_backend(settings: JobsSettings) -> Backend:
@@ -41,6 +42,55 @@ def open_backend(settings: JobsSettings) -> Backend:
         f"mode '{settings.mode}' is not available; set jobs.postgres.url and jobs.redis.url "
         "with queue_backend 'redis', or queue_backend 'sqlite' or 'memory'"
     )
+
+
+def pending(settings: JobsSettings) -> Pending:
+    """Return what `migrate` would do with the store of a mode, which this does not change.
+
+    Raises:
+        ConfigurationError, StoreUnavailable, SchemaError: see `migrate`.
+    """
+    if settings.mode == "sqlite":
+        from queue_core.stores.sqlite import migrate as sqlite
+
+        return sqlite.pending(settings.sqlite)
+    if settings.mode == "redis":
+        from queue_core.stores.redis.session import SCHEMA
+        from queue_core.stores.sql.migrations import Pending
+
+        return Pending(SCHEMA, [], None)  # its keys come with the first job
+    from queue_core.stores.postgres import migrate as postgres
+
+    return postgres.pending(_database(settings), settings.postgres.schema)
+
+
+def migrate(settings: JobsSettings) -> tuple[list[int], int]:
+    """Bring the store of a mode to the newest schema; return the versions that were applied, and the newest one.
+
+    Any number of processes may do it at once.
+
+    Raises:
+        ConfigurationError: an address is missing or cannot be read.
+        StoreUnavailable: the store cannot be reached or written, or stayed locked.
+        SchemaError: a newer version has made the schema, or a migration failed; those before it stay.
+    """
+    if settings.mode == "sqlite":
+        from queue_core.stores.sqlite import migrate as sqlite
+
+        return sqlite.migrate(settings.sqlite), sqlite.KNOWN
+    if settings.mode == "redis":
+        from queue_core.stores.redis.session import SCHEMA
+
+        return [], SCHEMA
+    from queue_core.stores.postgres import migrate as postgres
+
+    return postgres.migrate(_database(settings), settings.postgres.schema), postgres.KNOWN
+
+
+def _database(settings: JobsSettings) -> str:
+    if settings.postgres.url is None:
+        raise ConfigurationError("jobs.postgres.url is not set")
+    return settings.postgres.url.get_secret_value()
 
 
 def _postgres_redis(settings: JobsSettings) -> Backend:

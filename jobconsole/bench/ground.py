@@ -14,6 +14,7 @@ from jobconsole.configuration import without_settings
 from jobconsole.embedded.fleet import Fleet
 from jobconsole.embedded.places import USAGE, DemoError, Places, open_places, own_folder
 from queue_core import JobQueue, Worker
+from queue_core.backends import migrate
 from queue_core.configuration import load
 from queue_core.model.settings import JobsSettings
 from queue_core.worker.options import ServiceOptions
@@ -155,7 +156,7 @@ def open_ground(options: BenchOptions) -> Iterator[Ground]:
         settings = load(environ=environment).settings
         postgres = redis = None
         if "postgres" in uses:
-            _migrate(places.postgres_url)
+            migrate(settings)
             if options.postgres_url is None:
                 postgres = PostgresUsage(places.postgres_url)
                 stack.callback(postgres.close)
@@ -183,12 +184,6 @@ def _environment(mode: str, places: Places) -> dict[str, str]:
     if mode == "sqlite":
         made["JOBS__SQLITE__PATH"] = str(places.folder / "jobs.db")
     return without_settings(os.environ) | made
-
-
-def _migrate(url: str) -> None:
-    from queue_core.stores.postgres.migrate import migrate
-
-    migrate(url)
 
 
 CONCURRENCY = 100

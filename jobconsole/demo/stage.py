@@ -17,6 +17,7 @@ from jobconsole.demo.options import DemoOptions
 from jobconsole.embedded.fleet import Child, Fleet
 from jobconsole.embedded.places import DemoError, Places, open_places
 from jobconsole.exporter.server import Exporter, ExporterOptions
+from queue_core.backends import migrate
 from queue_core.configuration import load
 from queue_core.model.addresses import mask
 from queue_core.model.report import WorkerInfo
@@ -65,7 +66,7 @@ def open_stage(options: DemoOptions) -> Iterator[Stage]:
         stack.callback(fleet.close)
         folder = prepare(places.folder)
         settings = load(environ=environment).settings
-        _migrate(places.postgres_url)
+        migrate(settings)
         port = closed_port()
         exporter = stack.enter_context(Exporter(settings, ExporterOptions(port=0)))
         workers = fleet.start("workers", "jobconsole.demo.workers", _worker_arguments(options))
@@ -86,12 +87,6 @@ def _environment(options: DemoOptions, places: Places) -> dict[str, str]:
         "JOBS__DEFAULTS__LEASE": str(options.lease),
         "JOBS__DEFAULTS__HEARTBEAT": str(options.lease / BEATS_PER_LEASE),
     }
-
-
-def _migrate(url: str) -> None:
-    from queue_core.stores.postgres.migrate import migrate
-
-    migrate(url)
 
 
 def _worker_arguments(options: DemoOptions) -> list[str]:

@@ -179,7 +179,6 @@ class RedisDispatcher:
                 await self._scripts.run_many(list(some))
 
     async def take(self, queues: Sequence[str], limit: int, timeout: float) -> Nomination | None:
-        """Wait until one of the queues has candidates, first in the order given, and take up to `limit` of them."""
         keys = [self._keys.of(queue, self._ready) for queue in queues]
         # The server ends the wait; a little more time here for the answer's way.
         async with within(timeout + self._timeout, self._circuit):
@@ -257,7 +256,6 @@ class RedisDispatcher:
             await self._client.set(self._keys.beside, redis, px=round(seconds * 1000))
 
     async def ping(self) -> float:
-        """Return the seconds that one round trip takes."""
         start = time.perf_counter()
         async with within(self._timeout):
             await self._client.ping()

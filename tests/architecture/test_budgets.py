@@ -26,7 +26,6 @@ LONG_FUNCTIONS: Mapping[str, str] = {}
 WIDE_CONSTRUCTORS: Mapping[str, str] = {}
 LONG_LUA_FILES: Mapping[str, str] = {}
 MANY_IMPORTS: Mapping[str, str] = {
-    "jobconsole.cli.commands.doctor": "several small modules in one, each with its own imports",
     "jobconsole.cli.commands.edit": "several small modules in one, each with its own imports",
     "jobconsole.cli.commands.launch": "five commands, each of which loads what it starts",
     "jobconsole.tui.app": "it composes what the console shows",

@@ -124,7 +124,7 @@ def redis(address: str | None) -> Opener:
         for store in stores:
             # What they know of times, they know by a clock that does not pass.
             store._hints.forget()
-            store._upkeep.forget()
+            store._upkeep._agenda._next.clear()
         scripts = [(QUERIES / name).read_text(encoding="utf-8") for name in ("pass_time_jobs.lua", "pass_time.lua")]
         with Redis.from_url(url) as client:
             for script in scripts:

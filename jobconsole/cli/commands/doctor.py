@@ -26,11 +26,9 @@ from jobconsole.core.checks import (
 from jobconsole.core.redis_checks import check_redis, check_redis_store
 from jobconsole.settings import ConsoleSettings
 from queue_core.errors import ReadOnly
-from queue_core.model.settings import JobsSettings
 from queue_core.model.text import safe
 
 if TYPE_CHECKING:
-    from queue_core.delivery.pairing import Pairing
     from queue_core.queue import JobQueue
 
 
@@ -98,18 +96,21 @@ async def _delivery(jobs: JobQueue) -> list[Check]:
     from queue_core.ports.delivery import DispatchUnavailable
 
     if jobs.dispatcher is None or not jobs.settings.mode.endswith("+redis"):
-        return [] if jobs.pairing is None else [one for one in await _pairing(jobs.pairing) if one.level != "ok"]
+        return [one for one in await _pairing(jobs) if one.level != "ok"]
     checks: list[Check] = []
     try:
         checks = [Check("redis", "ok", "answers"), *check_redis(await jobs.dispatcher.facts())]
-        return checks if jobs.pairing is None else [*checks, *await _pairing(jobs.pairing)]
+        return [*checks, *await _pairing(jobs)]
     except (DispatchUnavailable, OSError) as error:
         return [unreachable("redis", str(error)), *checks[1:]]
 
 
-async def _pairing(pairing: Pairing) -> list[Check]:
+async def _pairing(jobs: JobQueue) -> list[Check]:
     from queue_core.errors import QueueCoreError
 
+    pairing = jobs.pairing
+    if pairing is None:
+        return []
     try:
         await pairing.look(change=False)
     except QueueCoreError:
@@ -144,22 +145,18 @@ def run_migrate(options: argparse.Namespace, output: Output) -> int:
     Raises:
         ConfigurationError, ReadOnly, StoreUnavailable, SchemaError: see the `migrate` of the store.
     """
+    from queue_core import backends
+
     settings = settings_of(options)
-    mode = settings.jobs.mode
-    # Asked for first: without an address, that is what is wrong.
-    url = "" if mode in {"sqlite", "redis"} else postgres_url(settings)
+    if settings.jobs.mode not in {"sqlite", "redis"}:
+        postgres_url(settings)  # without an address, that is what is wrong
     if options.dry_run:
-        return _rehearsed(settings, url, output)
+        return _rehearsed(settings, output)
     if settings.read_only:
         raise ReadOnly("migrate")
-    if mode == "redis":
-        applied, known = _migrate_redis()
-    else:
-        applied, known = (
-            _migrate_sqlite(settings.jobs)
-            if mode == "sqlite"
-            else _migrate_postgres(url, settings.jobs.postgres.schema)
-        )
+    applied, known = backends.migrate(settings.jobs)
+    if settings.jobs.mode not in {"sqlite", "redis"} and (earlier := backends.pending(settings.jobs).earlier):
+        warn(f"{SECOND_STORE.format(earlier)}; {SECOND_STORE_ADVICE}")
     if output.as_json:
         output.json({"applied": applied, "schema": known})
     elif applied:
@@ -169,10 +166,12 @@ def run_migrate(options: argparse.Namespace, output: Output) -> int:
     return DONE
 
 
-def _rehearsed(settings: ConsoleSettings, url: str, output: Output) -> int:
+def _rehearsed(settings: ConsoleSettings, output: Output) -> int:
     """Report which migrations are still to be applied; return the exit code."""
-    look = {"sqlite": _pending_in_sqlite, "redis": _pending_in_redis}.get(settings.jobs.mode, _pending_in_postgres)
-    found, pending, earlier = look(settings.jobs, url)
+    from queue_core import backends
+
+    found, pending, place = backends.pending(settings.jobs)
+    earlier = "" if place is None else _earlier(settings.jobs.mode, found, place)
     if output.as_json:
         output.json({"dry_run": True, "pending": pending, "schema": found} | ({"earlier": earlier} if earlier else {}))
     elif earlier:
@@ -182,49 +181,15 @@ def _rehearsed(settings: ConsoleSettings, url: str, output: Output) -> int:
     return DONE
 
 
-def _pending_in_postgres(jobs: JobsSettings, url: str) -> tuple[int, list[int], str]:
-    from queue_core.stores.postgres.migrate import pending
-
-    found, versions, earlier = pending(url, jobs.postgres.schema)
-    if found and earlier:
-        warn(f"{SECOND_STORE.format(earlier)}; {SECOND_STORE_ADVICE}")
-    return found, versions, f"tables in schema '{earlier}'" if earlier and not found else ""
-
-
-def _pending_in_sqlite(jobs: JobsSettings, url: str) -> tuple[int, list[int], str]:
-    from queue_core.stores.sqlite.migrate import pending
-
-    # Opening the file for jobs would migrate it.
-    found, versions, earlier = pending(jobs.sqlite)
-    return found, versions, f"file {earlier}" if earlier else ""
-
-
-def _pending_in_redis(jobs: JobsSettings, url: str) -> tuple[int, list[int], str]:
-    from queue_core.stores.redis.session import SCHEMA
-
-    return SCHEMA, [], ""
+def _earlier(mode: str, found: int, place: str) -> str:
+    """Name what `migrate` takes over from an earlier version; what stays beside a schema of ours is warned of."""
+    if mode == "sqlite":
+        return f"file {place}"
+    if found:
+        warn(f"{SECOND_STORE.format(place)}; {SECOND_STORE_ADVICE}")
+        return ""
+    return f"tables in schema '{place}'"
 
 
 def _numbers(migrations: Sequence[int]) -> str:
     return ", ".join(f"{number:04}" for number in migrations)
-
-
-def _migrate_postgres(url: str, schema: str) -> tuple[list[int], int]:
-    from queue_core.stores.postgres.migrate import KNOWN, migrate, pending
-
-    applied = migrate(url, schema)
-    if earlier := pending(url, schema).earlier:
-        warn(f"{SECOND_STORE.format(earlier)}; {SECOND_STORE_ADVICE}")
-    return applied, KNOWN
-
-
-def _migrate_sqlite(jobs: JobsSettings) -> tuple[list[int], int]:
-    from queue_core.stores.sqlite.migrate import KNOWN, migrate
-
-    return migrate(jobs.sqlite), KNOWN
-
-
-def _migrate_redis() -> tuple[list[int], int]:
-    from queue_core.stores.redis.session import SCHEMA
-
-    return [], SCHEMA  # its keys come with the first job

@@ -157,12 +157,10 @@ class MemoryInspector:
         self._state = store.state
 
     async def overview(self) -> Overview:
-        """Return queues, workers and depths as of one moment."""
         with self._state.lock:
             return overview(self._state)
 
     async def get(self, job_id: str) -> Job:
-        """Return one job."""
         with self._state.lock:
             return self._row(job_id).view()
 
@@ -174,7 +172,6 @@ class MemoryInspector:
             return Page(tuple(found[:limit]), _cursor(found[limit - 1]) if more and limit > 0 else None)
 
     async def count(self, where: Filter, at_most: int = 100_000) -> int:
-        """Return how many jobs match, counting no further than `at_most`."""
         with self._state.lock:
             return sum(1 for _ in islice(self._matching(where), at_most))
 
@@ -184,7 +181,6 @@ class MemoryInspector:
             return [job.id for job in islice(self._matching(where), limit)]
 
     async def attempts(self, job_id: str) -> list[Attempt]:
-        """Return the failed attempts of a job, oldest first."""
         with self._state.lock:
             return list(self._row(job_id).attempts)
 
@@ -205,7 +201,6 @@ class MemoryInspector:
             return signatures(self._state, dead, window, slices, minutes_tell(where))[:limit]
 
     async def tallies(self) -> list[Tally]:
-        """Return the exact totals of every queue and type."""
         with self._state.lock:
             return self._state.totals.tallies()
 

@@ -38,7 +38,6 @@ class MemorySchedules:
                 row.planned = replace(row.planned, schedule=schedule, next_tick=kept)
 
     async def planning(self) -> Planning:
-        """Return every schedule and the store's clock."""
         with self._state.lock:
             planned = tuple(self._rows[name].planned for name in sorted(self._rows))
             return Planning(self._state.clock.now(), planned)

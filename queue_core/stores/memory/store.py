@@ -46,7 +46,6 @@ class MemoryHeartbeat:
         self._state = state
 
     def beat(self, beat: HeartbeatRequest) -> HeartbeatReply:
-        """Prolong the leases that still hold, record their progress, and renew the worker's entry."""
         with self._state.lock:
             now = self._state.clock.now()
             held = {one.id: lease for one in beat.leases if (lease := self._held(one)) is not None}
@@ -341,7 +340,6 @@ class MemoryStore:
             return True
 
     async def write_off(self, workers: Sequence[str], place: str) -> None:
-        """Remove the entries and leaderships of workers whose processes have ended, and end their leases."""
         with self.state.lock:
             end_leases(self.state, lambda row, lease: lease.worker in workers)
         for worker in workers:

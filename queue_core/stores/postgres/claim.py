@@ -12,7 +12,7 @@ from queue_core.model.rules import Rules, rules_of
 from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres.capacity import Running, claim_gated
 from queue_core.stores.postgres.dialect import plain_array, text_array
-from queue_core.stores.postgres.insert import QUEUES, Numbers
+from queue_core.stores.postgres.insert import QUEUES
 from queue_core.stores.postgres.scans import (
     BAND_BITS,
     EVERYWHERE,
@@ -138,9 +138,8 @@ PAYLOAD, PRIORITY, RANK = 3, 4, 5
 class Claiming:
     """See queue_core.ports.store.JobStore for what each method does."""
 
-    def __init__(self, lane: Lane, sweeps: Lane, numbers: Numbers, rules: Rules) -> None:
+    def __init__(self, lane: Lane, sweeps: Lane, rules: Rules) -> None:
         self._lane = lane
-        self._numbers = numbers
         self._rules = rules
         # the ranks that claims have passed
         self.passed = Ranks(PAUSE_CLAIMS)
@@ -149,11 +148,8 @@ class Claiming:
         # the audit's reads
         self.heads = Heads(sweeps)
 
-    async def claim(self, request: ClaimRequest) -> list[Claim]:
-        """Move ready jobs of a queue that is not paused to running, best rank first, each under a new lease token."""
-        number = await self._numbers.find(request.queue, self._lane)
-        if number is None or request.limit <= 0:
-            return []
+    async def claim(self, number: int, request: ClaimRequest) -> list[Claim]:
+        """Move ready jobs of the queue with this number to running, unless it is paused; see `JobStore.claim`."""
         params: dict[str, Any] = {
             "queue_id": number,
             "queue": request.queue,
@@ -172,8 +168,6 @@ class Claiming:
             rows = await self._claim(
                 "claim/by_ids", request.queue, {**params, "ids": plain_array(known_ids(request.ids))}
             )
-        if not rows:
-            await self._numbers.doubt(self._lane)
         queue = request.queue
         return [
             Claim(
@@ -263,13 +257,6 @@ class Claiming:
         ]
         return [row for row in whole if row[PAYLOAD] is not None]
 
-    async def filter_claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
-        """Return the jobs of `ids` that are claimable now and whose type a live worker of this queue announced."""
-        number = await self._numbers.find(queue, self._lane)
+    async def filter_claimable(self, queue: str, number: int | None, ids: Sequence[str]) -> list[Ready]:
         rows = await self._lane.run("claim/claimable", {"queue_id": number, "ids": plain_array(known_ids(ids))})
         return [Ready(job_id, queue, rank) for job_id, rank in rows]
-
-    async def list_ready(self, queue: str, rank: int, limit: int, whole: bool) -> list[Ready]:
-        """Return ready jobs of a queue with a higher rank than this, in order; see `Heads.list_ready`."""
-        number = await self._numbers.find(queue, self.heads.lane)
-        return await self.heads.list_ready(queue, number, rank, limit, whole)

@@ -135,7 +135,6 @@ class PostgresDispatcher:
         """Do nothing: it was never in doubt."""
 
     async def ping(self) -> float:
-        """Return the seconds that one round trip takes."""
         try:
             return await self._notifications.ping()
         except StoreUnavailable as error:
@@ -180,7 +179,6 @@ class PostgresEventBus:
         self._second, self._sent = 0, 0
 
     async def publish(self, events: Sequence[Event]) -> None:
-        """Send events, many in one message; a failure never raises an error in the caller."""
         messages = [message for queue, group in by_queue(events).items() for message in self._messages(queue, group)]
         if not messages:
             return

@@ -41,30 +41,26 @@ async def register_types(lane: Lane, types: Mapping[str, Mapping[str, Any]]) -> 
         await lane.run("logs/write", {"type": text_array(changed), "schema": text_array(texts)})
 
 
-class Logs:
-    """See queue_core.ports.inspector.Inspector for what each method does."""
+async def read_log(pool: Pool, job_id: str, limit: int = LINES, after: int | None = None) -> LogPage:
+    """Return lines of a job's log, oldest first.
 
-    _pool: Pool
+    Raises:
+        JobNotFound: no job has this id.
+    """
+    found = id_or_none(job_id)
+    rows = await pool.rows("logs/logs_dropped", {"id": found}) if found else []
+    if not rows or not rows[0][0]:
+        raise JobNotFound(job_id)
+    query = "logs/logs_last" if after is None else "logs/logs_after"
+    lines = await pool.rows(query, {"id": found, "limit": max(limit, 0), "after": after})
+    entries = (LogEntry(number, token, moment(at), text) for number, token, at, text in lines)
+    return LogPage(tuple(entries), rows[0][1])
 
-    async def logs(self, job_id: str, limit: int = LINES, after: int | None = None) -> LogPage:
-        """Return lines of a job's log, oldest first.
 
-        Raises:
-            JobNotFound: no job has this id.
-        """
-        found = id_or_none(job_id)
-        rows = await self._pool.rows("logs/logs_dropped", {"id": found}) if found else []
-        if not rows or not rows[0][0]:
-            raise JobNotFound(job_id)
-        query = "logs/logs_last" if after is None else "logs/logs_after"
-        lines = await self._pool.rows(query, {"id": found, "limit": max(limit, 0), "after": after})
-        entries = (LogEntry(number, token, moment(at), text) for number, token, at, text in lines)
-        return LogPage(tuple(entries), rows[0][1])
-
-    async def types(self) -> dict[str, TypeInfo]:
-        """Return the types that workers have announced."""
-        rows = await self._pool.rows("logs/types")
-        return {name: TypeInfo(name, json.loads(schema), moment(at)) for name, schema, at in rows}
+async def read_types(pool: Pool) -> dict[str, TypeInfo]:
+    """Return the types that workers have announced."""
+    rows = await pool.rows("logs/types")
+    return {name: TypeInfo(name, json.loads(schema), moment(at)) for name, schema, at in rows}
 
 
 # Removes the lines of removed jobs: a walk over all logs in the order of their key, a bounded step at a time.

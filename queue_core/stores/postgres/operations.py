@@ -187,7 +187,6 @@ class PostgresOperations:
         self._rules = rules or {}
 
     async def close(self) -> None:
-        """Disconnect; idempotent."""
         await self._pool.close()
 
     async def change(self, verb: MemberVerb, ids: Sequence[str], options: ChangeOptions = UNCHANGED) -> Changed:

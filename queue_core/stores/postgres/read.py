@@ -14,10 +14,24 @@ from psycopg.rows import dict_row
 
 from queue_core.errors import FilterError, JobNotFound
 from queue_core.model.filters import Filter
-from queue_core.model.job import Attempt, Job
-from queue_core.model.report import Announced, Order, Overview, Page, QueueInfo, WorkerInfo
+from queue_core.model.job import LINES, Attempt, Job
+from queue_core.model.report import (
+    Announced,
+    Conservation,
+    LogPage,
+    Order,
+    Overview,
+    Page,
+    QueueInfo,
+    SeriesPoint,
+    SignatureInfo,
+    Tally,
+    TypeInfo,
+    WorkerInfo,
+)
 from queue_core.model.rules import Rules, rules_of
 from queue_core.model.settings import PostgresSettings
+from queue_core.stores.postgres import logs, statistics
 from queue_core.stores.postgres.dialect import (
     DIALECT,
     EVERY_TYPE,
@@ -26,12 +40,10 @@ from queue_core.stores.postgres.dialect import (
     moment,
     plain_array,
 )
-from queue_core.stores.postgres.logs import Logs
 from queue_core.stores.postgres.migrate import EARLIER, KNOWN
 from queue_core.stores.postgres.operations import rehearse
 from queue_core.stores.postgres.session.listening import Notifications
 from queue_core.stores.postgres.session.pool import Pool, Row
-from queue_core.stores.postgres.statistics import Signatures, Totals
 from queue_core.stores.sql.records import id_or_none
 
 Fetch = Callable[..., Awaitable[list[Row]]]
@@ -42,108 +54,8 @@ BLOCKERS = 4
 """How many blocking transactions are listed."""
 
 
-class Facts:
-    """See queue_core.ports.inspector.Inspector for the methods."""
-
-    def __init__(self, pool: Pool, rules: Rules) -> None:
-        self._pool = pool
-        self._rules = rules
-
-    async def ping(self) -> float:
-        """Return the seconds of one round trip."""
-        async with self._pool.connection() as connection:
-            began = time.perf_counter()
-            await self._pool.fetch(connection, "read/ping")
-            return time.perf_counter() - began
-
-    async def facts(self) -> dict[str, Any]:
-        """Return what `doctor` checks, in seconds and bytes. A schema that does not fit is no error here.
-
-        backend, version, version_number (such as 180006); schema (0: none) and schema_known; earlier (the
-        PostgreSQL schema in which a version before 1 has its tables, None: none); fsync, full_page_writes,
-        synchronous_commit, read_only; connections and max_connections; oldest_transaction_s and
-        oldest_transaction_pid (None: no other transaction is open), prepared_transactions, held_snapshots (of slots
-        and standbys: kind, name, and for how many transactions); blockers (transactions that others wait for on these
-        tables, and idle ones with locks there, the oldest first; see locks in sql/read.sql); invalid_indexes;
-        partitions_ahead_days (None: no schema); tables (name → live, dead, bytes, vacuumed_s); clock_skew_s (server
-        minus this machine, give or take clock_skew_error_s); notifications_s (until the first one arrived; None: none
-        did within some seconds, and notifications_reason has the reason); pooler (True: something between here and the
-        server keeps sessions of its own); refused (why something that operators do is not carried out; "" when all
-        is, or nothing can be written).
-        """
-        schema = await self._pool.schema()
-        async with self._pool.connection(any_schema=True) as connection:
-            asked = time.time()
-            ((now,),) = await self._pool.fetch(connection, "read/now")
-            answered = time.time()
-            earlier = await self._pool.fetch(connection, EARLIER)
-            async with connection.cursor(row_factory=dict_row) as cursor:
-                await cursor.execute(load("read/facts", self._pool.settings.schema))
-                (found,) = await cursor.fetchall()
-                await cursor.execute(load("read/locks", self._pool.settings.schema), {"limit": BLOCKERS})
-                blockers = await cursor.fetchall()
-            pooler = found.pop("backend_pid") != connection.info.backend_pid
-        tried = schema == KNOWN and not found["read_only"]
-        seconds, reason = await self._notifications()
-        return {
-            "backend": "postgres",
-            **found,
-            "tables": found["tables"] or {},
-            "blockers": blockers,
-            "schema": schema,
-            "schema_known": KNOWN,
-            "earlier": earlier[0][0] if earlier else None,
-            "clock_skew_s": now.timestamp() - (asked + answered) / 2,
-            "clock_skew_error_s": (answered - asked) / 2,
-            "pooler": pooler,
-            "refused": await rehearse(self._pool, self._rules) if tried else "",
-            "notifications_s": seconds,
-            "notifications_reason": reason,
-        }
-
-    async def _notifications(self) -> tuple[float | None, str]:
-        """Listen and notify; return the seconds until it arrived, or the reason why it did not."""
-        notifications = Notifications(self._pool.settings)
-        began = time.perf_counter()
-        try:
-            arrive = await notifications.known(LONGEST)
-            return (time.perf_counter() - began if arrive else None), notifications.reason
-        finally:
-            await notifications.close()
-
-
 HEAD = 500
 """Jobs of each queue and priority that are looked at for the oldest and for types without a worker."""
-
-
-class Overviews:
-    """See queue_core.ports.inspector.Inspector for what the method does."""
-
-    def __init__(self, pool: Pool, rules: Rules | None = None) -> None:
-        self._pool = pool
-        self._rules = rules or {}
-
-    async def overview(self) -> Overview:
-        """Return queues, workers and depths as of one moment."""
-        async with self._pool.snapshot() as connection:
-            ((now,),) = await self._pool.fetch(connection, "read/now")
-            queues = await self._pool.fetch(connection, "read/queues")
-            aging = {number for number, name, _ in queues if rules_of(self._rules, name).aging}
-            fetch = partial(self._pool.fetch, connection)
-            counts = await _counts(fetch, aging)
-            heads = await _heads(fetch, counts, aging)
-            heads += [(queue, type_, n, since) for queue, _, type_, n, since in counts.gated]
-            due = await self._pool.fetch(connection, "read/due", {"limit": HEAD})
-            workers = [_worker(row) for row in await self._pool.fetch(connection, "read/workers")]
-        names = {number: name for number, name, _ in queues}
-        # Jobs under a number that no queue has are of a queue that a failover has lost.
-        waiting = [((names[row[0]], row[1]), row[2]) for row in (*heads, *due) if row[0] in names]
-        return Overview(
-            now=moment(now),
-            queues=tuple(_queue(row, counts, heads) for row in queues),
-            workers=tuple(workers),
-            orphaned_types=Announced((one.queues, one.types) for one in workers if not one.lost).orphans(waiting),
-        )
 
 
 class _Counts:
@@ -246,18 +158,53 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
-class Reads:
-    """See queue_core.ports.inspector.Inspector for the methods."""
+def _cursor_of(row: Mapping[str, Any]) -> str:
+    """Return the place behind a row, exact to the microsecond."""
+    return f"{(moment(row['updated_at']) - _EPOCH) // _MICROSECOND}.{row['id']}"
 
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
+
+def _after(cursor: str) -> dict[str, Any]:
+    """Return the parameters of the page behind a cursor.
+
+    Raises:
+        FilterError: no page gave this cursor.
+    """
+    at, _, job_id = cursor.partition(".")
+    try:
+        return {"at": _EPOCH + int(at) * _MICROSECOND, "id": str(UUID(job_id))}
+    except (ValueError, OverflowError):
+        raise FilterError("this is no cursor that a page gave", cursor, 0) from None
+
+
+class PostgresInspector:
+    """See queue_core.ports.inspector.Inspector for what each method does; connects when it is first used."""
+
+    def __init__(self, settings: PostgresSettings, rules: Rules | None = None) -> None:
+        self._pool = Pool(settings)
+        self._rules = rules or {}
+
+    async def overview(self) -> Overview:
+        async with self._pool.snapshot() as connection:
+            ((now,),) = await self._pool.fetch(connection, "read/now")
+            queues = await self._pool.fetch(connection, "read/queues")
+            aging = {number for number, name, _ in queues if rules_of(self._rules, name).aging}
+            fetch = partial(self._pool.fetch, connection)
+            counts = await _counts(fetch, aging)
+            heads = await _heads(fetch, counts, aging)
+            heads += [(queue, type_, n, since) for queue, _, type_, n, since in counts.gated]
+            due = await self._pool.fetch(connection, "read/due", {"limit": HEAD})
+            workers = [_worker(row) for row in await self._pool.fetch(connection, "read/workers")]
+        names = {number: name for number, name, _ in queues}
+        # Jobs under a number that no queue has are of a queue that a failover has lost.
+        waiting = [((names[row[0]], row[1]), row[2]) for row in (*heads, *due) if row[0] in names]
+        return Overview(
+            now=moment(now),
+            queues=tuple(_queue(row, counts, heads) for row in queues),
+            workers=tuple(workers),
+            orphaned_types=Announced((one.queues, one.types) for one in workers if not one.lost).orphans(waiting),
+        )
 
     async def get(self, job_id: str) -> Job:
-        """Return one job.
-
-        Raises:
-            JobNotFound: no job has this id.
-        """
         found = id_or_none(job_id)
         query = load("read/job", self._pool.settings.schema)
         rows = await self._pool.records(query, {"id": found}) if found else []
@@ -284,7 +231,6 @@ class Reads:
         return Page(tuple(DIALECT.job(row) for row in rows[:limit]), more)
 
     async def count(self, where: Filter, at_most: int = 100_000) -> int:
-        """Return how many jobs match, counting no further than `at_most`."""
         wanted = conditions(where, self._pool.settings.schema)
         if wanted is None or at_most <= 0:
             return 0
@@ -301,42 +247,99 @@ class Reads:
         return [row[0] for row in await self._pool.rows(query, wanted.params | {"limit": limit})]
 
     async def attempts(self, job_id: str) -> list[Attempt]:
-        """Return the failed attempts of a job, oldest first.
-
-        Raises:
-            JobNotFound: no job has this id.
-        """
         found = id_or_none(job_id)
         rows = await self._pool.rows("read/attempts", {"id": found}) if found else []
         if not rows and not (found and (await self._pool.rows("read/exists", {"id": found}))[0][0]):
             raise JobNotFound(job_id)
         return [DIALECT.attempt(row) for row in rows]
 
+    async def logs(self, job_id: str, limit: int = LINES, after: int | None = None) -> LogPage:
+        """Return lines of a job's log, oldest first.
 
-def _cursor_of(row: Mapping[str, Any]) -> str:
-    """Return the place behind a row, exact to the microsecond."""
-    return f"{(moment(row['updated_at']) - _EPOCH) // _MICROSECOND}.{row['id']}"
+        Raises:
+            JobNotFound: no job has this id.
+        """
+        return await logs.read_log(self._pool, job_id, limit, after)
 
+    async def types(self) -> dict[str, TypeInfo]:
+        """Return the types that workers have announced."""
+        return await logs.read_types(self._pool)
 
-def _after(cursor: str) -> dict[str, Any]:
-    """Return the parameters of the page behind a cursor.
+    async def signatures(self, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
+        """Return groups of dead jobs by error."""
+        return await statistics.signatures(self._pool, where, window, slices, limit)
 
-    Raises:
-        FilterError: no page gave this cursor.
-    """
-    at, _, job_id = cursor.partition(".")
-    try:
-        return {"at": _EPOCH + int(at) * _MICROSECOND, "id": str(UUID(job_id))}
-    except (ValueError, OverflowError):
-        raise FilterError("this is no cursor that a page gave", cursor, 0) from None
+    async def tallies(self) -> list[Tally]:
+        return await statistics.tallies(self._pool)
 
+    async def series(self, minutes: int, queue: str | None = None) -> list[SeriesPoint]:
+        return await statistics.series(self._pool, minutes, queue)
 
-class PostgresInspector(Overviews, Reads, Logs, Signatures, Totals, Facts):
-    """See queue_core.ports.inspector.Inspector for what each method does; connects when it is first used."""
+    async def conservation(self) -> Conservation:
+        """Return where all jobs are; those that were removed go on counting."""
+        return await statistics.conservation(self._pool)
 
-    def __init__(self, settings: PostgresSettings, rules: Rules | None = None) -> None:
-        super().__init__(Pool(settings), rules)
+    async def ping(self) -> float:
+        """Return the seconds of one round trip."""
+        async with self._pool.connection() as connection:
+            began = time.perf_counter()
+            await self._pool.fetch(connection, "read/ping")
+            return time.perf_counter() - began
+
+    async def facts(self) -> dict[str, Any]:
+        """Return what `doctor` checks, in seconds and bytes. A schema that does not fit is no error here.
+
+        backend, version, version_number (such as 180006); schema (0: none) and schema_known; earlier (the
+        PostgreSQL schema in which a version before 1 has its tables, None: none); fsync, full_page_writes,
+        synchronous_commit, read_only; connections and max_connections; oldest_transaction_s and
+        oldest_transaction_pid (None: no other transaction is open), prepared_transactions, held_snapshots (of slots
+        and standbys: kind, name, and for how many transactions); blockers (transactions that others wait for on these
+        tables, and idle ones with locks there, the oldest first; see locks in sql/read.sql); invalid_indexes;
+        partitions_ahead_days (None: no schema); tables (name → live, dead, bytes, vacuumed_s); clock_skew_s (server
+        minus this machine, give or take clock_skew_error_s); notifications_s (until the first one arrived; None: none
+        did within some seconds, and notifications_reason has the reason); pooler (True: something between here and the
+        server keeps sessions of its own); refused (why something that operators do is not carried out; "" when all
+        is, or nothing can be written).
+        """
+        schema = await self._pool.schema()
+        async with self._pool.connection(any_schema=True) as connection:
+            asked = time.time()
+            ((now,),) = await self._pool.fetch(connection, "read/now")
+            answered = time.time()
+            earlier = await self._pool.fetch(connection, EARLIER)
+            async with connection.cursor(row_factory=dict_row) as cursor:
+                await cursor.execute(load("read/facts", self._pool.settings.schema))
+                (found,) = await cursor.fetchall()
+                await cursor.execute(load("read/locks", self._pool.settings.schema), {"limit": BLOCKERS})
+                blockers = await cursor.fetchall()
+            pooler = found.pop("backend_pid") != connection.info.backend_pid
+        tried = schema == KNOWN and not found["read_only"]
+        seconds, reason = await self._notifications()
+        return {
+            "backend": "postgres",
+            **found,
+            "tables": found["tables"] or {},
+            "blockers": blockers,
+            "schema": schema,
+            "schema_known": KNOWN,
+            "earlier": earlier[0][0] if earlier else None,
+            "clock_skew_s": now.timestamp() - (asked + answered) / 2,
+            "clock_skew_error_s": (answered - asked) / 2,
+            "pooler": pooler,
+            "refused": await rehearse(self._pool, self._rules) if tried else "",
+            "notifications_s": seconds,
+            "notifications_reason": reason,
+        }
+
+    async def _notifications(self) -> tuple[float | None, str]:
+        """Listen and notify; return the seconds until it arrived, or the reason why it did not."""
+        notifications = Notifications(self._pool.settings)
+        began = time.perf_counter()
+        try:
+            arrive = await notifications.known(LONGEST)
+            return (time.perf_counter() - began if arrive else None), notifications.reason
+        finally:
+            await notifications.close()
 
     async def close(self) -> None:
-        """Disconnect; idempotent."""
         await self._pool.close()

@@ -42,7 +42,6 @@ class PostgresSchedules:
         await self._pool.change("schedules/announce", params=params)
 
     async def planning(self) -> Planning:
-        """Return every schedule and the store's clock."""
         rows = await self._pool.rows("schedules/list")
         return Planning(rows[0][0], tuple(_planned(row[1:]) for row in rows if row[1] is not None))
 

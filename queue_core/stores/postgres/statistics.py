@@ -16,35 +16,29 @@ from queue_core.stores.sql.records import tallies_of
 _DEAD = Term("status", "=", Status.DEAD.value)
 
 
-class Signatures:
-    """See queue_core.ports.inspector.Inspector for what the method does."""
+async def signatures(pool: Pool, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
+    """Return groups of dead jobs by error.
 
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
-
-    async def signatures(self, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
-        """Return groups of dead jobs by error.
-
-        A minute is the smallest time that growth is known for: it counts with the slice that it begins in.
-        """
-        wanted = conditions(where.having(_DEAD), self._pool.settings.schema)
-        if wanted is None or limit <= 0:
-            return []
-        (view,) = wanted.places
-        known = minutes_tell(where)
-        query = filled(
-            "statistics/signatures",
-            wanted.schema,
-            view=wanted.view(view),
-            conditions=wanted.text(),
-            deaths=load("statistics/deaths" if known else "statistics/deaths_of", wanted.schema).decode(),
-            # One read of the jobs gives both their number and when they died: a second one took as long again.
-            slice=wanted.pieces.fragments["no slice" if known else "slice"],
-            order=wanted.pieces.fragments["newest"],
-        )
-        given = {"window": max(window, 1.0), "slices": max(slices, 1), "limit": limit}
-        rows = await self._pool.rows(query, wanted.params | given)
-        return [_info(row, max(slices, 1)) for row in rows]
+    A minute is the smallest time that growth is known for: it counts with the slice that it begins in.
+    """
+    wanted = conditions(where.having(_DEAD), pool.settings.schema)
+    if wanted is None or limit <= 0:
+        return []
+    (view,) = wanted.places
+    known = minutes_tell(where)
+    query = filled(
+        "statistics/signatures",
+        wanted.schema,
+        view=wanted.view(view),
+        conditions=wanted.text(),
+        deaths=load("statistics/deaths" if known else "statistics/deaths_of", wanted.schema).decode(),
+        # One read of the jobs gives both their number and when they died: a second one took as long again.
+        slice=wanted.pieces.fragments["no slice" if known else "slice"],
+        order=wanted.pieces.fragments["newest"],
+    )
+    given = {"window": max(window, 1.0), "slices": max(slices, 1), "limit": limit}
+    rows = await pool.rows(query, wanted.params | given)
+    return [_info(row, max(slices, 1)) for row in rows]
 
 
 def _info(row: Row, slices: int) -> SignatureInfo:
@@ -70,25 +64,21 @@ def _trend(places: Sequence[int], deaths: Sequence[int], slices: int) -> tuple[i
     return tuple(trend)
 
 
-class Totals:
-    """See queue_core.ports.inspector.Inspector for what each method does."""
+async def tallies(pool: Pool) -> list[Tally]:
+    """Return the exact totals of every queue and type."""
+    return tallies_of(await pool.rows("statistics/tallies"))
 
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
 
-    async def tallies(self) -> list[Tally]:
-        """Return the exact totals of every queue and type."""
-        return tallies_of(await self._pool.rows("statistics/tallies"))
+async def series(pool: Pool, minutes: int, queue: str | None = None) -> list[SeriesPoint]:
+    """Return the last minutes, oldest first, empty ones included."""
+    rows = await pool.rows("statistics/series", {"minutes": minutes, "queue": queue})
+    return [SeriesPoint(moment(minute), *counts) for minute, *counts in rows]
 
-    async def series(self, minutes: int, queue: str | None = None) -> list[SeriesPoint]:
-        """Return the last minutes, oldest first, empty ones included."""
-        rows = await self._pool.rows("statistics/series", {"minutes": minutes, "queue": queue})
-        return [SeriesPoint(moment(minute), *counts) for minute, *counts in rows]
 
-    async def conservation(self) -> Conservation:
-        """Return where all jobs are, from one statement and so from one moment."""
-        (row,) = await self._pool.rows("statistics/conservation")
-        return Conservation(*row)
+async def conservation(pool: Pool) -> Conservation:
+    """Return where all jobs are, from one statement and so from one moment."""
+    (row,) = await pool.rows("statistics/conservation")
+    return Conservation(*row)
 
 
 # Forgets the titles of error signatures that no dead job has any more: a walk, a bounded step at a time.

@@ -76,7 +76,7 @@ class PostgresStore:
         self._transactions = Transactions(settings)
         self._numbers = Numbers()
         self.producing = Producing(self._inserts, self._looks, self._numbers, rules)
-        self._claiming = Claiming(self._claims, self._sweeps, self._numbers, rules)
+        self._claiming = Claiming(self._claims, self._sweeps, rules)
         self._notifications.on("ranks", self._claiming.heard)
         self._rules = rules
         self._leases = Walk(self._sweeps, "leases")
@@ -95,7 +95,6 @@ class PostgresStore:
         await require_schema(self._inserts.run)
 
     async def close(self) -> None:
-        """Disconnect; idempotent."""
         await self._upkeep.history.close()
         await self._news.close()
         await self._notifications.close()
@@ -112,7 +111,6 @@ class PostgresStore:
         return inserted
 
     async def insert_on(self, connection: Any, jobs: Sequence[NewJob]) -> list[Inserted]:
-        """Write the jobs in the transaction of a caller's connection; they are invisible before it commits."""
         return await self.producing.insert_on(connection, jobs)
 
     async def committed(self, seconds: float) -> set[str]:
@@ -123,17 +121,20 @@ class PostgresStore:
         return await self._news.wait(seconds)
 
     async def results(self, ids: Sequence[str]) -> list[JobResult]:
-        """Return the records of these jobs, unknown ids left out."""
         return await self.producing.finals(ids, self._results)
 
     # -- workers
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
-        """Move ready jobs of a queue that is not paused to running, best rank first, each under a new lease token."""
-        return await self._claiming.claim(request)
+        number = await self._numbers.find(request.queue, self._claims)
+        if number is None or request.limit <= 0:
+            return []
+        claims = await self._claiming.claim(number, request)
+        if not claims:
+            await self._numbers.doubt(self._claims)
+        return claims
 
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
-        """End attempts whose token still holds; refuse the others without changing anything."""
         settled = await settle(self._settles, self._keyed, outcomes, self._rules)
         ready = [ready for one in settled for ready in one.unblocked]
         for outcome, one in zip(outcomes, settled, strict=True):
@@ -147,11 +148,9 @@ class PostgresStore:
         return settled
 
     def transaction(self) -> AbstractAsyncContextManager[Any]:
-        """Yield a connection in a transaction; the block's normal end commits it, an exception rolls it back."""
         return self._transactions.begin()
 
     async def settle_on(self, connection: Any, outcome: Outcome) -> Settled:
-        """Complete an attempt in the transaction of such a connection, or refuse; it takes effect at the commit."""
         awaited = outcome.ordering_key is not None
         return await self._transactions.settle(connection, complete(outcome, self._rules), awaited)
 
@@ -160,11 +159,9 @@ class PostgresStore:
         return await logs.append(self._logs, lines)
 
     async def register_types(self, types: Mapping[str, Mapping[str, Any]]) -> None:
-        """Write the JSON Schema of each type's payloads, where it has changed."""
         await logs.register_types(self._sweeps, types)
 
     async def write_off(self, workers: Sequence[str], place: str) -> None:
-        """Remove the entries and leaderships of workers whose processes have ended, and end their leases."""
         await self._sweeps.run("store/worker_write_off", {"workers": text_array(workers)})
 
     async def unregister_worker(self, worker: str, place: str = "") -> None:
@@ -173,7 +170,6 @@ class PostgresStore:
         await self._sweeps.run("store/worker_retire", {"worker": worker})
 
     def open_heartbeat(self) -> PostgresHeartbeat:
-        """Return a new link for a heartbeat thread."""
         return PostgresHeartbeat(self._settings)
 
     # -- the leader
@@ -210,14 +206,12 @@ class PostgresStore:
         return LOCKED_SECONDS if seconds is None or seconds <= 0 else min(seconds, LOCKED_SECONDS)
 
     async def reclaim(self, limit: int, bound: int = MOST_LOSSES) -> list[Reclaimed]:
-        """Move jobs whose lease expired to queued with one loss more, or to dead as lost where that makes `bound`."""
         taken = await reclaim(self._leases, self._keyed, limit, bound, self._rules)
         self._claiming.came_back([Ready(one.id, one.queue, one.rank) for one in taken if one.rank is not None])
         self._claiming.came_back([ready for one in taken for ready in one.unblocked])
         return taken
 
     async def list_claimable(self, queue: str, limit: int) -> list[Ready]:
-        """Return the first claimable jobs of a queue by rank whose type a live worker of this queue has announced."""
         return await self._claiming.heads.list_claimable_in([queue], limit)
 
     async def list_claimable_in(self, queues: Sequence[str], limit: int) -> list[Ready]:
@@ -229,21 +223,19 @@ class PostgresStore:
         return await self._claiming.heads.ready_queues()
 
     async def filter_claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
-        """Return the jobs of `ids` that are claimable now and whose type a live worker of this queue announced."""
-        return await self._claiming.filter_claimable(queue, ids)
+        return await self._claiming.filter_claimable(queue, await self._numbers.find(queue, self._claims), ids)
 
     async def list_ready(self, queue: str, rank: int, limit: int, whole: bool = True) -> list[Ready]:
         """Return ready jobs of a queue with a higher rank than this, in order, those that are passed if `whole`."""
-        return await self._claiming.list_ready(queue, rank, limit, whole)
+        number = await self._numbers.find(queue, self._sweeps)
+        return await self._claiming.heads.list_ready(queue, number, rank, limit, whole)
 
     async def queues(self) -> dict[str, bool]:
-        """Return every queue's name and whether it is paused."""
         rows = await self._sweeps.run(QUEUES)
         self._numbers.remember((name, number) for name, number, _ in rows)
         return {name: paused for name, _, paused in rows}
 
     async def acquire_leadership(self, duty: str, worker: str, seconds: float) -> bool:
-        """Take or renew the leadership of a duty for some seconds; False when another worker holds it."""
         if duty == "sweep":
             self._notifications.start()
         if (duty, worker) not in self._leading:
@@ -265,11 +257,9 @@ class PostgresStore:
         return self._notifications.arriving
 
     def led_at(self) -> float:
-        """Return the time.monotonic of the last notification of a leader of the sweeps."""
         return self._news.led_at
 
     def on_order(self, worker: str, place: str, call: Callable[[], None]) -> None:
-        """Register a call for each order stored for a worker and each new worker at its place, until it retires."""
         self._news.orders[worker] = (place, call)
         self._notifications.start()
 

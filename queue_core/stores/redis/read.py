@@ -23,11 +23,11 @@ from queue_core.model.report import (
 )
 from queue_core.model.rules import Rules
 from queue_core.model.settings import RedisSettings
+from queue_core.stores.redis import statistics
 from queue_core.stores.redis.logs import read_log, read_types
 from queue_core.stores.redis.records import LIGHT, attempts_of, job_of, moment
 from queue_core.stores.redis.search import Entry, Place, Sieve, allowed, counted, homes, streams, walk
 from queue_core.stores.redis.session import SCHEMA, Link, chunks
-from queue_core.stores.redis.statistics import Overviews, Signatures
 
 LOOKS_PAGE, LOOKS_ALL = 100_000, 1_000_000
 """Jobs looked at most for one page, and for a count or for ids. A page that is short for that reason has a cursor for
@@ -42,11 +42,33 @@ _SHOWN = (*LIGHT, "<payload", "<result")
 _NAMES = [name.lstrip("<") for name in _SHOWN]
 
 
-class Listing:
-    """See queue_core.ports.inspector.Inspector for what each method does."""
+def _place_of(cursor: str) -> tuple[int, str]:
+    match = re.fullmatch(r"(\d{1,17})\.(.+)", cursor, re.ASCII | re.DOTALL)
+    if match is None:
+        raise FilterError("this is no cursor that a page gave", cursor, 0)
+    return int(match[1]), match[2]
 
-    def __init__(self, link: Link) -> None:
-        self._link = link
+
+_WHOLE = (*LIGHT, "payload", "result")
+
+
+class RedisInspector:
+    """Looks at what a `RedisStore` keeps; see queue_core.ports.inspector.Inspector for what each method does."""
+
+    def __init__(self, settings: RedisSettings, rules: Rules | None = None) -> None:
+        self._link = Link(settings)
+        self._rules = rules or {}
+
+    async def overview(self) -> Overview:
+        return await statistics.overview(self._link, self._rules)
+
+    async def get(self, job_id: str) -> Job:
+        found = await self._link.find([job_id], _WHOLE)
+        if job_id not in found:
+            raise JobNotFound(job_id)
+        queue, row = found[job_id]
+        last = await self._attempts(queue, job_id, -1)
+        return job_of(queue, job_id, dict(zip(_WHOLE, row, strict=True)), last[0].traceback if last else None)
 
     async def jobs(self, where: Filter, limit: int, cursor: str | None = None, order: Order = "newest") -> Page:
         """Return a page of jobs by the time of their last change."""
@@ -74,7 +96,6 @@ class Listing:
         return Page(tuple(job for _, job in shown), None if last is None else f"{last.at}.{last.id}")
 
     async def count(self, where: Filter, at_most: int = 100_000) -> int:
-        """Return how many jobs match, counting no further than `at_most`."""
         if at_most <= 0:
             return 0
         if (names := counted(where)) is not None:
@@ -130,59 +151,6 @@ class Listing:
         jobs = [(one, job_of(one.queue, one.id, dict(zip(_NAMES, row, strict=True)))) for one, row in read]
         return [(one, job) for one, job in jobs if matches(job, light, moment(now))]
 
-
-def _place_of(cursor: str) -> tuple[int, str]:
-    match = re.fullmatch(r"(\d{1,17})\.(.+)", cursor, re.ASCII | re.DOTALL)
-    if match is None:
-        raise FilterError("this is no cursor that a page gave", cursor, 0)
-    return int(match[1]), match[2]
-
-
-_WHOLE = (*LIGHT, "payload", "result")
-
-
-class RedisInspector:
-    """Looks at what a `RedisStore` keeps; see queue_core.ports.inspector.Inspector for what each method does."""
-
-    def __init__(self, settings: RedisSettings, rules: Rules | None = None) -> None:
-        self._link = Link(settings)
-        self._listing = Listing(self._link)
-        self._signatures = Signatures(self._link)
-        self._overviews = Overviews(self._link, rules or {})
-
-    async def overview(self) -> Overview:
-        """Return queues, workers and depths as of one moment."""
-        return await self._overviews.overview()
-
-    async def get(self, job_id: str) -> Job:
-        """Return one job.
-
-        Raises:
-            JobNotFound: no job has this id.
-        """
-        found = await self._link.find([job_id], _WHOLE)
-        if job_id not in found:
-            raise JobNotFound(job_id)
-        queue, row = found[job_id]
-        last = await self._attempts(queue, job_id, -1)
-        return job_of(queue, job_id, dict(zip(_WHOLE, row, strict=True)), last[0].traceback if last else None)
-
-    async def jobs(self, where: Filter, limit: int, cursor: str | None = None, order: Order = "newest") -> Page:
-        """Return a page of jobs by the time of their last change.
-
-        Raises:
-            FilterError: no page gave this cursor.
-        """
-        return await self._listing.jobs(where, limit, cursor, order)
-
-    async def count(self, where: Filter, at_most: int = 100_000) -> int:
-        """Return how many jobs match, counting no further than `at_most`."""
-        return await self._listing.count(where, at_most)
-
-    async def ids(self, where: Filter, limit: int) -> list[str]:
-        """Return the ids of matching jobs, newest first."""
-        return await self._listing.ids(where, limit)
-
     async def attempts(self, job_id: str) -> list[Attempt]:
         """Return the last failed attempts of a job, oldest first.
 
@@ -214,22 +182,18 @@ class RedisInspector:
 
     async def signatures(self, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
         """Return groups of dead jobs by error."""
-        return await self._signatures.signatures(where, window, slices, limit)
+        return await statistics.signatures(self._link, where, window, slices, limit)
 
     async def tallies(self) -> list[Tally]:
-        """Return the exact totals of every queue and type."""
-        return await self._overviews.tallies()
+        return await statistics.tallies(self._link)
 
     async def series(self, minutes: int, queue: str | None = None) -> list[SeriesPoint]:
-        """Return the last minutes, oldest first, empty ones included."""
-        return await self._overviews.series(minutes, queue)
+        return await statistics.series(self._link, minutes, queue)
 
     async def conservation(self) -> Conservation:
-        """Return where all jobs are, from one consistent read."""
-        return await self._overviews.conservation()
+        return await statistics.conservation(self._link)
 
     async def ping(self) -> float:
-        """Return the seconds that one round trip takes."""
         start = time.perf_counter()
         commands = self._link.batch()
         commands.ping()

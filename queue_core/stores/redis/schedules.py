@@ -60,7 +60,6 @@ class RedisSchedules:
         await self._link.send(commands)
 
     async def planning(self) -> Planning:
-        """Return every schedule and the store's clock."""
         homes = await self._homes()
         commands = self._link.batch()
         for name, queue in homes.items():

@@ -163,122 +163,131 @@ class _Lost(NamedTuple):
     failure: Failure | None
 
 
-class Sweeping:
-    """Each duty looks first, at the queues that hints name, and then changes what it saw where that still holds."""
+# Promote and reclaim look first, at the queues that hints name, and then change what they saw where that still holds.
 
-    def __init__(self, link: Link, rules: Rules, hints: Hints) -> None:
-        self._link = link
-        self._rules = rules
-        self._hints = hints
 
-    async def promote(self, limit: int) -> list[Ready]:
-        """Move due scheduled and retrying jobs to queued, those first that are due for the longest time."""
-        if limit <= 0:
-            return []
-        async with self._hints.due_now() as (now, queues):
-            groups: dict[str, list[str]] = {}
-            for _, queue, job_id in await self._until_now(queues, WAITING, now, limit):
-                groups.setdefault(queue, []).append(job_id)
-            for queue in [queue for queue, ids in groups.items() if len(ids) > CHUNK]:
-                groups[queue] = await self._by_arrival(queue, groups[queue])
-            ready: list[Ready] = []
-            for queue, part, found in await self._run("promote", _PROMOTE, groups, ()):
-                ready += [Ready(job_id, queue, int(rank)) for job_id, rank in zip(part, found, strict=True) if rank]
-        return sorted(ready, key=lambda job: job.rank)
+async def promote(link: Link, rules: Rules, hints: Hints, limit: int) -> list[Ready]:
+    """Move due scheduled and retrying jobs to queued, those first that are due for the longest time."""
+    if limit <= 0:
+        return []
+    async with hints.due_now() as (now, queues):
+        groups: dict[str, list[str]] = {}
+        for _, queue, job_id in await _until_now(link, queues, WAITING, now, limit):
+            groups.setdefault(queue, []).append(job_id)
+        for queue in [queue for queue, ids in groups.items() if len(ids) > CHUNK]:
+            groups[queue] = await _by_arrival(link, queue, groups[queue])
+        ready: list[Ready] = []
+        for queue, part, found in await _run(link, rules, "promote", _PROMOTE, groups, ()):
+            ready += [Ready(job_id, queue, int(rank)) for job_id, rank in zip(part, found, strict=True) if rank]
+    return sorted(ready, key=lambda job: job.rank)
 
-    async def _by_arrival(self, queue: str, ids: Sequence[str]) -> list[str]:
-        """Put jobs that several scripts promote in the order in which those with ordering keys arrived."""
-        found = await self._link.read({queue: ids}, ("status", "seq"))
-        seqs = {job_id: int(seq or 0) for (_, job_id), (_, seq) in found.items()}
-        return sorted(ids, key=lambda job_id: seqs.get(job_id, 0))
 
-    async def next_due(self) -> float | None:
-        """Return the seconds until the next scheduled or retrying job is due, as far as hints know."""
-        now, due, _ = await self._hints.first()
-        return None if due is None else (due - now) / 1e6
+async def _by_arrival(link: Link, queue: str, ids: Sequence[str]) -> list[str]:
+    """Put jobs that several scripts promote in the order in which those with ordering keys arrived."""
+    found = await link.read({queue: ids}, ("status", "seq"))
+    seqs = {job_id: int(seq or 0) for (_, job_id), (_, seq) in found.items()}
+    return sorted(ids, key=lambda job_id: seqs.get(job_id, 0))
 
-    async def reclaim(self, limit: int, bound: int) -> list[Reclaimed]:
-        """Take jobs back whose lease expired."""
-        if limit <= 0:
-            return []
-        async with self._hints.lapsed() as (now, queues):
-            expired: dict[str, list[str]] = {}
-            for _, queue, job_id in await self._until_now(queues, ("running",), now, limit):
-                expired.setdefault(queue, []).append(job_id)
-            known = await self._link.read(expired, ["status", "type", "token", "worker", "losses", "ahead"])
-            lost: dict[str, list[_Lost]] = {}
-            for queue, ids in expired.items():
-                lost[queue] = [_lost(queue, job_id, known.get((queue, job_id), [None] * 6), bound) for job_id in ids]
-            return [
-                _reclaimed(job, answer)
-                for _, jobs, answers in await self._run("reclaim", _RECLAIM, lost, ("attempts:",))
-                for job, answer in zip(jobs, answers, strict=True)
-                if answer
+
+async def next_due(hints: Hints) -> float | None:
+    """Return the seconds until the next scheduled or retrying job is due, as far as hints know."""
+    now, due, _ = await hints.first()
+    return None if due is None else (due - now) / 1e6
+
+
+async def reclaim(link: Link, rules: Rules, hints: Hints, limit: int, bound: int) -> list[Reclaimed]:
+    """Take jobs back whose lease expired."""
+    if limit <= 0:
+        return []
+    async with hints.lapsed() as (now, queues):
+        expired: dict[str, list[str]] = {}
+        for _, queue, job_id in await _until_now(link, queues, ("running",), now, limit):
+            expired.setdefault(queue, []).append(job_id)
+        known = await link.read(expired, ["status", "type", "token", "worker", "losses", "ahead"])
+        lost: dict[str, list[_Lost]] = {}
+        for queue, ids in expired.items():
+            lost[queue] = [_lost(queue, job_id, known.get((queue, job_id), [None] * 6), bound) for job_id in ids]
+        return [
+            _reclaimed(job, answer)
+            for _, jobs, answers in await _run(link, rules, "reclaim", _RECLAIM, lost, ("attempts:",))
+            for job, answer in zip(jobs, answers, strict=True)
+            if answer
+        ]
+
+
+async def end_leases(link: Link, hints: Hints, worker: str) -> None:
+    """End the leases of a worker; all running jobs are looked through, which happens where a worker was lost."""
+    queues, _ = await link.look()
+    ended: list[str] = []
+    for queue in queues:
+        commands = link.batch()
+        commands.zrange(link.keys.of(queue, "running"), 0, -1)
+        (running,) = await link.send(commands)
+        found = await link.read({queue: running}, ["status", "worker"])
+        ids = [job_id for (_, job_id), (_, whose) in found.items() if whose == worker]
+        if ids:
+            ended.append(queue)
+        await link.run_many(
+            [
+                Call(
+                    "end",
+                    [*link.of(queue, ("running",)), *link.keys.jobs(queue, part)],
+                    [worker, "", *part],
+                )
+                for part in chunks(ids)
             ]
-
-    async def end_leases(self, worker: str) -> None:
-        """End the leases of a worker; all running jobs are looked through, which happens where a worker was lost."""
-        queues, _ = await self._link.look()
-        ended: list[str] = []
-        for queue in queues:
-            commands = self._link.batch()
-            commands.zrange(self._link.keys.of(queue, "running"), 0, -1)
-            (running,) = await self._link.send(commands)
-            found = await self._link.read({queue: running}, ["status", "worker"])
-            ids = [job_id for (_, job_id), (_, whose) in found.items() if whose == worker]
-            if ids:
-                ended.append(queue)
-            await self._link.run_many(
-                [
-                    Call(
-                        "end",
-                        [*self._link.of(queue, ("running",)), *self._link.keys.jobs(queue, part)],
-                        [worker, "", *part],
-                    )
-                    for part in chunks(ids)
-                ]
-            )
-        await self._hints.ended(ended)
-
-    async def _until_now(
-        self, queues: Sequence[str], names: Sequence[str], now: int, limit: int
-    ) -> list[tuple[float, str, str]]:
-        """Return (time, queue, id) of the entries of these sets whose time has come, the earliest first."""
-        if not queues:
-            return []
-        commands = self._link.batch()
-        for queue in queues:
-            for key in self._link.of(queue, names):
-                commands.zrangebyscore(key, "-inf", now, start=0, num=limit, withscores=True)
-        places = [queue for queue in queues for _ in names]
-        found = await self._link.send(commands)
-        entries = (
-            (score, queue, job_id) for queue, entries in zip(places, found, strict=True) for job_id, score in entries
         )
-        return heapq.nsmallest(limit, entries)
+    await hints.ended(ended)
 
-    async def _run(
-        self, verb: str, names: Sequence[str], groups: dict[str, list[Any]], beside: Sequence[str]
-    ) -> list[tuple[str, Sequence[Any], list[Any]]]:
-        """Run a script on jobs by queue, in parts; `beside` names the keys that go with each job's hash."""
-        parts = [(queue, part) for queue, jobs in groups.items() for part in chunks(jobs)]
-        done: list[tuple[str, Sequence[Any], list[Any]]] = []
-        for some in chunks(parts, TOGETHER):
-            calls = [self._call(verb, names, queue, part, beside) for queue, part in some]
-            for (queue, part), answers in zip(some, await self._link.run_many(calls), strict=True):
-                done.append((queue, part, answers))
-        return done
 
-    def _call(self, verb: str, names: Sequence[str], queue: str, jobs: Sequence[Any], beside: Sequence[str]) -> Call:
-        keys = self._link.of(queue, names)
-        for job in jobs:
-            job_id = job if isinstance(job, str) else job.id
-            keys += self._link.of(queue, (f"{name}{job_id}" for name in ("job:", *beside)))
-        rules = rules_of(self._rules, queue)
-        if verb == "promote":
-            return Call(verb, keys, [rules.open_keys, *jobs])
-        args = [rules.open_keys, dead_holds(rules), jobs[0].bound]
-        return Call(verb, keys, [*args, *(part for job in jobs for part in _arguments(job))])
+async def _until_now(
+    link: Link, queues: Sequence[str], names: Sequence[str], now: int, limit: int
+) -> list[tuple[float, str, str]]:
+    """Return (time, queue, id) of the entries of these sets whose time has come, the earliest first."""
+    if not queues:
+        return []
+    commands = link.batch()
+    for queue in queues:
+        for key in link.of(queue, names):
+            commands.zrangebyscore(key, "-inf", now, start=0, num=limit, withscores=True)
+    places = [queue for queue in queues for _ in names]
+    found = await link.send(commands)
+    entries = (
+        (score, queue, job_id) for queue, entries in zip(places, found, strict=True) for job_id, score in entries
+    )
+    return heapq.nsmallest(limit, entries)
+
+
+async def _run(
+    link: Link, rules: Rules, verb: str, names: Sequence[str], groups: dict[str, list[Any]], beside: Sequence[str]
+) -> list[tuple[str, Sequence[Any], list[Any]]]:
+    """Run a script on jobs by queue, in parts; `beside` names the keys that go with each job's hash."""
+    parts = [(queue, part) for queue, jobs in groups.items() for part in chunks(jobs)]
+    done: list[tuple[str, Sequence[Any], list[Any]]] = []
+    for some in chunks(parts, TOGETHER):
+        calls = [_call_on(link, rules_of(rules, queue), verb, names, queue, part, beside) for queue, part in some]
+        for (queue, part), answers in zip(some, await link.run_many(calls), strict=True):
+            done.append((queue, part, answers))
+    return done
+
+
+def _call_on(
+    link: Link,
+    rules: QueueRules,
+    verb: str,
+    names: Sequence[str],
+    queue: str,
+    jobs: Sequence[Any],
+    beside: Sequence[str],
+) -> Call:
+    keys = link.of(queue, names)
+    for job in jobs:
+        job_id = job if isinstance(job, str) else job.id
+        keys += link.of(queue, (f"{name}{job_id}" for name in ("job:", *beside)))
+    if verb == "promote":
+        return Call(verb, keys, [rules.open_keys, *jobs])
+    args = [rules.open_keys, dead_holds(rules), jobs[0].bound]
+    return Call(verb, keys, [*args, *(part for job in jobs for part in _arguments(job))])
 
 
 def _lost(queue: str, job_id: str, row: Sequence[Any], bound: int) -> _Lost:

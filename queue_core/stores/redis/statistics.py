@@ -38,128 +38,122 @@ _UNFINISHED = tuple(name for state in UNFINISHED for name in SETS[state])
 _WHERE = ("completed", "dlq", "trash", "cancelled", *_UNFINISHED)
 
 
-class Overviews:
-    """See queue_core.ports.inspector.Inspector for what each method does."""
+async def overview(link: Link, rules: Rules) -> Overview:
+    """Return queues, workers and depths as of one moment."""
+    names, _ = await link.look()
+    commands = link.snapshot()
+    commands.time()
+    commands.hgetall(link.keys.workers)
+    for name in names:
+        commands.exists(link.keys.of(name, "paused"))
+        commands.hgetall(link.keys.of(name, "types"))
+        commands.hgetall(link.keys.of(name, "depths"))
+        for key in link.of(name, _COUNTED):
+            commands.zcard(key)
+    time, entries, *found = await link.send(commands)
+    now = microseconds(time)
+    width = 3 + len(_COUNTED)
+    rows = [found[place * width : (place + 1) * width] for place in range(len(names))]
+    depths = {name: _depth(row[2]) for name, row in zip(names, rows, strict=True)}
+    oldest = await _oldest(link, rules, depths)
+    ahead = await _ahead(link, [name for name, row in zip(names, rows, strict=True) if row[3 + RUNNING]])
+    workers = tuple(_worker(worker, entry, now) for worker, entry in sorted(entries_of(entries).items()))
+    waiting = [((name, type_), whole(n)) for name, row in zip(names, rows, strict=True) for type_, n in row[1].items()]
+    return Overview(
+        now=moment(now),
+        queues=tuple(
+            _queue(name, row, depths[name], oldest.get(name), ahead[name])
+            for name, row in zip(names, rows, strict=True)
+        ),
+        workers=workers,
+        orphaned_types=Announced((one.queues, one.types) for one in workers if not one.lost).orphans(waiting),
+    )
 
-    def __init__(self, link: Link, rules: Rules) -> None:
-        self._link = link
-        self._rules = rules
 
-    async def overview(self) -> Overview:
-        """Return queues, workers and depths as of one moment."""
-        names, _ = await self._link.look()
-        commands = self._link.snapshot()
-        commands.time()
-        commands.hgetall(self._link.keys.workers)
-        for name in names:
-            commands.exists(self._link.keys.of(name, "paused"))
-            commands.hgetall(self._link.keys.of(name, "types"))
-            commands.hgetall(self._link.keys.of(name, "depths"))
-            for key in self._link.of(name, _COUNTED):
-                commands.zcard(key)
-        time, entries, *found = await self._link.send(commands)
-        now = microseconds(time)
-        width = 3 + len(_COUNTED)
-        rows = [found[place * width : (place + 1) * width] for place in range(len(names))]
-        depths = {name: _depth(row[2]) for name, row in zip(names, rows, strict=True)}
-        oldest = await self._oldest(depths)
-        ahead = await self._ahead([name for name, row in zip(names, rows, strict=True) if row[3 + RUNNING]])
-        workers = tuple(_worker(worker, entry, now) for worker, entry in sorted(entries_of(entries).items()))
-        waiting = [
-            ((name, type_), whole(n)) for name, row in zip(names, rows, strict=True) for type_, n in row[1].items()
-        ]
-        return Overview(
-            now=moment(now),
-            queues=tuple(
-                _queue(name, row, depths[name], oldest.get(name), ahead[name])
-                for name, row in zip(names, rows, strict=True)
-            ),
-            workers=workers,
-            orphaned_types=Announced((one.queues, one.types) for one in workers if not one.lost).orphans(waiting),
-        )
+async def _ahead(link: Link, names: Sequence[str]) -> Counter[str]:
+    """Return for each queue how many running jobs have not begun, among those whose leases end next."""
+    commands = link.batch()
+    for name in names:
+        commands.zrange(link.keys.of(name, "running"), 0, LEASES - 1)
+    ids = dict(zip(names, await link.send(commands) if names else [], strict=True))
+    known = await link.read(ids, ["status", "ahead"])
+    return Counter(name for (name, _), (status, ahead) in known.items() if status == "running" and ahead)
 
-    async def _ahead(self, names: Sequence[str]) -> Counter[str]:
-        """Return for each queue how many running jobs have not begun, among those whose leases end next."""
-        commands = self._link.batch()
-        for name in names:
-            commands.zrange(self._link.keys.of(name, "running"), 0, LEASES - 1)
-        ids = dict(zip(names, await self._link.send(commands) if names else [], strict=True))
-        known = await self._link.read(ids, ["status", "ahead"])
-        return Counter(name for (name, _), (status, ahead) in known.items() if status == "running" and ahead)
 
-    async def _oldest(self, depths: Mapping[str, Mapping[int, int]]) -> dict[str, int]:
-        """Return for each queue when the queued job that waits longest was due, among the first of each priority."""
-        commands = self._link.batch()
-        places = [(name, priority) for name, depth in depths.items() for priority in depth]
-        for name, priority in places:
-            key = self._link.keys.of(name, "pending")
-            if rules_of(self._rules, name).aging:
-                commands.zrange(key, 0, HEAD * len(depths[name]) - 1)
-            else:
-                commands.zrangebyscore(key, rank(priority, 0), f"({rank(priority - 1, 0)}", start=0, num=HEAD)
-        for name in depths:
-            commands.zrange(self._link.keys.of(name, "blocked"), 0, 0)
-        heads: dict[str, list[str]] = {}
-        names = (*(name for name, _ in places), *depths)
-        for name, ids in zip(names, await self._link.send(commands) if depths else [], strict=True):
-            heads.setdefault(name, []).extend(ids)
-        oldest: dict[str, int] = {}
-        for (name, _), (run_at,) in (await self._link.read(heads, ["run_at"])).items():
-            oldest[name] = min(whole(run_at), oldest.get(name, whole(run_at)))
-        return oldest
+async def _oldest(link: Link, rules: Rules, depths: Mapping[str, Mapping[int, int]]) -> dict[str, int]:
+    """Return for each queue when the queued job that waits longest was due, among the first of each priority."""
+    commands = link.batch()
+    places = [(name, priority) for name, depth in depths.items() for priority in depth]
+    for name, priority in places:
+        key = link.keys.of(name, "pending")
+        if rules_of(rules, name).aging:
+            commands.zrange(key, 0, HEAD * len(depths[name]) - 1)
+        else:
+            commands.zrangebyscore(key, rank(priority, 0), f"({rank(priority - 1, 0)}", start=0, num=HEAD)
+    for name in depths:
+        commands.zrange(link.keys.of(name, "blocked"), 0, 0)
+    heads: dict[str, list[str]] = {}
+    names = (*(name for name, _ in places), *depths)
+    for name, ids in zip(names, await link.send(commands) if depths else [], strict=True):
+        heads.setdefault(name, []).extend(ids)
+    oldest: dict[str, int] = {}
+    for (name, _), (run_at,) in (await link.read(heads, ["run_at"])).items():
+        oldest[name] = min(whole(run_at), oldest.get(name, whole(run_at)))
+    return oldest
 
-    async def tallies(self) -> list[Tally]:
-        """Return the exact totals of every queue and type."""
-        names, _ = await self._link.look()
-        commands = self._link.batch()
-        for name in names:
-            commands.hgetall(self._link.keys.of(name, "tallies"))
-        found = await self._link.send(commands) if names else []
-        return [tally for name, fields in zip(names, found, strict=True) for tally in _tallies(name, fields)]
 
-    async def series(self, minutes: int, queue: str | None = None) -> list[SeriesPoint]:
-        """Return the last minutes, oldest first, empty ones included."""
-        names, now = await self._link.look()
-        last = now // 60_000_000
-        commands = self._link.batch()
-        wanted = [name for name in names if queue in (None, name)]
-        for name in wanted:
-            commands.zrangebyscore(
-                self._link.keys.of(name, "minutes"), (last - minutes + 1) << 27, "+inf", withscores=True
-            )
-        totals: Counter[tuple[int, str]] = Counter()
-        for entries in await self._link.send(commands) if wanted else []:
-            for member, score in entries:
-                minute, _, outcome = member.partition(" ")
-                totals[int(minute), outcome] += int(score) & ((1 << 27) - 1)
-        return [
-            SeriesPoint(moment(minute * 60_000_000), *(totals[minute, outcome] for outcome in SeriesPoint._fields[1:]))
-            for minute in range(last - minutes + 1, last + 1)
-        ]
+async def tallies(link: Link) -> list[Tally]:
+    """Return the exact totals of every queue and type."""
+    names, _ = await link.look()
+    commands = link.batch()
+    for name in names:
+        commands.hgetall(link.keys.of(name, "tallies"))
+    found = await link.send(commands) if names else []
+    return [tally for name, fields in zip(names, found, strict=True) for tally in _tallies(name, fields)]
 
-    async def conservation(self) -> Conservation:
-        """Return where all jobs are, from one consistent read."""
-        names, _ = await self._link.look()
-        commands = self._link.snapshot()
-        for name in names:
-            commands.hgetall(self._link.keys.of(name, "tallies"))
-            for key in self._link.of(name, _WHERE):
-                commands.zcard(key)
-        found = await self._link.send(commands) if names else []
-        width = 1 + len(_WHERE)
-        count: Counter[str] = Counter()
-        for place, name in enumerate(names):
-            fields, *sizes = found[place * width : (place + 1) * width]
-            count.update(dict(zip(_WHERE, sizes, strict=True)))
-            for tally in _tallies(name, fields):
-                count[tally.outcome] += tally.count if tally.outcome not in _WHERE else 0
-        return Conservation(
-            completed=count["completed"] + count["expired_completed"],
-            dead=count["dlq"] + count["trash"] + count["expired_dead"] + count["purged"],
-            cancelled=count["cancelled"] + count["expired_cancelled"],
-            unfinished=sum(count[name] for name in _UNFINISHED),
-            retries=count["retried"],
-        )
+
+async def series(link: Link, minutes: int, queue: str | None = None) -> list[SeriesPoint]:
+    """Return the last minutes, oldest first, empty ones included."""
+    names, now = await link.look()
+    last = now // 60_000_000
+    commands = link.batch()
+    wanted = [name for name in names if queue in (None, name)]
+    for name in wanted:
+        commands.zrangebyscore(link.keys.of(name, "minutes"), (last - minutes + 1) << 27, "+inf", withscores=True)
+    totals: Counter[tuple[int, str]] = Counter()
+    for entries in await link.send(commands) if wanted else []:
+        for member, score in entries:
+            minute, _, outcome = member.partition(" ")
+            totals[int(minute), outcome] += int(score) & ((1 << 27) - 1)
+    return [
+        SeriesPoint(moment(minute * 60_000_000), *(totals[minute, outcome] for outcome in SeriesPoint._fields[1:]))
+        for minute in range(last - minutes + 1, last + 1)
+    ]
+
+
+async def conservation(link: Link) -> Conservation:
+    """Return where all jobs are, from one consistent read."""
+    names, _ = await link.look()
+    commands = link.snapshot()
+    for name in names:
+        commands.hgetall(link.keys.of(name, "tallies"))
+        for key in link.of(name, _WHERE):
+            commands.zcard(key)
+    found = await link.send(commands) if names else []
+    width = 1 + len(_WHERE)
+    count: Counter[str] = Counter()
+    for place, name in enumerate(names):
+        fields, *sizes = found[place * width : (place + 1) * width]
+        count.update(dict(zip(_WHERE, sizes, strict=True)))
+        for tally in _tallies(name, fields):
+            count[tally.outcome] += tally.count if tally.outcome not in _WHERE else 0
+    return Conservation(
+        completed=count["completed"] + count["expired_completed"],
+        dead=count["dlq"] + count["trash"] + count["expired_dead"] + count["purged"],
+        cancelled=count["cancelled"] + count["expired_cancelled"],
+        unfinished=sum(count[name] for name in _UNFINISHED),
+        retries=count["retried"],
+    )
 
 
 def _depth(fields: Mapping[str, str]) -> dict[int, int]:
@@ -242,99 +236,97 @@ class _Death(NamedTuple):
     type: str
 
 
-class Signatures:
-    """See queue_core.ports.inspector.Inspector for what the method does."""
+async def signatures(link: Link, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
+    """Return groups of dead jobs by error."""
+    where = where.having(_DEAD)
+    if limit <= 0:
+        return []
+    queues, now = await link.look()
+    groups: dict[str, list[_Death]] = defaultdict(list)
+    looks = 0
+    async for deaths in _deaths(link, where, allowed(queues, where), now):
+        for death in deaths:
+            groups[death.signature].append(death)
+        looks += len(deaths)
+        if looks >= LOOKS:
+            break
+    window, slices = max(window, 1.0), max(slices, 1)
+    if minutes_tell(where):
+        trends = await _trends(link, groups, now, window, slices)
+    else:
+        trends = {one: _trend(deaths, now, window, slices) for one, deaths in groups.items()}
+    order = sorted(groups, key=lambda one: (-sum(trends[one]), -len(groups[one]), one))[:limit]
+    titles = await _titles(link, order, groups)
+    return [_info(one, groups[one], trends[one], titles.get(one)) for one in order]
 
-    def __init__(self, link: Link) -> None:
-        self._link = link
 
-    async def signatures(self, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
-        """Return groups of dead jobs by error."""
-        where = where.having(_DEAD)
-        if limit <= 0:
-            return []
-        queues, now = await self._link.look()
-        groups: dict[str, list[_Death]] = defaultdict(list)
-        looks = 0
-        async for deaths in self._deaths(where, allowed(queues, where), now):
-            for death in deaths:
-                groups[death.signature].append(death)
-            looks += len(deaths)
-            if looks >= LOOKS:
-                break
-        window, slices = max(window, 1.0), max(slices, 1)
-        if minutes_tell(where):
-            trends = await self._trends(groups, now, window, slices)
-        else:
-            trends = {one: _trend(deaths, now, window, slices) for one, deaths in groups.items()}
-        order = sorted(groups, key=lambda one: (-sum(trends[one]), -len(groups[one]), one))[:limit]
-        titles = await self._titles(order, groups)
-        return [_info(one, groups[one], trends[one], titles.get(one)) for one in order]
+async def _deaths(link: Link, where: Filter, queues: Sequence[str], now: int) -> AsyncIterator[list[_Death]]:
+    """Yield the dead jobs that match, the newest first."""
+    sieve = Sieve(link, where, now)
+    by_cause = {term.field for term in where.terms} <= _TOLD
+    verdicts: dict[tuple[str, str], bool] = {}
+    async for part in walk(link, await streams(link, where, queues), "newest", None):
+        entries = sieve.possible(part) if by_cause else await sieve.sift(part)
+        deaths = await _caused(link, entries)
+        if by_cause:
+            for cause in {(death.signature, death.type) for death in deaths} - verdicts.keys():
+                verdicts[cause] = _holds(*cause, where)
+            deaths = [death for death in deaths if verdicts[death.signature, death.type]]
+        yield deaths
 
-    async def _deaths(self, where: Filter, queues: Sequence[str], now: int) -> AsyncIterator[list[_Death]]:
-        """Yield the dead jobs that match, the newest first."""
-        sieve = Sieve(self._link, where, now)
-        by_cause = {term.field for term in where.terms} <= _TOLD
-        verdicts: dict[tuple[str, str], bool] = {}
-        async for part in walk(self._link, await streams(self._link, where, queues), "newest", None):
-            entries = sieve.possible(part) if by_cause else await sieve.sift(part)
-            deaths = await self._caused(entries)
-            if by_cause:
-                for cause in {(death.signature, death.type) for death in deaths} - verdicts.keys():
-                    verdicts[cause] = _holds(*cause, where)
-                deaths = [death for death in deaths if verdicts[death.signature, death.type]]
-            yield deaths
 
-    async def _caused(self, entries: Iterable[Entry]) -> list[_Death]:
-        """Return what the jobs died of; those that are not dead any more are left out."""
-        by_queue: dict[str, list[Entry]] = {}
-        for entry in entries:
-            by_queue.setdefault(entry.queue, []).append(entry)
-        commands = self._link.batch()
-        for queue, some in by_queue.items():
-            commands.hmget(self._link.keys.of(queue, "causes"), [entry.id for entry in some])
-        found = zip(by_queue.values(), await self._link.send(commands) if by_queue else (), strict=True)
-        return [
-            _Death(entry, *cause.split(" ", 1))
-            for some, causes in found
-            for entry, cause in zip(some, causes, strict=True)
-            if cause is not None
-        ]
+async def _caused(link: Link, entries: Iterable[Entry]) -> list[_Death]:
+    """Return what the jobs died of; those that are not dead any more are left out."""
+    by_queue: dict[str, list[Entry]] = {}
+    for entry in entries:
+        by_queue.setdefault(entry.queue, []).append(entry)
+    commands = link.batch()
+    for queue, some in by_queue.items():
+        commands.hmget(link.keys.of(queue, "causes"), [entry.id for entry in some])
+    found = zip(by_queue.values(), await link.send(commands) if by_queue else (), strict=True)
+    return [
+        _Death(entry, *cause.split(" ", 1))
+        for some, causes in found
+        for entry, cause in zip(some, causes, strict=True)
+        if cause is not None
+    ]
 
-    async def _trends(
-        self, groups: dict[str, list[_Death]], now: int, window: float, slices: int
-    ) -> dict[str, tuple[int, ...]]:
-        """Return the deaths of each signature in equal slices of the window, oldest first."""
-        queues = {signature: {death.entry.queue for death in deaths} for signature, deaths in groups.items()}
-        names = sorted(set().union(*queues.values()))
-        since = now / 1e6 - window
-        commands = self._link.batch()
-        for name in names:
-            key = self._link.keys.of(name, "deaths")
-            commands.zrangebyscore(key, int(since // 60) << 27, "+inf", withscores=True)
-        trends = {signature: [0] * slices for signature in groups}
-        for name, found in zip(names, await self._link.send(commands) if names else (), strict=True):
-            for member, score in found:
-                minute, _, signature = member.partition(" ")
-                if name in queues.get(signature, ()):
-                    place = int((int(minute) * 60 - since) * slices / window)
-                    trends[signature][min(max(place, 0), slices - 1)] += int(score) & ((1 << 27) - 1)
-        return {signature: tuple(trend) for signature, trend in trends.items()}
 
-    async def _titles(self, order: Sequence[str], groups: dict[str, list[_Death]]) -> dict[str, tuple[int, str]]:
-        """Return when each signature was first seen, in microseconds, and its title."""
-        names = sorted({death.entry.queue for signature in order for death in groups[signature]})
-        commands = self._link.batch()
-        for name in names:
-            commands.hmget(self._link.keys.of(name, "signatures"), list(order))
-        titles: dict[str, tuple[int, str]] = {}
-        for found in await self._link.send(commands) if names else ():
-            for signature, text in zip(order, found, strict=True):
-                if text is not None:
-                    first_seen, _, title = text.partition(" ")
-                    seen = (whole(first_seen), title)
-                    titles[signature] = min(seen, titles.get(signature, seen))
-        return titles
+async def _trends(
+    link: Link, groups: dict[str, list[_Death]], now: int, window: float, slices: int
+) -> dict[str, tuple[int, ...]]:
+    """Return the deaths of each signature in equal slices of the window, oldest first."""
+    queues = {signature: {death.entry.queue for death in deaths} for signature, deaths in groups.items()}
+    names = sorted(set().union(*queues.values()))
+    since = now / 1e6 - window
+    commands = link.batch()
+    for name in names:
+        key = link.keys.of(name, "deaths")
+        commands.zrangebyscore(key, int(since // 60) << 27, "+inf", withscores=True)
+    trends = {signature: [0] * slices for signature in groups}
+    for name, found in zip(names, await link.send(commands) if names else (), strict=True):
+        for member, score in found:
+            minute, _, signature = member.partition(" ")
+            if name in queues.get(signature, ()):
+                place = int((int(minute) * 60 - since) * slices / window)
+                trends[signature][min(max(place, 0), slices - 1)] += int(score) & ((1 << 27) - 1)
+    return {signature: tuple(trend) for signature, trend in trends.items()}
+
+
+async def _titles(link: Link, order: Sequence[str], groups: dict[str, list[_Death]]) -> dict[str, tuple[int, str]]:
+    """Return when each signature was first seen, in microseconds, and its title."""
+    names = sorted({death.entry.queue for signature in order for death in groups[signature]})
+    commands = link.batch()
+    for name in names:
+        commands.hmget(link.keys.of(name, "signatures"), list(order))
+    titles: dict[str, tuple[int, str]] = {}
+    for found in await link.send(commands) if names else ():
+        for signature, text in zip(order, found, strict=True):
+            if text is not None:
+                first_seen, _, title = text.partition(" ")
+                seen = (whole(first_seen), title)
+                titles[signature] = min(seen, titles.get(signature, seen))
+    return titles
 
 
 def _trend(deaths: Iterable[_Death], now: int, window: float, slices: int) -> tuple[int, ...]:

@@ -26,7 +26,7 @@ from queue_core.stores.redis import logs
 from queue_core.stores.redis.claim import Claiming, RedisHeartbeat
 from queue_core.stores.redis.insert import Inserting
 from queue_core.stores.redis.session import Link, portions
-from queue_core.stores.redis.settle import Sweeping, settle
+from queue_core.stores.redis.settle import end_leases, next_due, promote, reclaim, settle
 from queue_core.stores.redis.upkeep import Leading, Upkeep
 
 BATCH = 1000
@@ -53,7 +53,6 @@ class RedisStore:
         self._hints, self._news = self._leading.hints, self._leading.news
         self._inserting = Inserting(self._link, rules)
         self._claiming = Claiming(self._link, rules, self._hints)
-        self._sweeping = Sweeping(self._link, rules, self._hints)
         self._upkeep = Upkeep(self._link, retention, rules)
         self._results = retention.results
         # Many may wait for results at once: while one look is on its way, the next gathers.
@@ -120,11 +119,9 @@ class RedisStore:
     # -- workers
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
-        """Move ready jobs of a queue that is not paused to running, best rank first, each under a new lease token."""
         return await self._claiming.claim(request)
 
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
-        """End attempts whose token still holds; refuse the others without changing anything."""
         settled = await settle(self._link, self._rules, outcomes)
         later = ((one.queue, end.due) for one, end in zip(outcomes, settled, strict=True) if end.due is not None)
         await self._hints.due(_earliest(later))
@@ -140,13 +137,11 @@ class RedisStore:
             await logs.register_types(self._link, types)
 
     async def write_off(self, workers: Sequence[str], place: str) -> None:
-        """Remove the entries and leaderships of workers whose processes have ended, and end their leases."""
         for worker in workers:
-            await self._sweeping.end_leases(worker)
+            await end_leases(self._link, self._hints, worker)
             await self.unregister_worker(worker, place)
 
     async def unregister_worker(self, worker: str, place: str = "") -> None:
-        """Remove a worker's entry and its leaderships after its end."""
         self._news.orders.pop(worker, None)
         commands = self._link.batch()
         commands.hdel(self._link.keys.workers, worker)
@@ -155,25 +150,22 @@ class RedisStore:
         await self._leading.unregister_worker(worker, place)
 
     def open_heartbeat(self) -> RedisHeartbeat:
-        """Return a new link for a heartbeat thread."""
         return RedisHeartbeat(self._settings)
 
     # -- the leader
 
     async def promote(self, limit: int) -> list[Ready]:
         """Move due scheduled and retrying jobs to queued, those that are due the longest; answer by rank."""
-        return await self._sweeping.promote(limit)
+        return await promote(self._link, self._rules, self._hints, limit)
 
     async def next_due(self) -> float | None:
-        """Return the seconds until the next scheduled or retrying job is due, 0 or less when it is, or None."""
-        return await self._sweeping.next_due()
+        return await next_due(self._hints)
 
     async def reclaim(self, limit: int, bound: int = MOST_LOSSES) -> list[Reclaimed]:
         """Move jobs whose lease expired to queued with one loss more, or bury them as lost where that makes `bound`."""
-        return await self._sweeping.reclaim(limit, bound)
+        return await reclaim(self._link, self._rules, self._hints, limit, bound)
 
     async def list_claimable(self, queue: str, limit: int) -> list[Ready]:
-        """Return the first claimable jobs of a queue by rank whose type a live worker of this queue has announced."""
         return await self._claiming.list_claimable(queue, limit)
 
     async def list_claimable_in(self, queues: Sequence[str], limit: int) -> list[Ready]:
@@ -193,11 +185,9 @@ class RedisStore:
         return await self._claiming.list_ready(queue, rank, limit)
 
     async def queues(self) -> dict[str, bool]:
-        """Return every queue's name and whether it is paused."""
         return await self._leading.queues()
 
     async def acquire_leadership(self, duty: str, worker: str, seconds: float) -> bool:
-        """Take or renew the leadership of a duty for some seconds; False when another worker holds it."""
         return await self._leading.acquire_leadership(duty, worker, seconds)
 
     def hears(self) -> bool:

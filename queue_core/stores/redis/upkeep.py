@@ -144,10 +144,6 @@ class _Agenda:
             self._last = wanted[-1]
         return wanted
 
-    def forget(self) -> None:
-        """Know nothing."""
-        self._next.clear()
-
 
 def _moment(name: str, score: float) -> int:
     """Return the time of a member in microseconds."""
@@ -189,10 +185,6 @@ class Upkeep:
             self._seldom_at = time.monotonic()
             await self._forget_workers(now)
             await self._forget_ticks(now)
-
-    def forget(self) -> None:
-        """Look at all sets again."""
-        self._agenda.forget()
 
     async def _expire(self, wanted: Sequence[_Set], now: int) -> None:
         for _ in range(ROUNDS):
@@ -290,7 +282,6 @@ class Leading:
         await self.hints.settled()
 
     async def acquire_leadership(self, duty: str, worker: str, seconds: float) -> bool:
-        """Take or renew the leadership of a duty for some seconds; False when another worker holds it."""
         told = ["", ""]
         if duty == SWEEP:
             self._news.start()
@@ -349,7 +340,6 @@ class Leading:
         return [queue for queue in ready if queue not in paused]
 
     async def queues(self) -> dict[str, bool]:
-        """Return every queue's name and whether it is paused."""
         names, _ = await self._link.look()
         paused = await Presence(self._link, "paused").find(names, whole=True)
         return {name: name in paused for name in names}

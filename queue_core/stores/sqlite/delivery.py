@@ -236,7 +236,6 @@ class SqliteDispatcher:
         """Do nothing: it was never in doubt."""
 
     async def ping(self) -> float:
-        """Return the seconds that one round trip takes."""
         start = time.perf_counter()
         try:
             await self._file.read(lambda transaction: transaction.version())
@@ -270,7 +269,6 @@ class SqliteEventBus:
         self._asked_at = float("-inf")
 
     async def publish(self, events: Sequence[Event]) -> None:
-        """Send events, many in one message; a failure never raises an error in the caller."""
         if not events:
             return
         await self._watcher.local.publish(events)

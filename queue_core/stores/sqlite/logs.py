@@ -57,33 +57,29 @@ def register_types(transaction: Transaction, types: Mapping[str, Mapping[str, An
     transaction.run_many("logs/write", [(name, schema, transaction.now) for name, schema in changed.items()])
 
 
-class Logs:
-    """See queue_core.ports.inspector.Inspector for what each method does."""
+async def read_log(file: SqliteFile, job_id: str, limit: int = LINES, after: int | None = None) -> LogPage:
+    """Return lines of a job's log, oldest first.
 
-    _file: SqliteFile
+    Raises:
+        JobNotFound: no job has this id.
+    """
 
-    async def logs(self, job_id: str, limit: int = LINES, after: int | None = None) -> LogPage:
-        """Return lines of a job's log, oldest first.
+    def read(transaction: Transaction) -> LogPage:
+        jobs = transaction.rows("logs/logs_dropped", (id_or_none(job_id),))
+        if not jobs:
+            raise JobNotFound(job_id)
+        ((job, dropped),) = jobs
+        if after is None:
+            rows = transaction.rows("logs/logs_last", (job, max(limit, 0)))
+        else:
+            rows = transaction.rows("logs/logs_after", (job, after, max(limit, 0)))
+        entries = (LogEntry(number, token, moment(at), text) for number, token, at, text in rows)
+        return LogPage(tuple(entries), dropped)
 
-        Raises:
-            JobNotFound: no job has this id.
-        """
+    return await file.look(read)
 
-        def read(transaction: Transaction) -> LogPage:
-            jobs = transaction.rows("logs/logs_dropped", (id_or_none(job_id),))
-            if not jobs:
-                raise JobNotFound(job_id)
-            ((job, dropped),) = jobs
-            if after is None:
-                rows = transaction.rows("logs/logs_last", (job, max(limit, 0)))
-            else:
-                rows = transaction.rows("logs/logs_after", (job, after, max(limit, 0)))
-            entries = (LogEntry(number, token, moment(at), text) for number, token, at, text in rows)
-            return LogPage(tuple(entries), dropped)
 
-        return await self._file.look(read)
-
-    async def types(self) -> dict[str, TypeInfo]:
-        """Return what workers have announced of types."""
-        rows = await self._file.look(lambda transaction: transaction.rows("logs/types"))
-        return {name: TypeInfo(name, json.loads(schema), moment(at)) for name, schema, at in rows}
+async def read_types(file: SqliteFile) -> dict[str, TypeInfo]:
+    """Return what workers have announced of types."""
+    rows = await file.look(lambda transaction: transaction.rows("logs/types"))
+    return {name: TypeInfo(name, json.loads(schema), moment(at)) for name, schema, at in rows}

@@ -16,37 +16,29 @@ from typing import Any
 
 from queue_core.errors import FilterError, JobNotFound
 from queue_core.model.filters import Filter
-from queue_core.model.job import Attempt, Job
-from queue_core.model.report import Announced, Order, Overview, Page, QueueInfo, WorkerInfo
+from queue_core.model.job import LINES, Attempt, Job
+from queue_core.model.report import (
+    Announced,
+    Conservation,
+    LogPage,
+    Order,
+    Overview,
+    Page,
+    QueueInfo,
+    SeriesPoint,
+    SignatureInfo,
+    Tally,
+    TypeInfo,
+    WorkerInfo,
+)
 from queue_core.model.rules import HIGHEST, SEQUENCE_BITS
 from queue_core.stores.sql.records import id_or_none
+from queue_core.stores.sqlite import logs, statistics
 from queue_core.stores.sqlite.dialect import DIALECT, SqliteConditions, conditions, load, moment
 from queue_core.stores.sqlite.file import file_system, mounts
 from queue_core.stores.sqlite.insert import known_jobs
-from queue_core.stores.sqlite.logs import Logs
 from queue_core.stores.sqlite.migrate import KNOWN
 from queue_core.stores.sqlite.session import RowTuple, SqliteFile, Transaction
-from queue_core.stores.sqlite.statistics import Signatures, Totals
-
-
-class Facts:
-    """See queue_core.ports.inspector.Inspector for what each method does."""
-
-    _file: SqliteFile
-
-    async def ping(self) -> float:
-        """Return the seconds that one round trip takes."""
-        began = time.perf_counter()
-        await self._file.look(lambda transaction: transaction.rows("read/ping"))
-        return time.perf_counter() - began
-
-    async def facts(self) -> dict[str, Any]:
-        """Return what `doctor` checks, in bytes and pages.
-
-        backend, version (of SQLite), schema and schema_known, path, file_system (empty: unknown),
-        journal_mode, bytes, wal_bytes, disk_free_bytes, page_bytes, pages and free_pages (used before the file grows).
-        """
-        return await self._file.look(lambda transaction: _facts(transaction, self._file.settings.path))
 
 
 def _facts(transaction: Transaction, name: str) -> dict[str, Any]:
@@ -81,16 +73,6 @@ HEAD = 100
 they arrived, so that it is among the first unless as many older ones came back late."""
 DUE = 500
 """Jobs that become ready next whose types are looked at."""
-
-
-class Overviews:
-    """See queue_core.ports.inspector.Inspector for what the method does."""
-
-    _file: SqliteFile
-
-    async def overview(self) -> Overview:
-        """Return queues, workers and depths as of one moment."""
-        return await self._file.look(_overview)
 
 
 def _overview(transaction: Transaction) -> Overview:
@@ -193,81 +175,6 @@ PAGE_TEXT = 4096
 LONGEST_PAGE = 10_000
 
 
-class Reads:
-    """See queue_core.ports.inspector.Inspector for what each method does."""
-
-    _file: SqliteFile
-
-    async def get(self, job_id: str) -> Job:
-        """Return one job.
-
-        Raises:
-            JobNotFound: no job has this id.
-        """
-        found = id_or_none(job_id)
-        rows = [] if found is None else await self._file.look(lambda t: t.records(load("read/job"), (found,)))
-        if not rows:
-            raise JobNotFound(job_id)
-        return DIALECT.job(rows[0])
-
-    async def jobs(self, where: Filter, limit: int, cursor: str | None = None, order: Order = "newest") -> Page:
-        """Return a page of jobs by the time of their last change.
-
-        Raises:
-            FilterError: no page gave this cursor.
-        """
-        behind = None if cursor is None else _after(cursor)
-        limit = min(limit, LONGEST_PAGE)
-        if limit <= 0:
-            return Page((), None)
-
-        def read(transaction: Transaction) -> list[Row]:
-            wanted = conditions(where, transaction.now)
-            if behind is not None:
-                wanted = wanted.also(f"after {order}", **behind)
-            # One more row than the page shows whether there is a next page.
-            return _merged(transaction, wanted, "read/page", limit + 1, order)
-
-        rows = await self._file.look(read)
-        more = _cursor_of(rows[limit - 1]) if len(rows) > limit else None
-        return Page(tuple(DIALECT.job(row) for row in rows[:limit]), more)
-
-    async def count(self, where: Filter, at_most: int = 100_000) -> int:
-        """Return how many jobs match, counting no further than `at_most`."""
-
-        def read(transaction: Transaction) -> int:
-            wanted, total = conditions(where, transaction.now), 0
-            for state in wanted.places:
-                params = wanted.params | {"state": state, "limit": max(at_most - total, 0)}
-                total += transaction.records(wanted.query("read/count"), params)[0][0]
-            return total
-
-        return await self._file.look(read)
-
-    async def ids(self, where: Filter, limit: int) -> list[str]:
-        """Return the ids of matching jobs, newest first."""
-        if limit <= 0:
-            return []
-
-        def read(transaction: Transaction) -> list[str]:
-            wanted = conditions(where, transaction.now)
-            return [row["id"] for row in _merged(transaction, wanted, "read/ids", limit, "newest")]
-
-        return await self._file.look(read)
-
-    async def attempts(self, job_id: str) -> list[Attempt]:
-        """Return the failed attempts of a job, oldest first.
-
-        Raises:
-            JobNotFound: no job has this id.
-        """
-        found = id_or_none(job_id)
-        attempts = None if found is None else await self._file.look(partial(_attempts, job_id=found))
-        if attempts is None:
-            raise JobNotFound(job_id)
-        return attempts
-
-
 def _attempts(transaction: Transaction, job_id: str) -> list[Attempt] | None:
     if not known_jobs(transaction, [job_id]):
         return None
@@ -302,11 +209,111 @@ def _after(cursor: str) -> dict[str, Any]:
     raise FilterError("this is no cursor that a page gave", cursor, 0)
 
 
-class SqliteInspector(Overviews, Reads, Logs, Signatures, Totals, Facts):
+class SqliteInspector:
     """See queue_core.ports.inspector.Inspector for what each method does; opens the file when it is first used."""
 
     def __init__(self, file: SqliteFile) -> None:
         self._file = file
+
+    async def overview(self) -> Overview:
+        return await self._file.look(_overview)
+
+    async def get(self, job_id: str) -> Job:
+        found = id_or_none(job_id)
+        rows = [] if found is None else await self._file.look(lambda t: t.records(load("read/job"), (found,)))
+        if not rows:
+            raise JobNotFound(job_id)
+        return DIALECT.job(rows[0])
+
+    async def jobs(self, where: Filter, limit: int, cursor: str | None = None, order: Order = "newest") -> Page:
+        """Return a page of jobs by the time of their last change.
+
+        Raises:
+            FilterError: no page gave this cursor.
+        """
+        behind = None if cursor is None else _after(cursor)
+        limit = min(limit, LONGEST_PAGE)
+        if limit <= 0:
+            return Page((), None)
+
+        def read(transaction: Transaction) -> list[Row]:
+            wanted = conditions(where, transaction.now)
+            if behind is not None:
+                wanted = wanted.also(f"after {order}", **behind)
+            # One more row than the page shows whether there is a next page.
+            return _merged(transaction, wanted, "read/page", limit + 1, order)
+
+        rows = await self._file.look(read)
+        more = _cursor_of(rows[limit - 1]) if len(rows) > limit else None
+        return Page(tuple(DIALECT.job(row) for row in rows[:limit]), more)
+
+    async def count(self, where: Filter, at_most: int = 100_000) -> int:
+
+        def read(transaction: Transaction) -> int:
+            wanted, total = conditions(where, transaction.now), 0
+            for state in wanted.places:
+                params = wanted.params | {"state": state, "limit": max(at_most - total, 0)}
+                total += transaction.records(wanted.query("read/count"), params)[0][0]
+            return total
+
+        return await self._file.look(read)
+
+    async def ids(self, where: Filter, limit: int) -> list[str]:
+        """Return the ids of matching jobs, newest first."""
+        if limit <= 0:
+            return []
+
+        def read(transaction: Transaction) -> list[str]:
+            wanted = conditions(where, transaction.now)
+            return [row["id"] for row in _merged(transaction, wanted, "read/ids", limit, "newest")]
+
+        return await self._file.look(read)
+
+    async def attempts(self, job_id: str) -> list[Attempt]:
+        found = id_or_none(job_id)
+        attempts = None if found is None else await self._file.look(partial(_attempts, job_id=found))
+        if attempts is None:
+            raise JobNotFound(job_id)
+        return attempts
+
+    async def logs(self, job_id: str, limit: int = LINES, after: int | None = None) -> LogPage:
+        """Return lines of a job's log, oldest first.
+
+        Raises:
+            JobNotFound: no job has this id.
+        """
+        return await logs.read_log(self._file, job_id, limit, after)
+
+    async def types(self) -> dict[str, TypeInfo]:
+        """Return the types that workers have announced."""
+        return await logs.read_types(self._file)
+
+    async def signatures(self, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
+        """Return groups of dead jobs by error."""
+        return await statistics.signatures(self._file, where, window, slices, limit)
+
+    async def tallies(self) -> list[Tally]:
+        return await statistics.tallies(self._file)
+
+    async def series(self, minutes: int, queue: str | None = None) -> list[SeriesPoint]:
+        return await statistics.series(self._file, minutes, queue)
+
+    async def conservation(self) -> Conservation:
+        """Return where all jobs are; those that were removed go on counting."""
+        return await statistics.conservation(self._file)
+
+    async def ping(self) -> float:
+        began = time.perf_counter()
+        await self._file.look(lambda transaction: transaction.rows("read/ping"))
+        return time.perf_counter() - began
+
+    async def facts(self) -> dict[str, Any]:
+        """Return what `doctor` checks, in bytes and pages.
+
+        backend, version (of SQLite), schema and schema_known, path, file_system (empty: unknown),
+        journal_mode, bytes, wal_bytes, disk_free_bytes, page_bytes, pages and free_pages (used before the file grows).
+        """
+        return await self._file.look(lambda transaction: _facts(transaction, self._file.settings.path))
 
     async def close(self) -> None:
         """Disconnect from what only this needs; doing it twice is safe."""

@@ -29,7 +29,6 @@ class SqliteSchedules:
         await self._file.write(lambda transaction: transaction.run_many("schedules/announce", rows))
 
     async def planning(self) -> Planning:
-        """Return every schedule and the store's clock."""
         return await self._file.read(
             lambda transaction: Planning(transaction.now, tuple(map(_planned, transaction.rows("schedules/list"))))
         )

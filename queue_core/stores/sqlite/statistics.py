@@ -32,26 +32,21 @@ class _Group:
     queue_ids: set[int] = field(default_factory=set)
 
 
-class Signatures:
-    """See queue_core.ports.inspector.Inspector for what the method does."""
+async def signatures(file: SqliteFile, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
+    """Return groups of dead jobs by error.
 
-    _file: SqliteFile
+    A minute is the smallest time that growth is known for: it counts with the slice that it begins in.
+    """
+    seconds, slices = max(window, 1.0), max(slices, 1)
 
-    async def signatures(self, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
-        """Return groups of dead jobs by error.
+    def read(transaction: Transaction) -> list[SignatureInfo]:
+        wanted = conditions(where.having(_DEAD), transaction.now)
+        groups = _groups(transaction, wanted, slices)
+        _grow(transaction, None if minutes_tell(where) else wanted, groups, seconds, slices)
+        ordered = sorted(groups.values(), key=lambda group: (-sum(group.trend), -group.count, group.signature))
+        return [_info(transaction, wanted, group) for group in ordered[: max(limit, 0)]]
 
-        A minute is the smallest time that growth is known for: it counts with the slice that it begins in.
-        """
-        seconds, slices = max(window, 1.0), max(slices, 1)
-
-        def read(transaction: Transaction) -> list[SignatureInfo]:
-            wanted = conditions(where.having(_DEAD), transaction.now)
-            groups = _groups(transaction, wanted, slices)
-            _grow(transaction, None if minutes_tell(where) else wanted, groups, seconds, slices)
-            ordered = sorted(groups.values(), key=lambda group: (-sum(group.trend), -group.count, group.signature))
-            return [_info(transaction, wanted, group) for group in ordered[: max(limit, 0)]]
-
-        return await self._file.look(read)
+    return await file.look(read)
 
 
 def _groups(transaction: Transaction, wanted: SqliteConditions, slices: int) -> dict[str, _Group]:
@@ -162,45 +157,42 @@ class Tallying:
         transaction.run_many("statistics/tally_death", [(minute, *key, n) for key, n in self._deaths.items()])
 
 
-class Totals:
-    """See queue_core.ports.inspector.Inspector for what each method does."""
+async def tallies(file: SqliteFile) -> list[Tally]:
+    """Return the exact totals of every queue and type."""
+    return tallies_of(await file.look(lambda transaction: transaction.rows("statistics/tallies")))
 
-    _file: SqliteFile
 
-    async def tallies(self) -> list[Tally]:
-        """Return the exact totals of every queue and type."""
-        return tallies_of(await self._file.look(lambda transaction: transaction.rows("statistics/tallies")))
+async def series(file: SqliteFile, minutes: int, queue: str | None = None) -> list[SeriesPoint]:
+    """Return the last minutes, oldest first, empty ones included."""
 
-    async def series(self, minutes: int, queue: str | None = None) -> list[SeriesPoint]:
-        """Return the last minutes, oldest first, empty ones included."""
+    def read(transaction: Transaction) -> list[SeriesPoint]:
+        last = int(transaction.now // 60)
+        found: dict[int, Counter[str]] = {minute: Counter() for minute in range(last - minutes + 1, last + 1)}
+        params = {"first": last - minutes + 1, "last": last, "queue": queue}
+        for minute, outcome, n in transaction.rows("statistics/series", params):
+            found[minute][outcome] += n
+        return [
+            SeriesPoint(moment(minute * 60), of["enqueued"], of["completed"], of["retried"], of["dead"])
+            for minute, of in found.items()
+        ]
 
-        def read(transaction: Transaction) -> list[SeriesPoint]:
-            last = int(transaction.now // 60)
-            found: dict[int, Counter[str]] = {minute: Counter() for minute in range(last - minutes + 1, last + 1)}
-            params = {"first": last - minutes + 1, "last": last, "queue": queue}
-            for minute, outcome, n in transaction.rows("statistics/series", params):
-                found[minute][outcome] += n
-            return [
-                SeriesPoint(moment(minute * 60), of["enqueued"], of["completed"], of["retried"], of["dead"])
-                for minute, of in found.items()
-            ]
+    return await file.look(read)
 
-        return await self._file.look(read)
 
-    async def conservation(self) -> Conservation:
-        """Return where all jobs are; those that were removed go on counting."""
+async def conservation(file: SqliteFile) -> Conservation:
+    """Return where all jobs are; those that were removed go on counting."""
 
-        def read(transaction: Transaction) -> Conservation:
-            at = dict.fromkeys(("completed", "cancelled", "dead", "trashed"), 0)
-            at |= {state: transaction.rows("statistics/in_state", (state,))[0][0] for state in at}
-            waiting = ("scheduled", "queued", "retrying", "running")
-            gone: Counter[str] = Counter(dict(transaction.rows("statistics/removed")))
-            return Conservation(
-                completed=at["completed"] + gone["expired_completed"],
-                dead=at["dead"] + at["trashed"] + gone["expired_dead"] + gone["purged"],
-                cancelled=at["cancelled"] + gone["expired_cancelled"],
-                unfinished=sum(transaction.rows("statistics/in_state", (state,))[0][0] for state in waiting),
-                retries=gone["retried"],
-            )
+    def read(transaction: Transaction) -> Conservation:
+        at = dict.fromkeys(("completed", "cancelled", "dead", "trashed"), 0)
+        at |= {state: transaction.rows("statistics/in_state", (state,))[0][0] for state in at}
+        waiting = ("scheduled", "queued", "retrying", "running")
+        gone: Counter[str] = Counter(dict(transaction.rows("statistics/removed")))
+        return Conservation(
+            completed=at["completed"] + gone["expired_completed"],
+            dead=at["dead"] + at["trashed"] + gone["expired_dead"] + gone["purged"],
+            cancelled=at["cancelled"] + gone["expired_cancelled"],
+            unfinished=sum(transaction.rows("statistics/in_state", (state,))[0][0] for state in waiting),
+            retries=gone["retried"],
+        )
 
-        return await self._file.look(read)
+    return await file.look(read)

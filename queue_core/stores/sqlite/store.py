@@ -80,7 +80,6 @@ class SqliteStore:
     # -- workers
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
-        """Move ready jobs of a queue that is not paused to running, best rank first, each under a new lease token."""
         claiming_ = asyncio.create_task(self._claim(request))
         try:
             return await asyncio.shield(claiming_)
@@ -108,7 +107,6 @@ class SqliteStore:
             await self.settle([Outcome(claim.id, claim.token, claim.queue, claim.type, "released") for claim in claims])
 
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
-        """End attempts whose token still holds; refuse the others without changing anything."""
         if not outcomes:
             return []
         return await self._file.write(lambda transaction: settle.settle(transaction, outcomes, self._rules))
@@ -122,15 +120,12 @@ class SqliteStore:
         await self._file.write_soft(lambda transaction: logs.register_types(transaction, types))
 
     async def write_off(self, workers: Sequence[str], place: str) -> None:
-        """Remove the entries and leaderships of workers whose processes have ended, and end their leases."""
         await self._file.write_soft(lambda transaction: upkeep.write_off(transaction, workers))
 
     async def unregister_worker(self, worker: str, place: str = "") -> None:
-        """Remove a worker's entry and its leaderships after its end."""
         await self._file.write_soft(lambda transaction: upkeep.unregister_worker(transaction, worker))
 
     def open_heartbeat(self) -> SqliteHeartbeat:
-        """Return a new link for a heartbeat thread."""
         return SqliteHeartbeat(self._file)
 
     # -- the leader
@@ -148,7 +143,6 @@ class SqliteStore:
         return await self._file.write_soft(lambda transaction: settle.reclaim(transaction, limit, bound, self._rules))
 
     async def list_claimable(self, queue: str, limit: int) -> list[Ready]:
-        """Return the first claimable jobs of a queue by rank whose type a live worker of this queue has announced."""
         return await self._file.read(lambda transaction: claim.list_claimable(transaction, queue, limit))
 
     async def list_claimable_in(self, queues: Sequence[str], limit: int) -> list[Ready]:
@@ -169,12 +163,10 @@ class SqliteStore:
         return await self._file.read(lambda transaction: claim.list_ready(transaction, queue, rank, limit))
 
     async def queues(self) -> dict[str, bool]:
-        """Return every queue's name and whether it is paused."""
         rows = await self._file.read(lambda transaction: transaction.rows("store/queues"))
         return {name: bool(paused) for name, paused in rows}
 
     async def acquire_leadership(self, duty: str, worker: str, seconds: float) -> bool:
-        """Take or renew the leadership of a duty for some seconds; False when another worker holds it."""
         return await self._file.write_soft(
             partial(upkeep.acquire_leadership, duty=duty, worker=worker, seconds=seconds)
         )

@@ -13,7 +13,7 @@ from jobconsole.embedded.servers import EmbeddedServers
 from queue_core.errors import StoreUnavailable
 from queue_core.model.operation import Author, ChangeOptions, OperationRequest
 from queue_core.model.settings import RedisSettings
-from queue_core.stores.redis import hints
+from queue_core.stores.redis import hints, settle
 from queue_core.stores.redis.hints import Hints, Presence
 from queue_core.stores.redis.session import Link
 from queue_core.stores.redis.store import RedisStore
@@ -229,7 +229,7 @@ async def test_a_leader_that_failed_in_the_middle_looks_again(world: World, monk
         raise StoreUnavailable("redis", "gone")
 
     with monkeypatch.context() as broken:
-        broken.setattr(store._sweeping, "_until_now", fails)
+        broken.setattr(settle, "_until_now", fails)
         with pytest.raises(StoreUnavailable):
             await store.promote(10)
     assert await store.promote(10) == []

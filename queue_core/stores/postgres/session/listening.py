@@ -109,7 +109,6 @@ class Notifications:
 
     @property
     def arriving(self) -> bool:
-        """Whether a notification was received recently; False until the first one."""
         return self._arriving
 
     async def send(self, channel: str, messages: Sequence[str]) -> None:
