@@ -16,7 +16,7 @@ import redis.utils
 
 from jobconsole.embedded.servers import EmbeddedServers
 from tests.emptying import emptied, shared_by_tests
-from tests.order import longest_first
+from tests.order import spread
 from tests.parts import mark_parts
 from tests.servers import (
     SessionServers,
@@ -85,7 +85,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     mark_parts(items)
-    longest_first(items)
+    spread(items)
 
 
 def pytest_collection_finish() -> None:

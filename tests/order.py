@@ -1,4 +1,4 @@
-"""The order in which files of tests are begun: those that take longest first, so that none is left over alone."""
+"""The order in which files of tests are begun: waiting ones among computing ones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-LONGEST = (
+WAITING = (
     "acceptance/test_demo.py",
     "conformance/test_conservation.py",
     "tui/test_overdue.py",
@@ -41,12 +41,21 @@ LONGEST = (
     "worker/test_gone.py",
     "postgres/frozen/test_frozen_migrate.py",
 )
-"""Files of few tests that wait for a minute or more. The others follow by the number of their tests."""
+"""Files of few tests that take a minute or more, most of it without computing; the longest first. Others are begun by
+the number of their tests."""
 
 
-def longest_first(items: list[pytest.Item]) -> None:
+PART = 0.6
+"""The part of all files among which those are spread: at once they are too much for a machine, at the end nothing else is
+left beside them."""
+
+
+def spread(items: list[pytest.Item]) -> None:
     """Sort tests by their files; within a file they keep their order."""
     root = Path(__file__).parent
-    places = {root / name: place for place, name in enumerate(LONGEST)}
     counts = Counter(item.path for item in items)
-    items.sort(key=lambda item: (places.get(item.path, len(places)), -counts[item.path], str(item.path)))
+    others = sorted(counts.keys() - {root / name for name in WAITING}, key=lambda path: (-counts[path], str(path)))
+    places = {path: float(place) for place, path in enumerate(others)}
+    step = PART * len(others) / len(WAITING)
+    places |= {root / name: place * step - 0.5 for place, name in enumerate(WAITING)}
+    items.sort(key=lambda item: places[item.path])
