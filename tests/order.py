@@ -46,8 +46,8 @@ the number of their tests."""
 
 
 PART = 0.6
-"""The part of all files among which those are spread: at once they are too much for a machine, at the end nothing else is
-left beside them."""
+"""The part of all files among which those are spread: at once they are too much for a machine, at the end nothing else
+is left beside them."""
 
 
 def spread(items: list[pytest.Item]) -> None:
