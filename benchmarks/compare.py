@@ -23,7 +23,7 @@ import redis
 from jobconsole.bench.ground import cpu_seconds
 from jobconsole.bench.measure import LATENCY_JOBS
 from jobconsole.bench.report import percentile
-from jobconsole.bench.tasks import Record
+from jobconsole.bench.tasks import DeliveryRecord
 from jobconsole.embedded.servers import EmbeddedServers
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -118,9 +118,9 @@ class Peer:
             row = connection.execute("SELECT count(*) FROM pgqueuer").fetchone()
             return int(row[0]) if row else 0
 
-    def _record(self, size: int) -> Record:
+    def _record(self, size: int) -> DeliveryRecord:
         self._runs += 1
-        return Record(self._folder / f"{self.name}{self._runs}", size)
+        return DeliveryRecord(self._folder / f"{self.name}{self._runs}", size)
 
     def _command(self, role: str, *more: str) -> list[str]:
         return [str(self._python), str(PEER_PROGRAM), self.name, role, *more]
@@ -142,7 +142,7 @@ class Peer:
         return json.loads(done.stdout.splitlines()[-1])
 
     @contextmanager
-    def _working(self, record: Record) -> Iterator[subprocess.Popen[bytes]]:
+    def _working(self, record: DeliveryRecord) -> Iterator[subprocess.Popen[bytes]]:
         command = self._command("work", "--folder", str(record.folder), "--config", json.dumps(self._config))
         with (record.folder / "log").open("wb") as log:
             process = subprocess.Popen(command, env=self._environment(), stdout=log, stderr=subprocess.STDOUT)

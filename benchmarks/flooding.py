@@ -18,7 +18,7 @@ from queue_core import JobQueue
 from queue_core.model.events import Event, EventName
 from queue_core.model.job import Claim, new_id
 from queue_core.ports.store import ClaimRequest, HeartbeatRequest, LeaseRenewal
-from queue_core.worker.journal import Announcer
+from queue_core.worker.journal import EventPublisher
 
 TICK = 0.02
 """Seconds between two bursts of one worker: its settles and claims go in batches, and so do their events."""
@@ -35,7 +35,7 @@ FIRST_TOKEN = 1 << 50
 class Worker:
     """One worker's events: each burst creates jobs, and brings those of the bursts before it further."""
 
-    def __init__(self, number: int, bus: Announcer) -> None:
+    def __init__(self, number: int, bus: EventPublisher) -> None:
         self.name = f"bench-{number}:1"
         self._bus = bus
         self._made = 0
@@ -51,7 +51,7 @@ class Worker:
         told = 0
         for age, burst in enumerate(reversed(self._bursts)):
             for event in (event for job in burst for event in self._events(job, age)):
-                self._bus.tell(event)
+                self._bus.publish(event)
                 told += 1
         return told
 
@@ -81,7 +81,7 @@ class Flood:
 
     def __init__(self, jobs: JobQueue) -> None:
         self._jobs = jobs
-        self._bus = Announcer(jobs.bus)
+        self._bus = EventPublisher(jobs.bus)
         self._workers = [Worker(number, self._bus) for number in range(WORKERS)]
         self._running: list[Claim] = []
         self.rate = 0.0
@@ -153,7 +153,7 @@ class Flood:
     def _say(self, claim: Claim, percent: int, message: str) -> None:
         # the message first: a narrow list of events cuts what comes behind it
         told = {"message": message, "progress": percent}
-        self._bus.tell(Event(EventName.PROGRESS, claim.queue, claim.id, claim.type, claim.token, told))
+        self._bus.publish(Event(EventName.PROGRESS, claim.queue, claim.id, claim.type, claim.token, told))
         self.told += 1
 
 

@@ -26,7 +26,7 @@ from ground import verdict
 
 from jobconsole.bench.ground import BenchOptions, Crew, Ground, cpu_seconds, open_ground, processes
 from jobconsole.bench.measure import payload
-from jobconsole.bench.tasks import TYPE, Record, Recorder, register
+from jobconsole.bench.tasks import TYPE, DeliveryRecord, Recorder, register
 from queue_core import JobQueue
 
 BAR, COST_BAR = 0.9, 1.1
@@ -135,7 +135,7 @@ async def loading(ground: Ground, rate: float) -> AsyncIterator[Load]:
     """Run a worker process beside a producer."""
     async with (
         register(JobQueue.from_settings(ground.settings), Recorder()) as jobs,
-        processes(ground, 1, Record(ground.folder / "run", 1)) as crew,
+        processes(ground, 1, DeliveryRecord(ground.folder / "run", 1)) as crew,
     ):
         yield Load(jobs, ground, crew, rate)
 

@@ -65,7 +65,7 @@ async def retried(servers: EmbeddedServers) -> dict[str, float]:
         began = time.perf_counter()
         frozen = await plan(jobs.inspector, "retry", Target("all", wheres=(dead_only(Filter()),)))
         took = time.perf_counter() - began
-        report = await apply(jobs.operations, replace(frozen, pace=UNTHROTTLED), this_author())
+        report = await apply(jobs.operations, replace(frozen, rollout=UNTHROTTLED), this_author())
         total = time.perf_counter() - began
     if report.processed != len(frozen.ids) or report.problem:
         raise SystemExit(f"only {report.processed:,} of {len(frozen.ids):,} were retried: {report.problem}")

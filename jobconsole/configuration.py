@@ -38,7 +38,7 @@ CONTEXT_VARIABLE = "JOBCONSOLE_CONTEXT"
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class ConsoleConfiguration:
     """Settings and what else the configuration holds."""
 
     settings: JobsSettings
@@ -57,7 +57,7 @@ def load(
     environ: Mapping[str, str] | None = None,
     overrides: Mapping[str, Any] | None = None,
     context: str | None = None,
-) -> Loaded:
+) -> ConsoleConfiguration:
     """Return the settings of all sources together.
 
     `overrides` has the shape of the file (`{"jobs": {"redis": {"url": …}}}`) and wins over everything. `context` names
@@ -84,7 +84,7 @@ def load(
     layers = [theirs[0], file, theirs[1], variables, chosen, flags]
     settings = combine(layers)
     own = named or any(True for layer in (file, variables, chosen, flags) for _ in _leaves(("jobs",), layer.values))
-    return Loaded(settings, contexts, source, context, variables_of(layers) if own else None)
+    return ConsoleConfiguration(settings, contexts, source, context, variables_of(layers) if own else None)
 
 
 def without_settings(environ: Mapping[str, str]) -> dict[str, str]:

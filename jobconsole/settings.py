@@ -9,16 +9,16 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from jobconsole.configuration import Loaded, load
+from jobconsole.configuration import ConsoleConfiguration, load
 from queue_core.configuration import read_block
 from queue_core.errors import ConfigurationError
 from queue_core.model.settings import JobsSettings
-from queue_core.model.validation import Duration, Model
+from queue_core.model.validation import Duration, SettingsModel
 
 Colour = Literal["red", "orange", "yellow", "green", "cyan", "blue", "magenta", "grey"]
 
 
-class Alerts(Model):
+class Alerts(SettingsModel):
     """From which value on the console rings the bell and notifies; what is left out never does."""
 
     # jobs in the DLQ
@@ -35,7 +35,7 @@ class Alerts(Model):
     notify: bool = True
 
 
-class Context(Model):
+class Context(SettingsModel):
     """A named place to look at, such as staging or prod; its `jobs:` block is applied by `jobconsole.configuration`."""
 
     # refuse everything that changes jobs
@@ -96,7 +96,7 @@ def read_settings(
     )
 
 
-def _context(loaded: Loaded, name: str) -> Context:
+def _context(loaded: ConsoleConfiguration, name: str) -> Context:
     raw = loaded.contexts[name] or {}
     if not isinstance(raw, dict):
         raise ConfigurationError(f"{loaded.source}: contexts.{name}: must be a block of keys, not a single value")

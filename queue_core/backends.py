@@ -163,7 +163,7 @@ def _redis(settings: JobsSettings) -> Backend:
 
 
 def _sqlite(settings: JobsSettings) -> Backend:
-    from queue_core.stores.sqlite.delivery import SqliteDispatcher, SqliteEventBus, Watcher
+    from queue_core.stores.sqlite.delivery import FileWatcher, SqliteDispatcher, SqliteEventBus
     from queue_core.stores.sqlite.operations import SqliteOperations
     from queue_core.stores.sqlite.read import SqliteInspector
     from queue_core.stores.sqlite.schedules import SqliteSchedules
@@ -171,7 +171,7 @@ def _sqlite(settings: JobsSettings) -> Backend:
     from queue_core.stores.sqlite.store import SqliteStore
 
     file = SqliteFile(settings.sqlite)
-    watcher = Watcher(file)
+    watcher = FileWatcher(file)
     return Backend(
         SqliteStore(file, settings.retention, settings.queues),
         SqliteInspector(file),
@@ -216,7 +216,7 @@ _left: list[object] = []
 """The parent's objects, kept alive in the child: destroying them there could end the parent's sessions and waits."""
 
 
-def tell_of_forks(one: Forked) -> None:
+def watch_forks(one: Forked) -> None:
     """Register an object to be notified in the child of a fork."""
     _objects.add(one)
 
@@ -287,7 +287,7 @@ class Housed:
     def __init__(self) -> None:
         self._opening = asyncio.Lock()
         self._home = Home()
-        tell_of_forks(self)
+        watch_forks(self)
 
     def _compose(self, backend: Backend, opened: bool) -> None:
         raise NotImplementedError
@@ -299,7 +299,7 @@ class Housed:
             StoreUnavailable, SchemaMissing, SchemaNewer: the store cannot be used.
         """
         if self._home.gone():
-            self._anew()
+            self._reset()
         async with self._opening:
             if not self._open:
                 await self._backend.open()
@@ -312,7 +312,7 @@ class Housed:
             await self.open()
         return self._backend
 
-    def _anew(self) -> None:
+    def _reset(self) -> None:
         """Drop all connections; state in memory stays."""
         kept = self._backend.store.name == "memory"
         self._opening = asyncio.Lock()
@@ -325,4 +325,4 @@ class Housed:
             leave(dict(vars(self)))
             if self._backend.store.name == "memory":
                 self._home.refuse("a queue in memory belongs to the process that has opened it, not to its children")
-            self._anew()
+            self._reset()

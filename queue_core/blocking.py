@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar, Unpack
 
-from queue_core.backends import leave, tell_of_forks
+from queue_core.backends import leave, watch_forks
 from queue_core.client.results import JobHandle
 from queue_core.client.tasks import EnqueueArguments
 from queue_core.errors import QueueCoreError, QueueFull
@@ -81,7 +81,7 @@ class BlockingQueue:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
-        tell_of_forks(self)
+        watch_forks(self)
 
     def enqueue(
         self, type_: str, payload: Mapping[str, Any] | None = None, **options: Unpack[EnqueueArguments]

@@ -23,9 +23,9 @@ from pydantic import SecretStr, ValidationError
 
 from queue_core.errors import ConfigurationError
 from queue_core.model.settings import Defaults, JobsSettings
-from queue_core.model.validation import Model, first_problem
+from queue_core.model.validation import SettingsModel, first_problem
 
-M = TypeVar("M", bound=Model)
+M = TypeVar("M", bound=SettingsModel)
 
 
 LARGEST = 1 << 20
@@ -206,7 +206,7 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedSettings:
     """Settings, and the file that was read for them."""
 
     settings: JobsSettings
@@ -218,7 +218,7 @@ def load(
     *,
     path: str | os.PathLike[str] | None = None,
     environ: Mapping[str, str] | None = None,
-) -> Loaded:
+) -> LoadedSettings:
     """Return the settings that the environment and a file give together; `path` is read instead of the source's file.
 
     Where neither names a `queue_backend`, a Redis URL chooses redis, and without any URL a path chooses sqlite.
@@ -230,7 +230,7 @@ def load(
     environ = os.environ if environ is None else environ
     file = Path(path).expanduser() if path else source.find(environ)
     layers = [] if file is None else [read_values(str(file), read_file(file), source, file.parent)]
-    return Loaded(combine([*layers, read_variables(source, environ)]), file)
+    return LoadedSettings(combine([*layers, read_variables(source, environ)]), file)
 
 
 def read_variables(source: Source, environ: Mapping[str, str]) -> Layer:
@@ -323,7 +323,7 @@ def _read(layer: Layer, raw: Mapping[str, Any], blocks: Sequence[str]) -> Layer:
     return layer
 
 
-def _block(layer: Layer, model: type[Model], raw: Any, path: tuple[str, ...]) -> dict[str, Any]:
+def _block(layer: Layer, model: type[SettingsModel], raw: Any, path: tuple[str, ...]) -> dict[str, Any]:
     if raw is None:
         return {}
     if not isinstance(raw, Mapping):
@@ -343,12 +343,12 @@ def _block(layer: Layer, model: type[Model], raw: Any, path: tuple[str, ...]) ->
     return block
 
 
-def _value(layer: Layer, model: type[Model], name: str, value: Any, path: tuple[str, ...]) -> Any:
+def _value(layer: Layer, model: type[SettingsModel], name: str, value: Any, path: tuple[str, ...]) -> Any:
     inner = model.model_fields[name].annotation
-    if isinstance(inner, type) and issubclass(inner, Model):
+    if isinstance(inner, type) and issubclass(inner, SettingsModel):
         return _block(layer, inner, value, (*path[:-1], name))
     each = get_args(inner)[-1] if get_origin(inner) in (dict, Mapping) else None
-    if isinstance(each, type) and issubclass(each, Model):
+    if isinstance(each, type) and issubclass(each, SettingsModel):
         # Their names are the user's own, which a variable's name cannot always carry: one may hold all blocks.
         if layer.variables and isinstance(value, str):
             value = _yaml(f"{layer.name}: {layer.key(path)}", value)
@@ -366,7 +366,7 @@ def _squash(key: str) -> str:
     return key.replace("_", "").replace("-", "").lower()
 
 
-def _secret_of(model: type[Model], written: str) -> str | None:
+def _secret_of(model: type[SettingsModel], written: str) -> str | None:
     name = written.lower().removesuffix(_FROM_FILE)
     known = written.lower().endswith(_FROM_FILE) and name in model.model_fields
     return name if known and _is_secret(model.model_fields[name].annotation) else None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Un
 from queue_core.backends import Housed, open_backend
 from queue_core.client.context import JobContext
 from queue_core.client.effects import Effects
-from queue_core.client.enqueue import Enqueueing
+from queue_core.client.enqueue import Enqueuer
 from queue_core.client.health import Health, Stats, health, stats
 from queue_core.client.middleware import Hooks, Middleware
 from queue_core.client.operations import Operations
@@ -63,7 +63,7 @@ MOST_LISTED = 1000
 """Jobs of one page."""
 
 
-class Verbs(ABC):
+class JobVerbs(ABC):
     """What a queue object does with one job at a time; all raise `StoreUnavailable` when the store does not answer."""
 
     settings: JobsSettings
@@ -192,7 +192,7 @@ def _seconds(value: Duration, what: str) -> float:
         raise InvalidArgument(f"{what}: {error}") from None
 
 
-class JobQueue(Housed, Verbs):
+class JobQueue(Housed, JobVerbs):
     """Put jobs in, register tasks, wait for results; `inspector` (reads) and `operations` (changes) are for operators.
 
     Addresses are given here, or everything comes from the configuration with `from_settings`:
@@ -225,7 +225,7 @@ class JobQueue(Housed, Verbs):
     def _compose(self, backend: Backend, opened: bool) -> None:
         self._backend = backend
         self._open = opened
-        self._enqueueing = Enqueueing(backend, self.settings)
+        self._enqueueing = Enqueuer(backend, self.settings)
         self._results = Results(backend)
         self._manual = None
         self.operations = Operations(backend.operations, Effects(backend.dispatcher, backend.bus))
@@ -276,7 +276,7 @@ class JobQueue(Housed, Verbs):
     async def close(self) -> None:
         """Finish what is on its way and disconnect; doing it twice is safe."""
         if self._home.gone():
-            self._anew()
+            self._reset()
         if self._manual is not None:
             await self._manual.close()
             self._manual = None
@@ -482,7 +482,7 @@ class JobQueue(Housed, Verbs):
         if self.hooks.before:
             await self.hooks.before_enqueue(jobs)
         await self.backend()
-        inserted = await self._enqueueing.put(jobs, options.connection)
+        inserted = await self._enqueueing.insert(jobs, options.connection)
         return [JobHandle(self, one.id, one.queue, type_, one.created) for one in inserted]
 
     def _completed(self, type_: str, options: EnqueueOptions) -> EnqueueOptions:

@@ -17,8 +17,8 @@ from queue_core.model.settings import JobsSettings
 from queue_core.ports.backend import Backend
 from queue_core.ports.store import ClaimRequest
 from queue_core.stores.memory.store import MemoryStore
-from queue_core.worker.attempt import Attempt
-from queue_core.worker.execution import Surroundings, execute
+from queue_core.worker.attempt import RunningAttempt
+from queue_core.worker.execution import ExecutionContext, execute
 from queue_core.worker.journal import Journal
 from queue_core.worker.leader import Scheduler
 
@@ -152,8 +152,8 @@ class InProcess:
 
     async def _run(self, claim: Claim) -> Outcome:
         definition, limits = self._jobs.tasks.get(claim.type), self._jobs.settings.limits
-        attempt = Attempt(claim, self.clock.monotonic(), self._journal)
-        around = Surroundings(limits, WORKER, self._threads, self._jobs.hooks, self._store, timed=False)
+        attempt = RunningAttempt(claim, self.clock.monotonic(), self._journal)
+        around = ExecutionContext(limits, WORKER, self._threads, self._jobs.hooks, self._store, timed=False)
         try:
             # A task of its own, as in a worker: the context variables that a job sets are not those of the next one.
             return await asyncio.create_task(execute(attempt, definition, around))

@@ -154,8 +154,8 @@ def check(draft: Draft, job: Job, known: Known, limit: int) -> list[Problem]:
         return [Problem("error", str(error))]
     problems = [*_misfits(value, job.type, known.schema), *_unchanged(draft, job)]
     if not known.announced:
-        nobody = f"no live worker of queue '{safe(draft.queue, 60)}' announces the type '{safe(job.type, 60)}'"
-        problems.append(Problem("warning", f"{nobody}; the job waits until one does"))
+        unannounced = f"no live worker of queue '{safe(draft.queue, 60)}' announces the type '{safe(job.type, 60)}'"
+        problems.append(Problem("warning", f"{unannounced}; the job waits until one does"))
     odd = oddities(draft.text)[:MOST_ODDITIES]
     problems += [_placed("warning", oddity.text, draft.text, oddity.at) for oddity in odd]
     return sorted(problems, key=lambda problem: problem.severity)
@@ -223,10 +223,10 @@ async def submit_edit(
 
 
 def _origin(job: Job) -> Any:
-    async def tell() -> str:
+    async def origin() -> str:
         return f"made from {job.id}"
 
-    return tell
+    return origin
 
 
 def _written(text: str, value: Any) -> Any:

@@ -85,7 +85,7 @@ _FORMULA = frozenset("=+-@\t\r\n＝＋－＠")
 _LEFT_OUT = frozenset({"payload_text", "token", "lease_expires_at", "progress", "progress_message", "cancel_requested"})
 
 
-class Sink(Protocol):
+class TextSink(Protocol):
     """A destination of text."""
 
     def write(self, text: str, /) -> object:
@@ -93,7 +93,7 @@ class Sink(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ExportOptions:
     """A request for an export: which jobs, and in which format."""
 
     target: Target
@@ -105,7 +105,7 @@ class Wish:
 
 
 async def export(
-    inspector: Inspector, wish: Wish, stream: Sink, tell: Callable[[int], None] = lambda number: None
+    inspector: Inspector, options: ExportOptions, stream: TextSink, report: Callable[[int], None] = lambda number: None
 ) -> int:
     """Write the jobs of a target and return how many there were; `tell` is called with the number after each page.
 
@@ -113,21 +113,21 @@ async def export(
         StoreUnavailable: the store did not answer in time; what was written before is kept.
         OSError: the stream cannot be written.
     """
-    write = _csv_writer(stream) if wish.format == "csv" else _json_writer(stream)
+    write = _csv_writer(stream) if options.format == "csv" else _json_writer(stream)
     number = 0
-    async for page in _pages(inspector, wish.target):
-        left = len(page) if wish.limit is None else wish.limit - number
-        for job in await _whole(inspector, page[:left], wish.tracebacks):
+    async for page in _pages(inspector, options.target):
+        left = len(page) if options.limit is None else options.limit - number
+        for job in await _whole(inspector, page[:left], options.tracebacks):
             write(job)
             number += 1
-        tell(number)
-        if number == wish.limit:
+        report(number)
+        if number == options.limit:
             break
     return number
 
 
 async def export_file(
-    inspector: Inspector, wish: Wish, path: Path, tell: Callable[[int], None] = lambda number: None
+    inspector: Inspector, options: ExportOptions, path: Path, report: Callable[[int], None] = lambda number: None
 ) -> int:
     """Write the jobs of a target into a new file for its owner alone, wholly or not at all; return how many.
 
@@ -137,7 +137,7 @@ async def export_file(
     """
     with create(path) as stream:
         try:
-            return await export(inspector, wish, stream, tell)
+            return await export(inspector, options, stream, report)
         except BaseException:
             discard(path)
             raise
@@ -187,7 +187,7 @@ async def _found(inspector: Inspector, job_id: str) -> list[Job]:
         return []
 
 
-def _json_writer(stream: Sink) -> Callable[[Job], object]:
+def _json_writer(stream: TextSink) -> Callable[[Job], object]:
     def write(job: Job) -> None:
         body = {field.name: getattr(job, field.name) for field in fields(job) if field.name not in _LEFT_OUT}
         if job.payload is None:
@@ -198,7 +198,7 @@ def _json_writer(stream: Sink) -> Callable[[Job], object]:
     return write
 
 
-def _csv_writer(stream: Sink) -> Callable[[Job], object]:
+def _csv_writer(stream: TextSink) -> Callable[[Job], object]:
     writer = csv.writer(stream, quoting=csv.QUOTE_ALL)
     writer.writerow(COLUMNS)
     return lambda job: writer.writerow([cell(_value(job, name)) for name in COLUMNS])

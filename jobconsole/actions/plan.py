@@ -47,7 +47,7 @@ def offered(queues: Iterable[QueueLine], written: str) -> list[QueueLine]:
     return sorted(found, key=lambda queue: (not queue.name.casefold().startswith(part), queue.name))
 
 
-def way_of(queue: str, priority: int | None) -> ChangeOptions:
+def options_of(queue: str, priority: int | None) -> ChangeOptions:
     """Return where jobs are to go; an empty name and no priority leave what they have.
 
     Raises:
@@ -67,18 +67,18 @@ def warnings(queue: str, types: Sequence[str], snapshot: Snapshot | None) -> lis
         return []
     name = safe(queue, 60)
     line = next((line for line in snapshot.queues if line.name == queue), None)
-    said = []
+    found = []
     if line is None:
-        said.append(f"there is no queue '{name}' yet: the first moved job makes it")
+        found.append(f"there is no queue '{name}' yet: the first moved job makes it")
     elif line.paused:
-        said.append(f"'{name}' is paused: jobs wait there until it goes on")
+        found.append(f"'{name}' is paused: jobs wait there until it goes on")
     idle = [type_ for type_ in types if not any(worker.runs(queue, type_) for worker in snapshot.workers)]
     if idle:
         others = f" and {len(idle) - NAMED} more types" if len(idle) > NAMED else ""
-        said.append(f"no live worker of '{name}' runs {', '.join(idle[:NAMED])}{others}")
+        found.append(f"no live worker of '{name}' runs {', '.join(idle[:NAMED])}{others}")
     elif not types and not any(queue in worker.queues and not worker.lost for worker in snapshot.workers):
-        said.append(f"no live worker takes jobs from '{name}'")
-    return said
+        found.append(f"no live worker takes jobs from '{name}'")
+    return found
 
 
 Verb = MemberVerb
@@ -93,7 +93,7 @@ ACTS_ON: dict[str, frozenset[Status]] = {verb: facts.states for verb, facts in V
 
 FREEZE_LIMIT = 1_000_000
 """Ids that one operation takes at most; the plan has `capped` set when there are more."""
-TOLD = 100_000
+REPORTED_IDS = 100_000
 """Changed ids that a report names."""
 CAREFUL_FROM = 50
 """A retry of more jobs than this begins with a canary, and is throttled."""
@@ -142,14 +142,14 @@ class Plan:
     # the error signatures that it is all of
     signatures: tuple[str, ...] = ()
     # delay, queue and priority of retried or moved jobs
-    way: ChangeOptions = UNCHANGED
-    pace: Rollout = UNTHROTTLED
+    options: ChangeOptions = UNCHANGED
+    rollout: Rollout = UNTHROTTLED
     # a person's reason
     why: str = ""
 
-    def asked(self, author: Author) -> OperationRequest:
+    def request(self, author: Author) -> OperationRequest:
         """Return the operation that it becomes."""
-        return OperationRequest(self.verb, self.label, author, self.why, self.way, self.pace, self.signatures)
+        return OperationRequest(self.verb, self.label, author, self.why, self.options, self.rollout, self.signatures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ def one_job(job_id: str, type_: str, status: Status) -> Target:
     return Target(f"{type_} {job_id}", ids=ids, about=1, keys=ids, types=(type_,), statuses=(status,))
 
 
-def default_pace(verb: Verb, number: int) -> Rollout:
+def default_rollout(verb: Verb, number: int) -> Rollout:
     """Return the default pace of a verb for so many jobs."""
     return CAREFUL if verb == "retry" and number > CAREFUL_FROM else UNTHROTTLED
 
@@ -256,7 +256,9 @@ async def plan(inspector: Inspector, verb: Verb, target: Target) -> Plan:
         found.update(dict.fromkeys(await inspector.ids(where, FREEZE_LIMIT + 1)))
     capped = len(found) > FREEZE_LIMIT
     ids = tuple(found)[:FREEZE_LIMIT]
-    return Plan(verb, target.label, ids, capped, target.keys, target.signatures, pace=default_pace(verb, len(ids)))
+    return Plan(
+        verb, target.label, ids, capped, target.keys, target.signatures, rollout=default_rollout(verb, len(ids))
+    )
 
 
 async def submit(
@@ -270,7 +272,7 @@ async def submit(
     report = Report(plan)
     try:
         operation = await operations.submit(
-            plan.asked(author),
+            plan.request(author),
             plan.ids,
             lambda written: progress(replace(report, written=written.total, number=written.number)),
         )
@@ -300,19 +302,19 @@ async def carry_on(
     if report.operation is None:
         return report
 
-    def tell(operation: Operation) -> None:
+    def note(operation: Operation) -> None:
         nonlocal report
         report = replace(report, operation=operation)
         progress(report)
 
     number = report.operation.number
     try:
-        report = replace(report, operation=await operations.run(number, tell))
+        report = replace(report, operation=await operations.run(number, note))
     except QueueCoreError as error:
         return replace(report, problem=str(error), error=error)
     # What is done is done, even if the ids of the changed jobs cannot be read.
     with suppress(StoreUnavailable):
-        report = replace(report, changed=tuple(await operations.changed_ids(number, TOLD)))
+        report = replace(report, changed=tuple(await operations.changed_ids(number, REPORTED_IDS)))
     return report
 
 
@@ -345,8 +347,8 @@ async def breakdown(inspector: Inspector, target: Target) -> Facts:
         if len(rows) >= wanted:
             more = more or where is not target.wheres[-1]
             break
-    told = facts_of(rows, rows + oldest, more) if rows else ()
-    return tuple(pair for pair in told if pair[0] not in known)
+    facts = facts_of(rows, rows + oldest, more) if rows else ()
+    return tuple(pair for pair in facts if pair[0] not in known)
 
 
 def facts_of(rows: Sequence[JobLine], seen: Sequence[JobLine] = (), more: bool = False) -> Facts:

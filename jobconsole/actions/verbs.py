@@ -53,7 +53,7 @@ Order = Literal["quiet", "resume", "stop"]
 ScheduleVerb = Literal["pause", "resume", "trigger"]
 Steer = Literal["pause", "resume", "cancel"]
 
-LOOKED_AT = 100
+RECENT = 100
 """Operations among which is looked for what others have done since."""
 
 
@@ -67,13 +67,13 @@ class Switched(NamedTuple):
     note: int
 
 
-class AtOnce:
+class ImmediateActions:
     """Each method returns a sentence, and raises what its change raises: then nothing was changed."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         # of this console, in the order in which they were begun
-        self._notes: deque[int] = deque(maxlen=LOOKED_AT)
+        self._notes: deque[int] = deque(maxlen=RECENT)
 
     async def pause(self, queue: str, pause: bool, why: str = "") -> Switched:
         """Pause a queue, or resume it."""
@@ -97,7 +97,7 @@ class AtOnce:
 
     async def overtaken(self, kind: Kind, name: str, note: int) -> str:
         """Return who has paused or resumed something after a note of this console; "" when no one has."""
-        for one in await self._connection.operations.list_operations(LOOKED_AT):
+        for one in await self._connection.operations.list_operations(RECENT):
             if one.number <= note:
                 break
             about = one.request.label == f"{kind} {name}" and one.request.verb in {"pause", "resume"}

@@ -9,10 +9,10 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from jobconsole.bench.tasks import FOLDER_VARIABLE, TARGET, Record, Recorder
+from jobconsole.bench.tasks import FOLDER_VARIABLE, TARGET, DeliveryRecord, Recorder
 from jobconsole.configuration import without_settings
 from jobconsole.embedded.fleet import Fleet
-from jobconsole.embedded.places import USAGE, DemoError, Places, open_places, own_folder
+from jobconsole.embedded.places import USAGE, DemoError, ServerPlaces, open_places, own_folder
 from queue_core import JobQueue, Worker
 from queue_core.backends import migrate
 from queue_core.configuration import load
@@ -117,8 +117,8 @@ class RedisUsage:
 
     def cpu_seconds(self) -> float | None:
         """Return the CPU time of the server so far."""
-        told = self._client.info("cpu")
-        return float(told["used_cpu_sys"]) + float(told["used_cpu_user"])
+        usage = self._client.info("cpu")
+        return float(usage["used_cpu_sys"]) + float(usage["used_cpu_user"])
 
     def close(self) -> None:
         """Disconnect."""
@@ -166,11 +166,11 @@ def open_ground(options: BenchOptions) -> Iterator[Ground]:
         yield Ground(places.folder, environment, settings, postgres, redis)
 
 
-def _no_servers(stack: ExitStack) -> Places:
-    return Places("", "", "", own_folder(stack))
+def _no_servers(stack: ExitStack) -> ServerPlaces:
+    return ServerPlaces("", "", "", own_folder(stack))
 
 
-def _environment(mode: str, places: Places) -> dict[str, str]:
+def _environment(mode: str, places: ServerPlaces) -> dict[str, str]:
     uses = USES.get(mode, ())
     made = {
         "JOBS_CONFIG": os.devnull,
@@ -195,14 +195,14 @@ END_SECONDS = 20.0
 class Crew:
     """Workers at work."""
 
-    record: Record
+    record: DeliveryRecord
     pids: tuple[int, ...]
     # raises DemoError when one of them has ended by itself
     check: Callable[[], None]
 
 
 @asynccontextmanager
-async def processes(ground: Ground, count: int, record: Record) -> AsyncIterator[Crew]:
+async def processes(ground: Ground, count: int, record: DeliveryRecord) -> AsyncIterator[Crew]:
     """Run worker processes, and end them.
 
     Raises:
@@ -223,7 +223,7 @@ async def processes(ground: Ground, count: int, record: Record) -> AsyncIterator
 
 
 @asynccontextmanager
-async def inside(jobs: JobQueue, recorder: Recorder, count: int, record: Record) -> AsyncIterator[Crew]:
+async def inside(jobs: JobQueue, recorder: Recorder, count: int, record: DeliveryRecord) -> AsyncIterator[Crew]:
     """Run workers in this process, and end them."""
     recorder.open(record.folder)
     workers = [Worker(jobs, concurrency=CONCURRENCY) for _ in range(count)]

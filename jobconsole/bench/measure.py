@@ -23,8 +23,8 @@ from jobconsole.bench.ground import (
     peak_mib,
     processes,
 )
-from jobconsole.bench.report import Report, percentile
-from jobconsole.bench.tasks import TYPE, Record, Recorder, register
+from jobconsole.bench.report import BenchReport, percentile
+from jobconsole.bench.tasks import TYPE, DeliveryRecord, Recorder, register
 from jobconsole.embedded.places import DemoError
 from queue_core import JobQueue
 from queue_core.worker.process import run_loop
@@ -71,13 +71,13 @@ class Drained(NamedTuple):
 class Bench:
     """One run of all phases; `run` fills `report`."""
 
-    def __init__(self, options: BenchOptions, ground: Ground, say: Callable[[str], None]) -> None:
+    def __init__(self, options: BenchOptions, ground: Ground, write: Callable[[str], None]) -> None:
         self._options = options
         self._ground = ground
-        self._say = say
+        self._say = write
         self._recorder = Recorder()
         self._jobs = register(JobQueue.from_settings(ground.settings), self._recorder)
-        self.report: Report | None = None
+        self.report: BenchReport | None = None
 
     async def run(self) -> None:
         """Measure.
@@ -92,12 +92,12 @@ class Bench:
             self._say(f"enqueueing {options.jobs:,} jobs")
             enqueued = await self._enqueue()
             self._say("draining them")
-            record = Record(self._ground.folder / "drain", options.jobs)
+            record = DeliveryRecord(self._ground.folder / "drain", options.jobs)
             async with self._crew(record) as crew:
                 drained = await self._drain(crew)
                 lost, repeated = record.missing(), record.repeated()
         run = max(1, options.jobs - lost)
-        self.report = Report(
+        self.report = BenchReport(
             mode=options.mode,
             jobs=options.jobs,
             workers=options.workers,
@@ -115,14 +115,14 @@ class Bench:
             repeated=repeated,
         )
 
-    def _crew(self, record: Record) -> AbstractAsyncContextManager[Crew]:
+    def _crew(self, record: DeliveryRecord) -> AbstractAsyncContextManager[Crew]:
         if self._options.mode == "memory":
             return inside(self._jobs, self._recorder, self._options.workers, record)
         return processes(self._ground, self._options.workers, record)
 
     async def _latency(self) -> list[float]:
         warm = self._options.workers
-        record = Record(self._ground.folder / "latency", warm + LATENCY_JOBS)
+        record = DeliveryRecord(self._ground.folder / "latency", warm + LATENCY_JOBS)
         async with self._crew(record) as crew:
             for number in range(warm):
                 await self._jobs.enqueue(TYPE, payload(number))
@@ -202,7 +202,7 @@ def _since(before: float | None, now: float | None) -> float | None:
     return None if before is None or now is None else now - before
 
 
-def measure(options: BenchOptions, say: Callable[[str], None]) -> Report:
+def measure(options: BenchOptions, write: Callable[[str], None]) -> BenchReport:
     """Run a benchmark; `say` is called with what is being measured.
 
     Raises:
@@ -210,7 +210,7 @@ def measure(options: BenchOptions, say: Callable[[str], None]) -> Report:
         ConfigurationError: the mode is not available.
     """
     with _ending_signals(), open_ground(options) as ground:
-        bench = Bench(options, ground, say)
+        bench = Bench(options, ground, write)
         run_loop(bench.run())
     assert bench.report is not None
     return bench.report

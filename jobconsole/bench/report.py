@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class BenchReport:
     """One run. CPU times are microseconds for each drained job; None: not to be had here."""
 
     mode: str

@@ -49,7 +49,7 @@ class Recorder:
             os.write(self._delays, _DELAY.pack(time.time() - sent))
 
 
-class Record:
+class DeliveryRecord:
     """The reader's side: one folder for one phase of a benchmark."""
 
     def __init__(self, folder: Path, size: int) -> None:

@@ -20,9 +20,9 @@ from jobconsole.cli.failures import (
     warn,
 )
 from jobconsole.cli.output import Output
-from jobconsole.cli.pace import add_pace, add_spread, add_target, carried_out, paced, submitted, told_end
+from jobconsole.cli.pace import add_pace, add_spread, add_target, end_of_limit, paced, run_to_end, submit_plan
 from jobconsole.cli.root import Parser, add_change
-from jobconsole.cli.selection import Selection, add_selection, check_queue, selection_of
+from jobconsole.cli.selection import JobSelection, add_selection, check_queue, selection_of
 from jobconsole.cli.session import connected
 from jobconsole.format.humanize import plural
 from jobconsole.format.words import WORDS
@@ -57,21 +57,21 @@ def operate(options: argparse.Namespace, output: Output, verb: Verb, narrowed: S
         await check_queue(jobs, options.queue)
         plan = await _planned(jobs, options, verb, chosen)
         if options.dry_run:
-            return _rehearsed(output, verb, plan)
+            return _report_dry_run(output, verb, plan)
         _confirm(options, verb, plan)
         if not plan.ids:
             return _reported(output, verb, _Result(_empty(plan)))
         await _check_target(jobs, plan)
-        report = await submitted(jobs, plan)
+        report = await submit_plan(jobs, plan)
         if options.detach:
             return await _detached(jobs, output, report)
-        report = await carried_out(jobs, report)
+        report = await run_to_end(jobs, report)
         return _reported(output, verb, await _looked_after(jobs, verb, chosen, report))
 
     return connected(options, output, run, "" if options.dry_run else f"{options.noun} {verb}")
 
 
-async def _planned(jobs: JobQueue, options: argparse.Namespace, verb: Verb, chosen: Selection) -> Plan:
+async def _planned(jobs: JobQueue, options: argparse.Namespace, verb: Verb, chosen: JobSelection) -> Plan:
     from jobconsole.actions.plan import Target, plan
 
     wheres = () if chosen.where is None else (chosen.where,)
@@ -79,10 +79,10 @@ async def _planned(jobs: JobQueue, options: argparse.Namespace, verb: Verb, chos
     target = Target(_label(chosen), chosen.ids, wheres, signatures=signatures)
     made = await plan(jobs.inspector, verb, target)
     way, pace = paced(options, len(made.ids))
-    return replace(made, way=way, pace=pace, why=options.why)
+    return replace(made, options=way, rollout=pace, why=options.why)
 
 
-def _label(chosen: Selection) -> str:
+def _label(chosen: JobSelection) -> str:
     from queue_core.model.filters import render
 
     if chosen.where is not None:
@@ -90,7 +90,7 @@ def _label(chosen: Selection) -> str:
     return f"job {chosen.ids[0]}" if len(chosen.ids) == 1 else f"{plural(len(chosen.ids), 'job')} by id"
 
 
-async def _signatures(jobs: JobQueue, chosen: Selection) -> tuple[str, ...]:
+async def _signatures(jobs: JobQueue, chosen: JobSelection) -> tuple[str, ...]:
     """Return the signatures that a filter asks for: the console then shows the operation with them."""
     where = chosen.where
     if where is None or where.trash:
@@ -102,7 +102,7 @@ async def _signatures(jobs: JobQueue, chosen: Selection) -> tuple[str, ...]:
 
 async def _check_target(jobs: JobQueue, plan: Plan) -> None:
     """Warn of a queue without workers: jobs moved to a mistyped one would never run."""
-    queue = plan.way.queue
+    queue = plan.options.queue
     if queue is None:
         return
     workers = (await jobs.inspector.overview()).workers
@@ -110,14 +110,14 @@ async def _check_target(jobs: JobQueue, plan: Plan) -> None:
         warn(f"no live worker works on queue '{queue}'; the jobs wait there until one does")
 
 
-def _rehearsed(output: Output, verb: Verb, plan: Plan) -> int:
+def _report_dry_run(output: Output, verb: Verb, plan: Plan) -> int:
     if output.as_json:
         output.json({
             "dry_run": True, "verb": verb, "matched": len(plan.ids),
-            **plan.way._asdict(), **plan.pace._asdict(), "ids": plan.ids,
+            **plan.options._asdict(), **plan.rollout._asdict(), "ids": plan.ids,
         })  # fmt: skip
         return DONE
-    how = "".join(f", {words}" for words in in_words(plan.way, plan.pace)) if plan.ids else ""
+    how = "".join(f", {words}" for words in in_words(plan.options, plan.rollout)) if plan.ids else ""
     output.line(f"would {verb} {plural(len(plan.ids), 'job')}{how}{_capped(plan)}")
     for job_id in plan.ids[:_SHOWN]:
         output.line(job_id)
@@ -164,7 +164,7 @@ class _Result:
     refused: tuple[str, ...] = ()
 
 
-async def _looked_after(jobs: JobQueue, verb: Verb, chosen: Selection, report: Report) -> _Result:
+async def _looked_after(jobs: JobQueue, verb: Verb, chosen: JobSelection, report: Report) -> _Result:
     from queue_core.errors import JobNotFound, WrongState
 
     changed = set(report.changed)
@@ -190,7 +190,7 @@ def _reported(output: Output, verb: Verb, result: _Result) -> int:
     report = result.report
     for sentence in (*(f"no job with id {job_id}" for job_id in result.missing), *result.refused):
         fail(sentence)
-    unfinished = told_end(report)
+    unfinished = end_of_limit(report)
     if output.as_json:
         output.json(_body(verb, report, result.missing))
     else:

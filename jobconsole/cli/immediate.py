@@ -20,7 +20,7 @@ K = TypeVar("K")
 T = TypeVar("T")
 
 
-def rehearse(output: Output, verb: str, names: Sequence[str]) -> int:
+def report_dry_run(output: Output, verb: str, names: Sequence[str]) -> int:
     """Report what a verb on things that have names would do."""
     if output.as_json:
         output.json({"dry_run": True, "verb": verb, "matched": len(names), "names": list(names)})
@@ -30,7 +30,7 @@ def rehearse(output: Output, verb: str, names: Sequence[str]) -> int:
     return DONE
 
 
-async def noted(
+async def record(
     jobs: JobQueue, options: argparse.Namespace, verb: str, label: str, act: Callable[[], Awaitable[T]]
 ) -> T:
     """Do something at once and keep a note of who did it and why; a text that `act` returns becomes part of it.
@@ -58,7 +58,7 @@ async def in_turn(names: Iterable[K], act: Callable[[K], Awaitable[T]]) -> tuple
     return done, None
 
 
-def tell_switched(output: Output, kind: Kind, verb: str, changed: Mapping[str, bool]) -> None:
+def report_switched(output: Output, kind: Kind, verb: str, changed: Mapping[str, bool]) -> None:
     """Report which things that have names were changed, and which were so already."""
     past = IMMEDIATE[kind, verb].past
     if output.as_json:
@@ -68,7 +68,7 @@ def tell_switched(output: Output, kind: Kind, verb: str, changed: Mapping[str, b
         output.line(f"{past} {safe(name, 200)}" if new else f"{safe(name, 200)} was {past} already")
 
 
-async def switched(
+async def switch(
     jobs: JobQueue, options: argparse.Namespace, kind: Kind, name: str, act: Callable[[], Awaitable[bool]]
 ) -> bool:
     """Do the verb of the options to something that may be so already, and keep a note; return whether it was not.
@@ -77,10 +77,10 @@ async def switched(
         InvalidArgument, StoreUnavailable: nothing was done; otherwise, what `act` raises.
     """
 
-    async def said() -> str:
+    async def run() -> str:
         return "" if await act() else f"it was {IMMEDIATE[kind, options.verb].past} already"
 
-    return not await noted(jobs, options, options.verb, f"{kind} {name}", said)
+    return not await record(jobs, options, options.verb, f"{kind} {name}", run)
 
 
 async def switch_each(
@@ -97,9 +97,9 @@ async def switch_each(
         InvalidArgument, StoreUnavailable: what was done until then is reported.
     """
     if options.dry_run:
-        return rehearse(output, options.verb, names)
-    changed, error = await in_turn(names, lambda name: switched(jobs, options, kind, name, partial(act, name)))
-    tell_switched(output, kind, options.verb, changed)
+        return report_dry_run(output, options.verb, names)
+    changed, error = await in_turn(names, lambda name: switch(jobs, options, kind, name, partial(act, name)))
+    report_switched(output, kind, options.verb, changed)
     if error is not None:
         raise error
     return DONE

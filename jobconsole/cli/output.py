@@ -23,7 +23,7 @@ _NARROWEST = 20
 """Characters that the last column of a table keeps on the narrowest terminal."""
 
 
-class Column(NamedTuple):
+class TextColumn(NamedTuple):
     """One column of a table."""
 
     title: str
@@ -84,7 +84,7 @@ class Output:
         """Return the text in a colour (green, yellow, red, bold), or as it is where colours are off."""
         return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if self.colour else text
 
-    def table(self, columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> None:
+    def table(self, columns: Sequence[TextColumn], rows: Iterable[Sequence[object]]) -> None:
         """Write aligned columns; cells are made harmless, and on a terminal the last column is cut to its width."""
         from queue_core.model.text import safe
 
@@ -128,7 +128,7 @@ def _text(value: object) -> str:
     return "-" if value is None or value == "" else str(value)
 
 
-def _row(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> str:
+def _row(cells: Sequence[str], columns: Sequence[TextColumn], widths: Sequence[int]) -> str:
     shown = [_fit(cell, column.align, size) for cell, column, size in zip(cells, columns, widths, strict=True)]
     return "  ".join(shown).rstrip()
 

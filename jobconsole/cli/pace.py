@@ -23,7 +23,7 @@ class _Stopped(Exception):
     """Ctrl+C was pressed while an operation was being written: it must not start."""
 
 
-async def submitted(jobs: JobQueue, plan: Plan) -> Report:
+async def submit_plan(jobs: JobQueue, plan: Plan) -> Report:
     """Write a plan as an operation, which runs from then on; on Ctrl+C it does not start, or is cancelled.
 
     Raises:
@@ -34,13 +34,13 @@ async def submitted(jobs: JobQueue, plan: Plan) -> Report:
 
     stopped = False
 
-    def tell(report: Report) -> None:
+    def show(report: Report) -> None:
         if stopped:
             raise _Stopped
         progress(f"{report.written:,} of {plural(len(plan.ids), 'job')} written down")
 
     # Shielded: whether it was started must be known when Ctrl+C ends this.
-    writing = asyncio.ensure_future(submit(jobs.operations, plan, this_author(), tell))
+    writing = asyncio.ensure_future(submit(jobs.operations, plan, this_author(), show))
     try:
         report = await asyncio.shield(writing)
     except asyncio.CancelledError:
@@ -61,20 +61,20 @@ def _not_begun(report: Report) -> CommandError:
     error = report.error
     if isinstance(error, OutcomeUnknown):
         return Unreachable(f"{error}; 'jobconsole op show {error.number}' tells, and if it was, workers carry it out")
-    said = f"{report.problem}; nothing was changed ('jobconsole op list' shows what was begun)"
-    return CommandError(said) if isinstance(error, StoreRefused) else Unreachable(said)
+    text = f"{report.problem}; nothing was changed ('jobconsole op list' shows what was begun)"
+    return CommandError(text) if isinstance(error, StoreRefused) else Unreachable(text)
 
 
-async def carried_out(jobs: JobQueue, report: Report) -> Report:
+async def run_to_end(jobs: JobQueue, report: Report) -> Report:
     """Carry out here what was submitted, until it ends or pauses; on Ctrl+C it is cancelled in the store."""
     from jobconsole.actions.plan import carry_on
 
-    def tell(report: Report) -> None:
+    def show(report: Report) -> None:
         if report.operation is not None:
             progress(state_of_progress(report.operation))
 
     try:
-        return await carry_on(jobs.operations, report, tell)
+        return await carry_on(jobs.operations, report, show)
     except asyncio.CancelledError:
         await _take_back(jobs, report.operation)
         raise
@@ -112,7 +112,7 @@ async def _take_back(jobs: JobQueue, operation: Operation | None) -> None:
     note(f"operation #{number} is {left.state}, after {done}")
 
 
-def told_end(report: Report) -> int | None:
+def end_of_limit(report: Report) -> int | None:
     """Report what kept an operation from its end, and return the exit code for that; None: nothing did."""
     operation = report.operation
     if operation is None:

@@ -25,7 +25,7 @@ _LONGEST_INPUT = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class JobSelection:
     """Either ids, or a filter."""
 
     ids: tuple[str, ...] = ()
@@ -80,7 +80,7 @@ def _flag(options: argparse.Namespace, name: str, sign: str) -> Filter:
         raise UsageError(f"argument --{name}: {error.reason}") from None
 
 
-def selection_of(options: argparse.Namespace, *always: str) -> Selection:
+def selection_of(options: argparse.Namespace, *always: str) -> JobSelection:
     """Return what was chosen; `always` narrows filters to the jobs that the verb acts on.
 
     Raises:
@@ -91,10 +91,10 @@ def selection_of(options: argparse.Namespace, *always: str) -> Selection:
     if options.ids and filtered:
         raise UsageError("give either ids or filters, not both")
     if options.ids:
-        return Selection(ids=tuple(dict.fromkeys(map(canonical, _ids(options.ids)))))
+        return JobSelection(ids=tuple(dict.fromkeys(map(canonical, _ids(options.ids)))))
     if not filtered:
         raise UsageError("which jobs? give ids, a filter such as --signature or --type, or --all")
-    return Selection(where=filter_of(options, *always))
+    return JobSelection(where=filter_of(options, *always))
 
 
 async def check_queue(jobs: JobQueue, name: str | None) -> None:

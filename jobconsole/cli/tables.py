@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jobconsole.cli.output import Column, Output
+from jobconsole.cli.output import Output, TextColumn
 from jobconsole.core.rows import bands
 from jobconsole.format.humanize import elapsed, exact, plural, rate
 from jobconsole.present.facts import Fact, Facts, cells, moment, of_job, worker_state
@@ -23,44 +23,44 @@ if TYPE_CHECKING:
 _HEAVY = frozenset({"traceback", "payload_text"})
 
 JOBS = (
-    Column("ID"),
-    Column("TYPE", limit=40),
-    Column("QUEUE", limit=40),
-    Column("STATUS"),
-    Column("PRI", "right"),
-    Column("TRIES", "right"),
-    Column("CHANGED"),
-    Column("ERROR", limit=200),
+    TextColumn("ID"),
+    TextColumn("TYPE", limit=40),
+    TextColumn("QUEUE", limit=40),
+    TextColumn("STATUS"),
+    TextColumn("PRI", "right"),
+    TextColumn("TRIES", "right"),
+    TextColumn("CHANGED"),
+    TextColumn("ERROR", limit=200),
 )
 GROUPS = (
-    Column("SIGNATURE"),
-    Column("COUNT", "right"),
-    Column("GROWN", "right"),
-    Column("FIRST"),
-    Column("LAST"),
-    Column("TYPES", limit=60),
-    Column("ERROR", limit=200),
+    TextColumn("SIGNATURE"),
+    TextColumn("COUNT", "right"),
+    TextColumn("GROWN", "right"),
+    TextColumn("FIRST"),
+    TextColumn("LAST"),
+    TextColumn("TYPES", limit=60),
+    TextColumn("ERROR", limit=200),
 )
 QUEUES = (
-    Column("QUEUE", limit=60),
-    Column("STATE"),
-    *(Column(name.upper(), "right") for name in BANDS),
-    Column("SCHEDULED", "right"),
-    Column("RETRYING", "right"),
-    Column("RUNNING", "right"),
-    Column("DEAD", "right"),
-    Column("OLDEST", "right"),
+    TextColumn("QUEUE", limit=60),
+    TextColumn("STATE"),
+    *(TextColumn(name.upper(), "right") for name in BANDS),
+    TextColumn("SCHEDULED", "right"),
+    TextColumn("RETRYING", "right"),
+    TextColumn("RUNNING", "right"),
+    TextColumn("DEAD", "right"),
+    TextColumn("OLDEST", "right"),
 )
 WORKERS = (
-    Column("ID"),
-    Column("HOST", limit=40),
-    Column("PID", "right"),
-    Column("STATE"),
-    Column("BUSY", "right"),
-    Column("BEAT", "right"),
-    Column("VERSION", limit=20),
-    Column("QUEUES", limit=60),
-    Column("TYPES", limit=120),
+    TextColumn("ID"),
+    TextColumn("HOST", limit=40),
+    TextColumn("PID", "right"),
+    TextColumn("STATE"),
+    TextColumn("BUSY", "right"),
+    TextColumn("BEAT", "right"),
+    TextColumn("VERSION", limit=20),
+    TextColumn("QUEUES", limit=60),
+    TextColumn("TYPES", limit=120),
 )
 
 
@@ -81,7 +81,13 @@ _LONGEST = 20_000
 LAST_LINES = 10
 """Lines of its log that `show` prints; `logs` has all of it."""
 
-_ATTEMPTS = (Column("ATTEMPT", "right"), Column("KIND"), Column("ENDED"), Column("WORKER"), Column("ERROR", limit=200))
+_ATTEMPTS = (
+    TextColumn("ATTEMPT", "right"),
+    TextColumn("KIND"),
+    TextColumn("ENDED"),
+    TextColumn("WORKER"),
+    TextColumn("ERROR", limit=200),
+)
 
 
 def show_job(
@@ -113,8 +119,8 @@ def _show_operations(output: Output, operations: Sequence[Operation]) -> None:
     for operation in operations:
         asked = operation.request
         why = f": {asked.why}" if asked.why else ""
-        said = f"#{operation.number} {asked.verb} by {'@'.join(asked.author)}{why}"
-        output.line(f"  {moment(operation.created_at)}  {safe(said, 600)}")
+        text = f"#{operation.number} {asked.verb} by {'@'.join(asked.author)}{why}"
+        output.line(f"  {moment(operation.created_at)}  {safe(text, 600)}")
 
 
 def _block(output: Output, title: str, text: str) -> None:
@@ -137,7 +143,7 @@ def show_facts(output: Output, facts: Iterable[Fact]) -> None:
             output.line(f"{fact.label:<14}{fact.text()}")
 
 
-def show_table(output: Output, columns: Sequence[Column], rows: Iterable[Facts]) -> None:
+def show_table(output: Output, columns: Sequence[TextColumn], rows: Iterable[Facts]) -> None:
     """Write things as a table, whose titles are the labels of facts."""
     titles = [column.title for column in columns]
     output.table(columns, (cells(facts, titles) for facts in rows))
@@ -167,15 +173,15 @@ def worker_body(worker: WorkerInfo) -> dict[str, Any]:
 
 
 OPERATIONS = (
-    Column("#", "right"),
-    Column("CREATED"),
-    Column("WHO", limit=40),
-    Column("VERB", limit=20),
-    Column("STATE"),
-    Column("DONE", "right"),
-    Column("SKIPPED", "right"),
-    Column("ERRORED", "right"),
-    Column("WHAT", limit=200),
+    TextColumn("#", "right"),
+    TextColumn("CREATED"),
+    TextColumn("WHO", limit=40),
+    TextColumn("VERB", limit=20),
+    TextColumn("STATE"),
+    TextColumn("DONE", "right"),
+    TextColumn("SKIPPED", "right"),
+    TextColumn("ERRORED", "right"),
+    TextColumn("WHAT", limit=200),
 )
 
 
@@ -219,10 +225,10 @@ def outcome(operation: Operation) -> str:
     counts = f"changed {exact(operation.processed)} of {plural(operation.total, 'job')}"
     if operation.done != operation.processed:
         counts += f", skipped {exact(operation.skipped)}, errored {exact(operation.errored)}"
-    said = f"#{operation.number} {operation.request.verb}: {operation.state}"
+    text = f"#{operation.number} {operation.request.verb}: {operation.state}"
     if operation.total:
-        said += f", {counts}"
-    return f"{said}; {safe(operation.note, 500)}" if operation.note else said
+        text += f", {counts}"
+    return f"{text}; {safe(operation.note, 500)}" if operation.note else text
 
 
 def operation_body(operation: Operation) -> dict[str, Any]:

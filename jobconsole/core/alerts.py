@@ -50,7 +50,7 @@ REARM = 0.9
 """A metric has to fall below this part of its threshold before it alerts again: one that fluctuates alerts once."""
 
 
-class Watcher:
+class AlertWatcher:
     """Compares snapshots with the thresholds and remembers which ones have alerted."""
 
     def __init__(self, thresholds: Thresholds) -> None:
@@ -59,7 +59,7 @@ class Watcher:
 
     def look(self, snapshot: Snapshot) -> list[str]:
         """Return a sentence for each threshold that was crossed since the metric was last below it."""
-        said: list[str] = []
+        sentences: list[str] = []
         for measure in _MEASURES:
             limit = getattr(self.thresholds, measure.name)
             if limit is None:
@@ -67,10 +67,10 @@ class Watcher:
             value = measure.value(snapshot)
             if value >= limit and measure.name not in self._told:
                 self._told.add(measure.name)
-                said.append(f"{measure.sentence(value)} (threshold {_limit(measure.name, limit)})")
+                sentences.append(f"{measure.sentence(value)} (threshold {_limit(measure.name, limit)})")
             elif value < limit * REARM:
                 self._told.discard(measure.name)
-        return said
+        return sentences
 
 
 def _limit(name: str, limit: float) -> str:

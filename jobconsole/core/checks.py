@@ -39,7 +39,7 @@ _NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One finding."""
+    """One text."""
 
     name: str
     level: Level
@@ -50,7 +50,7 @@ class Check:
 
 
 def unreachable(name: str, reason: str) -> Check:
-    """Return the finding about a server that does not answer."""
+    """Return the text about a server that does not answer."""
     if name == "sqlite":
         return Check(
             name, "fail", safe(reason, 300), "correct its path (jobs.sqlite.path), or see to the file and its disk"
@@ -74,12 +74,12 @@ def check_work(overview: Overview) -> list[Check]:
 
 
 def check_operations(operations: Sequence[Operation], overview: Overview) -> Check:
-    """Return the finding about operations that have not ended."""
+    """Return the text about operations that have not ended."""
     running = [one for one in operations if one.state == "running"]
     still = [one for one in running if (seconds_between(one.updated_at, overview.now) or 0.0) >= STILL_SECONDS]
     if still and all(worker.lost for worker in overview.workers):
-        said = f"no worker carries {_some([f'#{one.number} {one.request.verb}' for one in still])} out"
-        return Check("operations", "warn", said, "start a worker, or let 'jobconsole op run' do it")
+        text = f"no worker carries {_some([f'#{one.number} {one.request.verb}' for one in still])} out"
+        return Check("operations", "warn", text, "start a worker, or let 'jobconsole op run' do it")
     stopped = [f"#{one.number} {one.request.verb}" for one in operations if one.state == "stopped"]
     if stopped:
         advice = "'jobconsole op show' says why; 'op resume' lets one go on, 'op cancel' ends it"
@@ -88,16 +88,16 @@ def check_operations(operations: Sequence[Operation], overview: Overview) -> Che
 
 
 def check_pairing(reason: str, doubtful: bool) -> Check:
-    """Return the finding about whether Redis is the one that works with the database.
+    """Return the text about whether Redis is the one that works with the database.
 
     `reason` is why it is not, or empty; with `doubtful` and no reason it is not known yet.
     """
     if not reason and not doubtful:
         return Check("redis pairing", "ok", "this Redis works with this database")
     if not reason:
-        said = "this Redis was emptied or replaced a moment ago, or another one of the same address is in use"
+        text = "this Redis was emptied or replaced a moment ago, or another one of the same address is in use"
         return Check(
-            "redis pairing", "warn", said, "look again in a minute: workers find out which, and repair the first"
+            "redis pairing", "warn", text, "look again in a minute: workers find out which, and repair the first"
         )
     advice = (
         "give every program of the application the same jobs.redis.url and prefix, "
@@ -110,10 +110,10 @@ def check_pairing(reason: str, doubtful: bool) -> Check:
 
 
 def _postgres_version(facts: Facts) -> Check:
-    said = f"PostgreSQL {facts['version']}"
+    text = f"PostgreSQL {facts['version']}"
     if facts["version_number"] >= POSTGRES_LEAST:
-        return Check("postgres version", "ok", said)
-    return Check("postgres version", "fail", said, "upgrade the server to PostgreSQL 15 or later")
+        return Check("postgres version", "ok", text)
+    return Check("postgres version", "fail", text, "upgrade the server to PostgreSQL 15 or later")
 
 
 SECOND_STORE = "an earlier version has tables in schema '{}', too"
@@ -121,7 +121,7 @@ SECOND_STORE_ADVICE = "stop the programs of that version, and drop its tables on
 
 
 def check_schema(facts: Facts) -> Check:
-    """Return the finding about the version of a store's schema."""
+    """Return the text about the version of a store's schema."""
     found, known, earlier = facts["schema"], facts["schema_known"], facts.get("earlier")
     if found == known and earlier:
         return Check("schema", "warn", f"version {found}; {SECOND_STORE.format(earlier)}", SECOND_STORE_ADVICE)
@@ -132,8 +132,8 @@ def check_schema(facts: Facts) -> Check:
     if found == 0 and earlier:
         wrong = f"an earlier version has left its tables in schema '{earlier}'"
         return Check("schema", "fail", wrong, "run 'jobconsole migrate'")
-    said = "the database has no schema" if found == 0 else f"version {found}, older than {known}"
-    return Check("schema", "fail", said, "run 'jobconsole migrate'")
+    text = "the database has no schema" if found == 0 else f"version {found}, older than {known}"
+    return Check("schema", "fail", text, "run 'jobconsole migrate'")
 
 
 def _writable(facts: Facts) -> Check:
@@ -155,11 +155,11 @@ def _durability(facts: Facts) -> Check:
 
 
 def skew(name: str, seconds: float, error: float = 0.0) -> Check:
-    """Return the finding about a clock that is so many seconds ahead of this machine's."""
-    said = f"{abs(seconds):.2f} s {'ahead of' if seconds > 0 else 'behind'} this machine"
+    """Return the text about a clock that is so many seconds ahead of this machine's."""
+    text = f"{abs(seconds):.2f} s {'ahead of' if seconds > 0 else 'behind'} this machine"
     if abs(seconds) - error <= SKEW_SECONDS:
-        return Check(name, "ok", said)
-    return Check(name, "warn", said, "run NTP on both: times on screens are wrong by as much")
+        return Check(name, "ok", text)
+    return Check(name, "warn", text, "run NTP on both: times on screens are wrong by as much")
 
 
 def _postgres_clock(facts: Facts) -> Check:
@@ -179,13 +179,13 @@ def _locks(facts: Facts) -> Check:
     old = [one for one in facts["blockers"] if max(one["open_s"] or 0.0, one["waiting_s"] or 0.0) >= LOCKED_SECONDS]
     if not old:
         return Check("locks", "ok", f"none held for longer than {age(LOCKED_SECONDS)}")
-    said = [_blocker(one) for one in old]
+    text = [_blocker(one) for one in old]
     if old[0]["found"] > len(facts["blockers"]):
-        said.append(f"and {exact(old[0]['found'] - len(facts['blockers']))} more")
+        text.append(f"and {exact(old[0]['found'] - len(facts['blockers']))} more")
     pid = old[0]["pid"]
     end = f"end it (select pg_terminate_backend({pid}))" if pid else "commit or roll back those in pg_prepared_xacts"
     advice = f"let that program commit soon after it enqueues, or {end}: it keeps its locks until then"
-    return Check("locks", "warn", "\n".join(said), advice)
+    return Check("locks", "warn", "\n".join(text), advice)
 
 
 def _blocker(one: Mapping[str, Any]) -> str:
@@ -217,16 +217,16 @@ def _prepared(facts: Facts) -> Check:
 
 
 def _held_snapshots(facts: Facts) -> Check:
-    """Return the finding about what keeps ended rows beside open transactions; these name the age in transactions."""
+    """Return the text about what keeps ended rows beside open transactions; these name the age in transactions."""
     held = [one for one in facts["held_snapshots"] if one["transactions"] >= HELD_TRANSACTIONS]
     if not held:
         return Check("held snapshots", "ok", "none by slots or standbys")
-    said = _some([f"{one['kind']} {one['name']} ({exact(one['transactions'])} transactions)" for one in held])
+    text = _some([f"{one['kind']} {one['name']} ({exact(one['transactions'])} transactions)" for one in held])
     advice = {
         "replication slot": f"drop it (select pg_drop_replication_slot('{held[0]['name']}')) or bring its standby back",
         "standby": "end the long queries there, or turn its hot_standby_feedback off",
     }
-    return Check("held snapshots", "warn", said, f"{advice[held[0]['kind']]}: dead rows pile up behind it")
+    return Check("held snapshots", "warn", text, f"{advice[held[0]['kind']]}: dead rows pile up behind it")
 
 
 def _indexes(facts: Facts) -> Check:
@@ -240,11 +240,11 @@ def _partitions(facts: Facts) -> Check:
     days = facts["partitions_ahead_days"]
     if days is None:
         return Check("history partitions", "fail", "none", "run 'jobconsole migrate'")
-    said = f"{plural(days, 'day')} ahead"
+    text = f"{plural(days, 'day')} ahead"
     if days >= 1:
-        return Check("history partitions", "ok", said)
+        return Check("history partitions", "ok", text)
     level: Level = "warn" if days == 0 else "fail"
-    return Check("history partitions", level, said, "run 'jobconsole migrate'; a worker makes them while one runs")
+    return Check("history partitions", level, text, "run 'jobconsole migrate'; a worker makes them while one runs")
 
 
 def _tables(facts: Facts) -> Check:
@@ -261,10 +261,10 @@ def _tables(facts: Facts) -> Check:
 
 def _connections(facts: Facts) -> Check:
     used, most = facts["connections"], facts["max_connections"]
-    said = f"{used} of {most}"
+    text = f"{used} of {most}"
     if used <= CROWDED * most:
-        return Check("connections", "ok", said)
-    return Check("connections", "warn", said, "raise max_connections, or lower jobs.postgres.pool")
+        return Check("connections", "ok", text)
+    return Check("connections", "warn", text, "raise max_connections, or lower jobs.postgres.pool")
 
 
 def _pooler(facts: Facts) -> Check:
@@ -277,11 +277,11 @@ def _notifications(facts: Facts) -> Check:
     seconds = facts["notifications_s"]
     if seconds is not None:
         return Check("notifications", "ok", f"arrive within {max(1, round(seconds * 1000))} ms")
-    said = f"do not arrive: {safe(facts['notifications_reason'] or 'none was heard in time', 200)}"
+    text = f"do not arrive: {safe(facts['notifications_reason'] or 'none was heard in time', 200)}"
     advice = (
         "set jobs.postgres.listen_url to a direct address; until then everything is found by looking, up to 1 s late"
     )
-    return Check("notifications", "warn", said, advice)
+    return Check("notifications", "warn", text, advice)
 
 
 def _operators(facts: Facts) -> Check:
@@ -321,26 +321,26 @@ def _sqlite_file(facts: Facts) -> Check:
 
 
 def _sqlite_log(facts: Facts) -> Check:
-    said = f"{facts['journal_mode']}, {exact(facts['wal_bytes'])} bytes not yet in the file"
+    text = f"{facts['journal_mode']}, {exact(facts['wal_bytes'])} bytes not yet in the file"
     if facts["wal_bytes"] < SWOLLEN_BYTES:
-        return Check("write-ahead log", "ok", said)
+        return Check("write-ahead log", "ok", text)
     advice = "end what reads the file for so long (a sqlite3 shell, a backup): the log cannot be emptied meanwhile"
-    return Check("write-ahead log", "warn", said, advice)
+    return Check("write-ahead log", "warn", text, advice)
 
 
 def _sqlite_free(facts: Facts) -> Check:
     free = facts["free_pages"] * facts["page_bytes"]
-    said = f"{exact(free)} bytes inside the file are free"
+    text = f"{exact(free)} bytes inside the file are free"
     if free < SWOLLEN_BYTES or facts["free_pages"] * 2 < facts["pages"]:
-        return Check("free space", "ok", said)
-    return Check("free space", "warn", said, "they are used again; VACUUM with all workers stopped gives them back")
+        return Check("free space", "ok", text)
+    return Check("free space", "warn", text, "they are used again; VACUUM with all workers stopped gives them back")
 
 
 def _sqlite_disk(facts: Facts) -> Check:
-    said = f"{exact(facts['disk_free_bytes'])} bytes"
+    text = f"{exact(facts['disk_free_bytes'])} bytes"
     if facts["disk_free_bytes"] >= SCARCE_BYTES:
-        return Check("disk space", "ok", said)
-    return Check("disk space", "fail", said, "make room: on a full disk no job can be enqueued or ended")
+        return Check("disk space", "ok", text)
+    return Check("disk space", "fail", text, "make room: on a full disk no job can be enqueued or ended")
 
 
 _SQLITE: Sequence[Callable[[Facts], Check]] = (_sqlite_file, check_schema, _sqlite_log, _sqlite_free, _sqlite_disk)
@@ -352,12 +352,12 @@ _SQLITE: Sequence[Callable[[Facts], Check]] = (_sqlite_file, check_schema, _sqli
 def _workers(overview: Overview) -> Check:
     alive = [worker for worker in overview.workers if not worker.lost]
     lost = len(overview.workers) - len(alive)
-    said = f"{len(alive)} alive, {lost} lost"
+    text = f"{len(alive)} alive, {lost} lost"
     if not alive:
-        return Check("workers", "warn", said, "start some: jobconsole worker run package.module:jobs")
+        return Check("workers", "warn", text, "start some: jobconsole worker run package.module:jobs")
     if lost:
-        return Check("workers", "warn", said, "see 'jobconsole worker list'; their jobs come back when the leases end")
-    return Check("workers", "ok", said)
+        return Check("workers", "warn", text, "see 'jobconsole worker list'; their jobs come back when the leases end")
+    return Check("workers", "ok", text)
 
 
 def _types(overview: Overview) -> Check:
@@ -376,8 +376,8 @@ def _waiting(overview: Overview) -> Check:
             late.append((seconds, queue.name))
     if not late:
         return Check("waiting time", "ok", f"no ready job waits longer than {age(OLD_SECONDS)}")
-    said = _some([f"{name} for {age(seconds)}" for seconds, name in sorted(late, reverse=True)])
-    return Check("waiting time", "warn", said, "start more workers, or see what the running jobs wait for")
+    text = _some([f"{name} for {age(seconds)}" for seconds, name in sorted(late, reverse=True)])
+    return Check("waiting time", "warn", text, "start more workers, or see what the running jobs wait for")
 
 
 def _paused(overview: Overview) -> Check:

@@ -28,7 +28,7 @@ _TONES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ContextInfo:
     """Where the jobs are that a console shows."""
 
     # as the configuration file names it; "" for none
@@ -83,7 +83,7 @@ class Server:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PendingPing:
     """A ping that is under way."""
 
     answer: asyncio.Task[float]
@@ -107,7 +107,7 @@ class Connection:
         # the attempt to open it that is under way
         self._opening: asyncio.Task[None] | None = None
         # pings without an answer as yet
-        self._asked: dict[str, Asked] = {}
+        self._asked: dict[str, PendingPing] = {}
         now = datetime.now(UTC)
         self._servers: dict[str, Server] = {"store": Server("store", "connecting", now)}
 
@@ -232,7 +232,7 @@ class Connection:
     async def _ping_one(self, which: str, ping: Callable[[], Awaitable[float]]) -> None:
         asked = self._asked.get(which)
         if asked is None:
-            asked = self._asked[which] = Asked(asyncio.ensure_future(ping()), datetime.now(UTC))
+            asked = self._asked[which] = PendingPing(asyncio.ensure_future(ping()), datetime.now(UTC))
         done, _ = await asyncio.wait({asked.answer}, timeout=CHECK_SECONDS)
         if not done:
             # It continues until the store's own time limit. Cancelled, the driver of PostgreSQL would ask the server to

@@ -37,7 +37,7 @@ class EventLine:
         return str(self.number)
 
 
-class Tail:
+class EventTail:
     """The latest events. Adding one is a single append; its line is formatted when it is drawn.
 
     What a filter matches is kept apart from the first look through it on, however many others come after it.

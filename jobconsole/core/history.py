@@ -22,7 +22,7 @@ _CONTEXT = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
+class FactChange:
     """One property in both attempts."""
 
     name: str
@@ -41,7 +41,7 @@ class Difference:
 
     before: Attempt
     after: Attempt
-    facts: tuple[Fact, ...]
+    facts: tuple[FactChange, ...]
     # lines of the tracebacks, each begins with a blank, - or +; none when they are the same
     trace: tuple[str, ...]
 
@@ -58,7 +58,7 @@ def difference(attempts: Sequence[Attempt], back: int = 0) -> Difference | None:
         return None
     before, after = attempts[last - 1], attempts[last]
     facts = tuple(
-        Fact(name, safe(one, 400), safe(other, 400))
+        FactChange(name, safe(one, 400), safe(other, 400))
         for name, one, other in (
             ("number", str(before.number), str(after.number)),
             ("kind", before.kind, after.kind),
@@ -114,13 +114,13 @@ class Happening:
 def timeline(job: Job, attempts: Sequence[Attempt], operations: Sequence[Operation] = ()) -> list[Happening]:
     """Return what happened, oldest first; `operations` are those that have changed the job, in any order."""
     found = [Happening(job.created_at, "enqueued", "enqueued")]
-    told = lives(attempts)
+    chapters = lives(attempts)
     retries = sorted(one.created_at for one in operations if one.request.verb == "retry")
-    for number, life in enumerate(told):
+    for number, life in enumerate(chapters):
         found += [Happening(attempt.finished_at, "failed", _failed(attempt), attempt) for attempt in life]
-        if number < len(told) - 1 and not _between(retries, life[-1], told[number + 1][0]):
+        if number < len(chapters) - 1 and not _between(retries, life[-1], chapters[number + 1][0]):
             found.append(Happening(None, "operator", RETRIED))
-    last = told[-1] if told else []
+    last = chapters[-1] if chapters else []
     explained = bool(retries) and (not last or retries[-1] >= last[-1].finished_at)
     found += _lately(job, last, explained)
     for one in sorted(operations, key=lambda one: one.number):
@@ -136,9 +136,9 @@ def operated(operation: Operation) -> str:
     asked = operation.request
     where = f" to {safe(asked.options.queue, NAME)}" if asked.options.queue is not None else ""
     # The reason; of an edit, which job was made from which.
-    said = ": ".join(safe(text, LINE) for text in (asked.why, operation.note if asked.verb == "edit" else "") if text)
+    text = ": ".join(safe(text, LINE) for text in (asked.why, operation.note if asked.verb == "edit" else "") if text)
     past = PAST.get(asked.verb, safe(asked.verb, NAME))
-    return f"{past}{where} by {safe(asked.author.user, NAME)} (#{operation.number}){': ' if said else ''}{said}"
+    return f"{past}{where} by {safe(asked.author.user, NAME)} (#{operation.number}){': ' if text else ''}{text}"
 
 
 def _between(times: Sequence[datetime], before: Attempt, after: Attempt) -> bool:

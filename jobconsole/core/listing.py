@@ -155,7 +155,7 @@ class Window:
 
 
 @dataclass(slots=True)
-class Selection(Generic[T]):
+class TableCursor(Generic[T]):
     """Rows, a cursor on one of them, and the first row that is shown.
 
     When the row under the cursor vanishes the cursor is adrift: it keeps its place on the screen and is on no row
@@ -287,12 +287,12 @@ class Selection(Generic[T]):
         self.top = max(0, self.top + moved)
         self.above = self.above + moved if moved > 0 and self.top else self.above
 
-    def _reseat(self, anew: bool) -> None:
+    def _reseat(self, restart: bool) -> None:
         """Find a row for a cursor whose row is not there: the first one with `anew`, else the one at its old place."""
-        self.place = 0 if anew else max(0, min(self.place, len(self.rows) - 1))
+        self.place = 0 if restart else max(0, min(self.place, len(self.rows) - 1))
         if not self.rows:
             self.key, self.top = None, 0
-        elif anew or self.key in self._leaving:
+        elif restart or self.key in self._leaving:
             self.key = self.key_of(self.rows[self.place])
         else:
             self.key = None

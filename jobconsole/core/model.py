@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from jobconsole.core.events import Tail
+from jobconsole.core.events import EventTail
 from jobconsole.core.latency import Latency
-from jobconsole.core.progress import Underway
+from jobconsole.core.progress import ActiveOperations
 from jobconsole.core.running import RunningJobs
-from jobconsole.core.snapshot import Rates, Record, Snapshot
+from jobconsole.core.snapshot import QueueHistory, RateMeter, Snapshot
 from jobconsole.format.glyphs import Ring
 from queue_core.model.events import EventBatch
 
@@ -29,12 +29,12 @@ class Model:
         self._steady = steady
         self.running = RunningJobs()
         self.snapshot: Snapshot | None = None
-        self.rates = Rates()
+        self.rates = RateMeter()
         self.events = Ring()
-        self.tail = Tail()
+        self.tail = EventTail()
         self.latency = Latency()
-        self.record = Record()
-        self.underway = Underway(steady)
+        self.record = QueueHistory()
+        self.underway = ActiveOperations(steady)
         # events may have been lost since the last snapshot
         self.gap = False
         # something happened that the last snapshot does not show

@@ -107,7 +107,7 @@ def canary_words(line: OperationLine) -> str:
     return f"{words}: {outcome_words(line.canary)}" if line.canary is not None and line.canary.looked else words
 
 
-def standing(lines: Sequence[OperationLine], glyphs: Glyphs) -> Spans:
+def operations_line(lines: Sequence[OperationLine], glyphs: Glyphs) -> Spans:
     """Return how many operations are running, paused and stopped; nothing where there are none."""
     counts = Counter(line.operation.state for line in lines)
     going = counts["running"] + counts["preparing"]
@@ -120,7 +120,7 @@ def standing(lines: Sequence[OperationLine], glyphs: Glyphs) -> Spans:
     return tuple((f"  {text}" if place else text, tone) for place, (text, tone) in enumerate(spans))
 
 
-class Underway:
+class ActiveOperations:
     """The operations that have not ended, with their rates. Memory is bounded by `MOST`."""
 
     def __init__(self, steady: Callable[[], float] = time.monotonic) -> None:
@@ -199,7 +199,7 @@ HELD_MOST = 20_000
 
 
 @dataclass(slots=True)
-class Audit:
+class OperationPages:
     """Operations by number; reading returns pages, `take` adopts them."""
 
     lines: dict[int, OperationLine] = field(default_factory=dict)
@@ -266,10 +266,10 @@ async def retries_of(operations: Operations, signature: str, now: datetime, most
     """
     found = await operations.list_operations(LOOKED_AT, signature=signature)
     retries = [one for one in found if one.request.verb == "retry" and one.processed][:most]
-    return [told(one, await operations.outcomes(one.number), now) for one in retries]
+    return [retry_sentence(one, await operations.outcomes(one.number), now) for one in retries]
 
 
-def told(operation: Operation, outcomes: Outcomes, now: datetime) -> str:
+def retry_sentence(operation: Operation, outcomes: Outcomes, now: datetime) -> str:
     """Return one retry and the outcomes of its jobs."""
     what = "canary " if operation.in_canary else "retried "
     some = f" (the last {exact(outcomes.looked)})" if outcomes.looked < operation.processed else ""

@@ -23,11 +23,11 @@ def check_redis_store(facts: Facts) -> list[Check]:
 
 def _redis_version(facts: Facts) -> Check:
     version = str(facts["redis_version"] or "unknown")
-    said = f"Valkey {facts['version']} (Redis {version})" if facts["version"] else f"Redis {version}"
+    text = f"Valkey {facts['version']} (Redis {version})" if facts["version"] else f"Redis {version}"
     numbers = version.split(".")[:2]
     if all(part.isdecimal() for part in numbers) and tuple(map(int, numbers)) < REDIS_LEAST:
-        return Check("redis version", "fail", said, "upgrade the server to Redis 7.0 or later, or to Valkey")
-    return Check("redis version", "ok", said)
+        return Check("redis version", "fail", text, "upgrade the server to Redis 7.0 or later, or to Valkey")
+    return Check("redis version", "ok", text)
 
 
 def _redis_role(facts: Facts) -> Check:
@@ -57,19 +57,19 @@ def _persistence(facts: Facts) -> Check:
 def _eviction(facts: Facts) -> Check:
     policy = str(facts["maxmemory_policy"])
     evicted = int(facts["evicted_keys"] or 0)
-    said = f"{policy}, {plural(evicted, 'key')} evicted" if evicted else policy
+    text = f"{policy}, {plural(evicted, 'key')} evicted" if evicted else policy
     if policy == "noeviction":
-        return Check("redis eviction", "ok", said)
+        return Check("redis eviction", "ok", text)
     level: Level = "fail" if facts["maxmemory"] else "warn"
-    return Check("redis eviction", level, said, "set maxmemory-policy to noeviction: ready sets must not be evicted")
+    return Check("redis eviction", level, text, "set maxmemory-policy to noeviction: ready sets must not be evicted")
 
 
 def _memory(facts: Facts) -> Check:
     used, most = int(facts["used_memory"] or 0), int(facts["maxmemory"] or 0)
-    said = f"{used / 1048576:.0f} MiB of {most / 1048576:.0f} MiB" if most else f"{used / 1048576:.0f} MiB, no limit"
+    text = f"{used / 1048576:.0f} MiB of {most / 1048576:.0f} MiB" if most else f"{used / 1048576:.0f} MiB, no limit"
     if not most or used <= CROWDED * most:
-        return Check("redis memory", "ok", said)
-    return Check("redis memory", "warn", said, "raise maxmemory, or find what else fills this server")
+        return Check("redis memory", "ok", text)
+    return Check("redis memory", "warn", text, "raise maxmemory, or find what else fills this server")
 
 
 def _redis_clock(facts: Facts) -> Check:
@@ -90,14 +90,14 @@ def _cluster(facts: Facts) -> Check:
     cluster = facts["cluster"]
     if cluster is None:
         return Check("redis cluster", "ok", "none")
-    said = f"state {cluster['state']}, {exact(cluster['slots'])} of {exact(SLOTS)} slots served"
+    text = f"state {cluster['state']}, {exact(cluster['slots'])} of {exact(SLOTS)} slots served"
     if cluster["state"] != "ok" or cluster["slots"] < SLOTS:
         advice = "assign every slot to this server (redis-cli --cluster fix), or turn cluster-enabled off"
-        return Check("redis cluster", "fail", said, advice)
+        return Check("redis cluster", "fail", text, advice)
     if cluster["servers"] > 1:
         advice = "use a server that holds all slots: keys that another one holds are refused here"
-        return Check("redis cluster", "fail", f"{said} by {cluster['servers']} servers", advice)
-    return Check("redis cluster", "ok", said)
+        return Check("redis cluster", "fail", f"{text} by {cluster['servers']} servers", advice)
+    return Check("redis cluster", "ok", text)
 
 
 _REDIS: Sequence[Callable[[Facts], Check]] = (

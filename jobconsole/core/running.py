@@ -68,7 +68,7 @@ class RunningJobs:
             if job is not None:
                 self._fill(job, event)
 
-    def told(self, job_id: str, token: int, progress: int) -> tuple[int, str] | None:
+    def progress_of(self, job_id: str, token: int, progress: int) -> tuple[int, str] | None:
         """Return progress and message of an attempt from its events; None where the row that was read is as recent."""
         job = self.live.get(job_id)
         if job is None or job.token != token or job.progress < progress or not (job.progress or job.message):
@@ -163,7 +163,7 @@ FREE = "free"
 """Outcome of a line that waits for the next job."""
 
 
-class Board:
+class StableRows:
     """Lines for running jobs. An ended job's line is shown for a moment, then free for the next job."""
 
     def __init__(self) -> None:

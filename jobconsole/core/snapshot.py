@@ -25,7 +25,7 @@ DEAD = Filter((Term("status", "=", Status.DEAD.value),))
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SnapshotNeeds:
     """What a snapshot should contain."""
 
     # narrows the signatures; the other parts always show everything
@@ -41,7 +41,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class SnapshotTotals:
     """Sums over all queues."""
 
     queued: int
@@ -67,7 +67,7 @@ class Snapshot:
     # this process's steady clock, when the read began and when it was complete
     began: float
     taken: float
-    wanted: Wanted
+    wanted: SnapshotNeeds
     queues: tuple[QueueLine, ...]
     workers: tuple[WorkerInfo, ...]
     orphaned_types: dict[str, int]
@@ -77,7 +77,7 @@ class Snapshot:
     more_running: bool
     # the last minutes, oldest first
     series: tuple[SeriesPoint, ...]
-    totals: Totals
+    totals: SnapshotTotals
 
     @property
     def deaths(self) -> int:
@@ -90,7 +90,7 @@ class Snapshot:
         return timedelta(seconds=min(self.wanted.window, LONGEST_SPAN))
 
 
-async def read_snapshot(inspector: Inspector, wanted: Wanted) -> Snapshot:
+async def read_snapshot(inspector: Inspector, wanted: SnapshotNeeds) -> Snapshot:
     """Read overview, signatures, the first page of running jobs and the newest throughput together.
 
     Raises:
@@ -121,10 +121,10 @@ async def read_snapshot(inspector: Inspector, wanted: Wanted) -> Snapshot:
     )
 
 
-def _totals(queues: tuple[QueueLine, ...], workers: tuple[WorkerInfo, ...], trashed: int) -> Totals:
+def _totals(queues: tuple[QueueLine, ...], workers: tuple[WorkerInfo, ...], trashed: int) -> SnapshotTotals:
     alive = [worker for worker in workers if not worker.lost]
     waiting = [queue.oldest for queue in queues if queue.oldest is not None]
-    return Totals(
+    return SnapshotTotals(
         queued=sum(queue.queued for queue in queues),
         running=sum(queue.running for queue in queues),
         scheduled=sum(queue.scheduled for queue in queues),
@@ -142,7 +142,7 @@ COUNTED = {"created": "enqueued", "completed": "completed", "retrying": "retried
 """Events whose rate is kept, and what the store calls their number in a minute."""
 
 
-class Rates:
+class RateMeter:
     """One ring for each kind of event.
 
     The store counts exactly, by the minute, but late; events come at once, but some may be lost and some modes send
@@ -211,7 +211,7 @@ RATE_SECONDS = 10
 """Over which the rate of a queue is averaged."""
 
 
-class Record:
+class QueueHistory:
     """Depth by the minute and completed jobs by the second, for each queue."""
 
     def __init__(self) -> None:
@@ -236,9 +236,9 @@ class Record:
             self._sampled = steady
             names = {queue.name for queue in queues}
             self._depths = {name: kept for name, kept in self._depths.items() if name in names}
-        return tuple(self._told(queue, steady, due) for queue in queues)
+        return tuple(self._with_history(queue, steady, due) for queue in queues)
 
-    def _told(self, queue: QueueLine, steady: float, due: bool) -> QueueLine:
+    def _with_history(self, queue: QueueLine, steady: float, due: bool) -> QueueLine:
         if due and (queue.name in self._depths or len(self._depths) < QUEUES):
             self._depths.setdefault(queue.name, deque(maxlen=SAMPLES)).append(queue.queued)
         ring = self._rates.get(queue.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from queue_core.model.signature import Frame as PlainFrame
+from queue_core.model.signature import FrameName as PlainFrame
 from queue_core.model.signature import application_frame, is_own
 from queue_core.model.text import safe
 
@@ -18,7 +18,7 @@ _PACKAGE = re.compile(r"[\\/](?:site|dist)-packages[\\/]([^\\/]+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class StackFrame:
     """One frame of a traceback."""
 
     file: str
@@ -41,7 +41,7 @@ class Section:
 
     # the sentence between two exceptions of a chain; "" for the first
     link: str
-    frames: tuple[Frame, ...]
+    frames: tuple[StackFrame, ...]
     error: tuple[str, ...]
 
 
@@ -75,7 +75,7 @@ def parse(text: str) -> tuple[Section, ...]:
     return tuple(section for section in sections if section.frames or section.error)
 
 
-def top_frame(sections: tuple[Section, ...]) -> Frame | None:
+def top_frame(sections: tuple[Section, ...]) -> StackFrame | None:
     """Return the innermost frame of the application in the last exception, any innermost one where it has none."""
     frames = sections[-1].frames if sections else ()
     own = [frame for frame in frames if frame.application] or list(frames)
@@ -99,7 +99,7 @@ def _trim(lines: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(kept)
 
 
-def _frames(lines: list[str], at: int) -> tuple[tuple[Frame, ...], int]:
+def _frames(lines: list[str], at: int) -> tuple[tuple[StackFrame, ...], int]:
     found: list[tuple[re.Match[str], list[str]]] = []
     while at < len(lines):
         match = _FRAME.match(lines[at])
@@ -121,8 +121,8 @@ def _own_package(frames: list[PlainFrame]) -> str:
     return match[1] if match else ""
 
 
-def _frame(match: re.Match[str], source: list[str], own: str) -> Frame:
+def _frame(match: re.Match[str], source: list[str], own: str) -> StackFrame:
     file = match["file"]
     package = _PACKAGE.search(file)
     application = bool(own and package and package[1] == own) or not (_LIBRARY.search(file) or is_own(file))
-    return Frame(file, int(match["line"]), match["function"], tuple(source), application)
+    return StackFrame(file, int(match["line"]), match["function"], tuple(source), application)

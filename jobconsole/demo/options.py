@@ -115,7 +115,7 @@ class Voice:
         self._stream = stream
         self.heard = True
 
-    def say(self, line: str) -> None:
+    def write(self, line: str) -> None:
         """Write one line at once."""
         if self._stream is None or not self.heard:
             return

@@ -93,7 +93,7 @@ class Order(NamedTuple):
     delay: float = 0.0
 
 
-class Plan:
+class LoadPlan:
     """Gives out orders without end."""
 
     def __init__(self, material: Material, folder: Folder, port: int) -> None:
@@ -191,7 +191,7 @@ TICK_SECONDS = 0.5
 class Producer:
     """Enqueues batch after batch; a store that is away costs a tick, never a job."""
 
-    def __init__(self, jobs: JobQueue, plan: Plan, pace: Pace, ledger: LedgerWriter, most: int | None) -> None:
+    def __init__(self, jobs: JobQueue, plan: LoadPlan, pace: Pace, ledger: LedgerWriter, most: int | None) -> None:
         self._jobs = jobs
         self._plan = plan
         self._pace = pace
@@ -235,7 +235,7 @@ async def produce(port: int, rate: float | None, most: int | None) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     folder = here()
     material = find_material(folder.good / folder.document.name)
-    producer = Producer(jobs, Plan(material, folder, port), Pace(rate), LedgerWriter(folder.ledger), most)
+    producer = Producer(jobs, LoadPlan(material, folder, port), Pace(rate), LedgerWriter(folder.ledger), most)
     async with jobs:
         while not stop.is_set():
             if not producer.done:

@@ -17,7 +17,7 @@ from jobconsole.demo.ledger import compare, read_ledger
 from jobconsole.demo.options import DemoOptions, Voice, occupy_standard_streams, voice_for
 from jobconsole.demo.producer import TAG
 from jobconsole.demo.stage import Stage, await_workers, crash_one, live_workers, open_stage
-from jobconsole.demo.summary import Summary, Tail, agree, expected, scraped, summarise
+from jobconsole.demo.summary import RunFacts, Summary, agree, expected, scraped, summarise
 from jobconsole.embedded.places import DemoError
 from queue_core import JobQueue
 from queue_core.errors import QueueCoreError
@@ -35,15 +35,15 @@ async def sum_up(stage: Stage, jobs: JobQueue, voice: Voice, started: float) -> 
     """End producer and workers, then compare ledger, SQL and metrics."""
     await stage.fleet.end(stage.producer, PRODUCER_SECONDS)
     seconds = time.monotonic() - started
-    voice.say("the producer has stopped; the workers end what they run")
+    voice.write("the producer has stopped; the workers end what they run")
     if not await stage.fleet.end(stage.workers, DRAIN_SECONDS):
-        voice.say(f"the workers did not end within {DRAIN_SECONDS:g} s and were killed")
+        voice.write(f"the workers did not end within {DRAIN_SECONDS:g} s and were killed")
     ledger = await asyncio.to_thread(read_ledger, stage.folder.ledger)
     findings = await compare(ledger, jobs.store, jobs.inspector, TAG)
     counts = await jobs.inspector.conservation()
     metrics = await asyncio.to_thread(scraped, stage.exporter.url)
     sums = await expected(jobs.inspector)
-    tail = Tail(
+    tail = RunFacts(
         crashed=int(sums["job_leases_expired_total"]),
         failures=await _failures(jobs.inspector),
         metrics_agree=None if metrics is None else agree(metrics, sums),
@@ -93,11 +93,11 @@ class Stopping:
             with suppress(RuntimeError):  # the loop is closed already
                 self._tell()
 
-    def on_ask(self, tell: Callable[[], None] | None) -> None:
+    def on_ask(self, call: Callable[[], None] | None) -> None:
         """Have `tell` called, in the main thread, when the end is asked for; at once when it was already."""
-        self._tell = tell
-        if self._asked and tell is not None:
-            tell()
+        self._tell = call
+        if self._asked and call is not None:
+            call()
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
         if self._asked:
@@ -108,10 +108,10 @@ class Stopping:
         """Wait until the end is asked for, `task` is done or the time is over; answer whether it was asked for."""
         loop, event = asyncio.get_running_loop(), asyncio.Event()
 
-        def tell() -> None:
+        def call() -> None:
             loop.call_soon_threadsafe(event.set)
 
-        self.on_ask(tell)
+        self.on_ask(call)
         asked = asyncio.create_task(event.wait())
         try:
             await asyncio.wait(
@@ -186,7 +186,7 @@ class Ticker:
             try:
                 await self._tick()
             except QueueCoreError as problem:
-                self._say(str(problem))
+                self._write(str(problem))
             following = max(following + SECOND, time.monotonic())
             await stopping.wait(min(following, end) - time.monotonic())
 
@@ -194,19 +194,19 @@ class Ticker:
         overview = await self._inspector.overview()
         tallies = await self._inspector.tallies()
         completed = sum(tally.count for tally in tallies if tally.outcome == "completed")
-        self._say(_line(overview, completed, completed - self._completed))
+        self._write(_line(overview, completed, completed - self._completed))
         self._completed = completed
-        await self._tell_workers()
+        await self._write_workers()
 
-    async def _tell_workers(self) -> None:
+    async def _write_workers(self) -> None:
         """Name the worker processes when they are not those that were named last."""
         pids = sorted(worker.pid for worker in await live_workers(self._inspector))
         if pids and pids != self._pids:
             self._pids = pids
-            self._voice.say(f"workers: {' '.join(map(str, pids))}")
+            self._voice.write(f"workers: {' '.join(map(str, pids))}")
 
-    def _say(self, line: str) -> None:
-        self._voice.say(f"{time.monotonic() - self._started:5.0f} s  {line}")
+    def _write(self, line: str) -> None:
+        self._voice.write(f"{time.monotonic() - self._started:5.0f} s  {line}")
 
 
 def _line(overview: Overview, completed: int, lately: int) -> str:
@@ -230,9 +230,9 @@ def run_demo(options: DemoOptions) -> int:
         run = Run(options, stage, stopping, voice)
         summary = asyncio.run(run.to_its_end())
     for line in summary.lines():
-        voice.say(line)
+        voice.write(line)
     if options.json:
-        Voice(sys.stdout).say(json.dumps(summary.as_json()))
+        Voice(sys.stdout).write(json.dumps(summary.as_json()))
     if run.problem is not None:
         raise run.problem
     return summary.exit_code
@@ -274,16 +274,16 @@ class Run:
     async def _open(self, inspector: Inspector) -> list[int]:
         """Write all addresses, crash one worker, and return the pids of the others."""
         for line in (*self._stage.addresses(), *self._stage.hints):
-            self._voice.say(line)
+            self._voice.write(line)
         processes, lease = self._options.processes, self._options.lease
         await await_workers(self._stage, inspector, processes)
         victim = await crash_one(self._stage, inspector)
-        self._voice.say(
+        self._voice.write(
             f"worker process {victim} was killed with signal 9 while it ran jobs: they run again when their lease of "
             f"{lease:g} s is over"
         )
         pids = await await_workers(self._stage, inspector, processes, without=victim)
-        self._voice.say(_named(pids))
+        self._voice.write(_named(pids))
         return pids
 
 

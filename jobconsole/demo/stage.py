@@ -14,8 +14,8 @@ from jobconsole.configuration import without_settings
 from jobconsole.demo.ledger import read_ledger
 from jobconsole.demo.material import FOLDER_VARIABLE, Folder, closed_port, prepare, repair_hints
 from jobconsole.demo.options import DemoOptions
-from jobconsole.embedded.fleet import Child, Fleet
-from jobconsole.embedded.places import DemoError, Places, open_places
+from jobconsole.embedded.fleet import Fleet, FleetProcess
+from jobconsole.embedded.places import DemoError, ServerPlaces, open_places
 from jobconsole.exporter.server import Exporter, ExporterOptions
 from queue_core.backends import migrate
 from queue_core.configuration import load
@@ -31,13 +31,13 @@ BEATS_PER_LEASE = 5
 class Stage:
     """A running demo."""
 
-    places: Places
+    places: ServerPlaces
     folder: Folder
     settings: JobsSettings
     fleet: Fleet
     # the supervisor of the worker processes
-    workers: Child
-    producer: Child
+    workers: FleetProcess
+    producer: FleetProcess
     exporter: Exporter
     # what to run to repair a failing kind
     hints: tuple[str, ...]
@@ -75,7 +75,7 @@ def open_stage(options: DemoOptions) -> Iterator[Stage]:
         yield Stage(places, folder, settings, fleet, workers, producer, exporter, hints)
 
 
-def _environment(options: DemoOptions, places: Places) -> dict[str, str]:
+def _environment(options: DemoOptions, places: ServerPlaces) -> dict[str, str]:
     """Return an environment in which every process reads these settings and no others."""
     return without_settings(os.environ) | {
         FOLDER_VARIABLE: str(places.folder),

@@ -79,7 +79,7 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
-class Tail:
+class RunFacts:
     """The facts of the summary besides the counts that must add up."""
 
     crashed: int
@@ -88,7 +88,7 @@ class Tail:
     seconds: float
 
 
-def summarise(findings: Findings, counts: Conservation, tail: Tail) -> Summary:
+def summarise(findings: Findings, counts: Conservation, tail: RunFacts) -> Summary:
     """Put the ledger's side and the store's side together."""
     total = counts.completed + counts.dead + counts.cancelled + counts.unfinished
     return Summary(

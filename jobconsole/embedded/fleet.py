@@ -19,7 +19,7 @@ STEP_SECONDS = 0.02
 """How often the end of a process is looked at."""
 
 
-class Child:
+class FleetProcess:
     """One process and its session."""
 
     def __init__(self, name: str, process: subprocess.Popen[bytes], log: Path) -> None:
@@ -62,7 +62,7 @@ class Fleet:
         """`folder` is where they run, and what the warden removes in the end."""
         self._folder = folder
         self._environment = dict(environment)
-        self._children: list[Child] = []
+        self._children: list[FleetProcess] = []
         self._warden = subprocess.Popen(
             [sys.executable, "-I", "-S", str(WARDEN), str(folder)],
             stdin=subprocess.PIPE,
@@ -72,7 +72,7 @@ class Fleet:
             start_new_session=True,
         )
 
-    def start(self, name: str, module: str, arguments: Sequence[str]) -> Child:
+    def start(self, name: str, module: str, arguments: Sequence[str]) -> FleetProcess:
         """Start a module of this package as a process."""
         log = self._folder / "logs" / f"{name}.log"
         with log.open("ab") as output:
@@ -85,8 +85,8 @@ class Fleet:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        child = Child(name, process, log)
-        self._tell(f"session {child.pid}")
+        child = FleetProcess(name, process, log)
+        self._log(f"session {child.pid}")
         self._children.append(child)
         return child
 
@@ -100,12 +100,12 @@ class Fleet:
             if child.ended is not None:
                 raise DemoError(f"The {child.name} process {_how(child.ended, child.last_words())}.")
 
-    async def end(self, child: Child, seconds: float) -> bool:
+    async def end(self, child: FleetProcess, seconds: float) -> bool:
         """Ask a process to end, kill its session after `seconds`, and answer whether it ended by itself."""
         child.ask_to_end()
         willing = await _until(lambda: child.ended is not None, seconds)
         child.kill()
-        self._tell(f"gone {child.pid}")
+        self._log(f"gone {child.pid}")
         self._children.remove(child)
         return willing
 
@@ -119,7 +119,7 @@ class Fleet:
         with suppress(subprocess.TimeoutExpired):
             self._warden.wait(timeout=2 * REMOVAL_SECONDS)
 
-    def _tell(self, line: str) -> None:
+    def _log(self, line: str) -> None:
         assert self._warden.stdin is not None
         try:
             self._warden.stdin.write(line.encode() + b"\n")

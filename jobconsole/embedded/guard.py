@@ -221,7 +221,7 @@ UNNEEDED = shutil.ignore_patterns("include", "*.a", "pgxs", "pkgconfig", "__pyca
 NEEDED_PROGRAMS = frozenset({"postgres", "initdb"})
 
 
-class Guard:
+class ServerGuard:
     """Carries out the application's orders, one after the other."""
 
     def __init__(self, watch: Watch, plan: LaunchPlan) -> None:
@@ -253,7 +253,7 @@ class Guard:
         if self._plan["copies"].get(name):
             give_to(self.folder / "programs", self._run_as)
 
-    def carry_out(self, order: Message) -> Message:
+    def run(self, order: Message) -> Message:
         """Do what the application asks, and answer it."""
         if order["do"] == "template":
             return {"path": str(self._template())}
@@ -324,7 +324,7 @@ def _remove(folder: Path) -> None:
 
 def serve(watch: Watch) -> None:
     """Read orders until the application closes, or is gone."""
-    guard: Guard | None = None
+    guard: ServerGuard | None = None
     unread = b""
     closing: Message | None = None
     try:
@@ -336,7 +336,7 @@ def serve(watch: Watch) -> None:
                 if order["do"] == "close":
                     closing = order
                 else:
-                    guard = guard or Guard(watch, order["plan"])
+                    guard = guard or ServerGuard(watch, order["plan"])
                     _answer(watch.connection, order, guard)
     except Orphaned:
         pass
@@ -347,12 +347,12 @@ def serve(watch: Watch) -> None:
         _reply(watch.connection, {"id": closing["id"]})
 
 
-def _answer(connection: socket.socket, order: Message, guard: Guard) -> None:
+def _answer(connection: socket.socket, order: Message, guard: ServerGuard) -> None:
     reply: Message = {"id": order["id"]}
     try:
         if order["do"] == "launch":
             guard.launch()
-        reply |= guard.carry_out(order)
+        reply |= guard.run(order)
     except (Refusal, OSError) as problem:
         reply["error"] = str(problem)
     _reply(connection, reply)

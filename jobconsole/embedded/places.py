@@ -27,7 +27,7 @@ class DemoError(Exception):
 CONNECT_SECONDS = 5
 
 
-class Wanted(Protocol):
+class ServerNeeds(Protocol):
     """The servers that were asked for; None: an embedded one."""
 
     @property
@@ -46,7 +46,7 @@ class Wanted(Protocol):
         ...
 
 
-class Places(NamedTuple):
+class ServerPlaces(NamedTuple):
     """Addresses and the folder that goes away with them."""
 
     postgres_url: str
@@ -57,7 +57,7 @@ class Places(NamedTuple):
 
 
 @contextmanager
-def open_places(options: Wanted, who: str = "demo") -> Iterator[Places]:
+def open_places(options: ServerNeeds, who: str = "demo") -> Iterator[ServerPlaces]:
     """Start or check the servers, and leave nothing of them behind; `who` is the name used in messages about them.
 
     Raises:
@@ -75,10 +75,10 @@ def open_places(options: Wanted, who: str = "demo") -> Iterator[Places]:
         if options.redis_url:
             redis_url = options.redis_url
             check_prefix(redis_url, options.prefix, who)
-        yield Places(postgres_url, redis_url, options.prefix, folder)
+        yield ServerPlaces(postgres_url, redis_url, options.prefix, folder)
 
 
-def _check_addresses(options: Wanted) -> None:
+def _check_addresses(options: ServerNeeds) -> None:
     for name, url, check in (
         ("--postgres-url", options.postgres_url, check_postgres_url),
         ("--redis-url", options.redis_url, check_redis_url),

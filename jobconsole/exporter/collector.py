@@ -11,7 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from jobconsole.exporter.reading import Backend, Reading
+from jobconsole.exporter.reading import BackendState, Reading
 from jobconsole.exporter.table import EXECUTIONS, STATUSES, TABLE, WORKER_STATES
 from queue_core.model.report import HISTOGRAM_BOUNDS, Overview, QueueInfo, Tally, WorkerInfo
 from queue_core.model.rules import BANDS, band
@@ -78,7 +78,7 @@ class JobsCollector(Collector):
         yield from _by_type(self._types.label(reading.tallies, reading.overview.workers), queues, reading.tallies)
 
 
-def _about_reading(backends: Mapping[str, Backend]) -> Iterator[Metric]:
+def _about_reading(backends: Mapping[str, BackendState]) -> Iterator[Metric]:
     yield _values("jobconsole_build_info", {(version("jobconsole"),): 1})
     yield _values("jobconsole_up", {(name,): int(backend.up) for name, backend in backends.items()})
     durations = {(name,): backend.seconds for name, backend in backends.items()}

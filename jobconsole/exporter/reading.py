@@ -24,7 +24,7 @@ LIMIT = 2.5
 """Seconds for a read of everything; below the 10 s of a scrape, and longer than a healthy store ever takes."""
 
 
-class Backend(NamedTuple):
+class BackendState(NamedTuple):
     """How the read of one back-end went."""
 
     up: bool
@@ -40,7 +40,7 @@ class Backend(NamedTuple):
 class Reading:
     """What one scrape is made of; without `overview`, the store could not be read."""
 
-    backends: Mapping[str, Backend]
+    backends: Mapping[str, BackendState]
     overview: Overview | None = None
     tallies: tuple[Tally, ...] = ()
 
@@ -51,7 +51,7 @@ class _Stored(NamedTuple):
 
 
 class _Answer(NamedTuple, Generic[T]):
-    backend: Backend
+    backend: BackendState
     value: T | None
 
 
@@ -108,7 +108,7 @@ class Reader:
         overview, tallies = await asyncio.gather(self._inspector.overview(), self._inspector.tallies())
         return _Stored(overview, tuple(tallies))
 
-    async def _delivery(self, limit: float) -> dict[str, Backend]:
+    async def _delivery(self, limit: float) -> dict[str, BackendState]:
         if self._dispatcher is None:
             return {}
         backend, _ = await self._within(limit, "redis", "ping", self._dispatcher.ping)
@@ -128,7 +128,7 @@ class Reader:
             task.cancel()
         self._note(name, reason)
         seconds = time.monotonic() - began
-        backend = Backend(reason is None, seconds, self._errors.get(name, 0), reason or "")
+        backend = BackendState(reason is None, seconds, self._errors.get(name, 0), reason or "")
         return _Answer(backend, task.result() if reason is None else None)
 
     def _note(self, name: str, reason: str | None) -> None:

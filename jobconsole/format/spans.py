@@ -27,7 +27,7 @@ STATE_TONES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class RenderContext:
     """The inputs of drawing beside the row."""
 
     # the store's clock

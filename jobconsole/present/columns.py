@@ -14,7 +14,7 @@ from jobconsole.core.rows import JobLine, QueueLine
 from jobconsole.core.running import FREE, RunningJob
 from jobconsole.format import humanize
 from jobconsole.format.glyphs import Glyphs, spark
-from jobconsole.format.spans import STATE_TONES, Line, Moment, Spans, labelled
+from jobconsole.format.spans import STATE_TONES, Line, RenderContext, Spans, labelled
 from jobconsole.present.facts import Fact, queue_state, worker_state
 from queue_core.model.report import SignatureInfo, WorkerInfo
 from queue_core.model.states import Status
@@ -22,14 +22,14 @@ from queue_core.model.states import Status
 T = TypeVar("T")
 
 
-def fact_lines(facts: Iterable[Fact], moment: Moment, width: int) -> list[Line]:
+def fact_lines(facts: Iterable[Fact], context: RenderContext, width: int) -> list[Line]:
     """Return the facts that are known as lines of a screen."""
-    return labelled(((fact.label, fact.text(moment.now), fact.tone) for fact in facts if fact.known), width)
+    return labelled(((fact.label, fact.text(context.now), fact.tone) for fact in facts if fact.known), width)
 
 
-def fact_line(facts: Iterable[Fact], moment: Moment) -> Line:
+def fact_line(facts: Iterable[Fact], context: RenderContext) -> Line:
     """Return the facts that are known in one line."""
-    texts = [(fact.label, fact.text(moment.now), fact.tone) for fact in facts if fact.known]
+    texts = [(fact.label, fact.text(context.now), fact.tone) for fact in facts if fact.known]
     return tuple(span for label, text, tone in texts for span in ((f"{label} ", "muted"), (f"{text}  ", tone)))
 
 
@@ -72,7 +72,7 @@ class Column(Generic[T]):
     title: str
     # cells; the least width where `flex` is set
     width: int
-    value: Callable[[T, Moment], Spans]
+    value: Callable[[T, RenderContext], Spans]
     right: bool = False
     # takes what the others leave
     flex: bool = False
@@ -96,9 +96,9 @@ def _taken(columns: Sequence[Column[T]]) -> int:
     return sum(column.width for column in columns) + GAP * (len(columns) - 1)
 
 
-def state(status: Status, moment: Moment) -> Spans:
+def state(status: Status, context: RenderContext) -> Spans:
     """Return glyph and word of a state in its tone."""
-    return ((f"{moment.glyphs.states[status]} {status}", STATE_TONES[status]),)
+    return ((f"{context.glyphs.states[status]} {status}", STATE_TONES[status]),)
 
 
 def bar(percent: int, width: int, glyphs: Glyphs) -> Spans:
@@ -114,72 +114,72 @@ def number(value: int, width: int = 6, tone: str = "text") -> Spans:
     return ((humanize.count(value, width), tone if value else "faint"),)
 
 
-def _age(moment_of_row: datetime | None, moment: Moment, tone: str = "muted") -> Spans:
-    return ((humanize.age(humanize.seconds_between(moment_of_row, moment.now)), tone),)
+def _age(moment_of_row: datetime | None, context: RenderContext, tone: str = "muted") -> Spans:
+    return ((humanize.age(humanize.seconds_between(moment_of_row, context.now)), tone),)
 
 
-def _types(info: SignatureInfo, moment: Moment) -> Spans:
+def _types(info: SignatureInfo, context: RenderContext) -> Spans:
     if not info.types:
         return ()
     first = (info.types[0][0], "muted")
     return (first,) if len(info.types) == 1 else (first, (f" +{len(info.types) - 1}", "faint"))
 
 
-def _title(info: SignatureInfo, moment: Moment) -> Spans:
+def _title(info: SignatureInfo, context: RenderContext) -> Spans:
     name, colon, rest = info.title.partition(": ")
     return ((name, "strong"), (colon + rest, "text"))
 
 
-def _grown(info: SignatureInfo, moment: Moment) -> Spans:
+def _grown(info: SignatureInfo, context: RenderContext) -> Spans:
     return ((f"+{humanize.short(info.grown)}", "warn"),) if info.grown else (("0", "faint"),)
 
 
-def _trend(info: SignatureInfo, moment: Moment) -> Spans:
+def _trend(info: SignatureInfo, context: RenderContext) -> Spans:
     # Without the highest bar, which would touch the line above.
-    return ((spark(info.trend, TREND, moment.glyphs.levels[:-1]), "accent"),)
+    return ((spark(info.trend, TREND, context.glyphs.levels[:-1]), "accent"),)
 
 
 def signature_columns(window: str) -> tuple[Column[SignatureInfo], ...]:
     """Return the columns of error signatures; `window` is the time over which growth is counted, such as 15m."""
     return (
-        Column("COUNT", 6, lambda info, moment: number(info.count, tone="strong"), right=True),
+        Column("COUNT", 6, lambda info, context: number(info.count, tone="strong"), right=True),
         Column(window, 6, _grown, right=True),
         Column("TREND", TREND, _trend, need=4),
-        Column("LAST", 4, lambda info, moment: _age(info.last_seen, moment), right=True, need=2),
+        Column("LAST", 4, lambda info, context: _age(info.last_seen, context), right=True, need=2),
         Column("TYPE", 13, _types, need=3),
         Column("ERROR SIGNATURE", 20, _title, flex=True),
     )
 
 
-def _tries(job: JobLine, moment: Moment) -> Spans:
+def _tries(job: JobLine, context: RenderContext) -> Spans:
     text = f"{job.retry_count}/{job.max_retries}"
     return ((text, "muted" if job.retry_count else "faint"),)
 
 
-def _why(job: JobLine, moment: Moment) -> Spans:
+def _why(job: JobLine, context: RenderContext) -> Spans:
     if job.status is Status.RUNNING:
-        return (*bar(job.progress, 8, moment.glyphs), (f" {job.progress:>3}% ", "muted"), (job.message, "text"))
-    return _error(job, moment)
+        return (*bar(job.progress, 8, context.glyphs), (f" {job.progress:>3}% ", "muted"), (job.message, "text"))
+    return _error(job, context)
 
 
-def _error(job: JobLine, moment: Moment) -> Spans:
+def _error(job: JobLine, context: RenderContext) -> Spans:
     prefix: Spans = ((f"{job.kind} ", "warn"),) if job.kind in {"timeout", "crashed", "poison", "lost"} else ()
     name, colon, rest = job.error.partition(": ")
     return (*prefix, (name, "text"), (colon + rest, "muted"))
 
 
-def _queue(job: JobLine, moment: Moment) -> Spans:
+def _queue(job: JobLine, context: RenderContext) -> Spans:
     return ((job.queue, "muted"),)
 
 
-def _id(job: JobLine, moment: Moment) -> Spans:
+def _id(job: JobLine, context: RenderContext) -> Spans:
     # Ids begin with the time: those of one batch differ only at their end.
-    return ((f"{job.id[:8]}{moment.glyphs.ellipsis}{job.id[-4:]}", "faint"),)
+    return ((f"{job.id[:8]}{context.glyphs.ellipsis}{job.id[-4:]}", "faint"),)
 
 
 DEAD_JOBS: tuple[Column[JobLine], ...] = (
-    Column("DIED", 4, lambda job, moment: _age(job.updated_at, moment), right=True),
-    Column("TYPE", 16, lambda job, moment: ((job.type, "text"),), need=1),
+    Column("DIED", 4, lambda job, context: _age(job.updated_at, context), right=True),
+    Column("TYPE", 16, lambda job, context: ((job.type, "text"),), need=1),
     Column("TRY", 5, _tries, right=True, need=4),
     Column("QUEUE", 10, _queue, need=3),
     Column("ERROR", 20, _error, flex=True),
@@ -187,29 +187,29 @@ DEAD_JOBS: tuple[Column[JobLine], ...] = (
 )
 
 JOBS: tuple[Column[JobLine], ...] = (
-    Column("STATUS", 11, lambda job, moment: state(job.status, moment)),
-    Column("AGE", 4, lambda job, moment: _age(job.updated_at, moment), right=True),
-    Column("TYPE", 16, lambda job, moment: ((job.type, "text"),)),
+    Column("STATUS", 11, lambda job, context: state(job.status, context)),
+    Column("AGE", 4, lambda job, context: _age(job.updated_at, context), right=True),
+    Column("TYPE", 16, lambda job, context: ((job.type, "text"),)),
     Column("QUEUE", 10, _queue, need=2),
-    Column("PRI", 4, lambda job, moment: ((str(job.priority), "muted"),), right=True, need=4),
+    Column("PRI", 4, lambda job, context: ((str(job.priority), "muted"),), right=True, need=4),
     Column("TRY", 5, _tries, right=True, need=3),
     Column("ERROR OR PROGRESS", 18, _why, flex=True),
     Column("ID", 13, _id, need=5),
 )
 
 
-def _progress(job: RunningJob, moment: Moment) -> Spans:
+def _progress(job: RunningJob, context: RenderContext) -> Spans:
     if job.outcome == FREE:
         return ()
     if job.outcome:
         status, word = OUTCOMES[job.outcome]
-        return ((f"{moment.glyphs.states[status]} {word}", STATE_TONES[status]),)
-    return (*bar(job.progress, BAR, moment.glyphs), (f" {job.progress:>3}%", "text" if job.progress else "faint"))
+        return ((f"{context.glyphs.states[status]} {word}", STATE_TONES[status]),)
+    return (*bar(job.progress, BAR, context.glyphs), (f" {job.progress:>3}%", "text" if job.progress else "faint"))
 
 
-def _ran(job: RunningJob, moment: Moment) -> Spans:
+def _ran(job: RunningJob, context: RenderContext) -> Spans:
     started = datetime.fromtimestamp(job.started, UTC)
-    seconds = humanize.seconds_between(started, moment.now) or 0.0
+    seconds = humanize.seconds_between(started, context.now) or 0.0
     return (("", "text"),) if job.outcome else ((humanize.elapsed(seconds), "muted"),)
 
 
@@ -218,115 +218,115 @@ def _tone(job: RunningJob, tone: str) -> str:
 
 
 RUNNING_JOBS: tuple[Column[RunningJob], ...] = (
-    Column("TYPE", 16, lambda job, moment: ((job.type, _tone(job, "strong")),)),
+    Column("TYPE", 16, lambda job, context: ((job.type, _tone(job, "strong")),)),
     Column("PROGRESS", BAR + 5, _progress),
     Column("TIME", 5, _ran, right=True),
-    Column("QUEUE", 10, lambda job, moment: ((job.queue, _tone(job, "muted")),), need=2),
-    Column("MESSAGE", 16, lambda job, moment: ((job.message, _tone(job, "text")),), flex=True),
-    Column("WORKER", 16, lambda job, moment: ((job.worker, _tone(job, "faint")),), need=3),
+    Column("QUEUE", 10, lambda job, context: ((job.queue, _tone(job, "muted")),), need=2),
+    Column("MESSAGE", 16, lambda job, context: ((job.message, _tone(job, "text")),), flex=True),
+    Column("WORKER", 16, lambda job, context: ((job.worker, _tone(job, "faint")),), need=3),
 )
 
 
-def _queue_name(queue: QueueLine, moment: Moment) -> Spans:
+def _queue_name(queue: QueueLine, context: RenderContext) -> Spans:
     if queue.paused:
-        return ((f"{moment.glyphs.pause} {queue.label}", "warn"), (f" {queue_state(queue.paused)}", "warn"))
+        return ((f"{context.glyphs.pause} {queue.label}", "warn"), (f" {queue_state(queue.paused)}", "warn"))
     return ((queue.label, "strong"),)
 
 
-def _oldest(queue: QueueLine, moment: Moment) -> Spans:
-    seconds = humanize.seconds_between(queue.oldest, moment.now)
+def _oldest(queue: QueueLine, context: RenderContext) -> Spans:
+    seconds = humanize.seconds_between(queue.oldest, context.now)
     late = seconds is not None and seconds >= LATE
-    return ((humanize.age(seconds) + (moment.glyphs.alert if late else ""), "warn" if late else "muted"),)
+    return ((humanize.age(seconds) + (context.glyphs.alert if late else ""), "warn" if late else "muted"),)
 
 
 LATE = 300.0
 """Seconds that the oldest ready job may wait before its age is shown as an alert."""
 
 
-def _depth(queue: QueueLine, moment: Moment) -> Spans:
+def _depth(queue: QueueLine, context: RenderContext) -> Spans:
     """A bar as long as the depth's logarithm, each band with a shade of its own."""
     length = min(DEPTH, math.ceil(DECADE * math.log10(queue.queued + 1)))
     high = round(length * queue.high / max(1, queue.queued))
     normal = round(length * (queue.high + queue.normal) / max(1, queue.queued)) - high
-    full, half, light = moment.glyphs.shades
+    full, half, light = context.glyphs.shades
     return ((full * high, "accent"), (half * normal, "accent"), (light * (length - high - normal), "accent"))
 
 
-def _rate(queue: QueueLine, moment: Moment) -> Spans:
+def _rate(queue: QueueLine, context: RenderContext) -> Spans:
     return ((humanize.rate(queue.rate), "good" if queue.rate else "faint"),)
 
 
-def _hour(queue: QueueLine, moment: Moment) -> Spans:
-    return ((spark(queue.history, HOUR, moment.glyphs.levels[:-1]), "chart"),)
+def _hour(queue: QueueLine, context: RenderContext) -> Spans:
+    return ((spark(queue.history, HOUR, context.glyphs.levels[:-1]), "chart"),)
 
 
 _NAME: Column[QueueLine] = Column("QUEUE", 9, _queue_name, flex=True)
 _BANDS: tuple[Column[QueueLine], ...] = (
-    Column("HIGH", 5, lambda queue, moment: number(queue.high, 5), right=True),
-    Column("NORM", 5, lambda queue, moment: number(queue.normal, 5), right=True),
-    Column("LOW", 5, lambda queue, moment: number(queue.low, 5), right=True),
+    Column("HIGH", 5, lambda queue, context: number(queue.high, 5), right=True),
+    Column("NORM", 5, lambda queue, context: number(queue.normal, 5), right=True),
+    Column("LOW", 5, lambda queue, context: number(queue.low, 5), right=True),
 )
 QUEUES_SMALL: tuple[Column[QueueLine], ...] = (_NAME, *_BANDS)
 QUEUES: tuple[Column[QueueLine], ...] = (
     Column("QUEUE", 14, _queue_name, flex=True),
     *_BANDS,
     Column("DEPTH", DEPTH, _depth, need=4),
-    Column("SCHED", 5, lambda queue, moment: number(queue.scheduled, 5), right=True, need=3),
-    Column("RETRY", 5, lambda queue, moment: number(queue.retrying, 5, "warn"), right=True, need=2),
-    Column("RUN", 5, lambda queue, moment: number(queue.running, 5, "accent"), right=True),
-    Column("DEAD", 6, lambda queue, moment: number(queue.dead, 6, "bad"), right=True),
+    Column("SCHED", 5, lambda queue, context: number(queue.scheduled, 5), right=True, need=3),
+    Column("RETRY", 5, lambda queue, context: number(queue.retrying, 5, "warn"), right=True, need=2),
+    Column("RUN", 5, lambda queue, context: number(queue.running, 5, "accent"), right=True),
+    Column("DEAD", 6, lambda queue, context: number(queue.dead, 6, "bad"), right=True),
     Column("OLDEST", 6, _oldest, right=True, need=1),
     Column("DONE", 7, _rate, right=True, need=6),
     Column("1H", HOUR, _hour, need=5),
 )
 
 
-def _happened(line: EventLine, moment: Moment) -> Spans:
+def _happened(line: EventLine, context: RenderContext) -> Spans:
     status = EVENT_STATES.get(line.event)
-    glyph = moment.glyphs.states[status] if status else " "
+    glyph = context.glyphs.states[status] if status else " "
     return ((f"{glyph} {line.event}", STATE_TONES[status] if status else "muted"),)
 
 
-def _event_time(line: EventLine, moment: Moment) -> Spans:
+def _event_time(line: EventLine, context: RenderContext) -> Spans:
     return ((datetime.fromtimestamp(line.at, UTC).strftime("%H:%M:%S.%f")[:-3], "muted"),)
 
 
-def _event_id(line: EventLine, moment: Moment) -> Spans:
-    short = f"{line.id[:8]}{moment.glyphs.ellipsis}{line.id[-4:]}" if len(line.id) > 13 else line.id
+def _event_id(line: EventLine, context: RenderContext) -> Spans:
+    short = f"{line.id[:8]}{context.glyphs.ellipsis}{line.id[-4:]}" if len(line.id) > 13 else line.id
     return ((short, "faint"),)
 
 
 EVENTS: tuple[Column[EventLine], ...] = (
     Column("TIME", 12, _event_time),
     Column("EVENT", 11, _happened),
-    Column("TYPE", 16, lambda line, moment: ((line.type, "text"),)),
-    Column("QUEUE", 10, lambda line, moment: ((line.queue, "muted"),), need=2),
-    Column("DETAILS", 12, lambda line, moment: ((line.details, "text"),), flex=True),
+    Column("TYPE", 16, lambda line, context: ((line.type, "text"),)),
+    Column("QUEUE", 10, lambda line, context: ((line.queue, "muted"),), need=2),
+    Column("DETAILS", 12, lambda line, context: ((line.details, "text"),), flex=True),
     Column("ID", 13, _event_id, need=3),
 )
 
 
-def _took(seconds: float | None, moment: Moment) -> Spans:
+def _took(seconds: float | None, context: RenderContext) -> Spans:
     return ((humanize.duration(seconds) or "-", "text"),)
 
 
-def _ratio(line: TypeLine, moment: Moment) -> Spans:
+def _ratio(line: TypeLine, context: RenderContext) -> Spans:
     tone = "faint" if not line.failed else "bad" if line.ratio >= 0.2 else "warn"
     return ((f"{line.ratio * 100:.1f}%", tone),)
 
 
 TYPES: tuple[Column[TypeLine], ...] = (
-    Column("TYPE", 14, lambda line, moment: ((line.type, "strong"),), flex=True),
-    Column("ENDED", 6, lambda line, moment: number(line.ended), right=True, need=1),
+    Column("TYPE", 14, lambda line, context: ((line.type, "strong"),), flex=True),
+    Column("ENDED", 6, lambda line, context: number(line.ended), right=True, need=1),
     Column("FAIL", 6, _ratio, right=True),
-    Column("P50", 6, lambda line, moment: _took(line.p50, moment), right=True),
-    Column("P95", 6, lambda line, moment: _took(line.p95, moment), right=True),
-    Column("P99", 6, lambda line, moment: _took(line.p99, moment), right=True),
+    Column("P50", 6, lambda line, context: _took(line.p50, context), right=True),
+    Column("P95", 6, lambda line, context: _took(line.p95, context), right=True),
+    Column("P99", 6, lambda line, context: _took(line.p99, context), right=True),
 )
 
 
-def _worker_state(worker: WorkerInfo, moment: Moment) -> Spans:
-    word, glyphs = worker_state(worker), moment.glyphs
+def _worker_state(worker: WorkerInfo, context: RenderContext) -> Spans:
+    word, glyphs = worker_state(worker), context.glyphs
     if worker.stuck and word in {"busy", "idle"}:
         return ((f"{worker.stuck} stuck", "warn"),)
     glyph, tone = {
@@ -340,10 +340,10 @@ def _worker_state(worker: WorkerInfo, moment: Moment) -> Spans:
 
 WORKERS: tuple[Column[WorkerInfo], ...] = (
     Column("STATE", 7, _worker_state),
-    Column("HOST", 12, lambda worker, moment: ((f"{worker.host}:{worker.pid}", "strong"),), flex=True),
-    Column("BUSY", 9, lambda worker, moment: ((f"{worker.busy}/{worker.concurrency}", "text"),), right=True),
-    Column("BEAT", 4, lambda worker, moment: ((humanize.age(worker.heartbeat_age), "muted"),), right=True),
-    Column("UP", 4, lambda worker, moment: _age(worker.started_at, moment), right=True, need=2),
-    Column("QUEUES", 16, lambda worker, moment: ((", ".join(worker.queues), "muted"),), need=3),
-    Column("VERSION", 8, lambda worker, moment: ((worker.version, "faint"),), need=4),
+    Column("HOST", 12, lambda worker, context: ((f"{worker.host}:{worker.pid}", "strong"),), flex=True),
+    Column("BUSY", 9, lambda worker, context: ((f"{worker.busy}/{worker.concurrency}", "text"),), right=True),
+    Column("BEAT", 4, lambda worker, context: ((humanize.age(worker.heartbeat_age), "muted"),), right=True),
+    Column("UP", 4, lambda worker, context: _age(worker.started_at, context), right=True, need=2),
+    Column("QUEUES", 16, lambda worker, context: ((", ".join(worker.queues), "muted"),), need=3),
+    Column("VERSION", 8, lambda worker, context: ((worker.version, "faint"),), need=4),
 )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from jobconsole.core.history import Difference, Fact, Happening, difference, pairs, timeline
+from jobconsole.core.history import Difference, FactChange, Happening, difference, pairs, timeline
 from jobconsole.core.rows import LINE, NAME
-from jobconsole.core.tracebacks import Frame, Section, parse, top_frame
+from jobconsole.core.tracebacks import Section, StackFrame, parse, top_frame
 from jobconsole.format import humanize
 from jobconsole.format.glyphs import Glyphs
 from jobconsole.format.humanize import plural
-from jobconsole.format.spans import Line, Moment, Span, fit, width_of, wrap
+from jobconsole.format.spans import Line, RenderContext, Span, fit, width_of, wrap
 from queue_core.model.job import Attempt, Job
 from queue_core.model.operation import Operation
 from queue_core.model.text import safe
@@ -21,17 +21,17 @@ _TONES = {"enqueued": "text", "due": "accent", "failed": "warn", "operator": "ac
 
 
 def timeline_lines(
-    job: Job, attempts: Sequence[Attempt], operations: Sequence[Operation], moment: Moment, width: int
+    job: Job, attempts: Sequence[Attempt], operations: Sequence[Operation], context: RenderContext, width: int
 ) -> list[Line]:
     """Return the job's events, newest first, each attempt with its error and where it ran."""
     lines: list[Line] = []
     for happening in reversed(timeline(job, attempts, operations)):
-        lines += _happening(happening, moment, width)
+        lines += _happening(happening, context, width)
     return lines
 
 
-def _happening(happening: Happening, moment: Moment, width: int) -> list[Line]:
-    at = humanize.moment_of(happening.at, moment.now)
+def _happening(happening: Happening, context: RenderContext, width: int) -> list[Line]:
+    at = humanize.moment_of(happening.at, context.now)
     stamp = f"{at:<9}" if len(at) < 9 else f"{at:<{STAMP}}"
     head: list[Span] = [(stamp, "muted"), (happening.text, _TONES[happening.kind])]
     attempt = happening.attempt
@@ -41,9 +41,9 @@ def _happening(happening: Happening, moment: Moment, width: int) -> list[Line]:
         return [((stamp, "muted"), (first, tone)), *(((indent, "text"), (part, tone)) for part in rest)]
     ran = humanize.duration(humanize.seconds_between(attempt.started_at, attempt.finished_at))
     head += [(f"  after {ran}" if ran else "", "muted"), (f"  {safe(attempt.worker or '', NAME)}", "faint")]
-    said = safe(f"{attempt.exception}: {attempt.message}", LINE)
+    text = safe(f"{attempt.exception}: {attempt.message}", LINE)
     indent = " " * 9
-    return [tuple(head), *(((indent, "text"), (part, "text")) for part in wrap(said, max(8, width - 9)))]
+    return [tuple(head), *(((indent, "text"), (part, "text")) for part in wrap(text, max(8, width - 9)))]
 
 
 def diff_lines(attempts: Sequence[Attempt], back: int, width: int) -> list[Line]:
@@ -71,7 +71,7 @@ def _title(found: Difference, back: int, total: int) -> Line:
     return ((words, "strong"), (where, "muted"))
 
 
-def _fact(fact: Fact, width: int) -> list[Line]:
+def _fact(fact: FactChange, width: int) -> list[Line]:
     label = f"{fact.name:<10}"
     if fact.same:
         return [((label, "muted"), (part, "faint")) for part in wrap(fact.before or "-", max(8, width - 10))[:1]]
@@ -138,7 +138,7 @@ def _section(section: Section, width: int, glyphs: Glyphs, everything: bool) -> 
     return lines
 
 
-def _frame(frame: Frame, width: int, glyphs: Glyphs) -> list[Line]:
+def _frame(frame: StackFrame, width: int, glyphs: Glyphs) -> list[Line]:
     tone = "accent" if frame.application else "muted"
     head: list[Span] = [
         (frame.place, tone),
@@ -149,7 +149,7 @@ def _frame(frame: Frame, width: int, glyphs: Glyphs) -> list[Line]:
     return lines + list(_source(frame, width, glyphs))
 
 
-def _source(frame: Frame, width: int, glyphs: Glyphs) -> Iterable[Line]:
+def _source(frame: StackFrame, width: int, glyphs: Glyphs) -> Iterable[Line]:
     for line in frame.source:
         marks = bool(line.strip()) and not line.strip(" ^~")
         tone = "warn" if marks else "text" if frame.application else "faint"

@@ -11,7 +11,7 @@ from jobconsole.core.latency import word
 from jobconsole.core.rows import NAME, retried_before
 from jobconsole.format import humanize
 from jobconsole.format.humanize import moment_of, plural, size
-from jobconsole.format.spans import STATE_TONES, Line, Moment, Span, wrap
+from jobconsole.format.spans import STATE_TONES, Line, RenderContext, Span, wrap
 from jobconsole.present.columns import fact_line, fact_lines
 from jobconsole.present.facts import Fact, Facts, but, of_group, of_job, only
 from jobconsole.present.history import diff_lines, peek_lines, timeline_lines, traceback_lines
@@ -21,9 +21,9 @@ from queue_core.model.report import LogPage, SignatureInfo
 from queue_core.model.text import safe
 
 
-def job_lines(job: Job, moment: Moment, width: int) -> list[Line]:
+def job_lines(job: Job, context: RenderContext, width: int) -> list[Line]:
     """Return state, type and run time of a job, and its facts but the error, which the traceback begins with."""
-    glyph = moment.glyphs.states[job.status]
+    glyph = context.glyphs.states[job.status]
     ran = humanize.duration(humanize.seconds_between(job.started_at, job.completed_at)) if job.completed_at else ""
     head: Line = (
         (f"{glyph} {job.status}", STATE_TONES[job.status]),
@@ -32,7 +32,7 @@ def job_lines(job: Job, moment: Moment, width: int) -> list[Line]:
         (safe(job.type, NAME), "strong"),
         (f"  after {ran}" if ran else "", "muted"),
     )
-    return [head, (("", "text"),), *fact_lines(but(of_job(job), "type", "status", "error"), moment, width)]
+    return [head, (("", "text"),), *fact_lines(but(of_job(job), "type", "status", "error"), context, width)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,21 +52,21 @@ class GroupNotes:
         return (Fact("retried", self.retried, "warn"), Fact("repair", self.hint, "accent"))
 
 
-def signature_lines(info: SignatureInfo, moment: Moment, width: int, notes: GroupNotes) -> list[Line]:
+def signature_lines(info: SignatureInfo, context: RenderContext, width: int, notes: GroupNotes) -> list[Line]:
     """Return what a group of dead jobs has in common, what was tried, and how to repair it where that is known."""
     title: list[Line] = [((part, "bad"),) for part in wrap(info.title, width)]
     facts = but(of_group(info, word(notes.window) if notes.window else ""), "error")
-    return [*title, *fact_lines((*facts, *notes.facts), moment, width)]
+    return [*title, *fact_lines((*facts, *notes.facts), context, width)]
 
 
-def group_brief(info: SignatureInfo, notes: GroupNotes, moment: Moment) -> Line:
+def group_brief(info: SignatureInfo, notes: GroupNotes, context: RenderContext) -> Line:
     """Return in one line the outcome of earlier retries of a group, how to repair it, or what it concerns."""
-    return fact_line(but(notes.facts) or only(of_group(info), "types", "queues"), moment)
+    return fact_line(but(notes.facts) or only(of_group(info), "types", "queues"), context)
 
 
-def job_brief(job: Job, moment: Moment) -> Line:
+def job_brief(job: Job, context: RenderContext) -> Line:
     """Return a job's queue, retries and times in one line."""
-    return fact_line(only(of_job(job), "queue", "retries", "due", "started", "ended"), moment)
+    return fact_line(only(of_job(job), "queue", "retries", "due", "started", "ended"), context)
 
 
 STAMP = 9
@@ -75,7 +75,7 @@ _ROWS = 40
 """Rows of one entry; the command line has all of them."""
 
 
-def log_lines(page: LogPage | None, moment: Moment, width: int) -> list[Line]:
+def log_lines(page: LogPage | None, context: RenderContext, width: int) -> list[Line]:
     """Return the lines with their times; a rule separates the lines of one attempt from those of the next."""
     if page is None:
         return [(("reading ...", "muted"),)]
@@ -89,7 +89,7 @@ def log_lines(page: LogPage | None, moment: Moment, width: int) -> list[Line]:
     for entry in page.entries:
         if entry.token != token:
             token = entry.token
-            lines.append(((f"{moment.glyphs.rule * 2} next attempt", "faint"),))
+            lines.append(((f"{context.glyphs.rule * 2} next attempt", "faint"),))
         lines += _entry(entry, max(1, width - STAMP))
     return lines
 
@@ -143,7 +143,7 @@ TRACEBACK, PAYLOAD, LOGS, TIMELINE, DIFF = range(len(TABS))
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class DetailSubject:
     """What a detail is about: a job, or a group with one of its jobs as a sample."""
 
     job_id: str = ""
@@ -156,7 +156,7 @@ class Subject:
 
 
 @dataclass(slots=True)
-class Loaded:
+class DetailData:
     """A job as it was read, with its failed attempts; with its log where that is shown."""
 
     job: Job
@@ -167,18 +167,18 @@ class Loaded:
     # of a group: the outcome of the retries of this console; "" when there were none
     retried: str = ""
 
-    def earlier(self, group: SignatureInfo, moment: Moment) -> str:
+    def earlier(self, group: SignatureInfo, context: RenderContext) -> str:
         """Return the outcome of earlier retries: of this console's, else of those in the sample's attempts."""
         before = [] if self.retried else retried_before(self.attempts)
         if not before:
             return self.retried
         ends = [*(attempt.finished_at for attempt in before[-3:]), group.last_seen]
-        died = ", ".join(moment_of(end, moment.now) for end in ends)
+        died = ", ".join(moment_of(end, context.now) for end in ends)
         return f"{plural(len(before), 'time')}, its newest job died at {died}"
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class DetailState:
     """How a job is displayed."""
 
     tab: int = TRACEBACK
@@ -187,18 +187,18 @@ class Sight:
     back: int = 0
 
 
-def tab_lines(loaded: Loaded, sight: Sight, moment: Moment, width: int) -> list[Line]:
+def tab_lines(loaded: DetailData, sight: DetailState, context: RenderContext, width: int) -> list[Line]:
     """Return what a tab shows."""
     job = loaded.job
     if sight.tab == PAYLOAD:
         return _values(job, width)
     if sight.tab == LOGS:
-        return log_lines(loaded.log, moment, width)
+        return log_lines(loaded.log, context, width)
     if sight.tab == TIMELINE:
-        return timeline_lines(job, loaded.attempts, loaded.operations, moment, width)
+        return timeline_lines(job, loaded.attempts, loaded.operations, context, width)
     if sight.tab == DIFF:
         return diff_lines(loaded.attempts, sight.back, width)
-    return traceback_lines(job.traceback or job.error or "", width, moment.glyphs, sight.all_frames)
+    return traceback_lines(job.traceback or job.error or "", width, context.glyphs, sight.all_frames)
 
 
 def _values(job: Job, width: int) -> list[Line]:
@@ -208,20 +208,22 @@ def _values(job: Job, width: int) -> list[Line]:
     return [*lines, (), (("result", "muted"),), *json_lines(job.result, "", width)]
 
 
-def head_lines(subject: Subject, loaded: Loaded | None, notes: GroupNotes, moment: Moment, width: int) -> list[Line]:
+def head_lines(
+    subject: DetailSubject, loaded: DetailData | None, notes: GroupNotes, context: RenderContext, width: int
+) -> list[Line]:
     """Return the facts that are shown above the tabs."""
     if subject.group is not None:
-        return signature_lines(subject.group, moment, width, notes)
-    return job_lines(loaded.job, moment, width) if loaded else [((subject.job_id, "muted"),)]
+        return signature_lines(subject.group, context, width, notes)
+    return job_lines(loaded.job, context, width) if loaded else [((subject.job_id, "muted"),)]
 
 
 def brief_lines(
-    subject: Subject, loaded: Loaded, notes: GroupNotes, moment: Moment, width: int, height: int
+    subject: DetailSubject, loaded: DetailData, notes: GroupNotes, context: RenderContext, width: int, height: int
 ) -> list[Line]:
     """Return the heart of the matter in a few lines."""
     job = loaded.job
-    below = group_brief(subject.group, notes, moment) if subject.group else job_brief(job, moment)
-    lines = peek_lines(job.traceback or "", job.error or "", width, height - 1, moment.glyphs)
+    below = group_brief(subject.group, notes, context) if subject.group else job_brief(job, context)
+    lines = peek_lines(job.traceback or "", job.error or "", width, height - 1, context.glyphs)
     if not lines or not (job.error or job.traceback):
         lines = [((job.progress_message or "no error", "muted"),)]
     return [*lines, below]

@@ -6,7 +6,7 @@ from jobconsole.core.progress import OperationLine, canary_words
 from jobconsole.core.rows import JobLine
 from jobconsole.format import humanize
 from jobconsole.format.glyphs import Glyphs
-from jobconsole.format.spans import LABEL, Line, Moment, Span, Spans, fit, wrap
+from jobconsole.format.spans import LABEL, Line, RenderContext, Span, Spans, fit, wrap
 from jobconsole.present.columns import BAR, Column, bar, fact_lines, number, state
 from jobconsole.present.facts import but, of_operation, only
 from queue_core.model.operation import OperationState, Outcomes
@@ -38,9 +38,9 @@ def glyph_of(word: OperationState, glyphs: Glyphs) -> str:
     }[word]
 
 
-def state_spans(word: OperationState, moment: Moment) -> Spans:
+def state_spans(word: OperationState, context: RenderContext) -> Spans:
     """Return glyph and word of an operation's state in its tone."""
-    return ((f"{glyph_of(word, moment.glyphs)} {word}", STATE_TONES[word]),)
+    return ((f"{glyph_of(word, context.glyphs)} {word}", STATE_TONES[word]),)
 
 
 def speed(line: OperationLine) -> Spans:
@@ -54,12 +54,12 @@ def left(line: OperationLine) -> Spans:
     return ((humanize.elapsed(seconds), "text"),) if seconds is not None else ()
 
 
-def _when(line: OperationLine, moment: Moment) -> Spans:
-    return ((humanize.age(humanize.seconds_between(line.operation.created_at, moment.now)), "muted"),)
+def _when(line: OperationLine, context: RenderContext) -> Spans:
+    return ((humanize.age(humanize.seconds_between(line.operation.created_at, context.now)), "muted"),)
 
 
-def _progress_cell(line: OperationLine, moment: Moment) -> Spans:
-    return bar(line.percent, SMALL_BAR, moment.glyphs) if line.operation.total else ()
+def _progress_cell(line: OperationLine, context: RenderContext) -> Spans:
+    return bar(line.percent, SMALL_BAR, context.glyphs) if line.operation.total else ()
 
 
 def _counted(value: int, line: OperationLine, tone: str, width: int = 6) -> Spans:
@@ -67,18 +67,18 @@ def _counted(value: int, line: OperationLine, tone: str, width: int = 6) -> Span
 
 
 OPERATIONS: tuple[Column[OperationLine], ...] = (
-    Column("#", 4, lambda line, moment: ((str(line.number), "strong"),), right=True),
+    Column("#", 4, lambda line, context: ((str(line.number), "strong"),), right=True),
     Column("WHEN", 4, _when, right=True),
-    Column("WHO", 7, lambda line, moment: ((line.user, "text"),), need=1),
-    Column("VERB", 7, lambda line, moment: ((line.verb, "strong"),)),
-    Column("STATE", 11, lambda line, moment: state_spans(line.operation.state, moment)),
+    Column("WHO", 7, lambda line, context: ((line.user, "text"),), need=1),
+    Column("VERB", 7, lambda line, context: ((line.verb, "strong"),)),
+    Column("STATE", 11, lambda line, context: state_spans(line.operation.state, context)),
     Column("HOW FAR", SMALL_BAR, _progress_cell, need=3),
-    Column("DONE", 6, lambda line, moment: _counted(line.operation.processed, line, "text"), right=True),
-    Column("SKIP", 5, lambda line, moment: _counted(line.operation.skipped, line, "warn", 5), right=True, need=5),
-    Column("ERR", 5, lambda line, moment: _counted(line.operation.errored, line, "bad", 5), right=True, need=6),
-    Column("RATE", 7, lambda line, moment: speed(line), right=True, need=4),
-    Column("ETA", 5, lambda line, moment: left(line), right=True, need=7),
-    Column("ON", 12, lambda line, moment: ((line.label, "text"), (_reason(line), "muted")), flex=True),
+    Column("DONE", 6, lambda line, context: _counted(line.operation.processed, line, "text"), right=True),
+    Column("SKIP", 5, lambda line, context: _counted(line.operation.skipped, line, "warn", 5), right=True, need=5),
+    Column("ERR", 5, lambda line, context: _counted(line.operation.errored, line, "bad", 5), right=True, need=6),
+    Column("RATE", 7, lambda line, context: speed(line), right=True, need=4),
+    Column("ETA", 5, lambda line, context: left(line), right=True, need=7),
+    Column("ON", 12, lambda line, context: ((line.label, "text"), (_reason(line), "muted")), flex=True),
 )
 
 
@@ -87,16 +87,16 @@ def _reason(line: OperationLine) -> str:
 
 
 MEMBERS: tuple[Column[JobLine], ...] = (
-    Column("STATUS", 11, lambda job, moment: state(job.status, moment)),
-    Column("AGE", 4, lambda job, moment: ((humanize.age(_age(job, moment)), "muted"),), right=True),
-    Column("TYPE", 14, lambda job, moment: ((job.type, "text"),)),
-    Column("ERROR", 12, lambda job, moment: ((job.error, "muted"),), flex=True),
-    Column("ID", 13, lambda job, moment: ((f"{job.id[:8]}{moment.glyphs.ellipsis}{job.id[-4:]}", "faint"),), need=1),
+    Column("STATUS", 11, lambda job, context: state(job.status, context)),
+    Column("AGE", 4, lambda job, context: ((humanize.age(_age(job, context)), "muted"),), right=True),
+    Column("TYPE", 14, lambda job, context: ((job.type, "text"),)),
+    Column("ERROR", 12, lambda job, context: ((job.error, "muted"),), flex=True),
+    Column("ID", 13, lambda job, context: ((f"{job.id[:8]}{context.glyphs.ellipsis}{job.id[-4:]}", "faint"),), need=1),
 )
 
 
-def _age(job: JobLine, moment: Moment) -> float | None:
-    return humanize.seconds_between(job.updated_at, moment.now)
+def _age(job: JobLine, context: RenderContext) -> float | None:
+    return humanize.seconds_between(job.updated_at, context.now)
 
 
 WHAT = {
@@ -104,7 +104,7 @@ WHAT = {
     "paused": "P lets it go on, X ends it where it stands",
     "stopped": "P lets it go on, without its threshold; X ends it where it stands",
 }
-NOBODY = "no worker is alive: it goes on while a worker or a console that may change runs"
+NO_EXECUTOR = "no worker is alive: it goes on while a worker or a console that may change runs"
 ROOMY = 50
 """Cells from which there is room for a signature's number and its title."""
 CAME = ("changed", "skipped", "errored", "canary", "outcomes", "note")
@@ -113,20 +113,20 @@ SHORT = 6
 """Leading characters of a signature that are shown in a line."""
 
 
-def strip_line(line: OperationLine, moment: Moment, width: int) -> Line:
+def strip_line(line: OperationLine, context: RenderContext, width: int) -> Line:
     """Return number, verb, canary, progress, rate and what is left in one line."""
     one = line.operation
-    tail = _tail(line, moment)
+    tail = _tail(line, context)
     signature = one.request.signatures[0][:SHORT] if len(one.request.signatures) == 1 else ""
     room = width - sum(len(text) for text, _ in tail)
     what = f"{signature}  {line.label}" if signature and room > ROOMY else signature or line.label
     head: Spans = ((f"#{line.number} ", "strong"), (f"{line.verb} ", "text"), (f"{what}  ", "muted"))
     if room <= SHORT:
         return fit((*head, *tail), width)
-    return (*fit(head, room - 1, ellipsis=moment.glyphs.ellipsis), (" ", "text"), *tail)
+    return (*fit(head, room - 1, ellipsis=context.glyphs.ellipsis), (" ", "text"), *tail)
 
 
-def _tail(line: OperationLine, moment: Moment) -> Spans:
+def _tail(line: OperationLine, context: RenderContext) -> Spans:
     one = line.operation
     counts = f" {humanize.exact(one.done)}/{humanize.exact(one.total)}  "
     spans: list[Span] = []
@@ -136,13 +136,13 @@ def _tail(line: OperationLine, moment: Moment) -> Spans:
         return tuple(spans)
     if line.waits or one.state == "preparing":
         # It does not move: the numbers alone are enough.
-        return (*spans, *state_spans(one.state, moment), (" " + counts, "text"))
+        return (*spans, *state_spans(one.state, context), (" " + counts, "text"))
     eta: Spans = (("  ETA ", "muted"), *left(line)) if left(line) else ()
-    return (*spans, *bar(line.percent, BAR, moment.glyphs), (counts, "text"), *speed(line), *eta)
+    return (*spans, *bar(line.percent, BAR, context.glyphs), (counts, "text"), *speed(line), *eta)
 
 
 def operation_lines(
-    line: OperationLine, outcomes: Outcomes | None, alone: bool, moment: Moment, width: int
+    line: OperationLine, outcomes: Outcomes | None, alone: bool, context: RenderContext, width: int
 ) -> list[Line]:
     """Return all options, the progress and the results; `alone`: no worker carries it out."""
     one = line.operation
@@ -152,22 +152,22 @@ def operation_lines(
             f"  after {humanize.duration(humanize.seconds_between(one.started_at or one.created_at, one.finished_at))}"
         )
     name = (f"#{line.number} {line.verb}", "strong")
-    lines: list[Line] = [(*state_spans(one.state, moment), ("  ", "text"), name, (took, "muted"))]
+    lines: list[Line] = [(*state_spans(one.state, context), ("  ", "text"), name, (took, "muted"))]
     lines += [((part, "text"),) for part in wrap(line.label, width)]
-    said = NOBODY if alone and one.state == "running" else WHAT.get(one.state, "")
-    lines += [((part, "warn" if line.waits or alone else "muted"),) for part in wrap(said, width) if part]
+    text = NO_EXECUTOR if alone and one.state == "running" else WHAT.get(one.state, "")
+    lines += [((part, "warn" if line.waits or alone else "muted"),) for part in wrap(text, width) if part]
     facts = of_operation(one, outcomes, line.canary)
     asked = but(facts, "operation", "verb", "what", "state", "jobs", "done", *CAME)
-    progress = _progress_lines(line, moment)
+    progress = _progress_lines(line, context)
     came = only(facts, *CAME)
-    return [*lines, (), *progress, *fact_lines(came, moment, width), *fact_lines(asked, moment, width)]
+    return [*lines, (), *progress, *fact_lines(came, context, width), *fact_lines(asked, context, width)]
 
 
-def _progress_lines(line: OperationLine, moment: Moment) -> list[Line]:
+def _progress_lines(line: OperationLine, context: RenderContext) -> list[Line]:
     if not line.operation.total:
         return []
     eta: Spans = (("  ETA ", "muted"), *left(line)) if left(line) else ()
     one = line.operation
     counts = f" {humanize.exact(one.done)} of {humanize.plural(one.total, 'job')}  "
-    whole: Line = (*bar(line.percent, BAR, moment.glyphs), (counts, "text"), *speed(line), *eta)
+    whole: Line = (*bar(line.percent, BAR, context.glyphs), (counts, "text"), *speed(line), *eta)
     return [((f"{'progress':<{LABEL}}", "muted"), *whole)]

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from jobconsole.core.schedules import ScheduleLine, TickLine, coming_ticks, moment_at, payload_of
 from jobconsole.format import humanize
-from jobconsole.format.spans import LABEL, Line, Moment, Spans, labelled, wrap
+from jobconsole.format.spans import LABEL, Line, RenderContext, Spans, labelled, wrap
 from jobconsole.present.columns import Column, fact_lines, state
 from jobconsole.present.facts import Facts, but, of_schedule, only
 from jobconsole.present.job import json_lines
@@ -15,9 +15,9 @@ from queue_core.model.states import Status
 STATE_TONES = {"open": "good", "paused": "warn", "late": "bad"}
 
 
-def state_spans(word: str, moment: Moment) -> Spans:
+def state_spans(word: str, context: RenderContext) -> Spans:
     """Return glyph and word of a schedule's state in its tone."""
-    glyphs = moment.glyphs
+    glyphs = context.glyphs
     glyph = {"open": glyphs.dot, "paused": glyphs.pause, "late": glyphs.alert}[word]
     return ((f"{glyph} {word}", STATE_TONES[word]),)
 
@@ -28,41 +28,41 @@ def until(seconds: float) -> str:
     return age if age == "now" else f"in {age}"
 
 
-def _next(line: ScheduleLine, moment: Moment) -> Spans:
+def _next(line: ScheduleLine, context: RenderContext) -> Spans:
     if line.planned.paused:
         return (("-", "faint"),)
-    left = line.planned.next_tick - moment.now.timestamp()
-    late = line.state(moment.now) == "late"
+    left = line.planned.next_tick - context.now.timestamp()
+    late = line.state(context.now) == "late"
     return ((f"due {humanize.age(-left)}", "bad"),) if late else ((until(left), "strong"),)
 
 
-def _last_cell(line: ScheduleLine, moment: Moment) -> Spans:
+def _last_cell(line: ScheduleLine, context: RenderContext) -> Spans:
     if line.planned.last_tick is None:
         return (("never", "faint"),)
-    seconds = humanize.seconds_between(moment_at(line.planned.last_tick), moment.now)
+    seconds = humanize.seconds_between(moment_at(line.planned.last_tick), context.now)
     # A tick without a job is worth a look.
     return ((humanize.age(seconds), "muted" if line.planned.last_job else "warn"),)
 
 
 SCHEDULES: tuple[Column[ScheduleLine], ...] = (
-    Column("SCHEDULE", 16, lambda line, moment: ((line.label, "strong"),), flex=True),
-    Column("STATE", 8, lambda line, moment: state_spans(line.state(moment.now), moment)),
+    Column("SCHEDULE", 16, lambda line, context: ((line.label, "strong"),), flex=True),
+    Column("STATE", 8, lambda line, context: state_spans(line.state(context.now), context)),
     Column("NEXT", 7, _next, right=True),
     Column("LAST", 5, _last_cell, right=True, need=1),
-    Column("CRON", 14, lambda line, moment: ((line.cron, "accent"),)),
-    Column("ZONE", 16, lambda line, moment: ((line.zone, "muted"),), need=4),
-    Column("TYPE", 14, lambda line, moment: ((line.type, "text"),), need=2),
-    Column("QUEUE", 10, lambda line, moment: ((line.queue, "muted"),), need=3),
+    Column("CRON", 14, lambda line, context: ((line.cron, "accent"),)),
+    Column("ZONE", 16, lambda line, context: ((line.zone, "muted"),), need=4),
+    Column("TYPE", 14, lambda line, context: ((line.type, "text"),), need=2),
+    Column("QUEUE", 10, lambda line, context: ((line.queue, "muted"),), need=3),
 )
 
 
-def _became(line: TickLine, moment: Moment) -> Spans:
+def _became(line: TickLine, context: RenderContext) -> Spans:
     if line.job is not None:
-        return state(line.job.status, moment)
+        return state(line.job.status, context)
     return (("no job", "warn"),) if line.tick.job_id is None else (("not kept", "faint"),)
 
 
-def _why(line: TickLine, moment: Moment) -> Spans:
+def _why(line: TickLine, context: RenderContext) -> Spans:
     if line.tick.job_id is None:
         return (("its queue was full, or a hook refused it", "muted"),)
     if line.job is None:
@@ -73,13 +73,13 @@ def _why(line: TickLine, moment: Moment) -> Spans:
     return ((line.job.error or line.job.message, "text"),)
 
 
-def _time(line: TickLine, moment: Moment) -> Spans:
-    return ((humanize.moment_of(moment_at(line.tick.tick), moment.now), "muted"),)
+def _time(line: TickLine, context: RenderContext) -> Spans:
+    return ((humanize.moment_of(moment_at(line.tick.tick), context.now), "muted"),)
 
 
-def _id(line: TickLine, moment: Moment) -> Spans:
+def _id(line: TickLine, context: RenderContext) -> Spans:
     job_id = line.tick.job_id or ""
-    return ((f"{job_id[:8]}{moment.glyphs.ellipsis}{job_id[-4:]}" if job_id else "", "faint"),)
+    return ((f"{job_id[:8]}{context.glyphs.ellipsis}{job_id[-4:]}" if job_id else "", "faint"),)
 
 
 TICKS: tuple[Column[TickLine], ...] = (
@@ -94,27 +94,27 @@ NO_WORKER = "its tick is due and has not passed: no worker that looks after sche
 PAUSED = "P lets it tick again; ticks that fall into the pause bring no job"
 
 
-def schedule_lines(line: ScheduleLine, moment: Moment, width: int) -> list[Line]:
+def schedule_lines(line: ScheduleLine, context: RenderContext, width: int) -> list[Line]:
     """Return everything that is known about a schedule but the jobs that it brought."""
     one = line.planned.schedule
-    facts = but(_facts(line, moment), "name", "state", "next")
-    lines = [*_head(line, moment, width), (), *tick_lines(line, moment, width), *fact_lines(facts, moment, width)]
+    facts = but(_facts(line, context), "name", "state", "next")
+    lines = [*_head(line, context, width), (), *tick_lines(line, context, width), *fact_lines(facts, context, width)]
     return [*lines, (), (("payload", "muted"),), *json_lines(payload_of(one), one.payload, width)]
 
 
-def brief_lines(line: ScheduleLine, moment: Moment, width: int, height: int) -> list[Line]:
+def brief_lines(line: ScheduleLine, context: RenderContext, width: int, height: int) -> list[Line]:
     """Return the heart of the matter in a few lines."""
-    last = only(_facts(line, moment), "last", "last job")
-    return [*tick_lines(line, moment, width), *fact_lines(last, moment, width)][:height]
+    last = only(_facts(line, context), "last", "last job")
+    return [*tick_lines(line, context, width), *fact_lines(last, context, width)][:height]
 
 
-def _facts(line: ScheduleLine, moment: Moment) -> Facts:
-    return of_schedule(line.planned, moment.now.timestamp())
+def _facts(line: ScheduleLine, context: RenderContext) -> Facts:
+    return of_schedule(line.planned, context.now.timestamp())
 
 
-def tick_lines(line: ScheduleLine, moment: Moment, width: int) -> list[Line]:
+def tick_lines(line: ScheduleLine, context: RenderContext, width: int) -> list[Line]:
     """Return the next ticks, one a line: in UTC, how long until then, and by the clocks of the schedule's zone."""
-    now = moment.now.timestamp()
+    now = context.now.timestamp()
     ticks, problem = coming_ticks(line.planned, now)
     label = "if resumed" if line.planned.paused else "next"
     tone = "faint" if line.planned.paused else "text"
@@ -127,7 +127,7 @@ def tick_lines(line: ScheduleLine, moment: Moment, width: int) -> list[Line]:
             (
                 (f"{'' if number else label:<{LABEL}}", "muted"),
                 (f"{at:%Y-%m-%d %H:%M:%S} UTC ", tone),
-                (f"{left:>8}", "bad" if tick < now and line.state(moment.now) == "late" else "muted"),
+                (f"{left:>8}", "bad" if tick < now and line.state(context.now) == "late" else "muted"),
                 ("" if problem else _there(at, line), "faint" if line.planned.paused else "accent"),
             )
         )
@@ -144,8 +144,8 @@ def _there(at: datetime, line: ScheduleLine) -> str:
     return f"  {at.astimezone(ZoneInfo(zone)):%a %H:%M %Z}"
 
 
-def _head(line: ScheduleLine, moment: Moment, width: int) -> list[Line]:
-    word = line.state(moment.now)
-    lines: list[Line] = [(*state_spans(word, moment), ("  ", "text"), (line.label, "strong"))]
-    said = {"late": NO_WORKER, "paused": PAUSED}.get(word, "")
-    return [*lines, *(((part, "bad" if word == "late" else "muted"),) for part in wrap(said, width) if part)]
+def _head(line: ScheduleLine, context: RenderContext, width: int) -> list[Line]:
+    word = line.state(context.now)
+    lines: list[Line] = [(*state_spans(word, context), ("  ", "text"), (line.label, "strong"))]
+    text = {"late": NO_WORKER, "paused": PAUSED}.get(word, "")
+    return [*lines, *(((part, "bad" if word == "late" else "muted"),) for part in wrap(text, width) if part)]

@@ -24,13 +24,13 @@ from textual.message import Message
 from textual.screen import Screen
 
 from jobconsole.actions.plan import Plan
-from jobconsole.core.alerts import Watcher
-from jobconsole.core.connection import Connection, Source, Surroundings
+from jobconsole.core.alerts import AlertWatcher
+from jobconsole.core.connection import Connection, ContextInfo, Source
 from jobconsole.core.latency import next_window, word
 from jobconsole.core.model import Model
 from jobconsole.format.glyphs import glyphs_for
-from jobconsole.format.spans import Moment
-from jobconsole.tui.base.bindings import ACTIONS, BY_ID, Standing, bindings, refusal
+from jobconsole.format.spans import RenderContext
+from jobconsole.tui.base.bindings import ACTIONS, BY_ID, Availability, bindings, refusal
 from jobconsole.tui.base.host import Hint, hint_of, spawn
 from jobconsole.tui.base.links import Link
 from jobconsole.tui.base.operator import Operator
@@ -40,7 +40,7 @@ from jobconsole.tui.base.themes import NIGHT, SCHEMES, Palette, textual_theme
 from jobconsole.tui.navigation import Navigation
 from jobconsole.tui.screens.help import Commands, HelpScreen, keys_of
 from jobconsole.tui.screens.view import View
-from jobconsole.tui.terminal import end_with_terminal, thrifty
+from jobconsole.tui.terminal import compress_styles, end_with_terminal
 from jobconsole.tui.views import FIRST, VIEWS
 from queue_core.errors import QueueCoreError
 from queue_core.model.report import SignatureInfo
@@ -79,20 +79,20 @@ class ConsoleApp(App[int], inherit_bindings=False):
         source: Source | Connection,
         *,
         read_only: bool = False,
-        context: Surroundings | str | None = None,
+        context: ContextInfo | str | None = None,
         hints: Sequence[Hint | str] = (),
     ) -> None:
         """`hints`: how to repair what fails, shown in the help and with the signatures that they are about."""
         super().__init__()
         self.connection = source if isinstance(source, Connection) else Connection(source)
         self.connection.read_only = self.connection.read_only or read_only
-        self.context = Surroundings.of(context)
+        self.context = ContextInfo.of(context)
         self.hints = [Hint.parse(hint) if isinstance(hint, str) else hint for hint in hints]
         self.glyphs = glyphs_for(sys.__stdout__.encoding if sys.__stdout__ else None)
         self.model = Model()
-        self.refresher = Refresher(self.connection, self.model, self.tell)
-        self.operator = Operator(self.connection, self.connection.read_only, self.tell)
-        self.watcher = Watcher(self.context.thresholds)
+        self.refresher = Refresher(self.connection, self.model, self.post)
+        self.operator = Operator(self.connection, self.connection.read_only, self.post)
+        self.watcher = AlertWatcher(self.context.thresholds)
         self.navigation = Navigation(self, lambda: self.view)
         self.frozen = False
         self.last_key = time.monotonic()
@@ -132,27 +132,27 @@ class ConsoleApp(App[int], inherit_bindings=False):
             self._palettes[key] = Palette(SCHEMES.get(self.theme, NIGHT), key[1])
         return self._palettes[key]
 
-    def moment(self) -> Moment:
+    def render_context(self) -> RenderContext:
         """Return what drawing depends on."""
-        return Moment(self.model.now, self.glyphs)
+        return RenderContext(self.model.now, self.glyphs)
 
     def hint_for(self, group: SignatureInfo) -> str:
         """Return how to repair what killed this group; "" when there is no hint."""
         return hint_of(self.hints, group)
 
-    def tell(self, message: Message) -> None:
+    def post(self, message: Message) -> None:
         """Post a message to the view that is on the screen."""
         if self.view is not None:
             self.view.post_message(message)
 
-    def standing(self, small: bool) -> Standing:
+    def availability(self, small: bool) -> Availability:
         """Return what decides which actions are possible now."""
-        return Standing(self.operator.unchangeable, "the window is too small" if small else "")
+        return Availability(self.operator.unchangeable, "the window is too small" if small else "")
 
-    def say(self, text: str, tone: str = "text") -> None:
+    def show_notice(self, text: str, tone: str = "text") -> None:
         """Show a sentence in the line above the keys."""
         if self.view is not None:
-            self.view.notice.say(text, tone)
+            self.view.notice.show(text, tone)
 
     async def pause(self, seconds: float) -> None:
         """Wait; for reads that are given up when the cursor moves on."""
@@ -163,14 +163,14 @@ class ConsoleApp(App[int], inherit_bindings=False):
         if plan is None:
             return
         if not plan.ids:
-            self.say(f"nothing to {plan.verb}: no job is in that state any more", "warn")
+            self.show_notice(f"nothing to {plan.verb}: no job is in that state any more", "warn")
         elif self.operator.unchangeable:
-            self.say(f"{plan.verb} is off: {self.operator.unchangeable}", "warn")
+            self.show_notice(f"{plan.verb} is off: {self.operator.unchangeable}", "warn")
         else:
             if self.view is not None and plan.verb != "cancel":
                 self.view.expect_gone(plan.keys)
             # A sentence about the change before would be taken for one about this.
-            self.say("")
+            self.show_notice("")
             spawn(self, "operations", self.operator.carry_out, plan)
 
     def pop_screen(self) -> AwaitComplete:
@@ -187,25 +187,25 @@ class ConsoleApp(App[int], inherit_bindings=False):
         """Show that thresholds were crossed, and ring the bell or notify the desktop as configured."""
         if not sentences:
             return
-        said = "; ".join(sentences)
-        self.say(said, "bad")
+        text = "; ".join(sentences)
+        self.show_notice(text, "bad")
         thresholds = self.context.thresholds
         if thresholds.bell:
             self.bell()
         if thresholds.notify and self._driver is not None:
             where = safe(self.context.word, 24) or "jobconsole"
-            self._driver.write(f"\x1b]9;{where}: {said}\x07")
+            self._driver.write(f"\x1b]9;{where}: {text}\x07")
 
     def get_driver_class(self) -> type[Driver]:
         """The way to the terminal, which may be a slow one."""
-        return thrifty(super().get_driver_class())
+        return compress_styles(super().get_driver_class())
 
     def refusal_of(self, action: str) -> str | None:
         """Why an action is off; "" when it is on, None when there is no such thing here."""
         if self.view is None:
             return None
         if action == "undo" and not self.operator.undoable:
-            return refusal(BY_ID[action], self.standing(False)) or NOTHING_TO_UNDO
+            return refusal(BY_ID[action], self.availability(False)) or NOTHING_TO_UNDO
         return self.view.refusal_of(action)
 
     def refusal_shown(self, action: str) -> str | None:
@@ -233,7 +233,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
         self.last_key = time.monotonic()
         reason = self.refusal_of(action)
         if reason:
-            self.say(reason, "warn")
+            self.show_notice(reason, "warn")
         elif reason == "" and self.view is not None:
             self.view.perform(action)
 
@@ -257,23 +257,23 @@ class ConsoleApp(App[int], inherit_bindings=False):
 
     def do_undo(self) -> None:
         """Take the last change back."""
-        self.say("")
+        self.show_notice("")
         spawn(self, "operations", self._undo)
 
     async def _undo(self) -> None:
         try:
             sentence = await self.operator.take_back()
         except QueueCoreError as error:
-            self.say(str(error), "bad")
+            self.show_notice(str(error), "bad")
         else:
             if sentence:
-                self.say(sentence, "good")
+                self.show_notice(sentence, "good")
                 self.refresher.resync()
 
     def do_freeze(self) -> None:
         """Hold the picture, or show live updates again."""
         self.frozen = not self.frozen
-        self.say(
+        self.show_notice(
             "frozen: p lets it go on; keys act on the jobs as they are now" if self.frozen else "live again", "muted"
         )
         if not self.frozen:
@@ -283,7 +283,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
         """Count growth over the next time window."""
         window = next_window(self.refresher.wanted.window)
         self.refresher.look_back(window)
-        self.say(f"growth is counted over the last {word(window)}", "muted")
+        self.show_notice(f"growth is counted over the last {word(window)}", "muted")
 
     def do_palette(self) -> None:
         """Find an action by its name."""
@@ -307,7 +307,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
         question = self.operator.left_behind(snapshot is not None and snapshot.totals.workers > 0)
         if question and not self._asked_to_quit:
             self._asked_to_quit = True
-            self.say(question, "warn")
+            self.show_notice(question, "warn")
             return
         self.exit(0)
 
@@ -317,7 +317,7 @@ for _view in VIEWS:
 
 
 def run_console(
-    settings: JobsSettings, *, read_only: bool = False, context: Surroundings | None = None, link: Link | None = None
+    settings: JobsSettings, *, read_only: bool = False, context: ContextInfo | None = None, link: Link | None = None
 ) -> int:
     """Run the console in this terminal and return its exit code: 0, or 2 without a terminal.
 

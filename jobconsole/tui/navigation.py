@@ -10,7 +10,7 @@ from typing import Any, cast
 from textual.app import App
 
 from jobconsole.actions import export
-from jobconsole.actions.export import Wish, export_file
+from jobconsole.actions.export import ExportOptions, export_file
 from jobconsole.actions.plan import Target
 from jobconsole.format.humanize import plural
 from jobconsole.tui.base.host import Host, spawn
@@ -78,28 +78,28 @@ class Navigation:
         try:
             export.write_over(path, f"{text}\n")
         except OSError as error:
-            self._host.say(f"copied {shown} (clipboard only: {path} cannot be written: {error.strerror})")
+            self._host.show_notice(f"copied {shown} (clipboard only: {path} cannot be written: {error.strerror})")
         else:
-            self._host.say(f"copied {shown}  (also in {path})")
+            self._host.show_notice(f"copied {shown}  (also in {path})")
 
     def export(self, target: Target) -> None:
         """Ask for the format, then write jobs into a file."""
         self._app.push_screen(ExportSheet(target), self._begin_export)
 
-    def _begin_export(self, wish: Wish | None) -> None:
+    def _begin_export(self, wish: ExportOptions | None) -> None:
         if wish is not None:
             spawn(self._app, "export", self._export, wish)
 
-    async def _export(self, wish: Wish) -> None:
+    async def _export(self, wish: ExportOptions) -> None:
         name = f"jobs-{self._host.model.now.strftime('%Y%m%d-%H%M%S')}.{wish.format}"
         try:
             number, path = await self._write(wish, name)
         except (QueueCoreError, OSError) as error:
-            self._host.say(f"nothing was exported: {error}", "bad")
+            self._host.show_notice(f"nothing was exported: {error}", "bad")
         else:
-            self._host.say(f"wrote {plural(number, 'job')} to {path}", "good")
+            self._host.show_notice(f"wrote {plural(number, 'job')} to {path}", "good")
 
-    async def _write(self, wish: Wish, name: str) -> tuple[int, Path]:
+    async def _write(self, wish: ExportOptions, name: str) -> tuple[int, Path]:
         """Write into the current folder, or into this program's own where that one is not for writing."""
         path = Path.cwd() / name
         if not os.access(path.parent, os.W_OK):
@@ -107,5 +107,5 @@ class Navigation:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         inspector = self._host.connection.jobs.inspector
         return await export_file(
-            inspector, wish, path, lambda number: self._host.say(f"wrote {number:,} ...", "muted")
+            inspector, wish, path, lambda number: self._host.show_notice(f"wrote {number:,} ...", "muted")
         ), path

@@ -61,7 +61,7 @@ _LINES = frozenset({"4", "7", "9"})
 """Underlined, reversed, struck through: then it shows that colour after all."""
 
 
-def thrifty(driver: type[Driver]) -> type[Driver]:
+def compress_styles(driver: type[Driver]) -> type[Driver]:
     """Return a driver that writes what the given one would, in fewer bytes."""
 
     class Thrifty(driver):  # type: ignore[valid-type, misc]
@@ -130,9 +130,9 @@ def _step(before: str, after: str) -> str:
     # What takes bold away takes dim away, too.
     if gone - {_BOLD} or (gone and _DIM in new):
         return _RESET + after
-    told = ["22"] if gone else []
-    told += [code for kind, code in new.items() if old.get(kind) != code]
-    return f"\x1b[{';'.join(told)}m" if told else ""
+    codes = ["22"] if gone else []
+    codes += [code for kind, code in new.items() if old.get(kind) != code]
+    return f"\x1b[{';'.join(codes)}m" if codes else ""
 
 
 def _parts(style: str) -> dict[str, str]:

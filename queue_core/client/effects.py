@@ -59,20 +59,20 @@ def events_of(outcome: Outcome, answer: Settled) -> list[Event]:
     if outcome.failure is None or answer.cancelled:
         name = EventName.RELEASED if outcome.kind == "released" and not answer.cancelled else EventName.CANCELLED
         return [Event(name, queue, job_id, type_, token, {} if answer.due is None else {"due": answer.due})]
-    said = _said(outcome.failure)
-    failed = Event(EventName.FAILED, queue, job_id, type_, token, said)
+    error = _error_of(outcome.failure)
+    failed = Event(EventName.FAILED, queue, job_id, type_, token, error)
     if outcome.kind == "retrying":
-        again = {"error": said["error"], "due": answer.due}
+        again = {"error": error["error"], "due": answer.due}
         return [failed, Event(EventName.RETRYING, queue, job_id, type_, token, again)]
     name = EventName.RELEASED if outcome.kind == "released" else EventName.DEAD
-    return [failed, Event(name, queue, job_id, type_, token, said)]
+    return [failed, Event(name, queue, job_id, type_, token, error)]
 
 
-def _said(failure: Failure) -> dict[str, str]:
+def _error_of(failure: Failure) -> dict[str, str]:
     return {"error": summary(failure), "signature": failure.signature, "title": failure.title, "kind": failure.kind}
 
 
-def ready_after(ends: Iterable[tuple[Outcome, Settled]]) -> list[Ready]:
+def ready_of(ends: Iterable[tuple[Outcome, Settled]]) -> list[Ready]:
     """Return the jobs that are ready again after these attempts, and those whose ordering key is free now."""
     ready: list[Ready] = []
     for outcome, answer in ends:
@@ -93,15 +93,15 @@ PATIENCE = 0.25
 audit, and their events are dropped."""
 CLOSE_SECONDS = 10.0
 
-_News = tuple[Sequence[NewJob], Sequence[Inserted]]
+_Creation = tuple[Sequence[NewJob], Sequence[Inserted]]
 
 
-class Telling:
+class CreationEffects:
     """Publishes the offers and events of inserted batches, one batch after the other."""
 
     def __init__(self, backend: Callable[[], Backend]) -> None:
         self._backend = backend
-        self._waiting: deque[_News] = deque()
+        self._waiting: deque[_Creation] = deque()
         # jobs in there and on their way
         self._jobs = 0
         self._task: asyncio.Task[None] | None = None
@@ -144,7 +144,7 @@ class Telling:
             jobs, inserted = self._waiting.popleft()
             self._begun = asyncio.get_running_loop().time()
             try:
-                await self._tell(jobs, inserted)
+                await self._publish_batch(jobs, inserted)
             except Exception:
                 # No caller waits for this: the rows are committed, and the audit offers them.
                 logger.exception("enqueued jobs were not offered")
@@ -152,7 +152,7 @@ class Telling:
                 self._jobs -= len(jobs)
                 self._moved.set()
 
-    async def _tell(self, jobs: Sequence[NewJob], inserted: Sequence[Inserted]) -> None:
+    async def _publish_batch(self, jobs: Sequence[NewJob], inserted: Sequence[Inserted]) -> None:
         if len(jobs) < LIST:
             # A worker waits for the offer, no caller for the event: it comes second. Both go out in one send.
             publishing = asyncio.create_task(self._publish(jobs, inserted))
@@ -166,7 +166,7 @@ class Telling:
         await asyncio.gather(self._offer(inserted), self._publish(jobs, inserted))
 
     async def _publish(self, jobs: Sequence[NewJob], inserted: Sequence[Inserted]) -> None:
-        await self._backend().bus.publish(created(jobs, inserted))
+        await self._backend().bus.publish(creation_events(jobs, inserted))
 
     async def _offer(self, inserted: Sequence[Inserted]) -> None:
         dispatcher = self._backend().dispatcher
@@ -179,7 +179,7 @@ class Telling:
             await asyncio.wait([self._task], timeout=CLOSE_SECONDS)
 
 
-def created(jobs: Sequence[NewJob], inserted: Sequence[Inserted]) -> list[Event]:
+def creation_events(jobs: Sequence[NewJob], inserted: Sequence[Inserted]) -> list[Event]:
     """Return the events of new jobs."""
     return [
         Event(

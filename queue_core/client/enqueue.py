@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from queue_core.client.effects import Telling
+from queue_core.client.effects import CreationEffects
 from queue_core.client.tasks import EnqueueOptions
 from queue_core.errors import InvalidJob, QueueFull, StoreUnavailable
 from queue_core.model.codec import encode_payload
@@ -28,7 +28,7 @@ BATCH = 1000
 Dump = Callable[[Sequence[Mapping[str, Any]]], Sequence[Mapping[str, Any]]]
 
 
-class Enqueueing:
+class Enqueuer:
     """Turns payloads into stored jobs; nothing is written before everything has been checked."""
 
     def __init__(self, backend: Backend, settings: JobsSettings) -> None:
@@ -43,7 +43,7 @@ class Enqueueing:
         for batcher in (self._batcher, self._limited):
             batcher.limit_waits(self._seconds, self._no_answer)
         self._pacing = Pacing()
-        self._telling = Telling(lambda: self._backend)
+        self._telling = CreationEffects(lambda: self._backend)
 
     def _no_answer(self) -> StoreUnavailable:
         return StoreUnavailable(self._backend.store.name, f"no answer within {self._seconds:g} s")
@@ -93,7 +93,7 @@ class Enqueueing:
         given = None if options.ordering_key is None else check_key(options.ordering_key, "ordering_key")
         return rules_of(self._settings.queues, queue).key_of(given)
 
-    async def put(self, jobs: Sequence[NewJob], connection: Any = None) -> Sequence[Inserted]:
+    async def insert(self, jobs: Sequence[NewJob], connection: Any = None) -> Sequence[Inserted]:
         """Write jobs, all or none; when this returns they are durable, and are offered meanwhile.
 
         On a caller's own connection they become durable when its transaction commits, and are offered to workers then.

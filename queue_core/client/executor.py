@@ -19,7 +19,7 @@ CHUNK = 500
 """Members of a step: few enough that other transactions do not wait for it, enough to be fast."""
 RATED_STEP = 0.25
 """Seconds of its rate that one step of a throttled operation takes."""
-LOOK = 1.0
+POLL_SECONDS = 1.0
 """Seconds between two reads of operations, and between two reads of the outcomes of retried jobs."""
 CANARY_LOOK = 0.5
 """Seconds between two reads of a canary's outcomes."""
@@ -48,7 +48,7 @@ class Executor:
         """Run operations without end, while `may` returns True."""
         waits = False
         while True:
-            wait = LOOK
+            wait = POLL_SECONDS
             if may():
                 try:
                     wait = await self.run_once()
@@ -70,7 +70,7 @@ class Executor:
         Raises:
             StoreUnavailable: the remaining steps are still to be taken.
         """
-        wait = LOOK
+        wait = POLL_SECONDS
         if time.monotonic() >= self._abandon_at:
             await self._store.abandon()
             self._abandon_at = time.monotonic() + ABANDON_LOOK
@@ -89,7 +89,7 @@ class Executor:
             StoreUnavailable, OperationNotFound: no step was taken.
         """
         if operation.state != "running":
-            return LOOK
+            return POLL_SECONDS
         if not await self._may_go_on(operation):
             return CANARY_LOOK
         return await self._step(operation)
@@ -101,7 +101,7 @@ class Executor:
         watched = operation.request.verb == "retry" and pace.stop_percent is not None and operation.processed > 0
         if not (operation.awaiting_canary or (watched and due)):
             return True
-        self._look_at[number] = time.monotonic() + LOOK
+        self._look_at[number] = time.monotonic() + POLL_SECONDS
         outcomes = await self._store.outcomes(number, operation.barrier if operation.in_canary else LATELY)
         verdict = judge(operation, outcomes)
         if verdict == "stop":

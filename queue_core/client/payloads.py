@@ -91,8 +91,8 @@ class PayloadTypes:
                     stored[name], mode="json", by_alias=True, round_trip=True, warnings=False
                 )
             except (PydanticSerializationError, ValueError, TypeError, AttributeError) as error:
-                said = str(error).partition("\n")[0]
-                raise InvalidJob(f"task '{self._task}': parameter '{name}' has no JSON form: {said}") from None
+                text = str(error).partition("\n")[0]
+                raise InvalidJob(f"task '{self._task}': parameter '{name}' has no JSON form: {text}") from None
         self._validated(encode_payload(stored, _UNBOUNDED))
         return stored
 
@@ -128,13 +128,13 @@ class PayloadTypes:
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema of a payload."""
         drawable = {name: bool(_schema_of(self._adapted[name])) for name in self._known}
-        said = self._reader({name for name in self._known if drawable[name]}).json_schema() | {"title": self._task}
-        for name, part in said["properties"].items():
+        text = self._reader({name for name in self._known if drawable[name]}).json_schema() | {"title": self._task}
+        for name, part in text["properties"].items():
             part.pop("title", None)
             default = self._signature.parameters[name].default
             if default is None or type(default) in (str, int, float, bool):
                 part["default"] = default
-        return {"required": [], **said, "additionalProperties": self._open}
+        return {"required": [], **text, "additionalProperties": self._open}
 
     @cached_property
     def _annotations(self) -> dict[str, Any]:

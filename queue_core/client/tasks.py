@@ -108,7 +108,7 @@ def known_options(options: EnqueueArguments) -> dict[str, Any]:
     return dict(options)
 
 
-class Enqueuer(Protocol):
+class PayloadEnqueuer(Protocol):
     """The methods of a queue that its tasks need."""
 
     async def enqueue_payloads(
@@ -121,7 +121,7 @@ class Enqueuer(Protocol):
 class Task(Generic[P, R]):
     """A registered handler. Calling it runs it here and now; `enqueue` makes a job of the call."""
 
-    def __init__(self, owner: Enqueuer, definition: Definition, options: EnqueueOptions) -> None:
+    def __init__(self, owner: PayloadEnqueuer, definition: Definition, options: EnqueueOptions) -> None:
         self._owner = owner
         self.definition = definition
         self._options = options

@@ -35,7 +35,7 @@ IDLE_SECONDS, IDLE_QUEUES = 10.0, 20
 program has written there would keep workers from waiting at the dispatcher."""
 
 
-class Audit:
+class DeliveryAudit:
     """For the leader alone; running it twice at once is harmless."""
 
     def __init__(self, store: JobStore, dispatcher: Dispatcher, queues: Sequence[str] = ()) -> None:

@@ -157,7 +157,7 @@ class LocalEventBus:
         """Hand a message, from here or from elsewhere, to every subscriber of this process."""
         for mailbox in tuple(self._mailboxes):
             mailbox.put(batch)
-        self.tell(event.id for event in batch.events if event.event in _FINAL)
+        self.notify(event.id for event in batch.events if event.event in _FINAL)
 
     @property
     def heard(self) -> bool:
@@ -169,7 +169,7 @@ class LocalEventBus:
         """The jobs whose end is waited for in this process."""
         return list(self._watching)
 
-    def tell(self, finished: Iterable[str]) -> None:
+    def notify(self, finished: Iterable[str]) -> None:
         """Wake those who wait for the end of these jobs."""
         for job_id in finished:
             for ended in self._watching.get(job_id, ()):

@@ -27,7 +27,7 @@ PAIRED, DOUBTFUL, UNSURE = 8.0, 5.0, 2.0
 """Seconds between two looks: while the pair is found, while it is not, and while that is not known."""
 
 
-class Kept(NamedTuple):
+class PairingRecord(NamedTuple):
     """What a Redis keeps under its prefix about the database that it delivers for."""
 
     identity: str | None
@@ -59,7 +59,7 @@ class PairedDelivery(Protocol):
         """The server, its database and the prefix, for people."""
         ...
 
-    async def kept(self, turn: float = 0.0) -> tuple[Kept, bool]:
+    async def kept(self, turn: float = 0.0) -> tuple[PairingRecord, bool]:
         """Return what is kept under the prefix about the database, and whether no other process took this turn before.
 
         `turn` are the seconds for which this process takes it; 0 = not at all.
@@ -148,12 +148,12 @@ class Pairing:
             await self._found(self._delivery, kept.identity or theirs, pair, confirm)
             if change and others is not None:
                 await self._delivery.pass_on(others.worker, PAIRED * 2)
-            self._tell(self._beside(others, kept.others, self._delivery.place), change)
+            self._report(self._beside(others, kept.others, self._delivery.place), change)
             return
         if _live(pair) is None and not kept.confirmed:
             if change:
                 await self._found(self._delivery, kept.identity or secrets.token_hex(8), None, True)
-            self._tell("", change)
+            self._report("", change)
             return
         await self._differs(self._delivery, kept, _live(pair), others, change)
 
@@ -162,14 +162,14 @@ class Pairing:
         pair = _live((await self._store.leaders((DUTY,))).get(DUTY))
         if pair is None:
             self._foreign = None
-            self._tell("", change)
+            self._report("", change)
             return
         if change and not self._renewed(pair):
             return  # its last process may have ended a moment ago
         if change:
             await self._store.acquire_leadership(OTHERS, NONE, WINDOW)
         reason = f"a Redis ({_place(pair)}) delivers for this database, and this process has none"
-        self._tell(reason, change)
+        self._report(reason, change)
 
     def _renewed(self, pair: Led) -> bool:
         """Return whether a foreign pair was confirmed again since it was seen first."""
@@ -195,7 +195,7 @@ class Pairing:
         self._identity, self._foreign = identity, None
 
     async def _differs(
-        self, delivery: PairedDelivery, kept: Kept, pair: Led | None, others: Led | None, change: bool
+        self, delivery: PairedDelivery, kept: PairingRecord, pair: Led | None, others: Led | None, change: bool
     ) -> None:
         """Note it, once it is sure that the other pair is in use and not just the one before a side was emptied."""
         ours = delivery.place
@@ -214,7 +214,7 @@ class Pairing:
             await self._store.acquire_leadership(OTHERS, ours, WINDOW)
         if change and kept.confirmed:
             await delivery.intrude(self._database, WINDOW)
-        self._tell(reason, change)
+        self._report(reason, change)
 
     def _beside(self, others: Led | None, database: str | None, ours: str) -> str:
         """Return a sentence about those who use one side of the pair and not the other."""
@@ -227,7 +227,7 @@ class Pairing:
             found.append(f"another application uses this Redis ({ours}) for another database ({database})")
         return "; ".join(found)
 
-    def _tell(self, reason: str, working: bool) -> None:
+    def _report(self, reason: str, working: bool) -> None:
         self.doubtful = bool(reason)
         if working and reason != self._logged:
             if reason:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from redis.asyncio import Redis
 
-from queue_core.delivery.pairing import Kept
+from queue_core.delivery.pairing import PairingRecord
 from queue_core.model.job import Ready
 from queue_core.model.settings import RedisSettings
 from queue_core.ports.delivery import Nomination
@@ -220,7 +220,7 @@ class RedisDispatcher:
         async with within(self._timeout, self._circuit):
             await self._wholeness.mark_current(queue)
 
-    async def kept(self, turn: float = 0.0) -> tuple[Kept, bool]:
+    async def kept(self, turn: float = 0.0) -> tuple[PairingRecord, bool]:
         """Return what is kept under the prefix about the database, and whether no other process took this turn before.
 
         `turn` are the seconds for which this process takes it; 0 = not at all.
@@ -232,7 +232,7 @@ class RedisDispatcher:
             if turn:
                 commands.set(keys.turn, 1, nx=True, px=round(turn * 1000))
             found, *taken = await commands.execute()
-        return Kept(*found), taken != [None]
+        return PairingRecord(*found), taken != [None]
 
     async def identify(self, identity: str, database: str, seconds: float) -> str:
         """Keep an identity where there is none, return the one that is there, and confirm its database for a while."""

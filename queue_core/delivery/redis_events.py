@@ -34,7 +34,7 @@ class _Channel:
         self.confirmed = asyncio.Event()
         self.listeners: list[asyncio.Event] = []
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         for ended in self.listeners:
             ended.set()
 
@@ -143,7 +143,7 @@ class Watching:
                 continue
             # A second confirmation comes after a lost connection: a message may have been missed meanwhile.
             if message["type"] == "message" or (message["type"] == "subscribe" and channel.confirmed.is_set()):
-                channel.tell()
+                channel.notify()
             elif message["type"] == "subscribe":
                 channel.confirmed.set()
 

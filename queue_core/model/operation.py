@@ -191,7 +191,7 @@ class Operation:
         return self.state in ENDED
 
 
-class Step(NamedTuple):
+class StepResult(NamedTuple):
     """What one step did."""
 
     # as of after the step

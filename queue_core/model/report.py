@@ -225,6 +225,6 @@ class Conservation:
 _BY_THE_MINUTE = frozenset({"status", "signature", "queue"})
 
 
-def minutes_tell(where: Filter) -> bool:
+def counts_by_minute(where: Filter) -> bool:
     """Whether the deaths of each minute, by signature and queue, give the growth of what matches a filter."""
     return where.trash or {term.field for term in where.terms} <= _BY_THE_MINUTE

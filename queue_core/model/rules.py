@@ -11,7 +11,7 @@ from zlib import crc32
 from pydantic import BeforeValidator, Field
 
 from queue_core.errors import InvalidJob
-from queue_core.model.validation import Duration, Model
+from queue_core.model.validation import Duration, SettingsModel
 
 LOWEST, HIGHEST = -128, 127
 SEQUENCE_BITS = 45
@@ -99,7 +99,7 @@ Rate = Annotated[float | None, BeforeValidator(parse_rate)]
 """Starts a second."""
 
 
-class BandLimits(Model):
+class BandLimits(SettingsModel):
     """How many jobs may wait in each band of priority."""
 
     high: Most = None
@@ -107,7 +107,7 @@ class BandLimits(Model):
     low: Most = None
 
 
-class QueueRules(Model):
+class QueueRules(SettingsModel):
     """The settings of one queue; every process that uses the queue must be given the same."""
 
     # waiting jobs (scheduled, queued, retrying) above which enqueues are refused

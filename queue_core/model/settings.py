@@ -20,7 +20,7 @@ from pydantic import (
 from queue_core.errors import ConfigurationError, InvalidJob
 from queue_core.model.addresses import check_postgres_url, check_redis_url, mask
 from queue_core.model.rules import QueueRules
-from queue_core.model.validation import Duration, Model, Retention, Size, check_name
+from queue_core.model.validation import Duration, Retention, SettingsModel, Size, check_name
 
 
 def _postgres_url(value: SecretStr) -> SecretStr:
@@ -83,7 +83,7 @@ with warnings.catch_warnings():
     # `schema` is what PostgreSQL calls it; pydantic's own method of that name is deprecated and not used here.
     warnings.filterwarnings("ignore", 'Field name "schema"', UserWarning)
 
-    class PostgresSettings(Model):
+    class PostgresSettings(SettingsModel):
         url: PostgresUrl | None = None
         # in which all tables are; two schemas of a database are two queues that do not see each other
         schema: SchemaName = SCHEMA  # type: ignore[assignment]
@@ -97,21 +97,21 @@ with warnings.catch_warnings():
         prepare: bool = True
 
 
-class RedisSettings(Model):
+class RedisSettings(SettingsModel):
     url: RedisUrl | None = None
     prefix: Prefix = "jobs:"
     # seconds to wait for an answer before going on without Redis
     timeout: Duration = 2.0
 
 
-class SqliteSettings(Model):
+class SqliteSettings(SettingsModel):
     # beside the file SQLite keeps two more, with -wal and -shm behind its name; all three belong together
     path: SqlitePath = "jobs.db"
     # seconds to wait for the file's lock or an answer before StoreUnavailable
     timeout: Duration = 10.0
 
 
-class Defaults(Model):
+class Defaults(SettingsModel):
     max_retries: int = Field(default=3, ge=0, le=1000)
     retry_delay: Duration = 5.0
     retry_backoff: float = Field(default=2.0, ge=1.0, le=100.0)
@@ -130,7 +130,7 @@ class Defaults(Model):
     children: int | None = Field(default=None, ge=1, le=1000)
 
 
-class RetentionSettings(Model):
+class RetentionSettings(SettingsModel):
     # a day in mode redis
     completed: Retention = 7 * 86400.0
     dead: Retention = None
@@ -140,13 +140,13 @@ class RetentionSettings(Model):
     operations: Retention = 90 * 86400.0
 
 
-class Limits(Model):
+class Limits(SettingsModel):
     payload: Size = 1 << 20
     result: Size = 1 << 20
     traceback: Size = 64 << 10
 
 
-class JobsSettings(Model):
+class JobsSettings(SettingsModel):
     """Everything that `JobQueue` needs to know."""
 
     queue_backend: Literal["redis", "postgres", "sqlite", "memory"] = "postgres"

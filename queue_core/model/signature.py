@@ -39,7 +39,7 @@ class Signature(NamedTuple):
     title: str
 
 
-class Frame(NamedTuple):
+class FrameName(NamedTuple):
     """One frame of a traceback."""
 
     file: str
@@ -110,7 +110,7 @@ def sign(exception: BaseException | str, message: str = "", traceback: str = "")
     """
     if isinstance(exception, str):
         last = traceback.rpartition("Traceback (most recent call last)")[2]
-        frames = [Frame(file, function) for file, function in _TEXT_FRAME.findall(last)]
+        frames = [FrameName(file, function) for file, function in _TEXT_FRAME.findall(last)]
         return _signature(storable(exception), normalise(message), frames)
     name = class_name(exception)
     if isinstance(exception, BaseExceptionGroup):
@@ -120,7 +120,7 @@ def sign(exception: BaseException | str, message: str = "", traceback: str = "")
     return _signature(name, normalise(message_of(exception)), frames_of(exception))
 
 
-def _signature(name: str, message: str, frames: list[Frame]) -> Signature:
+def _signature(name: str, message: str, frames: list[FrameName]) -> Signature:
     frame = application_frame(frames)
     place = f"{_base(frame.file)}:{frame.function}" if frame else ""
     digest = hashlib.sha256("\x1f".join((name, message, place)).encode(errors="backslashreplace"))
@@ -154,11 +154,11 @@ def message_of(exception: BaseException) -> str:
         return f"<no message: __str__ raised {class_name(error)}>"
 
 
-def frames_of(exception: BaseException) -> list[Frame]:
+def frames_of(exception: BaseException) -> list[FrameName]:
     """Return the frames of an exception's traceback, the innermost last."""
     frames, at = [], exception.__traceback__
     while at is not None:
-        frames.append(Frame(at.tb_frame.f_code.co_filename, at.tb_frame.f_code.co_name))
+        frames.append(FrameName(at.tb_frame.f_code.co_filename, at.tb_frame.f_code.co_name))
         at = at.tb_next
     return frames
 
@@ -178,7 +178,7 @@ def is_own(file: str) -> bool:
     return file.startswith(_HERE) or _OWN.search(file) is not None
 
 
-def application_frame(frames: list[Frame]) -> Frame | None:
+def application_frame(frames: list[FrameName]) -> FrameName | None:
     """Return the innermost frame of the application: not of this package, Python's library or an installed one.
 
     An application that is itself installed has no such frame: then it is the innermost one of the package that

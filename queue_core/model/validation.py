@@ -66,7 +66,7 @@ Size = Annotated[int, BeforeValidator(parse_size)]
 """Bytes."""
 
 
-class Model(BaseModel):
+class SettingsModel(BaseModel):
     """Base of all settings: unknown keys are errors, values never change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)

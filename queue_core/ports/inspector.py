@@ -80,7 +80,7 @@ class Inspector(Protocol):
         """Return groups of dead jobs by error, newest growth within `window` seconds first, then by count.
 
         The filter chooses the jobs that are counted. Growth is that of the signature in the queues of those jobs, also
-        by jobs that are not dead any more; with a filter on anything else (`minutes_tell`), by the jobs that are
+        by jobs that are not dead any more; with a filter on anything else (`counts_by_minute`), by the jobs that are
         counted. A minute is the smallest time that growth is known for.
         """
         ...

@@ -15,7 +15,7 @@ from queue_core.model.operation import (
     OperationRequest,
     OperationState,
     Outcomes,
-    Step,
+    StepResult,
     WorkerOrder,
 )
 
@@ -73,7 +73,7 @@ class OperationStore(Protocol):
         """
         ...
 
-    async def step(self, number: int, most: int) -> Step:
+    async def step(self, number: int, most: int) -> StepResult:
         """Change the next `most` members of a running operation that are as they were frozen, and count all of them.
 
         Atomic, and once: each of several executors takes different members, or none. A member is unchanged when its

@@ -111,7 +111,7 @@ class Led(NamedTuple):
     seconds: float
 
 
-class Look(NamedTuple):
+class DueWork(NamedTuple):
     """The work that a leader has to do."""
 
     # seconds until the next scheduled or retrying job is due, and the next tick of a schedule; None: there is none
@@ -209,7 +209,7 @@ class AttentiveStore(Protocol):
         """Register a call for each order stored for a worker and each new worker at its place, until it retires."""
         ...
 
-    async def look(self) -> Look:
+    async def next_work(self) -> DueWork:
         """Return the work that a leader has to do."""
         ...
 
@@ -343,7 +343,7 @@ class JobStore(Protocol):
         """
         ...
 
-    async def make_room(self) -> None:
+    async def prepare_history(self) -> None:
         """Prepare the history of jobs that end today, where needed: before the first settle after any pause."""
         ...
 

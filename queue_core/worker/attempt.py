@@ -33,11 +33,11 @@ StopReason = Literal["timeout", "cancel", "lost", "release"]
 class LineKeeper(Protocol):
     """What takes the lines of an attempt."""
 
-    def note(self, attempt: Attempt, text: str, line: int = 0) -> bool:
+    def note(self, attempt: RunningAttempt, text: str, line: int = 0) -> bool:
         """Note a line, numbered already or not; True when lines come faster than they are written."""
         ...
 
-    async def write_first(self, attempts: Iterable[Attempt]) -> None:
+    async def write_first(self, attempts: Iterable[RunningAttempt]) -> None:
         """Write the lines of attempts that are about to end."""
         ...
 
@@ -53,12 +53,12 @@ class OwnTransaction(Protocol):
         """Roll back what the handler did."""
         ...
 
-    async def end(self, attempt: Attempt, outcome: Outcome, failed: Callable[[Exception], Outcome]) -> Outcome:
+    async def end(self, attempt: RunningAttempt, outcome: Outcome, failed: Callable[[Exception], Outcome]) -> Outcome:
         """Commit a completed attempt, or roll back, and return how it ended."""
         ...
 
 
-class Attempt:
+class RunningAttempt:
     """Mutable on purpose: the runner, the settler and the heartbeat each keep their part here."""
 
     __slots__ = (
@@ -172,20 +172,22 @@ def describe(claim: Claim, worker: str) -> dict[str, Any]:
     return {"priority": claim.priority, "attempt": attempt_of(claim), "worker": worker}
 
 
-async def within_soft_limit(attempt: Attempt, seconds: float, raises: bool, handler: Coroutine[Any, Any, R]) -> R:
+async def within_soft_limit(
+    attempt: RunningAttempt, seconds: float, raises: bool, handler: Coroutine[Any, Any, R]
+) -> R:
     """Run a handler; after so many seconds its context shows it, and, where it `raises`, its current await raises."""
-    told = _Told(attempt, seconds, raises)
-    timer = asyncio.get_running_loop().call_later(seconds, told.late)
+    limit = _SoftLimit(attempt, seconds, raises)
+    timer = asyncio.get_running_loop().call_later(seconds, limit.late)
     try:
-        return await _driven(handler, told)
+        return await _driven(handler, limit)
     finally:
         timer.cancel()
 
 
-class _Told:
+class _SoftLimit:
     """Whether the limit has passed and the handler has not been notified yet."""
 
-    def __init__(self, attempt: Attempt, seconds: float, raises: bool) -> None:
+    def __init__(self, attempt: RunningAttempt, seconds: float, raises: bool) -> None:
         self._attempt = attempt
         self._seconds = seconds
         self._raises = raises
@@ -211,7 +213,7 @@ class _Told:
 
 
 @types.coroutine
-def _driven(handler: Coroutine[Any, Any, R], told: _Told) -> Generator[Any, Any, R]:
+def _driven(handler: Coroutine[Any, Any, R], limit: _SoftLimit) -> Generator[Any, Any, R]:
     """Run a coroutine step by step, to raise something else in it than the event loop would."""
     error: BaseException | None = None
     while True:
@@ -227,7 +229,7 @@ def _driven(handler: Coroutine[Any, Any, R], told: _Told) -> Generator[Any, Any,
             handler.close()
             raise
         except BaseException as raised:  # noqa: BLE001  the handler's to deal with
-            error = told.instead_of(raised)
+            error = limit.instead_of(raised)
 
 
 LOOK = 0.25
@@ -308,17 +310,17 @@ class Watchdog:
                 continue
             if since is None:
                 since = self._answered
-                self._tell(loop, watched, silent)
+                self._report(loop, watched, silent)
             if silent > self._patience.stall and not self._told_stalled:
                 self._told_stalled = True
                 self._stalled()
             if self._give_up is not None and silent > self._patience.wedged:
                 logger.critical("the event loop has not answered for %.0f s; this process ends", silent)
-                self._tell(loop, watched, silent)
+                self._report(loop, watched, silent)
                 self._give_up()
                 return
 
-    def _tell(self, loop: asyncio.AbstractEventLoop, watched: int, silent: float) -> None:
+    def _report(self, loop: asyncio.AbstractEventLoop, watched: int, silent: float) -> None:
         frame = sys._current_frames().get(watched)
         stack = list(traceback.walk_stack(frame))
         claim = self._find(asyncio.current_task(loop), {one.f_code for one, _ in stack})

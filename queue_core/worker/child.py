@@ -22,8 +22,8 @@ from queue_core.model.addresses import mask
 from queue_core.model.job import Claim
 from queue_core.model.text import safe
 from queue_core.queue import JobQueue
-from queue_core.worker.attempt import Attempt
-from queue_core.worker.execution import Surroundings, execute
+from queue_core.worker.attempt import RunningAttempt
+from queue_core.worker.execution import ExecutionContext, execute
 from queue_core.worker.journal import Relay
 from queue_core.worker.options import EXIT_USAGE
 from queue_core.worker.process import load_target, run_loop
@@ -32,7 +32,7 @@ ORPHAN_TICK = 0.5
 """Seconds between two looks whether the worker is still there."""
 
 
-class ReportingAttempt(Attempt):
+class ReportingAttempt(RunningAttempt):
     """Writes progress and lines to the worker as they come."""
 
     __slots__ = ("_output", "lines")
@@ -40,7 +40,7 @@ class ReportingAttempt(Attempt):
     def __init__(self, claim: Claim, output: TextIO) -> None:
         super().__init__(claim, time.monotonic())
         self._output = output
-        self.lines = Relay(lambda lines: _say(output, {"log": lines}))
+        self.lines = Relay(lambda lines: _send(output, {"log": lines}))
 
     def log(self, text: str) -> bool:
         """Send a line."""
@@ -48,27 +48,27 @@ class ReportingAttempt(Attempt):
 
     def report(self, percent: int, message: str) -> None:
         """Send the newest progress."""
-        _say(self._output, {"progress": percent, "message": message})
+        _send(self._output, {"progress": percent, "message": message})
 
 
 async def run(jobs: JobQueue, worker: str, source: TextIO, output: TextIO) -> None:
     """Run the jobs on `source` until it ends."""
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="job") as threads:
-        around = Surroundings(jobs.settings.limits, worker, threads, jobs.hooks, jobs.store)
+        around = ExecutionContext(jobs.settings.limits, worker, threads, jobs.hooks, jobs.store)
         while (line := await asyncio.to_thread(source.readline)).endswith("\n"):
             claim = Claim(*json.loads(line))
             claim = claim._replace(tags=tuple(claim.tags))
-            _say(output, {"begun": claim.id})
+            _send(output, {"begun": claim.id})
             attempt = ReportingAttempt(claim, output)
             attempt.started = time.perf_counter()
             # A task of its own: the context variables that a job sets are not those of the next one.
             outcome = await asyncio.create_task(execute(attempt, jobs.tasks.get(claim.type), around))
             attempt.lines.flush()
-            _say(output, {"outcome": outcome, "settled": attempt.settled, "perhaps": attempt.perhaps})
+            _send(output, {"outcome": outcome, "settled": attempt.settled, "perhaps": attempt.perhaps})
     await jobs.close()
 
 
-def _say(output: TextIO, message: object) -> None:
+def _send(output: TextIO, message: object) -> None:
     # One write a line: a handler's threads may report progress at the same time.
     try:
         output.write(json.dumps(message) + "\n")

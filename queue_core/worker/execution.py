@@ -26,7 +26,7 @@ from queue_core.model.retry import Retry
 from queue_core.model.settings import Defaults, Limits
 from queue_core.ports.store import JobStore, TransactionalStore
 from queue_core.queue import JobQueue
-from queue_core.worker.attempt import Attempt, within_soft_limit
+from queue_core.worker.attempt import RunningAttempt, within_soft_limit
 from queue_core.worker.pool import target_of
 
 P = ParamSpec("P")
@@ -68,7 +68,7 @@ class Completion:
             undone = _Undone()
             await begun.__aexit__(_Undone, undone, None)
 
-    async def end(self, attempt: Attempt, outcome: Outcome, failed: Callable[[Exception], Outcome]) -> Outcome:
+    async def end(self, attempt: RunningAttempt, outcome: Outcome, failed: Callable[[Exception], Outcome]) -> Outcome:
         """Commit a completed attempt together with what its handler did, and return how it ended.
 
         For every other outcome, and when the lease is over, what the handler did is rolled back.
@@ -101,7 +101,7 @@ class _Undone(Exception):
     """Ends a transaction without a commit."""
 
 
-def begin(attempt: Attempt, definition: Definition, store: JobStore) -> AbstractAsyncContextManager[Any]:
+def begin(attempt: RunningAttempt, definition: Definition, store: JobStore) -> AbstractAsyncContextManager[Any]:
     """Return a block of the attempt's transaction, for `JobContext.transaction`.
 
     Raises:
@@ -120,7 +120,7 @@ def begin(attempt: Attempt, definition: Definition, store: JobStore) -> Abstract
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ExecutionContext:
     """What handlers of a worker run in."""
 
     limits: Limits
@@ -133,7 +133,7 @@ class Surroundings:
     timed: bool = True
 
 
-async def execute(attempt: Attempt, definition: Definition, around: Surroundings) -> Outcome:
+async def execute(attempt: RunningAttempt, definition: Definition, around: ExecutionContext) -> Outcome:
     """Run the handler and return the outcome to store; `attempt.settled`: whether it has been stored already.
 
     Raises:
@@ -158,7 +158,7 @@ async def execute(attempt: Attempt, definition: Definition, around: Surroundings
     return await attempt.completion.end(attempt, outcome, failed)
 
 
-async def _handled(attempt: Attempt, definition: Definition, around: Surroundings) -> Outcome:
+async def _handled(attempt: RunningAttempt, definition: Definition, around: ExecutionContext) -> Outcome:
     claim, limits = attempt.claim, around.limits
     try:
         payload = decode_payload(claim.payload)
@@ -195,11 +195,11 @@ async def _handled(attempt: Attempt, definition: Definition, around: Surrounding
 
 
 async def _call(
-    attempt: Attempt,
+    attempt: RunningAttempt,
     definition: Definition,
     args: tuple[JobContext, ...],
     arguments: dict[str, Any],
-    around: Surroundings,
+    around: ExecutionContext,
 ) -> Any:
     if definition.is_async:
         handler = definition.function(*args, **arguments)
@@ -211,7 +211,11 @@ async def _call(
 
 
 async def _in_thread(
-    attempt: Attempt, definition: Definition, args: tuple[JobContext, ...], arguments: dict[str, Any], threads: Executor
+    attempt: RunningAttempt,
+    definition: Definition,
+    args: tuple[JobContext, ...],
+    arguments: dict[str, Any],
+    threads: Executor,
 ) -> Any:
     def call() -> Any:
         attempt.thread = threading.get_ident()

@@ -27,9 +27,9 @@ from queue_core.ports.store import (
     StoreHeartbeat,
 )
 from queue_core.worker import neighbours
-from queue_core.worker.attempt import Attempt
+from queue_core.worker.attempt import RunningAttempt
 from queue_core.worker.fetcher import Claims
-from queue_core.worker.journal import Announcer
+from queue_core.worker.journal import EventPublisher
 
 logger = logging.getLogger("queue_core.worker")
 
@@ -55,7 +55,7 @@ class Listener(Protocol):
         """Carry out quiet, resume or stop."""
         ...
 
-    def drop(self, attempts: Sequence[Attempt]) -> None:
+    def drop(self, attempts: Sequence[RunningAttempt]) -> None:
         """Forget jobs that were handed back before they began."""
         ...
 
@@ -94,8 +94,8 @@ class Heartbeat:
         heart: StoreHeartbeat,
         identity: Callable[[], HeartbeatRequest],
         times: Times,
-        held: dict[str, Attempt],
-        announcer: Announcer,
+        held: dict[str, RunningAttempt],
+        publisher: EventPublisher,
         listener: Listener,
         claims: Claims,
     ) -> None:
@@ -103,7 +103,7 @@ class Heartbeat:
         self._identity = identity
         self._times = times
         self._held = held
-        self._announcer = announcer
+        self._publisher = publisher
         self._listener = listener
         self._claims = claims
         # the event loop is blocked, and what has not begun is still to be handed back
@@ -241,9 +241,9 @@ class Heartbeat:
         for attempt, beat in zip(attempts, beats, strict=True):
             attempt.renewed = sent
             attempt.ahead = attempt.ahead and not beat.started
-        self._tell(attempts, news, reply)
+        self._pass_on(attempts, news, reply)
 
-    def _tell(self, attempts: list[Attempt], news: list[Attempt], reply: HeartbeatReply) -> None:
+    def _pass_on(self, attempts: list[RunningAttempt], news: list[RunningAttempt], reply: HeartbeatReply) -> None:
         if news:
             self._in_loop(self._announce, news)
         if reply.lost:
@@ -257,17 +257,17 @@ class Heartbeat:
         if reply.command:
             self._in_loop(self._listener.obey, reply.command)
 
-    def _stop_lost(self, attempts: list[Attempt]) -> None:
+    def _stop_lost(self, attempts: list[RunningAttempt]) -> None:
         # By now this worker may have claimed one of these jobs again: that attempt goes on.
         self._listener.stop_jobs([one.claim.id for one in attempts if self._held.get(one.claim.id) is one], True)
 
-    def _announce(self, news: list[Attempt]) -> None:
+    def _announce(self, news: list[RunningAttempt]) -> None:
         for attempt in news:
             claim = attempt.claim
             if self._held.get(claim.id) is not attempt:
                 continue  # it ended meanwhile, and subscribers know it
             extra = {"progress": attempt.progress, "message": attempt.message}
-            self._announcer.tell(Event(EventName.PROGRESS, claim.queue, claim.id, claim.type, claim.token, extra))
+            self._publisher.publish(Event(EventName.PROGRESS, claim.queue, claim.id, claim.type, claim.token, extra))
 
     def _give_up_in_time(self, now: float) -> None:
         """Stop jobs whose lease may end before the store is back: another worker may run them from then on."""

@@ -18,7 +18,7 @@ from queue_core.model.events import Event
 from queue_core.model.job import LINES, LogLine
 from queue_core.ports.delivery import EventBus
 from queue_core.ports.store import JobStore
-from queue_core.worker.attempt import Attempt
+from queue_core.worker.attempt import RunningAttempt
 
 logger = logging.getLogger("queue_core.worker")
 
@@ -37,7 +37,7 @@ MOST_BYTES = 16 << 20
 class _Written(NamedTuple):
     """A line that waits."""
 
-    attempt: Attempt
+    attempt: RunningAttempt
     line: int
     text: str
     # seconds of the monotonic clock
@@ -52,9 +52,9 @@ class Journal:
         self._monotonic = monotonic
         # Handlers write from any thread.
         self._lock = threading.Lock()
-        self._waiting: dict[Attempt, deque[_Written]] = {}
+        self._waiting: dict[RunningAttempt, deque[_Written]] = {}
         self._size = 0
-        self._sending: frozenset[Attempt] = frozenset()
+        self._sending: frozenset[RunningAttempt] = frozenset()
         self._turn = asyncio.Lock()
         self._wake = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -64,7 +64,7 @@ class Journal:
         """Whether there are lines that are not written yet."""
         return bool(self._waiting or self._sending)
 
-    def note(self, attempt: Attempt, text: str, line: int = 0) -> bool:
+    def note(self, attempt: RunningAttempt, text: str, line: int = 0) -> bool:
         """Note a line, numbered already or not, from any thread; True when lines come faster than they are written."""
         with self._lock:
             lines = self._waiting.get(attempt)
@@ -101,7 +101,7 @@ class Journal:
                 self._wake.set()
             await asyncio.sleep(REST)
 
-    async def write_first(self, attempts: Iterable[Attempt]) -> None:
+    async def write_first(self, attempts: Iterable[RunningAttempt]) -> None:
         """Write the lines of attempts that are about to end.
 
         Raises:
@@ -111,7 +111,7 @@ class Journal:
         if mine:
             await self.write(mine)
 
-    async def write(self, attempts: Collection[Attempt] | None = None) -> None:
+    async def write(self, attempts: Collection[RunningAttempt] | None = None) -> None:
         """Write the waiting lines, of these attempts or of all.
 
         Raises:
@@ -141,7 +141,7 @@ class Journal:
         for written, accepted in zip(part, answers, strict=True):
             written.attempt.unheard |= not accepted
 
-    def _take(self, attempts: Collection[Attempt] | None) -> list[_Written]:
+    def _take(self, attempts: Collection[RunningAttempt] | None) -> list[_Written]:
         with self._lock:
             chosen = list(self._waiting) if attempts is None else attempts
             lines = [written for attempt in chosen for written in self._waiting.pop(attempt, ())]
@@ -167,7 +167,7 @@ MOST = 20_000
 EVENTS_PART = 1000
 
 
-class Announcer:
+class EventPublisher:
     """A buffer and the loop that empties it."""
 
     def __init__(self, bus: EventBus) -> None:
@@ -176,7 +176,7 @@ class Announcer:
         self._wake = asyncio.Event()
         self._closing = False
 
-    def tell(self, event: Event) -> None:
+    def publish(self, event: Event) -> None:
         """Note an event."""
         if len(self._buffer) < MOST:
             self._buffer.append(event)
@@ -210,8 +210,8 @@ Line = tuple[int, str]
 class Relay:
     """The lines of one attempt."""
 
-    def __init__(self, say: Callable[[Sequence[Line]], None]) -> None:
-        self._say = say
+    def __init__(self, send: Callable[[Sequence[Line]], None]) -> None:
+        self._say = send
         self._lock = Lock()
         self._waiting: deque[Line] = deque(maxlen=LINES)
         self._count = 0

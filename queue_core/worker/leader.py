@@ -9,10 +9,10 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from queue_core.client.effects import created
+from queue_core.client.effects import creation_events
 from queue_core.client.executor import Executor
 from queue_core.client.middleware import Hooks
-from queue_core.delivery.audit import Audit
+from queue_core.delivery.audit import DeliveryAudit
 from queue_core.errors import ConfigurationError, QueueCoreError, SchemaError, StoreUnavailable
 from queue_core.model.events import Event, EventName
 from queue_core.model.job import Inserted, NewJob, Ready, Reclaimed, new_id, summary
@@ -20,8 +20,8 @@ from queue_core.model.outcome import failure_of_loss
 from queue_core.model.schedule import Planned, Schedule, Tick, next_tick
 from queue_core.ports.delivery import Dispatcher, DispatchUnavailable
 from queue_core.ports.schedules import ScheduleStore
-from queue_core.ports.store import AttentiveStore, JobStore, Look
-from queue_core.worker.journal import Announcer
+from queue_core.ports.store import AttentiveStore, DueWork, JobStore
+from queue_core.worker.journal import EventPublisher
 from queue_core.worker.neighbours import Neighbours
 
 logger = logging.getLogger("queue_core.worker")
@@ -167,18 +167,18 @@ class Sweeper:
         schedules: ScheduleStore,
         executor: Executor,
         hooks: Hooks,
-        announcer: Announcer,
+        publisher: EventPublisher,
         duty: Duty,
     ) -> None:
         self._store = store
         self._scheduler = Scheduler(schedules, hooks)
         self._executor = executor
         self._dispatcher = dispatcher
-        self._announcer = announcer
+        self._publisher = publisher
         self._duty = duty
         # A job of a lost leader waits for its lease to end and for the next leader: the shorter counts.
         self._leadership = min(LEADERSHIP, max(2 * TICK, duty.lease))
-        self._audit = None if dispatcher is None else Audit(store, dispatcher, duty.queues)
+        self._audit = None if dispatcher is None else DeliveryAudit(store, dispatcher, duty.queues)
         # the other workers on this machine, whose jobs this one takes back when they are gone, whichever worker leads
         self.neighbours = Neighbours(store, self.reclaim)
         # seconds of time.monotonic
@@ -186,7 +186,7 @@ class Sweeper:
         self._leads = False
         self._attentive = store if isinstance(store, AttentiveStore) else None
         # what was to be done in the last round; None: it has to be found out duty by duty
-        self._seen: Look | None = None
+        self._seen: DueWork | None = None
 
     async def run(self) -> None:
         """Sweep for ever."""
@@ -217,7 +217,7 @@ class Sweeper:
             await self._follow(pause)
             return
         if self._seen is not None and self._attentive is not None and self._attentive.hears():
-            await self._watch_commits(pause, until_told=True)
+            await self._watch_commits(pause, until_notified=True)
             return
         ends = time.monotonic() + pause
         try:
@@ -243,7 +243,7 @@ class Sweeper:
         """Return whether this worker carries operations out, as far as there are any."""
         return self._leads and (self._seen is None or self._seen.operations)
 
-    async def _watch_commits(self, seconds: float, until_told: bool = False) -> None:
+    async def _watch_commits(self, seconds: float, until_notified: bool = False) -> None:
         """Wait; jobs that a caller's own transaction committed meanwhile are offered at once."""
         if self._audit is None or self._attentive is None:
             await asyncio.sleep(seconds)
@@ -252,7 +252,7 @@ class Sweeper:
         while (left := ends - time.monotonic()) > 0:
             for queue in await self._attentive.committed(left):
                 await self._audit.offer_head(queue)
-            if until_told:
+            if until_notified:
                 return
 
     async def run_once(self) -> bool:
@@ -270,7 +270,7 @@ class Sweeper:
             self._led_at = now
         if not self._leads:
             return False
-        look = self._seen = None if self._attentive is None else await self._attentive.look()
+        look = self._seen = None if self._attentive is None else await self._attentive.next_work()
         if look is None or look.busy or (look.lease is not None and look.lease <= 0):
             await self.reclaim()
         if look is None or look.noted or (look.due is not None and look.due <= 0):
@@ -306,7 +306,7 @@ class Sweeper:
             lost = await self._store.reclaim(RECLAIM_LIMIT, self._duty.max_losses)
             total += len(lost)
             for job in lost:
-                self._tell(job)
+                self._publish(job)
             ready = [Ready(job.id, job.queue, job.rank) for job in lost if job.rank is not None]
             await self._offer(ready + [opened for job in lost for opened in job.unblocked])
             if len(lost) < RECLAIM_LIMIT:
@@ -327,8 +327,8 @@ class Sweeper:
         fired = await self._scheduler.run_once()
         inserted = [one for _, one in fired]
         await self._offer([Ready(one.id, one.queue, one.rank) for one in inserted if one.rank is not None])
-        for event in created([job for job, _ in fired], inserted):
-            self._announcer.tell(event)
+        for event in creation_events([job for job, _ in fired], inserted):
+            self._publisher.publish(event)
         return len(fired)
 
     async def _until_due(self) -> float:
@@ -349,7 +349,7 @@ class Sweeper:
         except DispatchUnavailable:
             return  # the audit offers them when the dispatcher is back
 
-    def _tell(self, job: Reclaimed) -> None:
+    def _publish(self, job: Reclaimed) -> None:
         failure = failure_of_loss(job.worker, job.losses, self._duty.max_losses)
         logger.warning("took job %s back from lost worker %s (loss %d)", job.id, job.worker, job.losses)
         extra = {
@@ -362,4 +362,4 @@ class Sweeper:
         if job.rank is None:
             name = EventName.CANCELLED if job.cancelled else EventName.DEAD
         for event in (EventName.FAILED, name):
-            self._announcer.tell(Event(event, job.queue, job.id, job.type, job.token, extra))
+            self._publisher.publish(Event(event, job.queue, job.id, job.type, job.token, extra))

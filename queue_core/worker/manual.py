@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
 
 from queue_core.client.context import ClaimFacts
-from queue_core.client.effects import events_of, offer, ready_after
+from queue_core.client.effects import events_of, offer, ready_of
 from queue_core.client.executor import Executor
 from queue_core.client.middleware import Hooks
 from queue_core.client.tasks import Duration, TaskRegistry
@@ -34,7 +34,7 @@ from queue_core.ports.backend import Backend
 from queue_core.ports.delivery import DispatchUnavailable
 from queue_core.ports.store import ClaimRequest, LeaseRenewal
 from queue_core.worker.heartbeat import ManualHeartbeat, Times
-from queue_core.worker.journal import Announcer
+from queue_core.worker.journal import EventPublisher
 from queue_core.worker.leader import LEADERSHIP, Duty, Sweeper
 
 logger = logging.getLogger("queue_core.manual")
@@ -213,14 +213,14 @@ class ManualClaims:
     def __init__(self, backend: Backend, hooks: Hooks, executor: Executor, max_losses: int) -> None:
         self._backend = backend
         self.id = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
-        self._announcer = Announcer(backend.bus)
+        self._publisher = EventPublisher(backend.bus)
         self._sweeper = Sweeper(
             backend.store,
             backend.dispatcher,
             backend.schedules,
             executor,
             hooks,
-            self._announcer,
+            self._publisher,
             Duty(self.id, LEADERSHIP, max_losses),
         )
         self._starting = asyncio.Lock()
@@ -305,7 +305,7 @@ class ManualClaims:
         """Return what the program gets; None: this payload cannot be read, and the job is buried."""
         await self._forget(claim)
         extra = {"priority": claim.priority, "attempt": attempt_of(claim), "worker": self.id}
-        self._announcer.tell(Event(EventName.CLAIMED, claim.queue, claim.id, claim.type, claim.token, extra))
+        self._publisher.publish(Event(EventName.CLAIMED, claim.queue, claim.id, claim.type, claim.token, extra))
         try:
             return ClaimedJob(self, claim, decode_payload(claim.payload), terms)
         except ValueError as error:
@@ -330,8 +330,8 @@ class ManualClaims:
         if not answer.accepted:
             raise StaleLease(outcome.id, outcome.token)
         for event in events_of(outcome, answer):
-            self._announcer.tell(event)
-        await offer(self._backend.dispatcher, ready_after([(outcome, answer)]))
+            self._publisher.publish(event)
+        await offer(self._backend.dispatcher, ready_of([(outcome, answer)]))
         return answer
 
     async def refresh(self, queue: str, beat: LeaseRenewal, lease: float) -> bool:
@@ -352,7 +352,7 @@ class ManualClaims:
                 await self._backend.store.upkeep()
                 # Without a first leader no store gives out tokens.
                 await self._sweeper.run_once()
-                self._announcing = asyncio.create_task(_kept_up("announcer", self._announcer.run))
+                self._announcing = asyncio.create_task(_kept_up("publisher", self._publisher.run))
                 self._sweeping = asyncio.create_task(_kept_up("sweeper", self._sweeper.run))
 
     async def close(self) -> None:
@@ -368,7 +368,7 @@ class ManualClaims:
             sweeping.cancel()
             await asyncio.gather(sweeping, return_exceptions=True)
         if self._announcing is not None:
-            await self._announcer.close(self._announcing)
+            await self._publisher.close(self._announcing)
         await self._heart.close()
         if sweeping is not None:
             with contextlib.suppress(QueueCoreError, TimeoutError):  # the entry expires by itself

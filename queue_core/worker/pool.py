@@ -23,7 +23,7 @@ from queue_core.model.outcome import SUSPECT_LOSSES
 from queue_core.model.settings import Limits
 from queue_core.model.signature import sign
 from queue_core.queue import JobQueue
-from queue_core.worker.attempt import Attempt
+from queue_core.worker.attempt import RunningAttempt
 
 # Child processes that run jobs one after the other, so that what a job does to its process costs that job only.
 #
@@ -45,7 +45,7 @@ class ChildLost(Exception):
         self.begun = begun
 
 
-class Child:
+class ChildProcess:
     """One child process that imported the worker's queue object."""
 
     def __init__(self, process: Process, reader: asyncio.StreamReader, transport: asyncio.BaseTransport) -> None:
@@ -85,7 +85,7 @@ class Child:
         """Whether the child has not ended, as far as is known."""
         return self._process.returncode is None
 
-    async def run(self, attempt: Attempt, begin: Callable[[], None] = lambda: None) -> Outcome:
+    async def run(self, attempt: RunningAttempt, begin: Callable[[], None] = lambda: None) -> Outcome:
         """Run the attempt's handler in the child and return the outcome to store; `begin` is called when it begins.
 
         Raises:
@@ -150,10 +150,10 @@ class Slots:
     def __init__(self, most: int | None, least: int) -> None:
         self._free = asyncio.Semaphore(max(least, os.cpu_count() or 1) if most is None else most)
         # attempts that no child has taken yet
-        self._waiting: set[Attempt] = set()
+        self._waiting: set[RunningAttempt] = set()
 
     @asynccontextmanager
-    async def taken(self, attempt: Attempt) -> AsyncIterator[None]:
+    async def taken(self, attempt: RunningAttempt) -> AsyncIterator[None]:
         """Wait for a place and hold it.
 
         Raises:
@@ -173,7 +173,7 @@ class Slots:
             attempt.stop("release")
 
 
-def begin(attempt: Attempt, definition: Definition, seconds: float = 0.0) -> None:
+def begin(attempt: RunningAttempt, definition: Definition, seconds: float = 0.0) -> None:
     """Count the attempt's run time from now on, and its time limit from so many seconds later."""
     attempt.started = time.perf_counter()
     if definition.timeout:
@@ -192,9 +192,9 @@ class ProcessPool:
         self._target = target
         self._worker = worker
         self._slots = Slots(most, 2)
-        self._idle: list[Child] = []
+        self._idle: list[ChildProcess] = []
 
-    async def execute(self, attempt: Attempt, definition: Definition, limits: Limits) -> Outcome:
+    async def execute(self, attempt: RunningAttempt, definition: Definition, limits: Limits) -> Outcome:
         """Run the attempt's handler in a child and return the outcome to store; a dead child fails the attempt.
 
         Raises:
@@ -215,7 +215,7 @@ class ProcessPool:
         """Begin nothing more: give back the jobs that wait for a child."""
         self._slots.hold_back()
 
-    async def _run(self, attempt: Attempt, begun: Callable[[], None]) -> Outcome:
+    async def _run(self, attempt: RunningAttempt, begun: Callable[[], None]) -> Outcome:
         tries = 0
         while True:
             tries += 1
@@ -233,13 +233,13 @@ class ProcessPool:
                 self._idle.append(child)
                 return outcome
 
-    async def _take(self) -> Child:
+    async def _take(self) -> ChildProcess:
         while self._idle:
             child = self._idle.pop()
             if child.alive:
                 return child
             await child.kill()
-        return await Child.start(self._target, self._worker)
+        return await ChildProcess.start(self._target, self._worker)
 
     async def close(self) -> None:
         """End the children; those that run a job belong to its attempt."""
@@ -307,7 +307,7 @@ class Isolation:
         """Begin nothing more: give back the jobs that wait for a child."""
         self._slots.hold_back()
 
-    async def execute(self, attempt: Attempt, definition: Definition) -> Outcome:
+    async def execute(self, attempt: RunningAttempt, definition: Definition) -> Outcome:
         """Run the attempt's handler in a child and return the outcome to store.
 
         A child that died while the worker lives on buries the job as poison. One that never had the job, or that ended
@@ -320,8 +320,8 @@ class Isolation:
             begin(attempt, definition, START_SECONDS)
             return await self._run(attempt, partial(begin, attempt, definition))
 
-    async def _run(self, attempt: Attempt, begun: Callable[[], None]) -> Outcome:
-        child = await Child.start(self.target, self.worker)
+    async def _run(self, attempt: RunningAttempt, begun: Callable[[], None]) -> Outcome:
+        child = await ChildProcess.start(self.target, self.worker)
         try:
             return await child.run(attempt, begun)
         except ChildLost as lost:
@@ -331,13 +331,13 @@ class Isolation:
         finally:
             await child.kill()
 
-    def _poison(self, attempt: Attempt, how: str) -> Outcome:
+    def _poison(self, attempt: RunningAttempt, how: str) -> Outcome:
         what = f"the process that ran this job alone {how}"
         message = f"{what}; before that, {attempt.claim.losses} workers were lost while they ran it"
         failure = Failure("poison", EXCEPTION, message, "", *sign(EXCEPTION, what))
         return outcome.buried(attempt.claim, attempt.run_us(), failure)
 
-    def _lost(self, attempt: Attempt, lost: ChildLost) -> Outcome:
+    def _lost(self, attempt: RunningAttempt, lost: ChildLost) -> Outcome:
         why = "which says nothing about the job" if lost.begun else "before it had the job"
         what = f"the process that was to run this job alone {lost.how}, {why}"
         failure = Failure("lost", EXCEPTION, what, "", *sign(EXCEPTION, what))

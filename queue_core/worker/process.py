@@ -84,7 +84,7 @@ async def work(jobs: JobQueue, target: str, options: ServiceOptions) -> int:
         write_note(options.note, worker.id, jobs.settings)
     if options.max_jobs is not None:
         worker.limit_jobs(options.max_jobs)
-    guard = Guard(worker, options)
+    guard = ProcessGuard(worker, options)
     watching = asyncio.create_task(guard.run())
     try:
         await worker.run()
@@ -109,7 +109,7 @@ def end(code: int) -> None:
     os._exit(code)
 
 
-class Guard:
+class ProcessGuard:
     """Drains the worker when its service is gone or another process shall go on; shows the service that it drains."""
 
     def __init__(self, worker: Worker, options: ServiceOptions) -> None:

@@ -20,9 +20,9 @@ from queue_core.model.events import Event, EventName
 from queue_core.model.job import MOST_LOSSES, Claim, Outcome
 from queue_core.model.settings import Limits
 from queue_core.ports.store import JobStore
-from queue_core.worker.attempt import Attempt, describe
-from queue_core.worker.execution import Handlers, HandlerThreads, Surroundings, execute
-from queue_core.worker.journal import Announcer
+from queue_core.worker.attempt import RunningAttempt, describe
+from queue_core.worker.execution import ExecutionContext, Handlers, HandlerThreads, execute
+from queue_core.worker.journal import EventPublisher
 from queue_core.worker.pool import Isolation, ProcessPool, is_suspect
 from queue_core.worker.settler import Settler
 
@@ -64,7 +64,9 @@ class RunPlan:
 class Runner:
     """Slots, the jobs in them, and the few that wait for one."""
 
-    def __init__(self, plan: RunPlan, settler: Settler, announcer: Announcer, held: dict[str, Attempt]) -> None:
+    def __init__(
+        self, plan: RunPlan, settler: Settler, publisher: EventPublisher, held: dict[str, RunningAttempt]
+    ) -> None:
         self._tasks = plan.tasks
         self._limits = plan.limits
         self.concurrency = concurrency = plan.concurrency
@@ -76,13 +78,13 @@ class Runner:
         )
         self._pool = None if plan.target is None else ProcessPool(plan.target, plan.worker, plan.children)
         self._settler = settler
-        self._announcer = announcer
+        self._publisher = publisher
         self._held = held
-        self._waiting: deque[Attempt] = deque()
-        self._running: set[Attempt] = set()
+        self._waiting: deque[RunningAttempt] = deque()
+        self._running: set[RunningAttempt] = set()
         # Threads start as they are needed; more than the slots only replace those that were given up.
         self._threads = HandlerThreads(2 * concurrency + 10)
-        self._around = Surroundings(plan.limits, plan.worker, self._threads, plan.hooks, plan.store)
+        self._around = ExecutionContext(plan.limits, plan.worker, self._threads, plan.hooks, plan.store)
         # attempts that ended since they were last counted, and how many of them there were in a second
         self._ended = 0
         self._counted_at = time.monotonic()
@@ -99,9 +101,9 @@ class Runner:
         # whether all tasks of the event loop were cancelled; set by a worker
         self.all_cancelled: Callable[[], bool] = lambda: False
         # attempts whose thread was given up
-        self._given_up: list[Attempt] = []
+        self._given_up: list[RunningAttempt] = []
         # attempts whose coroutine was given up and goes on
-        self._stubborn: set[Attempt] = set()
+        self._stubborn: set[RunningAttempt] = set()
 
     @property
     def busy(self) -> int:
@@ -165,7 +167,7 @@ class Runner:
         """
         self.left -= len(claims)
         for place, claim in enumerate(claims):
-            attempt = Attempt(claim, claimed_at, self._settler.journal)
+            attempt = RunningAttempt(claim, claimed_at, self._settler.journal)
             attempt.ahead = place >= begin
             if claim.id in self._held:
                 # This worker slept beyond its lease and got its own job again: the earlier attempt is over.
@@ -188,16 +190,16 @@ class Runner:
         finally:
             self._filling = False
 
-    def _start(self, attempt: Attempt) -> None:
+    def _start(self, attempt: RunningAttempt) -> None:
         claim = attempt.claim
         self._running.add(attempt)
         attempt.started = time.perf_counter()
         # Before the announcer is woken: the handler comes first, then the news of it.
         attempt.task = _spawn(self._run(attempt), self.context.copy())
         extra = describe(claim, self._worker)
-        self._announcer.tell(Event(EventName.CLAIMED, claim.queue, claim.id, claim.type, claim.token, extra))
+        self._publisher.publish(Event(EventName.CLAIMED, claim.queue, claim.id, claim.type, claim.token, extra))
 
-    async def _run(self, attempt: Attempt) -> None:
+    async def _run(self, attempt: RunningAttempt) -> None:
         outcome = None
         try:
             held_back = self._draining and attempt.stop_reason is None  # it was to begin in this turn of the loop
@@ -211,7 +213,7 @@ class Runner:
             else:
                 self._end(attempt, outcome)
 
-    def _end(self, attempt: Attempt, outcome: Outcome | None) -> None:
+    def _end(self, attempt: RunningAttempt, outcome: Outcome | None) -> None:
         """Free the attempt's slot, and hand on what is to be stored; None: nothing."""
         self._running.discard(attempt)
         self._ended += 1
@@ -222,7 +224,7 @@ class Runner:
         elif self._held.get(attempt.claim.id) is attempt:
             del self._held[attempt.claim.id]
 
-    def give_up(self, attempt: Attempt) -> None:
+    def give_up(self, attempt: RunningAttempt) -> None:
         """End an attempt by the reason for which it was stopped, although its handler swallowed the cancellation."""
         if attempt.abandoned or attempt.ending or attempt not in self._running:
             return
@@ -250,7 +252,7 @@ class Runner:
                 attempt.task._log_destroy_pending = False  # type: ignore[attr-defined]
                 asyncio._unregister_task(attempt.task)
 
-    async def _outcome(self, attempt: Attempt) -> Outcome | None:
+    async def _outcome(self, attempt: RunningAttempt) -> Outcome | None:
         """Run the handler and return what to store; None when the lease is lost and nothing may be stored."""
         definition = self._tasks.get(attempt.claim.type)
         try:
@@ -264,7 +266,7 @@ class Runner:
         except asyncio.CancelledError as error:
             return self._stopped(attempt, definition, error)
 
-    def _stopped(self, attempt: Attempt, definition: Definition, error: BaseException) -> Outcome | None:
+    def _stopped(self, attempt: RunningAttempt, definition: Definition, error: BaseException) -> Outcome | None:
         claim, run_us, reason = attempt.claim, attempt.run_us(), attempt.stop_reason
         if attempt.thread is not None:
             self._given_up = [*(one for one in self._given_up if one.thread is not None), attempt]
@@ -327,7 +329,7 @@ class Runner:
                     self._held[job_id] = attempt
                     self._settler.put(outcomes.cancelled(attempt.claim, 0))
 
-    def drop(self, attempts: Sequence[Attempt]) -> None:
+    def drop(self, attempts: Sequence[RunningAttempt]) -> None:
         """Forget jobs that were handed back before they began."""
         for attempt in attempts:
             if attempt in self._waiting:
@@ -335,7 +337,7 @@ class Runner:
                 self._lose(attempt)
         self._changed.set()
 
-    def _lose(self, attempt: Attempt) -> None:
+    def _lose(self, attempt: RunningAttempt) -> None:
         self.left += 1
         if self._held.get(attempt.claim.id) is attempt:
             del self._held[attempt.claim.id]

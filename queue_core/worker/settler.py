@@ -10,7 +10,7 @@ import logging
 from collections import deque
 from collections.abc import Iterable
 
-from queue_core.client.effects import events_of, offer, ready_after
+from queue_core.client.effects import events_of, offer, ready_of
 from queue_core.client.middleware import AfterSettle, Hooks
 from queue_core.errors import InvalidJob, StaleLease, StoreUnavailable
 from queue_core.model.job import Outcome, Settled, Stray
@@ -18,8 +18,8 @@ from queue_core.model.outcome import unknown
 from queue_core.ports.delivery import Dispatcher
 from queue_core.ports.store import JobStore
 from queue_core.runtime import LARGEST, parts_of
-from queue_core.worker.attempt import Attempt
-from queue_core.worker.journal import Announcer, Journal
+from queue_core.worker.attempt import RunningAttempt
+from queue_core.worker.journal import EventPublisher, Journal
 
 logger = logging.getLogger("queue_core.worker")
 
@@ -39,13 +39,13 @@ class Settler:
         self,
         store: JobStore,
         dispatcher: Dispatcher | None,
-        announcer: Announcer,
-        held: dict[str, Attempt],
+        publisher: EventPublisher,
+        held: dict[str, RunningAttempt],
         hooks: Hooks,
     ) -> None:
         self._store = store
         self._dispatcher = dispatcher
-        self._announcer = announcer
+        self._publisher = publisher
         self._held = held
         self._after = AfterSettle(hooks.after)
         # the lines of jobs' logs, written before the end of their attempts
@@ -91,7 +91,7 @@ class Settler:
             self._wake.clear()
             if self._written:
                 written, self._written = self._written, []
-                await offer(self._dispatcher, ready_after(written))
+                await offer(self._dispatcher, ready_of(written))
             while self._outcomes:
                 batch = self._next()
                 self._sending = len(batch)
@@ -169,7 +169,7 @@ class Settler:
                 self._ended(perhaps, await self._written_before(perhaps))
                 continue
             self._ended(outcome, answer)
-        await offer(self._dispatcher, ready_after(zip(batch, answers, strict=True)))
+        await offer(self._dispatcher, ready_of(zip(batch, answers, strict=True)))
 
     async def _written_before(self, perhaps: Outcome) -> Settled:
         """Ask whether an outcome has been written; its lease is over, so that this writes nothing."""
@@ -189,7 +189,7 @@ class Settler:
             return
         self.settled += 1
         for event in events_of(outcome, answer):
-            self._announcer.tell(event)
+            self._publisher.publish(event)
         self._after.note(outcome, answer)
 
     def _forget(self, outcome: Outcome) -> Outcome | None:

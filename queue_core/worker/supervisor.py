@@ -58,7 +58,7 @@ TAKE_BACK_PAUSE = 0.5
 
 
 @dataclass
-class _Place:
+class _ProcessSlot:
     """One of the service's processes and when it may be replaced."""
 
     process: subprocess.Popen[bytes] | None = None
@@ -82,7 +82,7 @@ class Service:
     options: ServiceOptions
     # called with the pids whenever they change
     on_change: Callable[[list[int]], None] = lambda pids: None
-    _places: list[_Place] = field(default_factory=list)
+    _places: list[_ProcessSlot] = field(default_factory=list)
     _stops: int = 0
     _exit: int = 0
     # on their way to the stores: which workers have died
@@ -90,7 +90,7 @@ class Service:
 
     def run(self) -> int:
         """Run until SIGTERM or SIGINT, or until a wrong target or setting ends every process; return the exit code."""
-        self._places = [_Place() for _ in range(self.options.processes)]
+        self._places = [_ProcessSlot() for _ in range(self.options.processes)]
         self.options = replace(self.options, service=os.getpid())
         wake_read, wake_write = os.pipe()
         os.set_blocking(wake_write, False)
@@ -138,12 +138,12 @@ class Service:
             return any(place.process is not None for place in self._places)
         return True
 
-    def _look(self, place: _Place) -> bool:
+    def _look(self, place: _ProcessSlot) -> bool:
         now = time.monotonic()
         if place.process is not None:
             code = place.process.poll()
             if code is None:
-                self._tell(place, place.process)
+                self._signal(place, place.process)
                 self._end_in_time(place, place.process, now)
                 return False
             self._buried(place, code, now)
@@ -158,10 +158,10 @@ class Service:
         place.started_at = now
         place.passed, place.kill_at, place.signs = 0, math.inf, 0
         # A signal may have come while the process was being started.
-        self._tell(place, place.process)
+        self._signal(place, place.process)
         return True
 
-    def _buried(self, place: _Place, code: int, now: float) -> None:
+    def _buried(self, place: _ProcessSlot, code: int, now: float) -> None:
         """Note the end of a process and decide when it is replaced."""
         pid = place.process.pid if place.process else 0
         place.process = None
@@ -199,7 +199,7 @@ class Service:
         if number != signal.SIGCHLD:
             self._stops += 1
 
-    def _tell(self, place: _Place, process: subprocess.Popen[bytes]) -> None:
+    def _signal(self, place: _ProcessSlot, process: subprocess.Popen[bytes]) -> None:
         """Pass on the signals that this process has not got; the first signal drains, the second one stops."""
         while place.passed < min(2, self._stops):
             place.passed += 1
@@ -207,7 +207,7 @@ class Service:
             grace = self.options.grace if place.passed == 1 else 0.0
             place.kill_at = min(place.kill_at, time.monotonic() + grace + SILENCE)
 
-    def _end_in_time(self, place: _Place, process: subprocess.Popen[bytes], now: float) -> None:
+    def _end_in_time(self, place: _ProcessSlot, process: subprocess.Popen[bytes], now: float) -> None:
         """Kill a process that was ordered to end, whose time is over, and whose event loop does not go on."""
         if self._stops and (given := signs(place.note)) != place.signs:
             place.signs = given
@@ -283,25 +283,25 @@ async def _take_back(note: Note) -> None:
 async def _write_off(jobs: JobQueue, worker: str) -> None:
     import asyncio
 
-    from queue_core.worker.journal import Announcer
+    from queue_core.worker.journal import EventPublisher
     from queue_core.worker.leader import LEADERSHIP, Duty, Sweeper
     from queue_core.worker.neighbours import write_off
 
-    announcer = Announcer(jobs.bus)
-    announcing = asyncio.create_task(announcer.run())
+    publisher = EventPublisher(jobs.bus)
+    announcing = asyncio.create_task(publisher.run())
     sweeper = Sweeper(
         jobs.store,
         jobs.dispatcher,
         jobs.schedule_store,
         jobs.operations.executor(),
         jobs.hooks,
-        announcer,
+        publisher,
         Duty(worker, LEADERSHIP, jobs.settings.defaults.max_losses),
     )
     try:
         await write_off(jobs.store, sweeper.reclaim, [worker])
     finally:
-        await announcer.close(announcing)
+        await publisher.close(announcing)
 
 
 def supervise(target: str, options: ServiceOptions, on_change: Callable[[list[int]], None] = lambda pids: None) -> int:

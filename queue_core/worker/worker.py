@@ -21,11 +21,11 @@ from queue_core.model.events import Event, EventName
 from queue_core.model.job import Stray
 from queue_core.ports.store import AttentiveStore, ClaimRequest, HeartbeatRequest, Neighbour
 from queue_core.queue import JobQueue
-from queue_core.worker.attempt import Attempt, Patience, Watchdog, end_process
+from queue_core.worker.attempt import Patience, RunningAttempt, Watchdog, end_process
 from queue_core.worker.execution import RawHandler, handlers_of
 from queue_core.worker.fetcher import Fetcher
 from queue_core.worker.heartbeat import Heartbeat, version
-from queue_core.worker.journal import Announcer
+from queue_core.worker.journal import EventPublisher
 from queue_core.worker.leader import Duty, Sweeper
 from queue_core.worker.manual import check_slots, queues_of, seconds, times_of
 from queue_core.worker.runner import STUBBORN_SECONDS, Runner, RunPlan
@@ -71,20 +71,20 @@ class Worker:
         self._types = None if handler is not None else jobs.tasks.types()
         self._times = times_of(jobs.settings.defaults, lease, heartbeat)
         self._grace = seconds(grace, "a worker's grace")
-        self._held: dict[str, Attempt] = {}
+        self._held: dict[str, RunningAttempt] = {}
         self._stopping = asyncio.Event()
         self._forced = asyncio.Event()
         # what outcomes may take that wait for the store at the end, and when, by time.monotonic, all is over
         self._settling = max(5.0, self._times.lease / 2)
         self._end_by = math.inf
-        self._announcer = Announcer(jobs.bus)
-        self._settler = Settler(jobs.store, jobs.dispatcher, self._announcer, self._held, jobs.hooks)
+        self._publisher = EventPublisher(jobs.bus)
+        self._settler = Settler(jobs.store, jobs.dispatcher, self._publisher, self._held, jobs.hooks)
         handlers, target = handlers_of(jobs, handler, queues, target)
         slots = check_slots(concurrency)
         defaults, limits = jobs.settings.defaults, jobs.settings.limits
         most = defaults.max_losses
         plan = RunPlan(handlers, jobs.hooks, limits, slots, self.id, jobs.store, target, most, defaults.children)
-        self._runner = Runner(plan, self._settler, self._announcer, self._held)
+        self._runner = Runner(plan, self._settler, self._publisher, self._held)
         request = ClaimRequest("", self.id, self._types, 0, self._times.lease)
         self._fetcher = Fetcher(jobs.store, jobs.dispatcher, self._runner, self._queues, request, jobs.settings.queues)
         self._fetcher.pairing = jobs.pairing
@@ -98,7 +98,7 @@ class Worker:
             jobs.schedule_store,
             executor,
             jobs.hooks,
-            self._announcer,
+            self._publisher,
             Duty(self.id, self._times.lease, most, self._queues),
         )
 
@@ -158,7 +158,7 @@ class Worker:
             raise ConfigurationError("no tasks are registered, so there is nothing to run")
         await self._jobs.open()
         # Room for today's history has to be there before the first settle, however long no worker ran.
-        await self._jobs.store.make_room()
+        await self._jobs.store.prepare_history()
         await self._jobs.schedules.announce()
         if self._types is not None:
             await self._jobs.store.register_types(self._jobs.tasks.schemas())
@@ -201,7 +201,7 @@ class Worker:
         patience = Patience(self._stall, self._times.lease)
         watchdog = Watchdog(self._runner.job_of, patience, heartbeat.hand_back, self.on_wedged)
         watchdog.start()
-        self._tell("started")
+        self._publish_state("started")
         types = "every type" if self._types is None else ", ".join(self._types)
         logger.info("worker %s runs %s on %s", self.id, types, ", ".join(self._queues))
         try:
@@ -215,11 +215,11 @@ class Worker:
             self._settling = ABRUPT_SECONDS
             await self._drain(loops, settling)
         finally:
-            self._tell("stopped")
+            self._publish_state("stopped")
             watchdog.stop()
             await _end(loops)
             await heartbeat.close()
-            await self._announcer.close(announcing)
+            await self._publisher.close(announcing)
             with contextlib.suppress(Exception):  # the entry expires by itself
                 await asyncio.wait_for(self._jobs.store.unregister_worker(self.id, heartbeat.place), RETIRE_SECONDS)
             await self._runner.close()
@@ -231,7 +231,7 @@ class Worker:
             self._identity,
             self._times,
             self._held,
-            self._announcer,
+            self._publisher,
             self,
             self._fetcher.claims,
         )
@@ -242,7 +242,7 @@ class Worker:
 
     def _sending(self) -> tuple[asyncio.Task[None], asyncio.Task[None]]:
         """Start the loops that go on to the last: those of events and of outcomes."""
-        announcing = asyncio.create_task(self._supervise("announcer", self._announcer.run))
+        announcing = asyncio.create_task(self._supervise("publisher", self._publisher.run))
         return announcing, asyncio.create_task(self._supervise("settler", self._settler.run))
 
     async def _drain(self, loops: list[asyncio.Task[None]], settling: asyncio.Task[None]) -> None:
@@ -292,12 +292,12 @@ class Worker:
         hears = isinstance(store, AttentiveStore) and store.hears()
         return hears and not self._runner.stuck and not self._fetcher.claims.doubts(True)
 
-    def _tell(self, state: str) -> None:
-        self._announcer.tell(Event(EventName.WORKER, "", self.id, extra={"state": state, "pid": os.getpid()}))
+    def _publish_state(self, state: str) -> None:
+        self._publisher.publish(Event(EventName.WORKER, "", self.id, extra={"state": state, "pid": os.getpid()}))
 
     # -- called by the heartbeat
 
-    def drop(self, attempts: Sequence[Attempt]) -> None:
+    def drop(self, attempts: Sequence[RunningAttempt]) -> None:
         """Forget jobs that were handed back before they began."""
         self._runner.drop(attempts)
 
@@ -318,10 +318,10 @@ class Worker:
         logger.info("told to %s", command)
         if command == "quiet":
             self._fetcher.hush()
-            self._tell("quiet")
+            self._publish_state("quiet")
         elif command == "resume":
             self._fetcher.resume()
-            self._tell("resumed")
+            self._publish_state("resumed")
         elif command == "stop":
             self.stop()
 

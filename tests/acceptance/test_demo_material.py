@@ -12,7 +12,7 @@ import pytest
 
 from jobconsole.demo import packer
 from jobconsole.demo.material import Folder, Material, closed_port, find_material, prepare, repair_hints
-from jobconsole.demo.producer import SMALL_QUOTA, Plan
+from jobconsole.demo.producer import SMALL_QUOTA, LoadPlan
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_the_kernel_kills_a_packer_over_its_quota(material: Material, tmp_path: 
 
 
 def test_the_first_wave_holds_every_failing_kind_and_both_plans_are_equal(material: Material, folder: Folder) -> None:
-    first, second = (Plan(material, folder, 20001).wave(200) for _ in range(2))
+    first, second = (LoadPlan(material, folder, 20001).wave(200) for _ in range(2))
     assert first == second
     failing = {"parse_module", "read_document", "count_words", "thumbnail", "notify", "pack_folder", "archive_quickly"}
     assert failing <= {order.type for order in first[:8]}

@@ -11,7 +11,7 @@ import pytest
 
 from jobconsole.demo.ledger import read_ledger
 from jobconsole.demo.material import FOLDER_VARIABLE, Folder, closed_port, find_material, prepare
-from jobconsole.demo.producer import Plan
+from jobconsole.demo.producer import LoadPlan
 from queue_core import JobQueue, Worker
 
 
@@ -39,7 +39,7 @@ async def drained(jobs: JobQueue, worker: Worker) -> None:
 
 async def test_a_wave_works_and_fails_as_it_should(folder: Folder) -> None:
     jobs: JobQueue = import_module("jobconsole.demo.tasks").jobs
-    plan = Plan(find_material(folder.good / folder.document.name), folder, closed_port())
+    plan = LoadPlan(find_material(folder.good / folder.document.name), folder, closed_port())
     worker = Worker(jobs, concurrency=8)
     async with jobs:
         for order in plan.wave(60):

@@ -9,7 +9,7 @@ from tests.architecture.sources import ROOT
 
 # What the suite reaches through others alone: method → who calls it there.
 THROUGH = {
-    "JobStore.make_room": "each worker that starts",
+    "JobStore.prepare_history": "each worker that starts",
     "OperationStore.abandon": "each round of an executor",
 }
 # Ports that some modes do not have: their tests are beside those stores.

@@ -13,7 +13,7 @@ import pytest
 
 from jobconsole.bench.measure import PAYLOAD_BYTES, payload
 from jobconsole.bench.report import percentile
-from jobconsole.bench.tasks import Record, Recorder
+from jobconsole.bench.tasks import DeliveryRecord, Recorder
 from queue_core.model.codec import encode_payload
 from tests.cli.running import PATIENCE, Cli
 
@@ -120,7 +120,7 @@ def test_payloads_have_their_size() -> None:
 
 
 def test_a_record_knows_what_was_lost_and_what_ran_twice(tmp_path: Path) -> None:
-    record = Record(tmp_path / "phase", 4)
+    record = DeliveryRecord(tmp_path / "phase", 4)
     assert (record.missing(), record.repeated(), record.begun()) == (4, 0, {})
     recorder = Recorder(record.folder)
     recorder.note(0, 0.0)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jobconsole.actions.plan import Plan
-from jobconsole.cli.pace import submitted
+from jobconsole.cli.pace import submit_plan
 from queue_core import JobQueue
 from queue_core.client.operations import Operations
 from queue_core.errors import StoreUnavailable
@@ -177,7 +177,7 @@ class TestInterrupted:
 
         async def run() -> Operation:
             async with JobQueue(memory=True) as jobs:
-                writing = asyncio.create_task(submitted(jobs, Plan("delete", "all", tuple(map(str, range(10_000))))))
+                writing = asyncio.create_task(submit_plan(jobs, Plan("delete", "all", tuple(map(str, range(10_000))))))
                 await written.wait()
                 writing.cancel()
                 with pytest.raises(asyncio.CancelledError):
@@ -202,7 +202,7 @@ class TestInterrupted:
 
         async def run() -> Operation:
             async with JobQueue(memory=True) as jobs:
-                writing = asyncio.create_task(submitted(jobs, Plan("delete", "all", (DEAD[0],))))
+                writing = asyncio.create_task(submit_plan(jobs, Plan("delete", "all", (DEAD[0],))))
                 await begun.wait()
                 writing.cancel()
                 with pytest.raises(asyncio.CancelledError):

@@ -1,4 +1,4 @@
-"""Head and ready_after: what the audit and the rebuild offer to a dispatcher."""
+"""Head and ready_of: what the audit and the rebuild offer to a dispatcher."""
 
 from queue_core.model.job import new_id
 from tests.conformance.making import QUEUE, TYPE, new_job

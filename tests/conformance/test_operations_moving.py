@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from queue_core.model.operation import Author, ChangeOptions, OperationRequest, Step
+from queue_core.model.operation import Author, ChangeOptions, OperationRequest, StepResult
 from queue_core.model.rules import QueueRules
 from tests.conformance.conftest import Ruled
 from tests.conformance.making import LEASE, QUEUE
@@ -18,7 +18,7 @@ MOVABLE = ("scheduled", "queued", "retrying", "dead")
 FIXED = ("running", "completed", "cancelled", "trashed")
 
 
-async def step(world: World, verb: str, ids: list[str], **way: Any) -> Step:
+async def step(world: World, verb: str, ids: list[str], **way: Any) -> StepResult:
     asked = OperationRequest(verb, "some jobs", Author("ana", "bastion-1"), options=ChangeOptions(**way))
     operation = await world.operations.create(asked)
     await world.operations.add(operation.number, ids)
@@ -26,7 +26,7 @@ async def step(world: World, verb: str, ids: list[str], **way: Any) -> Step:
     return await world.operations.step(operation.number, 1000)
 
 
-async def move(world: World, *ids: str, **way: Any) -> Step:
+async def move(world: World, *ids: str, **way: Any) -> StepResult:
     return await step(world, "move", list(ids), **{"queue": OTHER} | way)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from random import Random
 
 from queue_core import JobQueue
-from queue_core.client.effects import created, events_of
+from queue_core.client.effects import creation_events, events_of
 from queue_core.delivery.redis_events import _judged
 from queue_core.model.events import Event, EventBatch, EventName, by_queue
 from queue_core.model.job import Claim
@@ -55,7 +55,7 @@ class Shop:
         if chance.random() < 0.1:
             given["delay"] = 3600.0
         new = [new_job(**given) for _ in range(chance.randint(1, 40))]
-        return created(new, await self.jobs.store.insert(new))
+        return creation_events(new, await self.jobs.store.insert(new))
 
     async def _claim(self) -> list[Event]:
         await self.jobs.store.promote(100)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from jobconsole.core.rows import held_order
 from jobconsole.format.glyphs import ASCII, UNICODE, Glyphs, glyphs_for
-from jobconsole.format.spans import Moment
+from jobconsole.format.spans import RenderContext
 from jobconsole.present.columns import (
     DEAD_JOBS,
     GAP,
@@ -52,7 +52,7 @@ def test_what_a_table_is_about_is_never_dropped(name: str) -> None:
 def test_a_worker_with_stuck_handlers_says_so() -> None:
     """Unless it is lost or quiet, which matters more."""
     worker = WorkerInfo("a", "host", 1, "1", ("q",), None, 10, 3, False, NOW, NOW, 0.1, lost=False, stuck=2)
-    moment = Moment(NOW, UNICODE)
+    moment = RenderContext(NOW, UNICODE)
     state = WORKERS[0]
     assert state.title == "STATE"
 

@@ -13,7 +13,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobconsole.configuration import Loaded, load, without_settings
+from jobconsole.configuration import ConsoleConfiguration, load, without_settings
 from queue_core import configuration
 from queue_core.errors import ConfigurationError
 from tests.architecture.sources import ROOT
@@ -39,7 +39,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def read(text: str | None = None, environ: Mapping[str, str] | None = None, **options: Any) -> Loaded:
+def read(text: str | None = None, environ: Mapping[str, str] | None = None, **options: Any) -> ConsoleConfiguration:
     """Load a file with this text, and nothing of this machine's own environment or folders."""
     path = None
     if text is not None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from jobconsole.core.alerts import Thresholds, Watcher
-from jobconsole.core.connection import Connection, Surroundings
-from jobconsole.core.snapshot import EVERY_SECONDS, SAMPLES, Record, Snapshot, Wanted, read_snapshot
+from jobconsole.core.alerts import AlertWatcher, Thresholds
+from jobconsole.core.connection import Connection, ContextInfo
+from jobconsole.core.snapshot import EVERY_SECONDS, SAMPLES, QueueHistory, Snapshot, SnapshotNeeds, read_snapshot
 from queue_core import JobQueue
 from queue_core.client.operations import Operations
 from queue_core.client.schedules import Schedules
@@ -104,14 +104,14 @@ class TestThresholds:
         for _ in range(3):
             await world.ended("dead", {})
         await world.insert()
-        return await read_snapshot(jobs.inspector, Wanted())
+        return await read_snapshot(jobs.inspector, SnapshotNeeds())
 
     def with_dead(self, snapshot: Snapshot, dead: int) -> Snapshot:
         return dataclasses.replace(snapshot, totals=dataclasses.replace(snapshot.totals, dead=dead))
 
     def test_each_is_told_when_it_is_crossed(self, snapshot: Snapshot) -> None:
-        assert Watcher(Thresholds()).look(snapshot) == []
-        told = Watcher(Thresholds(dead=3, deaths=3, queued=1, oldest=0.0, lost_workers=1)).look(snapshot)
+        assert AlertWatcher(Thresholds()).look(snapshot) == []
+        told = AlertWatcher(Thresholds(dead=3, deaths=3, queued=1, oldest=0.0, lost_workers=1)).look(snapshot)
         assert told[:3] == [
             "3 dead jobs (threshold 3)",
             "3 jobs died lately (threshold 3)",
@@ -121,21 +121,21 @@ class TestThresholds:
         assert len(told) == 4
 
     def test_once_until_it_has_been_well_below(self, snapshot: Snapshot) -> None:
-        watcher = Watcher(Thresholds(dead=100))
+        watcher = AlertWatcher(Thresholds(dead=100))
         told = [bool(watcher.look(self.with_dead(snapshot, dead))) for dead in (99, 100, 120, 95, 100, 89, 101)]
         assert told == [False, True, False, False, False, False, True]
 
 
 def test_a_word_has_a_tone() -> None:
-    assert Surroundings.of(None) == Surroundings()
-    assert [Surroundings.of(word).tone for word in ("prod-eu", "dev")] == ["on-bad", "on-accent"]
-    assert Surroundings("prod", "PROD", "green").tone == "on-green"
+    assert ContextInfo.of(None) == ContextInfo()
+    assert [ContextInfo.of(word).tone for word in ("prod-eu", "dev")] == ["on-bad", "on-accent"]
+    assert ContextInfo("prod", "PROD", "green").tone == "on-green"
 
 
 async def test_an_hour_of_a_queue(jobs: JobQueue, world: World) -> None:
     await world.insert_many(5)
-    queues = (await read_snapshot(jobs.inspector, Wanted())).queues
-    record = Record()
+    queues = (await read_snapshot(jobs.inspector, SnapshotNeeds())).queues
+    record = QueueHistory()
     batch = EventBatch(queues[0].name, "g", 1, 0.0, [Event("completed", queues[0].name, "a", "t")] * 20)
     record.hear(batch, 1_000.0)
     (told,) = record.look(queues, 1_001.0)
@@ -147,7 +147,7 @@ async def test_an_hour_of_a_queue(jobs: JobQueue, world: World) -> None:
 
 def test_the_number_of_queues_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jobconsole.core.snapshot.QUEUES", 10)
-    record = Record()
+    record = QueueHistory()
     for number in range(50):
         record.hear(EventBatch(f"q{number}", "g", 1, 0.0, [Event("completed", f"q{number}", "a", "t")]), 1.0)
     assert len(record._rates) == 10

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobconsole.core.events import Tail, matches, unknown
+from jobconsole.core.events import EventTail, matches, unknown
 from queue_core.model.events import Event, EventBatch
 from queue_core.model.filters import Filter, parse
 
@@ -16,7 +16,7 @@ def batch(*events: Event) -> EventBatch:
 
 
 def test_the_newest_first_and_no_more_than_are_kept() -> None:
-    tail = Tail(kept=100)
+    tail = EventTail(kept=100)
     for number in range(1_000):
         tail.add(batch(Event("created", "q", f"id-{number}", "t")))
     lines = tail.newest(Filter(), 1_000)
@@ -26,7 +26,7 @@ def test_the_newest_first_and_no_more_than_are_kept() -> None:
 
 
 def test_texts_are_harmless() -> None:
-    tail = Tail()
+    tail = EventTail()
     tail.add(batch(DEAD))
     (line,) = tail.newest(Filter(), 1)
     assert "\x1b" not in line.details
@@ -62,7 +62,7 @@ def test_what_events_do_not_have_is_named() -> None:
 
 
 def test_what_a_filter_matches_outlives_what_it_does_not() -> None:
-    tail, where = Tail(kept=10), parse("type:send")
+    tail, where = EventTail(kept=10), parse("type:send")
     tail.add(batch(DEAD))
     assert tail.latest(where) == 1
     tail.add(batch(*[Event("created", "q", f"id-{number}", "t") for number in range(50)], DEAD))
@@ -73,7 +73,7 @@ def test_what_a_filter_matches_outlives_what_it_does_not() -> None:
 
 
 def test_what_a_filter_matches_is_bounded() -> None:
-    tail, where = Tail(kept=10), parse("type:send")
+    tail, where = EventTail(kept=10), parse("type:send")
     assert tail.latest(where) == 0
     for _ in range(30):
         tail.add(batch(DEAD))

@@ -9,7 +9,7 @@ import json
 import pytest
 
 from jobconsole.actions import export as exporting
-from jobconsole.actions.export import COLUMNS, PAGE, Wish, cell, export
+from jobconsole.actions.export import COLUMNS, PAGE, ExportOptions, cell, export
 from jobconsole.actions.plan import Target
 from jobconsole.core.snapshot import DEAD
 from queue_core import JobQueue
@@ -20,7 +20,7 @@ from tests.conformance.world import World
 EVERYTHING = Target("everything", wheres=(DEAD,))
 
 
-async def written(jobs: JobQueue, wish: Wish) -> tuple[int, str]:
+async def written(jobs: JobQueue, wish: ExportOptions) -> tuple[int, str]:
     stream = io.StringIO(newline="")
     return await export(jobs.inspector, wish, stream), stream.getvalue()
 
@@ -50,7 +50,7 @@ def test_a_cell_is_no_formula_and_no_escape_sequence(text: object, shown: str) -
 async def test_a_table_for_spreadsheets(jobs: JobQueue, world: World) -> None:
     hostile = failure('=cmd|" /C calc"!A0\n\x1b[2J', exception="E")
     claim = await world.ended("dead", {"failure": hostile}, payload='{"x": "=1+1", "n": [1, 2]}', tags=("=a", "b"))
-    number, text = await written(jobs, Wish(EVERYTHING, "csv", tracebacks=True))
+    number, text = await written(jobs, ExportOptions(EVERYTHING, "csv", tracebacks=True))
     assert number == 1
     (row,) = csv.DictReader(io.StringIO(text, newline=""))
     assert tuple(row) == COLUMNS
@@ -62,7 +62,7 @@ async def test_a_table_for_spreadsheets(jobs: JobQueue, world: World) -> None:
 
 async def test_lines_for_programs_are_exact(jobs: JobQueue, world: World) -> None:
     claim = await world.ended("dead", {"failure": failure("a\x1b[2J\u202e")}, payload='{"to": "é"}')
-    number, text = await written(jobs, Wish(EVERYTHING, "jsonl"))
+    number, text = await written(jobs, ExportOptions(EVERYTHING, "jsonl"))
     assert number == 1
     assert text.isascii()
     assert text.count("\n") == 1
@@ -79,15 +79,15 @@ async def test_more_than_a_page_each_once_and_bounded(
     two = Target("two filters", wheres=(DEAD, parse("status:dead retries:<100")))
     told: list[int] = []
     stream = io.StringIO()
-    assert await export(jobs.inspector, Wish(two, "jsonl"), stream, told.append) == 10
+    assert await export(jobs.inspector, ExportOptions(two, "jsonl"), stream, told.append) == 10
     assert {json.loads(line)["id"] for line in stream.getvalue().splitlines()} == dead
     assert told[:4] == [3, 6, 9, 10]
-    assert (await written(jobs, Wish(EVERYTHING, "jsonl", limit=4)))[0] == 4
+    assert (await written(jobs, ExportOptions(EVERYTHING, "jsonl", limit=4)))[0] == 4
     assert PAGE == 200
 
 
 async def test_chosen_jobs_and_those_that_are_gone(jobs: JobQueue, world: World) -> None:
     one = (await world.ended("dead", {})).id
     target = Target("two", ids=(one, "0197b3c2-5a1e-7c88-9b3e-56e26719422c"))
-    number, text = await written(jobs, Wish(target, "jsonl"))
+    number, text = await written(jobs, ExportOptions(target, "jsonl"))
     assert (number, json.loads(text)["id"]) == (1, one)

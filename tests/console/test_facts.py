@@ -12,7 +12,7 @@ from jobconsole.cli.output import Output
 from jobconsole.cli.tables import show_facts
 from jobconsole.core.progress import operation_line
 from jobconsole.format.glyphs import UNICODE
-from jobconsole.format.spans import HIGHEST, LABEL, Moment, labelled, width_of
+from jobconsole.format.spans import HIGHEST, LABEL, RenderContext, labelled, width_of
 from jobconsole.present.facts import Fact, Facts, cells, of_group, of_job, of_operation, of_schedule, only
 from jobconsole.present.job import job_lines
 from jobconsole.present.operation import operation_lines
@@ -21,7 +21,7 @@ from tests.console.making import operation
 from tests.tui.still import PLANNED, SIGNATURES, job
 
 NOW = datetime(2026, 3, 1, 3, 7, 41, tzinfo=UTC)
-MOMENT = Moment(NOW, UNICODE)
+MOMENT = RenderContext(NOW, UNICODE)
 HOSTILE = "\x1b]0;owned\x07 \u202e"
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from jobconsole.core.model import Model
-from jobconsole.core.snapshot import Snapshot, Wanted, read_snapshot
+from jobconsole.core.snapshot import Snapshot, SnapshotNeeds, read_snapshot
 from queue_core import JobQueue
 from queue_core.model.events import Event, EventBatch
 from tests.conformance.world import World
@@ -45,7 +45,7 @@ def completed(number: int) -> list[Event]:
 
 async def snapshot(jobs: JobQueue, steady: Steady) -> Snapshot:
     """Return a snapshot as if it had been read now by this clock."""
-    read = await read_snapshot(jobs.inspector, Wanted(minutes=3))
+    read = await read_snapshot(jobs.inspector, SnapshotNeeds(minutes=3))
     return replace(read, began=steady.at, taken=steady.at)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from jobconsole.actions.plan import offered, warnings, way_of
+from jobconsole.actions.plan import offered, options_of, warnings
 from jobconsole.core.rows import QueueLine
-from jobconsole.core.snapshot import Wanted, read_snapshot
+from jobconsole.core.snapshot import SnapshotNeeds, read_snapshot
 from queue_core import JobQueue
 from queue_core.errors import InvalidArgument, InvalidJob
 from queue_core.model.operation import ChangeOptions
@@ -30,12 +30,12 @@ def test_a_name_that_cannot_be_shown_as_it_is_cannot_be_chosen() -> None:
 
 
 def test_what_is_left_out_stays_as_it_is() -> None:
-    assert way_of(" mail ", None) == ChangeOptions(queue="mail")
-    assert way_of("", 7) == ChangeOptions(priority=7)
+    assert options_of(" mail ", None) == ChangeOptions(queue="mail")
+    assert options_of("", 7) == ChangeOptions(priority=7)
     with pytest.raises(InvalidArgument):
-        way_of(" ", None)
+        options_of(" ", None)
     with pytest.raises(InvalidJob):
-        way_of("{mail}", None)
+        options_of("{mail}", None)
 
 
 async def test_what_is_known_of_a_target(jobs: JobQueue, world: World) -> None:
@@ -43,7 +43,7 @@ async def test_what_is_known_of_a_target(jobs: JobQueue, world: World) -> None:
     await world.insert(queue="work")
     await world.insert(queue="idle")
     await jobs.operations.pause_queue("idle")
-    snapshot = await read_snapshot(jobs.inspector, Wanted())
+    snapshot = await read_snapshot(jobs.inspector, SnapshotNeeds())
     assert warnings("work", ("send",), snapshot) == []
     assert warnings("work", ("send", "other"), snapshot) == ["no live worker of 'work' runs other"]
     assert warnings("idle", (), snapshot) == [

@@ -15,7 +15,7 @@ from jobconsole.actions.plan import (
     Target,  # fmt: skip
     apply,  # fmt: skip
     dead_of,  # fmt: skip
-    default_pace,  # fmt: skip
+    default_rollout,  # fmt: skip
     plan,  # fmt: skip
     submit,  # fmt: skip
     unfinished_only,  # fmt: skip
@@ -72,7 +72,7 @@ async def test_a_retry_of_many_goes_carefully_by_itself(jobs: JobQueue) -> None:
         ("delete", 1_000, UNTHROTTLED),
     ):
         frozen = await plan(jobs.inspector, verb, Target("many", ids=tuple(f"id-{n}" for n in range(number))))  # type: ignore[arg-type]
-        assert (frozen.pace, default_pace(verb, number)) == (pace, pace)  # type: ignore[arg-type]
+        assert (frozen.rollout, default_rollout(verb, number)) == (pace, pace)  # type: ignore[arg-type]
 
 
 async def test_more_than_one_operation_takes_is_said(
@@ -97,11 +97,15 @@ async def test_a_retry_puts_jobs_back_and_counts_what_changed_meanwhile(jobs: Jo
 async def test_a_plan_is_kept_with_who_why_and_how(jobs: JobQueue, world: World) -> None:
     dead = await bury(world, 2)
     frozen = await plan(jobs.inspector, "retry", Target("two", ids=tuple(dead), signatures=("aaaaaaaaaaaa",)))
-    careful = replace(frozen, why="the field is back", way=ChangeOptions(queue="bulk"), pace=Rollout(1, 5.0, 10.0))
+    careful = replace(
+        frozen, why="the field is back", options=ChangeOptions(queue="bulk"), rollout=Rollout(1, 5.0, 10.0)
+    )
     report = await submit(jobs.operations, careful, ANA)
     assert report.operation is not None
     asked = (await jobs.operations.get(report.operation.number)).request
-    assert asked == OperationRequest("retry", "two", ANA, careful.why, careful.way, careful.pace, ("aaaaaaaaaaaa",))
+    assert asked == OperationRequest(
+        "retry", "two", ANA, careful.why, careful.options, careful.rollout, ("aaaaaaaaaaaa",)
+    )
 
 
 async def test_writing_and_steps_report_their_progress(
@@ -140,7 +144,7 @@ async def test_cancelling_everything_leaves_finished_jobs_alone(jobs: JobQueue, 
 async def test_what_cannot_be_is_refused_and_nothing_is_written(jobs: JobQueue, world: World) -> None:
     frozen = await plan(jobs.inspector, "retry", Target("one", ids=tuple(await bury(world, 1))))
     with pytest.raises(InvalidArgument):
-        await apply(jobs.operations, replace(frozen, pace=Rollout(rate=0.0)), ANA)
+        await apply(jobs.operations, replace(frozen, rollout=Rollout(rate=0.0)), ANA)
     assert await jobs.operations.list_operations() == []
 
 

@@ -6,7 +6,15 @@ from collections.abc import Sequence
 
 import pytest
 
-from jobconsole.core.progress import Audit, OperationLine, Underway, canary_words, matching, operation_line, unknown
+from jobconsole.core.progress import (
+    ActiveOperations,
+    OperationLine,
+    OperationPages,
+    canary_words,
+    matching,
+    operation_line,
+    unknown,
+)
 from queue_core.model.filters import parse
 from queue_core.model.operation import Outcomes, Rollout
 from tests.console.making import operation
@@ -23,7 +31,7 @@ class Steady:
 def watched(*seen: tuple[float, int], total: int = 1_000, **given: object) -> OperationLine:
     """Return an operation that was seen to have come so far after so many seconds."""
     steady = Steady()
-    underway = Underway(steady)
+    underway = ActiveOperations(steady)
     for seconds, done in seen:
         steady.now = 1_000.0 + seconds
         underway.adopt([operation(1, total=total, done=done, processed=done, **given)], {})  # type: ignore[arg-type]
@@ -47,7 +55,7 @@ def test_what_is_left_follows_from_it() -> None:
 
 
 def test_what_has_ended_is_forgotten() -> None:
-    underway = Underway(Steady())
+    underway = ActiveOperations(Steady())
     underway.adopt([operation(2, state="paused"), operation(1)], {})
     assert (underway.moving, underway.of(1) is not None) == (True, True)
     underway.adopt([operation(2, state="paused")], {})
@@ -68,7 +76,7 @@ def test_what_has_ended_is_forgotten() -> None:
     ],
 )  # fmt: skip
 def test_a_canary_says_how_it_goes(given: dict[str, object], canary: Outcomes | None, said: str) -> None:
-    underway = Underway(Steady())
+    underway = ActiveOperations(Steady())
     underway.adopt([operation(1, rollout=Rollout(10, None, 20.0), **given)], {1: canary} if canary else {})  # type: ignore[arg-type]
     assert canary_words(underway.lines[0]) == said
 
@@ -101,7 +109,7 @@ def done(*numbers: int) -> Sequence[OperationLine]:
 
 
 def test_pages_are_put_together() -> None:
-    audit = Audit()
+    audit = OperationPages()
     audit.take(done(9, 8, 7), None, 3)
     assert (audit.oldest, audit.full, audit.loaded) == (7, False, True)
     audit.take(done(6, 5), 7, 3)
@@ -111,14 +119,14 @@ def test_pages_are_put_together() -> None:
 
 
 def test_a_flood_of_new_ones_leaves_no_gap() -> None:
-    audit = Audit()
+    audit = OperationPages()
     audit.take(done(3, 2), None, 3)
     audit.take(done(30, 29, 28), None, 3)
     assert ([line.number for line in audit.newest_first], audit.full) == ([30, 29, 28], False)
 
 
 def test_what_goes_on_is_followed_and_what_was_missed_is_read() -> None:
-    audit = Audit()
+    audit = OperationPages()
     audit.take([line_of(9), *done(8, 7)], None, 3)
     audit.take([line_of(6), *done(5, 4)], 7, 3)
     further = line_of(9, total=10, done=5)

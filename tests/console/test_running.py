@@ -93,10 +93,10 @@ def test_an_older_progress_in_a_snapshot_does_not_move_the_bar_back() -> None:
 
 def test_what_was_read_of_an_attempt_is_as_far_as_it_is_when_events_were_lost() -> None:
     jobs = applied(event("claimed", 2), event("progress", 2, progress=50, message="half"))
-    assert jobs.told("a", 2, 0) == (50, "half")
-    assert jobs.told("a", 2, 75) is None, "the store has heard more"
-    assert jobs.told("a", 1, 0) is None, "another attempt"
-    assert jobs.told("b", 2, 0) is None
+    assert jobs.progress_of("a", 2, 0) == (50, "half")
+    assert jobs.progress_of("a", 2, 75) is None, "the store has heard more"
+    assert jobs.progress_of("a", 1, 0) is None, "another attempt"
+    assert jobs.progress_of("b", 2, 0) is None
 
 
 def test_a_part_of_the_running_jobs_says_nothing_about_those_that_started_later() -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobconsole.core.listing import Selection
+from jobconsole.core.listing import TableCursor
 
 HEIGHT = 5
 
 
-def selection(rows: str, place: int = 0) -> Selection[str]:
+def selection(rows: str, place: int = 0) -> TableCursor[str]:
     """Return a selection over one-letter rows with its cursor on one of them."""
-    made: Selection[str] = Selection(lambda row: row)
+    made: TableCursor[str] = TableCursor(lambda row: row)
     made.show(list(rows))
     made.move_to(place)
     made.scroll(HEIGHT)

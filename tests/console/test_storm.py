@@ -12,7 +12,7 @@ import pytest
 from jobconsole.core.events import KEPT
 from jobconsole.core.model import Model
 from jobconsole.core.running import ENDED_LIMIT
-from jobconsole.core.snapshot import RUNNING, Wanted, read_snapshot
+from jobconsole.core.snapshot import RUNNING, SnapshotNeeds, read_snapshot
 from queue_core import JobQueue
 from queue_core.model.filters import Filter, Term
 from tests.console.storm import Channel, Shop
@@ -42,7 +42,7 @@ class Watch:
 
     async def read(self) -> None:
         """Read a snapshot as the refresher does."""
-        read = await read_snapshot(self.jobs.inspector, Wanted())
+        read = await read_snapshot(self.jobs.inspector, SnapshotNeeds())
         self.model.adopt(replace(read, began=self.at, taken=self.at))
         self._read_at = self.at
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from queue_core.configuration import Loaded, load
+from queue_core.configuration import LoadedSettings, load
 from queue_core.errors import ConfigurationError
 
 YAML = """
@@ -38,7 +38,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def read(
     text: str | None = None, environ: Mapping[str, str] | None = None, name: str = "c.yaml", **options: Any
-) -> Loaded:
+) -> LoadedSettings:
     """Load a file with this text, and nothing of this machine's own environment or folders."""
     path = None
     if text is not None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queue_core.model.signature import Frame, application_frame, failure_from, failure_of, normalise, sign
+from queue_core.model.signature import FrameName, application_frame, failure_from, failure_of, normalise, sign
 
 
 def caught(work: Callable[[], object]) -> BaseException:
@@ -121,35 +121,38 @@ def test_an_edit_elsewhere_in_the_file_does_not_split_a_group() -> None:
 
 def test_the_frame_of_the_application_counts_not_the_librarys() -> None:
     error = caught(lambda: load_profile("{"))
-    frames = [Frame(frame.filename, frame.name) for frame in traceback.extract_tb(error.__traceback__)]
+    frames = [FrameName(frame.filename, frame.name) for frame in traceback.extract_tb(error.__traceback__)]
     assert frames[-1].function == "raw_decode"
-    assert application_frame(frames) == Frame(__file__, "load_profile")
+    assert application_frame(frames) == FrameName(__file__, "load_profile")
 
 
 def test_an_installed_application_is_found_by_the_package_that_was_called() -> None:
     site = "/usr/lib/python3/dist-packages"
     frames = [
-        Frame(f"{site}/queue_core/worker/executor.py", "run"),
-        Frame(f"{site}/shop/tasks.py", "charge"),
-        Frame(f"{site}/shop/money.py", "amount"),
-        Frame(f"{site}/requests/api.py", "get"),
-        Frame("/usr/lib/python3.11/socket.py", "connect"),
+        FrameName(f"{site}/queue_core/worker/executor.py", "run"),
+        FrameName(f"{site}/shop/tasks.py", "charge"),
+        FrameName(f"{site}/shop/money.py", "amount"),
+        FrameName(f"{site}/requests/api.py", "get"),
+        FrameName("/usr/lib/python3.11/socket.py", "connect"),
     ]
-    assert application_frame(frames) == Frame(f"{site}/shop/money.py", "amount")
+    assert application_frame(frames) == FrameName(f"{site}/shop/money.py", "amount")
 
 
 def test_a_compiled_package_is_no_application() -> None:
     """Its frames name the source from the package's folder on: those of the event loop stand below the handler's."""
-    frames = [Frame("/srv/shop/tasks.py", "charge"), Frame("uvloop/loop.pyx", "create_connection")]
+    frames = [FrameName("/srv/shop/tasks.py", "charge"), FrameName("uvloop/loop.pyx", "create_connection")]
     assert application_frame(frames) == frames[0]
     site = "/usr/lib/python3/dist-packages"
-    installed = [Frame(f"{site}/shop/tasks.py", "charge"), Frame("uvloop/loop.pyx", "create_connection")]
+    installed = [FrameName(f"{site}/shop/tasks.py", "charge"), FrameName("uvloop/loop.pyx", "create_connection")]
     assert application_frame(installed) == installed[0]
-    assert application_frame([Frame("shop/rates.pyx", "convert")]) == Frame("shop/rates.pyx", "convert")
+    assert application_frame([FrameName("shop/rates.pyx", "convert")]) == FrameName("shop/rates.pyx", "convert")
 
 
 def test_frames_that_nobody_wrote_are_no_place() -> None:
-    assert application_frame([Frame("<frozen importlib._bootstrap>", "_find"), Frame("<string>", "<module>")]) is None
+    assert (
+        application_frame([FrameName("<frozen importlib._bootstrap>", "_find"), FrameName("<string>", "<module>")])
+        is None
+    )
     assert application_frame([]) is None
 
 

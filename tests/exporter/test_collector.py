@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jobconsole.exporter.collector import JobsCollector, TypeNames
-from jobconsole.exporter.reading import Backend, Reading
+from jobconsole.exporter.reading import BackendState, Reading
 from jobconsole.exporter.table import TABLE
 from queue_core.model.report import HISTOGRAM_BOUNDS, Tally
 from tests.conformance.making import worker_beat
@@ -168,7 +168,7 @@ class TestValues:
 
 class TestUnreadable:
     def test_the_families_of_a_store_that_is_away_are_left_out(self) -> None:
-        reading = Reading({"postgres": Backend(False, 2.5, 3, "gone"), "redis": Backend(True, 0.001, 0)})
+        reading = Reading({"postgres": BackendState(False, 2.5, 3, "gone"), "redis": BackendState(True, 0.001, 0)})
         found = families(reading)
         assert set(found) == {
             "jobconsole_build_info", "jobconsole_up", "jobconsole_scrape_duration_seconds", "jobconsole_scrape_errors",
@@ -223,7 +223,7 @@ def test_the_collector_reads_once_per_scrape() -> None:
 
     def read_now() -> Reading:
         readings.append(1)
-        return Reading({"memory": Backend(True, 0.0, 0)})
+        return Reading({"memory": BackendState(True, 0.0, 0)})
 
     list(JobsCollector(read_now).collect())
     assert readings == [1]

@@ -10,7 +10,7 @@ import pytest
 
 from queue_core.model.filters import parse
 from queue_core.model.settings import PostgresSettings
-from queue_core.stores.postgres.session.pool import Pool
+from queue_core.stores.postgres.session.pool import ConnectionPool
 from queue_core.stores.postgres.statistics import signatures
 
 
@@ -38,7 +38,7 @@ def looks(node: dict[str, Any]) -> Iterator[str]:
 @pytest.mark.parametrize("text", ["", "sig:aa queue:mail", "type:x", "err:~smtp", "payload.n=7", "smtp", "age:<1h"])
 async def test_growth_takes_no_look_of_its_own(postgres_url: str, text: str, window: float) -> None:
     kept = Kept()
-    await signatures(cast("Pool", kept), parse(text), window, 6, 500)
+    await signatures(cast("ConnectionPool", kept), parse(text), window, 6, 500)
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         explain = b"EXPLAIN (FORMAT JSON) " + kept.query
         ((plan,),) = connection.execute(explain, kept.params).fetchall()

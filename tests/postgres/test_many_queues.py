@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from queue_core.delivery import audit as auditing
-from queue_core.delivery.audit import Audit
+from queue_core.delivery.audit import DeliveryAudit
 from queue_core.model.job import NewJob, new_id
 from queue_core.queue import JobQueue
-from queue_core.stores.postgres.session.lane import Lane
+from queue_core.stores.postgres.session.lane import SerialRunner
 from tests.redis.conftest import announce
 
 QUEUES = [f"queue-{number}" for number in range(1000)]
@@ -32,19 +32,19 @@ async def jobs(postgres_url: str, redis_url: str, redis_prefix: str) -> AsyncIte
 def statements(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often each statement was sent."""
     sent: Counter[str] = Counter()
-    run = Lane.run
+    run = SerialRunner.run
 
-    async def counted(self: Lane, query: str, params: Any = None) -> Any:
+    async def counted(self: SerialRunner, query: str, params: Any = None) -> Any:
         sent[query] += 1
         return await run(self, query, params)
 
-    monkeypatch.setattr(Lane, "run", counted)
+    monkeypatch.setattr(SerialRunner, "run", counted)
     return sent
 
 
-def audit_of(jobs: JobQueue) -> Audit:
+def audit_of(jobs: JobQueue) -> DeliveryAudit:
     assert jobs.dispatcher is not None
-    return Audit(jobs.store, jobs.dispatcher)
+    return DeliveryAudit(jobs.store, jobs.dispatcher)
 
 
 async def test_an_audit_of_idle_queues_is_one_statement(jobs: JobQueue, statements: Counter[str]) -> None:

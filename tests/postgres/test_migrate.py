@@ -151,7 +151,7 @@ def lacking(postgres_url: str) -> psycopg.Connection[tuple[int]]:
 
 async def make_room(url: str) -> None:
     store = PostgresStore(PostgresSettings(url=SecretStr(url)))
-    await store.make_room()
+    await store.prepare_history()
     await store.close()
 
 

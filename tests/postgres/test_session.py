@@ -19,7 +19,7 @@ from queue_core.stores.postgres.read import PostgresInspector
 from queue_core.stores.postgres.session import connection as connecting
 from queue_core.stores.postgres.session import pool as pools
 from queue_core.stores.postgres.session import sessions as module
-from queue_core.stores.postgres.session.lane import Lane
+from queue_core.stores.postgres.session.lane import SerialRunner
 from queue_core.stores.postgres.session.sessions import KEPT, Sessions
 from queue_core.stores.postgres.session.transaction import Transactions
 from tests.conformance.working import working
@@ -60,17 +60,17 @@ async def sessions(postgres_url: str) -> AsyncIterator[Sessions]:
 
 
 @pytest.fixture
-def lanes(postgres_url: str, sessions: Sessions) -> list[Lane]:
+def lanes(postgres_url: str, sessions: Sessions) -> list[SerialRunner]:
     """Kinds of work that share them."""
-    return [Lane(PostgresSettings(url=postgres_url), sessions) for _ in range(LANES)]
+    return [SerialRunner(PostgresSettings(url=postgres_url), sessions) for _ in range(LANES)]
 
 
 async def test_many_kinds_of_work_share_few_connections(
-    lanes: list[Lane], observer: psycopg.AsyncConnection[tuple[int]], monkeypatch: pytest.MonkeyPatch
+    lanes: list[SerialRunner], observer: psycopg.AsyncConnection[tuple[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "PATIENCE", PATIENCE)
 
-    async def work(lane: Lane) -> None:
+    async def work(lane: SerialRunner) -> None:
         for _ in range(50):
             await lane.run("insert/sweep_queues")
             await lane.transaction([("insert/sweep_queues", None), ("migrate/version", None)])
@@ -79,14 +79,16 @@ async def test_many_kinds_of_work_share_few_connections(
     assert await count(observer) == KEPT
 
 
-async def test_one_after_the_other_uses_one(lanes: list[Lane], observer: psycopg.AsyncConnection[tuple[int]]) -> None:
+async def test_one_after_the_other_uses_one(
+    lanes: list[SerialRunner], observer: psycopg.AsyncConnection[tuple[int]]
+) -> None:
     for lane in lanes:
         await lane.run("insert/sweep_queues")
     assert await count(observer) == 1
 
 
 async def test_nobody_waits_long_behind_statements_that_hang(
-    lanes: list[Lane], observer: psycopg.AsyncConnection[tuple[int]], postgres_url: str
+    lanes: list[SerialRunner], observer: psycopg.AsyncConnection[tuple[int]], postgres_url: str
 ) -> None:
     """More connections are opened for as long as that lasts, and closed when they are not used any more."""
     with psycopg.connect(postgres_url) as blocker:
@@ -105,7 +107,7 @@ async def test_nobody_waits_long_behind_statements_that_hang(
 
 
 async def test_who_gives_up_waiting_leaves_the_connection_to_others(
-    lanes: list[Lane], observer: psycopg.AsyncConnection[tuple[int]], monkeypatch: pytest.MonkeyPatch
+    lanes: list[SerialRunner], observer: psycopg.AsyncConnection[tuple[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whenever that comes: before a connection is handed over, or just after."""
     monkeypatch.setattr(module, "PATIENCE", PATIENCE)
@@ -121,7 +123,7 @@ async def test_who_gives_up_waiting_leaves_the_connection_to_others(
     assert await count(observer) <= KEPT
 
 
-async def test_a_lost_connection_is_not_lent_again(lanes: list[Lane], postgres_url: str) -> None:
+async def test_a_lost_connection_is_not_lent_again(lanes: list[SerialRunner], postgres_url: str) -> None:
     with psycopg.connect(postgres_url) as blocker:
         blocker.execute("lock table leaders in access exclusive mode")
         hanging = [asyncio.ensure_future(lane.run("store/leaders", {"duties": []})) for lane in lanes[:KEPT]]
@@ -191,7 +193,7 @@ async def _is(found: object, wanted: int) -> bool:
 
 async def test_a_connection_that_is_made_while_all_are_closed_is_closed_too(
     sessions: Sessions,
-    lanes: list[Lane],
+    lanes: list[SerialRunner],
     observer: psycopg.AsyncConnection[tuple[int]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -218,7 +220,7 @@ async def test_a_connection_that_is_made_while_all_are_closed_is_closed_too(
 )
 async def test_a_connection_is_closed_when_who_wanted_it_gives_up(
     sessions: Sessions,
-    lanes: list[Lane],
+    lanes: list[SerialRunner],
     observer: psycopg.AsyncConnection[tuple[int]],
     monkeypatch: pytest.MonkeyPatch,
     owner: object,
@@ -260,7 +262,7 @@ async def test_a_cancelled_call_does_not_wait_for_a_server_that_hangs(
     monkeypatch.setattr(connecting, "CANCEL_SECONDS", 0.05)
     await asyncio.to_thread(migrate, own_servers.postgres_url)
     sessions = Sessions(PostgresSettings(url=own_servers.postgres_url))
-    lane = Lane(PostgresSettings(url=own_servers.postgres_url, timeout=60.0), sessions)
+    lane = SerialRunner(PostgresSettings(url=own_servers.postgres_url, timeout=60.0), sessions)
     session = await sessions.take(None, asyncio.get_running_loop().time() + PATIENCE)
     sessions.put_back(session)
     status = session.connection.info

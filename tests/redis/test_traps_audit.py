@@ -8,7 +8,7 @@ import pytest
 from redis.asyncio import Redis
 
 from queue_core.delivery import audit as auditing
-from queue_core.delivery.audit import Audit
+from queue_core.delivery.audit import DeliveryAudit
 from queue_core.model.job import NewJob, Ready, new_id
 from queue_core.ports.delivery import DispatchUnavailable
 from queue_core.ports.store import ClaimRequest
@@ -27,13 +27,13 @@ async def never_offered(jobs: JobQueue, count: int, type_: str = "known") -> lis
     return [job.id for job in rows]
 
 
-def audit_of(jobs: JobQueue) -> Audit:
+def audit_of(jobs: JobQueue) -> DeliveryAudit:
     assert jobs.dispatcher is not None
-    return Audit(jobs.store, jobs.dispatcher)
+    return DeliveryAudit(jobs.store, jobs.dispatcher)
 
 
 @pytest.fixture
-async def audit(jobs: JobQueue) -> Audit:
+async def audit(jobs: JobQueue) -> DeliveryAudit:
     """An audit of a Redis that was declared whole, for a type that a live worker has."""
     announce(jobs.store, "known")
     await jobs.store.insert(new_jobs(1, "makes the queue"))
@@ -48,7 +48,7 @@ async def pending(client: Redis, prefix: str) -> list[str]:
 
 
 async def test_trap_4_rows_that_redis_never_heard_of_are_offered(
-    jobs: JobQueue, audit: Audit, client: Redis, redis_prefix: str
+    jobs: JobQueue, audit: DeliveryAudit, client: Redis, redis_prefix: str
 ) -> None:
     ids = await never_offered(jobs, 7)
     assert await audit.run_once() == 7
@@ -57,7 +57,7 @@ async def test_trap_4_rows_that_redis_never_heard_of_are_offered(
 
 
 async def test_trap_4_what_lies_deeper_surfaces_as_the_head_moves(
-    jobs: JobQueue, audit: Audit, client: Redis, redis_prefix: str, monkeypatch: pytest.MonkeyPatch
+    jobs: JobQueue, audit: DeliveryAudit, client: Redis, redis_prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One round looks at a bounded number of rows, whatever the backlog."""
     monkeypatch.setattr(auditing, "HEAD", 10)
@@ -75,7 +75,7 @@ async def test_trap_4_what_lies_deeper_surfaces_as_the_head_moves(
 
 
 async def test_trap_4_where_all_of_the_head_lacks_so_does_what_is_behind_it(
-    jobs: JobQueue, audit: Audit, client: Redis, redis_prefix: str, monkeypatch: pytest.MonkeyPatch
+    jobs: JobQueue, audit: DeliveryAudit, client: Redis, redis_prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a pause, or a large commit of a caller's own: by pages and in order, a bounded number a round."""
     monkeypatch.setattr(auditing, "HEAD", 10)
@@ -87,7 +87,7 @@ async def test_trap_4_where_all_of_the_head_lacks_so_does_what_is_behind_it(
 
 
 async def test_trap_4_pages_leave_out_what_nobody_can_run_and_end_where_little_lacks(
-    jobs: JobQueue, audit: Audit, client: Redis, redis_prefix: str, monkeypatch: pytest.MonkeyPatch
+    jobs: JobQueue, audit: DeliveryAudit, client: Redis, redis_prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(auditing, "HEAD", 10)
     monkeypatch.setattr(auditing, "PAGE", 10)
@@ -102,7 +102,7 @@ async def test_trap_4_pages_leave_out_what_nobody_can_run_and_end_where_little_l
 
 
 async def test_trap_4_a_large_commit_is_offered_as_a_whole(
-    jobs: JobQueue, audit: Audit, client: Redis, redis_prefix: str
+    jobs: JobQueue, audit: DeliveryAudit, client: Redis, redis_prefix: str
 ) -> None:
     ids = await never_offered(jobs, 7_000)
     await audit.offer_head("default")
@@ -110,7 +110,7 @@ async def test_trap_4_a_large_commit_is_offered_as_a_whole(
 
 
 async def test_trap_4_what_nobody_can_run_now_is_left_alone(
-    jobs: JobQueue, audit: Audit, client: Redis, redis_prefix: str
+    jobs: JobQueue, audit: DeliveryAudit, client: Redis, redis_prefix: str
 ) -> None:
     """Running, of a type that no live worker has announced, or in a paused queue."""
     await never_offered(jobs, 3, "unknown")
@@ -129,7 +129,7 @@ async def test_trap_4_what_nobody_can_run_now_is_left_alone(
 
 
 async def test_trap_4_a_job_that_is_just_being_claimed_is_not_lost(
-    jobs: JobQueue, audit: Audit, client: Redis, redis_prefix: str, monkeypatch: pytest.MonkeyPatch
+    jobs: JobQueue, audit: DeliveryAudit, client: Redis, redis_prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Taken from Redis and not yet claimed, it looks lost for a moment; the second look knows better."""
     (job_id,) = await never_offered(jobs, 1)
@@ -153,7 +153,7 @@ async def test_trap_4_a_job_that_is_just_being_claimed_is_not_lost(
 
 @pytest.mark.parametrize("loss", ["emptied", "foreign", "restored"])
 async def test_trap_4_a_lost_generation_rebuilds_the_whole_backlog(
-    jobs: JobQueue, audit: Audit, client: Redis, redis_prefix: str, monkeypatch: pytest.MonkeyPatch, loss: str
+    jobs: JobQueue, audit: DeliveryAudit, client: Redis, redis_prefix: str, monkeypatch: pytest.MonkeyPatch, loss: str
 ) -> None:
     """In pages and in order, also what lies deeper than any head; what is not ready stays out."""
     monkeypatch.setattr(auditing, "PAGE", 7)
@@ -180,7 +180,7 @@ async def test_trap_4_a_lost_generation_rebuilds_the_whole_backlog(
     assert not {running, delayed.id} & set(await pending(client, redis_prefix))
 
 
-async def test_trap_4_can_fail(jobs: JobQueue, audit: Audit, client: Redis, redis_prefix: str) -> None:
+async def test_trap_4_can_fail(jobs: JobQueue, audit: DeliveryAudit, client: Redis, redis_prefix: str) -> None:
     """Without an audit, what Redis never heard of is never offered: a worker on Redis alone would wait for ever."""
     await never_offered(jobs, 1)
     assert jobs.dispatcher is not None
@@ -189,7 +189,9 @@ async def test_trap_4_can_fail(jobs: JobQueue, audit: Audit, client: Redis, redi
     assert await jobs.dispatcher.take(["default"], 10, 60.0) is not None
 
 
-async def test_two_audits_at_once_are_harmless(jobs: JobQueue, audit: Audit, client: Redis, redis_prefix: str) -> None:
+async def test_two_audits_at_once_are_harmless(
+    jobs: JobQueue, audit: DeliveryAudit, client: Redis, redis_prefix: str
+) -> None:
     ids = await never_offered(jobs, 50)
     await client.delete(f"{redis_prefix}{{default}}:gen")
     await asyncio.gather(audit.run_once(), audit_of(jobs).run_once())
@@ -197,7 +199,7 @@ async def test_two_audits_at_once_are_harmless(jobs: JobQueue, audit: Audit, cli
 
 
 async def test_keys_of_a_wrong_type_are_put_right(
-    jobs: JobQueue, audit: Audit, client: Redis, redis_prefix: str
+    jobs: JobQueue, audit: DeliveryAudit, client: Redis, redis_prefix: str
 ) -> None:
     """Somebody else's write under our prefix must not stop delivery until a person finds it."""
     ids = await never_offered(jobs, 3)
@@ -234,7 +236,7 @@ async def test_a_workers_own_queue_is_whole_before_its_first_job(jobs: JobQueue)
     assert jobs.dispatcher is not None
     own = f"own-{new_id()}"
     assert await jobs.dispatcher.doubtful([own]) == [own]
-    await Audit(jobs.store, jobs.dispatcher, [own]).run_once()
+    await DeliveryAudit(jobs.store, jobs.dispatcher, [own]).run_once()
     assert await jobs.dispatcher.doubtful([own]) == []
 
 

@@ -13,7 +13,7 @@ import pytest
 from queue_core.model.events import Event, EventName
 from queue_core.queue import JobQueue
 from queue_core.stores.sqlite import delivery
-from queue_core.stores.sqlite.delivery import EVERYWHERE, Watcher
+from queue_core.stores.sqlite.delivery import EVERYWHERE, FileWatcher
 from queue_core.stores.sqlite.session import SqliteFile
 from tests.conformance.making import QUEUE, TYPE, new_job, outcome
 from tests.conformance.working import PATIENCE, until, working
@@ -103,7 +103,7 @@ async def test_what_others_do_to_jobs_that_are_not_ready_wakes_nobody(mine: JobQ
 async def test_a_hint_that_was_not_followed_comes_again(new_file: NewFile, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("queue_core.stores.sqlite.delivery.EVERYWHERE", 0.2)
     file = new_file()
-    watcher = Watcher(file)
+    watcher = FileWatcher(file)
     from queue_core.stores.sqlite.store import SqliteStore
 
     await SqliteStore(file).insert([new_job()])
@@ -200,7 +200,7 @@ async def test_who_is_too_far_behind_is_told_of_a_gap(
     message = '{"v":1,"queue":"a","gen":"x","n":%d,"at":1.0,"events":[]}'
 
     def flood(transaction: object) -> None:
-        delivery.send(transaction, "somebody", [message % n for n in range(50)])  # type: ignore[arg-type]
+        delivery.notify(transaction, "somebody", [message % n for n in range(50)])  # type: ignore[arg-type]
 
     await file.write(flood)
     numbers = []
@@ -224,8 +224,8 @@ async def test_messages_and_listeners_go(new_file: NewFile, path: Path) -> None:
     file: SqliteFile = new_file(clock=clock)
 
     def tell(transaction: object) -> None:
-        delivery.listen(transaction, "somebody")  # type: ignore[arg-type]
-        delivery.send(transaction, "somebody", ["a message"])  # type: ignore[arg-type]
+        delivery.register(transaction, "somebody")  # type: ignore[arg-type]
+        delivery.notify(transaction, "somebody", ["a message"])  # type: ignore[arg-type]
 
     await file.write(tell)
     clock.advance(100)

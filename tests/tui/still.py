@@ -10,17 +10,17 @@ from typing import Any
 from textual.message import Message
 
 from jobconsole.actions.edit import Known, Original
-from jobconsole.actions.plan import Facts, Plan, Target, Verb, default_pace
+from jobconsole.actions.plan import Facts, Plan, Target, Verb, default_rollout
 from jobconsole.core.connection import Connection, Server
 from jobconsole.core.listing import Window
 from jobconsole.core.model import Model
 from jobconsole.core.progress import OperationLine, operation_line
 from jobconsole.core.rows import QueueLine, job_line
 from jobconsole.core.schedules import ScheduleLine, TickLine, schedule_line
-from jobconsole.core.snapshot import DEAD, Snapshot, Totals, Wanted
+from jobconsole.core.snapshot import DEAD, Snapshot, SnapshotNeeds, SnapshotTotals
 from jobconsole.tui.app import ConsoleApp
 from jobconsole.tui.base.messages import Adopted, Operating
-from jobconsole.tui.base.messages import Planned as Frozen
+from jobconsole.tui.base.messages import PlanReady as Frozen
 from jobconsole.tui.base.operator import Operator
 from jobconsole.tui.base.refresher import OperationReader, OperationSight, Refresher
 from queue_core import JobQueue
@@ -97,11 +97,11 @@ def snapshot() -> Snapshot:
         queue("mail", 10_400, 480, 0, 0, 308, 32, 38_902, oldest=3),
     )
     return Snapshot(
-        now=NOW, began=STEADY, taken=STEADY, wanted=Wanted(where=DEAD), queues=queues,
+        now=NOW, began=STEADY, taken=STEADY, wanted=SnapshotNeeds(where=DEAD), queues=queues,
         workers=(worker(1, 32), worker(2, 0), worker(3, 5, quiet=True), worker(4, 12, lost=True)), orphaned_types={},
         signatures=SIGNATURES, running=(), more_running=False,
         series=tuple(SeriesPoint(ago(60 * n), 2_000, 3_000 + 300 * n, 10, 600) for n in range(5, -1, -1)),
-        totals=Totals(12_433, 96, 7, 310, 48_202, 12, ago(840), 3, 1, 96),
+        totals=SnapshotTotals(12_433, 96, 7, 310, 48_202, 12, ago(840), 3, 1, 96),
     )  # fmt: skip
 
 
@@ -218,7 +218,7 @@ class StillOperator(Operator):
         """Freeze as many jobs as the screen knows of."""
         number = target.about or 0
         ids = tuple(f"id-{place}" for place in range(number))
-        return Frozen(target, Plan(verb, target.label, ids, pace=default_pace(verb, number)))
+        return Frozen(target, Plan(verb, target.label, ids, rollout=default_rollout(verb, number)))
 
 
 class StillRefresher(Refresher):
@@ -291,8 +291,8 @@ def still_app() -> ConsoleApp:
         StillConnection(), context="prod", hints=["send_email: restart the mail relay: systemctl restart mx-7"]
     )
     app.model = Model(lambda: STEADY)
-    app.refresher = StillRefresher(app.connection, app.model, app.tell)
-    app.operator = StillOperator(app.connection, False, app.tell)
+    app.refresher = StillRefresher(app.connection, app.model, app.post)
+    app.operator = StillOperator(app.connection, False, app.post)
     return app
 
 
@@ -309,8 +309,8 @@ async def show(seat: Seat, operating: bool = False) -> None:
         seat.app.model.underway.lines = tuple(
             replace(line, rate=200.0) if line.number == 81 else line for line in seat.app.model.underway.lines
         )
-        seat.app.tell(Operating())
-    seat.app.tell(Adopted())
+        seat.app.post(Operating())
+    seat.app.post(Adopted())
     for _ in range(3):
         # Longer than a moving cursor waits before its job is read.
         await seat.pilot.pause(0.1)

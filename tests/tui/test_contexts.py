@@ -6,7 +6,7 @@ import pytest
 from textual.drivers.headless_driver import HeadlessDriver
 
 from jobconsole.core.alerts import Thresholds
-from jobconsole.core.connection import Connection, Surroundings
+from jobconsole.core.connection import Connection, ContextInfo
 from jobconsole.tui.app import ConsoleApp
 from jobconsole.tui.base.themes import CONTEXT_COLOURS, DAY, NIGHT, Palette
 from queue_core import JobQueue
@@ -35,7 +35,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 async def test_a_threshold_rings_once_and_notifies(sit: Sit, world: World, buried: Buried, written: list[str]) -> None:
-    context = Surroundings("prod", "PROD", "", Thresholds(dead=12))
+    context = ContextInfo("prod", "PROD", "", Thresholds(dead=12))
     async with sit(context=context) as seat:
         await seat.ready()
         await seat.until("10 jobs")
@@ -50,13 +50,13 @@ async def test_a_threshold_rings_once_and_notifies(sit: Sit, world: World, burie
 
 
 async def test_a_quiet_threshold_only_speaks(sit: Sit, buried: Buried, written: list[str]) -> None:
-    async with sit(context=Surroundings("x", "X", "", Thresholds(dead=1, bell=False, notify=False))) as seat:
+    async with sit(context=ContextInfo("x", "X", "", Thresholds(dead=1, bell=False, notify=False))) as seat:
         await seat.until("10 dead jobs (threshold 1)")
         assert written == []
 
 
 async def test_a_context_that_is_read_only_cannot_be_changed_past_the_screen(jobs: JobQueue, buried: Buried) -> None:
-    app = ConsoleApp(Connection(jobs, read_only=True), context=Surroundings("prod", "PROD", "magenta"))
+    app = ConsoleApp(Connection(jobs, read_only=True), context=ContextInfo("prod", "PROD", "magenta"))
     async with seated(app) as seat:
         await seat.ready()
         await seat.until("TimeoutError")
@@ -71,7 +71,7 @@ async def test_a_context_that_is_read_only_cannot_be_changed_past_the_screen(job
 @pytest.mark.parametrize("scheme", [NIGHT, DAY], ids=lambda scheme: scheme.name)
 @pytest.mark.parametrize("colour", sorted(CONTEXT_COLOURS))
 def test_every_colour_can_be_read(scheme: object, colour: str) -> None:
-    style = Palette(scheme).style(Surroundings("x", "X", colour).tone)  # type: ignore[arg-type]
+    style = Palette(scheme).style(ContextInfo("x", "X", colour).tone)  # type: ignore[arg-type]
     assert style.color is not None
     assert style.bgcolor is not None
     front, back = (sum(w * c for w, c in zip((0.299, 0.587, 0.114), one.get_truecolor(), strict=True))

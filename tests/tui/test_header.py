@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from jobconsole.core.connection import Connection, Server, Surroundings
-from jobconsole.core.snapshot import Totals
+from jobconsole.core.connection import Connection, ContextInfo, Server
+from jobconsole.core.snapshot import SnapshotTotals
 from jobconsole.embedded.servers import EmbeddedServers
 from jobconsole.tui.app import ConsoleApp
 from jobconsole.tui.widgets import header
@@ -50,7 +50,7 @@ def servers(store: str, delivery: str, silent: bool = False) -> dict[str, Server
 
 @pytest.mark.parametrize(("word", "read_only"), SETTINGS)
 async def test_nothing_is_cut_at_80_columns(word: str, read_only: bool) -> None:
-    context = Surroundings("it", word) if word else None
+    context = ContextInfo("it", word) if word else None
     async with (
         JobQueue(memory=True) as jobs,
         seated(ConsoleApp(jobs, context=context, read_only=read_only), NARROW) as seat,
@@ -81,7 +81,7 @@ async def test_no_number_is_cut_at_80_columns() -> None:
         assert snapshot is not None
         for count in (7, 999, 1_234, 99_999, 1_234_567):
             oldest = snapshot.now - timedelta(seconds=count)
-            totals = Totals(count, count, count, count, count, count, oldest, 9, 0, count)
+            totals = SnapshotTotals(count, count, count, count, count, count, oldest, 9, 0, count)
             died = SeriesPoint(snapshot.now, 0, 0, 0, count)
             seat.app.model.snapshot = replace(snapshot, totals=totals, series=(died,))
             line = drawn(seat)[1]

@@ -60,7 +60,7 @@ async def test_hostile_text_everywhere(sit: Sit, jobs: JobQueue, world: World, s
         for keys in ("j", "enter", "escape", "slash", "escape", "Y", "question_mark", "escape"):
             await seat.press(keys)
             assert_harmless(seat)
-        seat.app.say(text, "warn")
+        seat.app.show_notice(text, "warn")
         await seat.pilot.pause()
         assert_harmless(seat)
     assert claim.id

@@ -250,7 +250,7 @@ async def test_undo_of_a_delete_that_still_runs_ends_it_and_brings_all_back(
     async with sit() as seat:
         await seat.ready()
         await seat.until("KeyError")
-        plan = Plan("delete", "six", tuple(ids), pace=Rollout(rate=2.0))
+        plan = Plan("delete", "six", tuple(ids), rollout=Rollout(rate=2.0))
         seat.app.carry_out(plan)
         await seat.until("#1 delete")
         await seat.until(lambda: seat.app.model.underway.lines and seat.app.model.underway.lines[0].operation.done)

@@ -12,7 +12,7 @@ from queue_core import JobContext, JobQueue
 from queue_core.errors import InvalidJob, StoreUnavailable
 from queue_core.model.job import LINES, Claim, LogLine
 from queue_core.worker import journal as journals
-from queue_core.worker.attempt import Attempt
+from queue_core.worker.attempt import RunningAttempt
 from queue_core.worker.journal import AT_ONCE, Journal, Relay
 from tests.conformance.working import working
 from tests.waiting import PATIENCE, eventually
@@ -50,9 +50,9 @@ def journal(book: Book) -> Journal:
     return Journal(book)  # type: ignore[arg-type]
 
 
-def attempt(journal: Journal, job_id: str = "a") -> Attempt:
+def attempt(journal: Journal, job_id: str = "a") -> RunningAttempt:
     claim = Claim(job_id, 7, "work", "task", "{}", 5, 1, 0, 3, 0, 0.0, ())
-    return Attempt(claim, 0.0, journal)
+    return RunningAttempt(claim, 0.0, journal)
 
 
 async def test_lines_of_attempts_go_together(book: Book, journal: Journal) -> None:

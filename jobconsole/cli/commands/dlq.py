@@ -19,7 +19,7 @@ from jobconsole.format.humanize import plural
 from jobconsole.present.facts import of_group
 
 if TYPE_CHECKING:
-    from jobconsole.actions.export import Wish
+    from jobconsole.actions.export import ExportOptions
     from queue_core.queue import JobQueue
 
 
@@ -41,7 +41,7 @@ def run_export(options: argparse.Namespace, output: Output) -> int:
         UsageError, Refused, CommandError: nothing was written.
         StoreUnavailable: the file was removed again; standard output has what was read before.
     """
-    from jobconsole.actions.export import Wish
+    from jobconsole.actions.export import ExportOptions
     from jobconsole.actions.plan import Target
 
     if output.as_json and options.output is None and not options.dry_run:
@@ -49,12 +49,12 @@ def run_export(options: argparse.Namespace, output: Output) -> int:
     chosen = selection_of(options, "status:dead", *(["trash:yes"] if options.trash else []))
     wheres = () if chosen.where is None else (chosen.where,)
     target = Target("command line", chosen.ids, wheres)
-    wish = Wish(target, _format(options), options.tracebacks, options.limit)
+    wish = ExportOptions(target, _format(options), options.tracebacks, options.limit)
 
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
         await check_queue(jobs, options.queue)
         if options.dry_run:
-            return await _rehearse(jobs, output, wish)
+            return await _dry_run(jobs, output, wish)
         return await _write(jobs, options, output, wish)
 
     return connected(options, output, run)
@@ -66,7 +66,7 @@ def _format(options: argparse.Namespace) -> Literal["csv", "jsonl"]:
     return "csv" if str(options.output or "").lower().endswith(".csv") else "jsonl"
 
 
-async def _rehearse(jobs: JobQueue, output: Output, wish: Wish) -> int:
+async def _dry_run(jobs: JobQueue, output: Output, wish: ExportOptions) -> int:
     from jobconsole.actions.plan import FREEZE_LIMIT
 
     number = len(wish.target.ids) + sum([await jobs.inspector.count(one, FREEZE_LIMIT) for one in wish.target.wheres])
@@ -78,17 +78,17 @@ async def _rehearse(jobs: JobQueue, output: Output, wish: Wish) -> int:
     return DONE
 
 
-async def _write(jobs: JobQueue, options: argparse.Namespace, output: Output, wish: Wish) -> int:
+async def _write(jobs: JobQueue, options: argparse.Namespace, output: Output, wish: ExportOptions) -> int:
     from jobconsole.actions.export import export, export_file
 
-    def tell(number: int) -> None:
+    def show(number: int) -> None:
         progress(f"{number:,} written")
 
     try:
         if options.output is None:
-            number = await export(jobs.inspector, wish, output, tell)
+            number = await export(jobs.inspector, wish, output, show)
         else:
-            number = await export_file(jobs.inspector, wish, Path(options.output), tell)
+            number = await export_file(jobs.inspector, wish, Path(options.output), show)
     except FileExistsError:
         raise Refused(f"'{options.output}' is there already and was left as it is; name a new file") from None
     except BrokenPipeError:

@@ -151,7 +151,7 @@ def run_migrate(options: argparse.Namespace, output: Output) -> int:
     if settings.jobs.mode not in {"sqlite", "redis"}:
         postgres_url(settings)  # without an address, that is what is wrong
     if options.dry_run:
-        return _rehearsed(settings, output)
+        return _report_dry_run(settings, output)
     if settings.read_only:
         raise ReadOnly("migrate")
     applied, known = backends.migrate(settings.jobs)
@@ -166,7 +166,7 @@ def run_migrate(options: argparse.Namespace, output: Output) -> int:
     return DONE
 
 
-def _rehearsed(settings: ConsoleSettings, output: Output) -> int:
+def _report_dry_run(settings: ConsoleSettings, output: Output) -> int:
     """Report which migrations are still to be applied; return the exit code."""
     from queue_core import backends
 

@@ -96,10 +96,10 @@ async def drafted(jobs: JobQueue, options: argparse.Namespace, job: Job, text: s
             raise UsageError(f"the payload is not JSON: {error.reason}") from None
     queue = job.queue if options.to_queue is None else options.to_queue
     priority = job.priority if options.priority is None else options.priority
-    return await looked_at(jobs, options, job, replace(draft, text=text, queue=queue, priority=priority))
+    return await preview(jobs, options, job, replace(draft, text=text, queue=queue, priority=priority))
 
 
-async def looked_at(jobs: JobQueue, options: argparse.Namespace, job: Job, draft: Draft) -> Edit:
+async def preview(jobs: JobQueue, options: argparse.Namespace, job: Job, draft: Draft) -> Edit:
     """Find out how a draft differs from its job, and what is wrong with it."""
     from jobconsole.actions.edit import Problem, check, diff, look_up
 
@@ -154,7 +154,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
         for sentence in edit.warnings:
             warn(sentence)
         if options.dry_run:
-            return _rehearsed(output, edit)
+            return _report_dry_run(output, edit)
         for line in edit.lines:
             note(line)
         if by_hand and not options.yes:
@@ -194,7 +194,7 @@ async def _edit_by_hand(jobs: JobQueue, options: argparse.Namespace, job: Job) -
         note(draft.remark)
     while True:
         draft = replace(draft, text=edited(draft.text))
-        edit = await looked_at(jobs, options, job, draft)
+        edit = await preview(jobs, options, job, draft)
         if not edit.lines:
             raise Refused("nothing was changed, so nothing was enqueued")
         if not edit.errors:
@@ -205,7 +205,7 @@ async def _edit_by_hand(jobs: JobQueue, options: argparse.Namespace, job: Job) -
             raise Refused("nothing was enqueued")
 
 
-def _rehearsed(output: Output, edit: Edit) -> int:
+def _report_dry_run(output: Output, edit: Edit) -> int:
     if output.as_json:
         output.json({"dry_run": True, **edit.body()})
         return DONE

@@ -76,7 +76,7 @@ _DECODER = json.JSONDecoder()
 _SPACES = re.compile(r"[ \t\r\n]*")
 
 
-class _Place(NamedTuple):
+class _Range(NamedTuple):
     """Where a value is in a text; an empty one behind the last member is where a new key goes."""
 
     start: int
@@ -97,7 +97,7 @@ def assigned(text: str, assignment: str) -> str:
     keys = path.split(".")
     if not sign or not all(keys):
         raise UsageError(f"--set takes PATH=VALUE, as in user.id=7 or items.0.name=book, not '{assignment}'")
-    place = _Place(_after_spaces(text, 0), len(text))
+    place = _Range(_after_spaces(text, 0), len(text))
     for depth, key in enumerate(keys):
         here = ".".join(keys[:depth]) or "the payload"
         found = _member(text, place.start, key, last=depth == len(keys) - 1)
@@ -115,14 +115,14 @@ def _json(value: str) -> str:
     return value
 
 
-def _member(text: str, at: int, key: str, last: bool) -> _Place | None:
+def _member(text: str, at: int, key: str, last: bool) -> _Range | None:
     """Return the place of a member of the object or array that begins at `at`."""
     if text[at] == "{":
         return _value_of_key(text, at, key, last)
     return _item(text, at, key) if text[at] == "[" else None
 
 
-def _value_of_key(text: str, at: int, key: str, last: bool) -> _Place | None:
+def _value_of_key(text: str, at: int, key: str, last: bool) -> _Range | None:
     found = None
     at, comma = _after_spaces(text, at + 1), ""
     while text[at] != "}":
@@ -130,19 +130,19 @@ def _value_of_key(text: str, at: int, key: str, last: bool) -> _Place | None:
         start = _after_spaces(text, _after_spaces(text, at) + 1)
         _, end = _DECODER.raw_decode(text, start)
         # Of duplicate keys, the last one counts.
-        found = _Place(start, end) if name == key else found
+        found = _Range(start, end) if name == key else found
         at, comma = _behind(text, end), ","
-    return found or (_Place(at, at, f"{comma}{json.dumps(key, ensure_ascii=False)}:") if last else None)
+    return found or (_Range(at, at, f"{comma}{json.dumps(key, ensure_ascii=False)}:") if last else None)
 
 
-def _item(text: str, at: int, key: str) -> _Place | None:
+def _item(text: str, at: int, key: str) -> _Range | None:
     if not re.fullmatch(r"[0-9]{1,9}", key):
         return None
     at, left = _after_spaces(text, at + 1), int(key)
     while text[at] != "]":
         _, end = _DECODER.raw_decode(text, at)
         if left == 0:
-            return _Place(at, end)
+            return _Range(at, end)
         at, left = _behind(text, end), left - 1
     return None
 

@@ -51,14 +51,14 @@ class PayloadCheck(Middleware):
                 warn(f"the schema that was announced for the type '{job.type}' cannot be used: {error}")
                 continue
             if wrong:
-                said = "; ".join(wrong)
+                text = "; ".join(wrong)
                 raise InvalidJob(
-                    f"the payload does not fit the type '{job.type}': {said}; nothing was enqueued "
+                    f"the payload does not fit the type '{job.type}': {text}; nothing was enqueued "
                     "(--no-check enqueues it all the same)"
                 )
 
 
-class Rehearsed(QueueCoreError):
+class DryRunEnd(QueueCoreError):
     """A job was found good and is not enqueued: this was only a rehearsal."""
 
     def __init__(self, job: NewJob) -> None:
@@ -66,7 +66,7 @@ class Rehearsed(QueueCoreError):
         self.job = job
 
 
-class Rehearsal(Middleware):
+class DryRun(Middleware):
     """Stops a job after everything about it has been checked; the hooks before this one have seen it, too."""
 
     async def before_enqueue(self, jobs: Sequence[NewJob]) -> None:
@@ -75,7 +75,7 @@ class Rehearsal(Middleware):
         Raises:
             Rehearsed: it carries the job.
         """
-        raise Rehearsed(jobs[0])
+        raise DryRunEnd(jobs[0])
 
 
 _ESCAPED = 6
@@ -144,7 +144,7 @@ async def _enqueue(
     if not options.no_check:
         jobs.middleware(PayloadCheck(jobs.inspector))
     if options.dry_run:
-        jobs.middleware(Rehearsal())
+        jobs.middleware(DryRun())
     # Not opened before: an error in the job is reported even when no server answers.
     try:
         handle = await jobs.enqueue(
@@ -160,8 +160,8 @@ async def _enqueue(
             unique=options.unique,
             unique_for=options.unique_for,
         )
-    except Rehearsed as rehearsed:
-        return await _rehearsed(jobs, options, output, rehearsed.job)
+    except DryRunEnd as rehearsed:
+        return await _report_dry_run(jobs, options, output, rehearsed.job)
     if output.as_json:
         output.json({"id": handle.id, "queue": handle.queue, "type": handle.type, "created": handle.created})
     else:
@@ -171,11 +171,11 @@ async def _enqueue(
     if not handle.created:
         warn("nothing was enqueued: this is the job that holds the unique key")
         return DONE
-    await _warn_of_nobody(jobs, options, handle.queue)
+    await _warn_of_no_worker(jobs, options, handle.queue)
     return DONE
 
 
-async def _rehearsed(jobs: JobQueue, options: argparse.Namespace, output: Output, job: NewJob) -> int:
+async def _report_dry_run(jobs: JobQueue, options: argparse.Namespace, output: Output, job: NewJob) -> int:
     """Report what would have been enqueued; what only the store decides, a limit or a unique key, is not known."""
     if output.as_json:
         body = job._asdict() | {"payload": json.loads(job.payload), "run_at": _moment(job.run_at)}
@@ -193,7 +193,7 @@ async def _rehearsed(jobs: JobQueue, options: argparse.Namespace, output: Output
         output.line(safe(f"would enqueue {job.type} {where}{tags}", 1_000))
         output.line(safe(job.payload, 2_000))
     await jobs.open()
-    await _warn_of_nobody(jobs, options, job.queue)
+    await _warn_of_no_worker(jobs, options, job.queue)
     return DONE
 
 
@@ -201,15 +201,15 @@ def _moment(seconds: float | None) -> datetime | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
 
-async def _warn_of_nobody(jobs: JobQueue, options: argparse.Namespace, queue: str) -> None:
+async def _warn_of_no_worker(jobs: JobQueue, options: argparse.Namespace, queue: str) -> None:
     if options.strict:
         return
     announced = True
     with suppress(StoreUnavailable):  # what was asked for is done
         announced = await _announced(jobs, queue, options.type)
     if not announced:
-        nobody = f"no live worker of queue '{queue}' announces the type '{options.type}'"
-        warn(f"{nobody}; the job waits until one does")
+        unannounced = f"no live worker of queue '{queue}' announces the type '{options.type}'"
+        warn(f"{unannounced}; the job waits until one does")
 
 
 async def _announced(jobs: JobQueue, queue: str, type_: str) -> bool:

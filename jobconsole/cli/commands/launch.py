@@ -10,7 +10,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from jobconsole.cli.failures import DONE, FAILED, UsageError, progress
-from jobconsole.cli.output import Column, Output
+from jobconsole.cli.output import Output, TextColumn
 from jobconsole.cli.root import Parser, add_globals, port, positive, whole
 from jobconsole.cli.session import check_servers, queue_of, settings_of
 from queue_core.model.addresses import mask
@@ -57,11 +57,11 @@ def _show_console(settings: ConsoleSettings, link: Link | None) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("the console needs a terminal; 'jobconsole dlq groups' and 'jobconsole job list' do not")
     from jobconsole.core.alerts import Thresholds
-    from jobconsole.core.connection import Surroundings
+    from jobconsole.core.connection import ContextInfo
     from jobconsole.tui.app import run_console
 
     alerts = Thresholds(**settings.alerts.model_dump())
-    context = Surroundings(settings.context or "", settings.word, settings.colour or "", alerts)
+    context = ContextInfo(settings.context or "", settings.word, settings.colour or "", alerts)
     return int(run_console(settings.jobs, read_only=settings.read_only, context=context, link=link))
 
 
@@ -189,7 +189,7 @@ def run_exporter(options: argparse.Namespace, output: Output) -> int:
     from queue_core.worker.options import setup_logging
 
     setup_logging(getattr(options, "log_format", "text"))
-    ended = _when_told_to_end()
+    ended = _termination()
     how = ExporterOptions(options.host, options.port, options.limit or LIMIT, tuple(options.type), options.most_types)
     with Exporter(settings.jobs, how) as exporter:
         if output.as_json:
@@ -202,14 +202,14 @@ def run_exporter(options: argparse.Namespace, output: Output) -> int:
     return DONE
 
 
-def _when_told_to_end() -> threading.Event:
+def _termination() -> threading.Event:
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
     return ended
 
 
-_COLUMNS = (Column("FIGURE"), Column("VALUE", "right"), Column("UNIT"))
+_COLUMNS = (TextColumn("FIGURE"), TextColumn("VALUE", "right"), TextColumn("UNIT"))
 
 
 def add_bench_arguments(parser: Parser) -> None:

@@ -9,9 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from jobconsole.cli.failures import DONE, FAILED, CommandError, fail, note, progress
-from jobconsole.cli.immediate import in_turn, rehearse, switched
+from jobconsole.cli.immediate import in_turn, report_dry_run, switch
 from jobconsole.cli.output import Output
-from jobconsole.cli.pace import carried_out, told_end
+from jobconsole.cli.pace import end_of_limit, run_to_end
 from jobconsole.cli.root import Parser, add_change, add_verbs, whole
 from jobconsole.cli.session import connected
 from jobconsole.cli.tables import operation_body, outcome, show_facts, show_operations, state_of_progress
@@ -54,7 +54,7 @@ def _each(options: argparse.Namespace, output: Output, act: Act) -> int:
             # All of them first: a mistyped number must not leave half of the work done.
             await jobs.operations.get(number)
         if options.dry_run:
-            return rehearse(output, options.verb, [f"#{number}" for number in numbers])
+            return report_dry_run(output, options.verb, [f"#{number}" for number in numbers])
         changed, error = await in_turn(numbers, lambda number: _one(jobs, options, act, number))
         states: dict[int, str] = {}
         for number, new in changed.items():
@@ -75,7 +75,7 @@ async def _one(jobs: JobQueue, options: argparse.Namespace, act: Act, number: in
     # One that is preparing starts by itself, as soon as all its jobs are written down.
     if _TARGETS[options.verb] not in MOVES[state] or (options.verb == "resume" and state == "preparing"):
         return False
-    return await switched(jobs, options, "operation", f"#{number}", partial(act, jobs.operations, number))
+    return await switch(jobs, options, "operation", f"#{number}", partial(act, jobs.operations, number))
 
 
 def _report_changes(output: Output, verb: str, changed: dict[int, bool], states: Mapping[int, str]) -> int:
@@ -100,11 +100,11 @@ def run_undo(options: argparse.Namespace, output: Output) -> int:
         operation = await jobs.operations.get(options.number)
         _check_undoable(operation)
         if options.dry_run:
-            return _rehearsed(output, operation)
+            return _report_dry_run(output, operation)
         from queue_core.client.operations import this_author
 
         submitted = await jobs.operations.undo(options.number, this_author())
-        return await _carried_out(jobs, output, options.number, submitted)
+        return await _run_to_end(jobs, output, options.number, submitted)
 
     return connected(options, output, run, "" if options.dry_run else "op undo")
 
@@ -124,7 +124,7 @@ def _check_undoable(operation: Operation) -> None:
         )
 
 
-def _rehearsed(output: Output, operation: Operation) -> int:
+def _report_dry_run(output: Output, operation: Operation) -> int:
     if output.as_json:
         output.json({"dry_run": True, "verb": "undo", "operation": operation.number, "matched": operation.processed})
     else:
@@ -133,14 +133,14 @@ def _rehearsed(output: Output, operation: Operation) -> int:
     return DONE
 
 
-async def _carried_out(jobs: JobQueue, output: Output, number: int, submitted: list[Operation]) -> int:
+async def _run_to_end(jobs: JobQueue, output: Output, number: int, submitted: list[Operation]) -> int:
     from jobconsole.actions.plan import Plan, Report
 
     code, done = DONE, []
     for operation in submitted:
         plan = Plan("restore", operation.request.label, ())
-        report = await carried_out(jobs, Report(plan, operation))
-        code = max(code, told_end(report) or DONE)
+        report = await run_to_end(jobs, Report(plan, operation))
+        code = max(code, end_of_limit(report) or DONE)
         done.append(report.operation or operation)
     if output.as_json:
         output.json({"undone": number, "operations": [operation_body(operation) for operation in done]})
@@ -205,7 +205,7 @@ def run_run(options: argparse.Namespace, output: Output) -> int:
         chosen = [await jobs.operations.get(number) for number in dict.fromkeys(options.numbers)]
         if options.dry_run:
             running = [one for one in chosen or await _unfinished(jobs) if one.state == "running"]
-            return rehearse(output, "run", [f"#{one.number}" for one in running])
+            return report_dry_run(output, "run", [f"#{one.number}" for one in running])
         try:
             done = await (_all(jobs) if not chosen else _these(jobs, chosen))
         except asyncio.CancelledError:
@@ -231,10 +231,10 @@ async def _unfinished(jobs: JobQueue) -> list[Operation]:
 
 
 async def _these(jobs: JobQueue, operations: list[Operation]) -> list[Operation]:
-    return await asyncio.gather(*(jobs.operations.run(one.number, _tell) for one in operations))
+    return await asyncio.gather(*(jobs.operations.run(one.number, _report_state) for one in operations))
 
 
-def _tell(operation: Operation) -> None:
+def _report_state(operation: Operation) -> None:
     progress(state_of_progress(operation))
 
 

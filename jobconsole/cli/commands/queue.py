@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobconsole.cli.failures import DONE, Missing
 from jobconsole.cli.immediate import switch_each
-from jobconsole.cli.output import Column, Output
+from jobconsole.cli.output import Output, TextColumn
 from jobconsole.cli.root import Parser, add_change, add_verbs
 from jobconsole.cli.selection import check_queue
 from jobconsole.cli.session import connected
@@ -81,10 +81,10 @@ _LONGEST = 100_000
 """Characters of a schema that `show` prints; --json has all of it."""
 
 TYPES = (
-    Column("TYPE", limit=60),
-    Column("WORKERS", "right"),
-    Column("ANNOUNCED"),
-    Column("PARAMETERS", limit=200),
+    TextColumn("TYPE", limit=60),
+    TextColumn("WORKERS", "right"),
+    TextColumn("ANNOUNCED"),
+    TextColumn("PARAMETERS", limit=200),
 )
 
 

@@ -33,7 +33,7 @@ _QUESTION = "[r]etry  [d]elete  [s]kip  [t]raceback  [p]ayload  [q]uit: "
 
 _ANSWERS = ("retry", "delete", "skip", "traceback", "payload", "quit")
 
-Say = Callable[[str], None]
+WriteLine = Callable[[str], None]
 
 
 def add_arguments(verb: Parser) -> None:
@@ -67,9 +67,9 @@ def run(options: argparse.Namespace, output: Output) -> int:
 class _Review:
     """A walk over dead jobs, with what was decided so far."""
 
-    def __init__(self, jobs: JobQueue, say: Say, options: argparse.Namespace) -> None:
+    def __init__(self, jobs: JobQueue, write: WriteLine, options: argparse.Namespace) -> None:
         self._jobs = jobs
-        self._say = say
+        self._say = write
         self._dry_run: bool = options.dry_run
         self._why: str = options.why
         self._done: dict[str, list[str]] = {"retry": [], "delete": [], "skip": [], "changed": []}
@@ -83,10 +83,10 @@ class _Review:
             answer = _answer(self._say, job)
             if answer is None:
                 return
-            await self._carry_out(answer, job.id)
+            await self._change(answer, job.id)
         self._say("no more dead jobs" if number else "no dead jobs")
 
-    async def _carry_out(self, verb: str, job_id: str) -> None:
+    async def _change(self, verb: str, job_id: str) -> None:
         if verb != "skip" and not self._dry_run and not await changed_one(self._jobs, verb, job_id, self._why):
             self._say("it had changed meanwhile and was left as it is")
             verb = "changed"
@@ -121,40 +121,40 @@ async def _dead(jobs: JobQueue, where: Filter) -> AsyncIterator[Job]:
             return
 
 
-def _answer(say: Say, job: Job) -> str | None:
+def _answer(write: WriteLine, job: Job) -> str | None:
     """Ask until there is an answer: retry, delete, skip, or None to quit."""
     while True:
-        said = prompt(_QUESTION)
-        word = "quit" if said is None else said.lower() or "?"
+        answer = prompt(_QUESTION)
+        word = "quit" if answer is None else answer.lower() or "?"
         verb = next((one for one in _ANSWERS if one.startswith(word)), "")
         if verb in {"retry", "delete", "skip"}:
             return verb
         if verb == "quit":
             return None
         if verb == "traceback":
-            _block(say, job.traceback or "no traceback was kept")
+            _block(write, job.traceback or "no traceback was kept")
         elif verb == "payload":
-            _block(say, job.payload_text if job.payload is None else json.dumps(job.payload, indent=2))
+            _block(write, job.payload_text if job.payload is None else json.dumps(job.payload, indent=2))
         else:
-            say("answer r, d, s, t, p or q")
+            write("answer r, d, s, t, p or q")
 
 
-def _glance(say: Say, job: Job, number: int) -> None:
+def _glance(write: WriteLine, job: Job, number: int) -> None:
     """Return the facts needed to decide."""
     from jobconsole.core.tracebacks import parse, top_frame
 
     tries = f"{job.retry_count} of {job.max_retries} retries"
     died = f"died {moment(job.updated_at)}, signature {job.signature or 'none'}"
-    say("")
-    say(f"#{number:,}  {safe(job.type, 120)}  {job.id}")
-    say(f"    queue {safe(job.queue, 120)}, {tries}, {died}")
-    say(f"    {safe(job.error or 'no error was kept', 400)}")
+    write("")
+    write(f"#{number:,}  {safe(job.type, 120)}  {job.id}")
+    write(f"    queue {safe(job.queue, 120)}, {tries}, {died}")
+    write(f"    {safe(job.error or 'no error was kept', 400)}")
     frame = top_frame(parse(job.traceback)) if job.traceback else None
     if frame is not None:
-        say(f"    {frame.place} {frame.function}")
-    say(f"    {safe(json.dumps(job.payload) if job.payload is not None else job.payload_text, _PAYLOAD)}")
+        write(f"    {frame.place} {frame.function}")
+    write(f"    {safe(json.dumps(job.payload) if job.payload is not None else job.payload_text, _PAYLOAD)}")
 
 
-def _block(say: Say, text: str) -> None:
+def _block(write: WriteLine, text: str) -> None:
     for line in safe(text, _TRACEBACK, newlines=True).rstrip("\n").split("\n"):
-        say(f"    {line}")
+        write(f"    {line}")

@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jobconsole.cli.failures import DONE, check_terminal, confirm
-from jobconsole.cli.immediate import in_turn, noted, rehearse, switch_each, tell_switched
-from jobconsole.cli.output import Column, Output
+from jobconsole.cli.immediate import in_turn, record, report_dry_run, report_switched, switch_each
+from jobconsole.cli.output import Output, TextColumn
 from jobconsole.cli.root import Parser, add_change, add_verbs
 from jobconsole.cli.session import connected
 from jobconsole.cli.tables import show_table
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 SCHEDULES = (
-    Column("NAME", limit=60),
-    Column("CRON", limit=40),
-    Column("ZONE", limit=40),
-    Column("STATE"),
-    Column("NEXT"),
-    Column("LAST"),
-    Column("TYPE", limit=60),
-    Column("QUEUE", limit=60),
+    TextColumn("NAME", limit=60),
+    TextColumn("CRON", limit=40),
+    TextColumn("ZONE", limit=40),
+    TextColumn("STATE"),
+    TextColumn("NEXT"),
+    TextColumn("LAST"),
+    TextColumn("TYPE", limit=60),
+    TextColumn("QUEUE", limit=60),
 )
 
 
@@ -72,7 +72,7 @@ def run_trigger(options: argparse.Namespace, output: Output) -> int:
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
         if options.dry_run:
             await jobs.schedules.get(options.name)
-            return rehearse(output, "trigger", [options.name])
+            return report_dry_run(output, "trigger", [options.name])
         handle = await _triggered(jobs, options)
         if output.as_json:
             output.json({"schedule": options.name, "id": handle.id, "queue": handle.queue, "type": handle.type})
@@ -90,7 +90,7 @@ async def _triggered(jobs: JobQueue, options: argparse.Namespace) -> JobHandle[A
         handles.append(await jobs.schedules.trigger(options.name))
         return f"enqueued job {handles[0].id}"
 
-    await noted(jobs, options, "trigger", f"schedule {options.name}", act)
+    await record(jobs, options, "trigger", f"schedule {options.name}", act)
     return handles[0]
 
 
@@ -124,14 +124,14 @@ def run_remove(options: argparse.Namespace, output: Output) -> int:
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
         names = await _checked(jobs, options)
         if options.dry_run:
-            return rehearse(output, "remove", names)
+            return report_dry_run(output, "remove", names)
         if asks:
             confirm(f"remove {plural(len(names), 'schedule')}")
         gone, error = await in_turn(
             names,
-            lambda name: noted(jobs, options, "remove", f"schedule {name}", partial(jobs.schedules.remove, name)),
+            lambda name: record(jobs, options, "remove", f"schedule {name}", partial(jobs.schedules.remove, name)),
         )
-        tell_switched(output, "schedule", options.verb, dict.fromkeys(gone, True))
+        report_switched(output, "schedule", options.verb, dict.fromkeys(gone, True))
         if error is not None:
             raise error
         return DONE

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobconsole.cli.commands import launch
 from jobconsole.cli.failures import DONE, note
-from jobconsole.cli.output import Column, Output, cut
+from jobconsole.cli.output import Output, TextColumn, cut
 from jobconsole.cli.root import Parser, add_globals, duration, positive, whole
 from jobconsole.cli.session import connected
 from jobconsole.format import humanize
@@ -105,13 +105,19 @@ def _short(value: Any) -> str:
 _ROWS = 8
 """Rows of each table."""
 _QUEUES = (
-    Column("QUEUE", limit=40), Column("STATE"), Column("QUEUED", "right"), Column("LATER", "right"),
-    Column("RUNNING", "right"), Column("DEAD", "right"), Column("OLDEST", "right"),
+    TextColumn("QUEUE", limit=40), TextColumn("STATE"), TextColumn("QUEUED", "right"), TextColumn("LATER", "right"),
+    TextColumn("RUNNING", "right"), TextColumn("DEAD", "right"), TextColumn("OLDEST", "right"),
 )  # fmt: skip
-_GROUPS = (Column("COUNT", "right"), Column("15m", "right"), Column("LAST", "right"), Column("ERROR SIGNATURE"))
+_GROUPS = (
+    TextColumn("COUNT", "right"),
+    TextColumn("15m", "right"),
+    TextColumn("LAST", "right"),
+    TextColumn("ERROR SIGNATURE"),
+)
 _RUNNING = (
-    Column("RUNNING", limit=40), Column("QUEUE", limit=30), Column("DONE", "right"), Column("TIME", "right"),
-    Column("MESSAGE"),
+    TextColumn("RUNNING", limit=40), TextColumn("QUEUE", limit=30), TextColumn("DONE", "right"),
+    TextColumn("TIME", "right"),
+    TextColumn("MESSAGE"),
 )  # fmt: skip
 
 
@@ -139,11 +145,11 @@ def run_top(options: argparse.Namespace, output: Output) -> int:
 
 
 async def _redraw(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
-    from jobconsole.core.snapshot import Wanted, read_snapshot
+    from jobconsole.core.snapshot import SnapshotNeeds, read_snapshot
 
     left, height = options.count, 0
     while True:
-        snapshot = await read_snapshot(jobs.inspector, Wanted(signatures=_ROWS, running=_ROWS))
+        snapshot = await read_snapshot(jobs.inspector, SnapshotNeeds(signatures=_ROWS, running=_ROWS))
         if output.as_json:
             output.json(_body(snapshot))
         else:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from jobconsole.cli.failures import DONE, Missing, check_terminal, confirm
-from jobconsole.cli.immediate import in_turn, noted, rehearse
+from jobconsole.cli.immediate import in_turn, record, report_dry_run
 from jobconsole.cli.output import Output
 from jobconsole.cli.root import Parser, add_change, add_verbs, duration, positive, size, whole
 from jobconsole.cli.session import connected, settings_of
@@ -142,12 +142,12 @@ def _order(options: argparse.Namespace, output: Output, order: Order) -> int:
         ids = tuple(dict.fromkeys(options.ids))
         await _check(jobs, ids)
         if options.dry_run:
-            return rehearse(output, order, ids)
+            return report_dry_run(output, order, ids)
         if asks:
             confirm(f"stop {plural(len(ids), 'worker')}")
         ordered, error = await in_turn(
             ids,
-            lambda one: noted(jobs, options, order, f"worker {one}", partial(jobs.operations.command, one, order)),
+            lambda one: record(jobs, options, order, f"worker {one}", partial(jobs.operations.command, one, order)),
         )
         if output.as_json:
             output.json({"order": order, "workers": list(ordered)})

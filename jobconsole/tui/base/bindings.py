@@ -114,7 +114,7 @@ def bindings() -> list[Binding]:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Availability:
     """What decides which actions are possible now."""
 
     # why nothing can be changed at the moment; "" when it can
@@ -123,7 +123,7 @@ class Standing:
     blocked: str = ""
 
 
-def refusal(action: Action, standing: Standing) -> str:
+def refusal(action: Action, standing: Availability) -> str:
     """Return why an action is off whichever row the cursor is on; "" when it is not."""
     if standing.blocked and action.id not in {"quit", "help"}:
         return standing.blocked

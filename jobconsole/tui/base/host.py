@@ -15,12 +15,12 @@ from queue_core.model.report import SignatureInfo
 
 if TYPE_CHECKING:
     from jobconsole.actions.plan import Plan, Target
-    from jobconsole.core.alerts import Watcher
-    from jobconsole.core.connection import Connection, Surroundings
+    from jobconsole.core.alerts import AlertWatcher
+    from jobconsole.core.connection import Connection, ContextInfo
     from jobconsole.core.model import Model
     from jobconsole.format.glyphs import Glyphs
-    from jobconsole.format.spans import Moment
-    from jobconsole.tui.base.bindings import Standing
+    from jobconsole.format.spans import RenderContext
+    from jobconsole.tui.base.bindings import Availability
     from jobconsole.tui.base.operator import Operator
     from jobconsole.tui.base.refresher import Refresher
     from jobconsole.tui.base.themes import Palette
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 
 
-class Places(Protocol):
+class Navigator(Protocol):
     """Navigation to other places, and output to the clipboard or a file."""
 
     def open_jobs(self, where: Filter, text: str) -> None:
@@ -55,11 +55,11 @@ class Host(Protocol):
     operator: Operator
     glyphs: Glyphs
     # where the jobs are that are shown
-    context: Surroundings
+    context: ContextInfo
     # goes from place to place
-    navigation: Places
+    navigation: Navigator
     # returns a sentence for each threshold that was crossed
-    watcher: Watcher
+    watcher: AlertWatcher
     # the picture is held still
     frozen: bool
     # when an action was last performed, by this process's steady clock
@@ -75,7 +75,7 @@ class Host(Protocol):
         """The id of the action that leads to the view on the screen."""
         ...
 
-    def moment(self) -> Moment:
+    def render_context(self) -> RenderContext:
         """Return what drawing depends on."""
         ...
 
@@ -83,11 +83,11 @@ class Host(Protocol):
         """Return how to repair what killed this group; "" when there is no hint."""
         ...
 
-    def standing(self, small: bool) -> Standing:
+    def availability(self, small: bool) -> Availability:
         """Return what decides which actions are possible now."""
         ...
 
-    def say(self, text: str, tone: str = "text") -> None:
+    def show_notice(self, text: str, tone: str = "text") -> None:
         """Show a sentence in the line above the keys."""
         ...
 
@@ -171,7 +171,7 @@ def _run(node: DOMNode, group: str, work: Callable[[], Coroutine[Any, Any, None]
         except Exception as error:  # noqa: BLE001 - it must neither end the application nor pass unseen
             host = host_of(node)
             host.refresher.problem = f"{group}: {type(error).__name__}: {error}"
-            host.say(host.refresher.problem, "bad")
+            host.show_notice(host.refresher.problem, "bad")
 
     node.run_worker(cast(Any, guarded), name=group, group=group, exclusive=exclusive, exit_on_error=False)
 

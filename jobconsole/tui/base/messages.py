@@ -47,7 +47,7 @@ class Finished(Message, bubble=False):
         self.report = report
 
 
-class Planned(Message, bubble=False):
+class PlanReady(Message, bubble=False):
     """The ids of a target are frozen; `problem` is the reason when they are not."""
 
     def __init__(self, target: Target, plan: Plan | None, problem: str = "") -> None:

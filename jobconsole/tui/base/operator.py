@@ -10,11 +10,11 @@ from textual.message import Message
 
 from jobconsole.actions import plan as plans
 from jobconsole.actions.edit import Draft, Edited, submit_edit
-from jobconsole.actions.plan import REVERSIBLE, TOLD, Plan, Report, Target, Verb
-from jobconsole.actions.verbs import AtOnce, Order, ScheduleVerb, Steer, Switched
+from jobconsole.actions.plan import REPORTED_IDS, REVERSIBLE, Plan, Report, Target, Verb
+from jobconsole.actions.verbs import ImmediateActions, Order, ScheduleVerb, Steer, Switched
 from jobconsole.core.connection import Connection
-from jobconsole.tui.base.messages import Finished, Planned, Progressed
-from jobconsole.tui.base.undo import Asked, Change, Kind, Paused, Remembered
+from jobconsole.tui.base.messages import Finished, PlanReady, Progressed
+from jobconsole.tui.base.undo import Change, Kind, PausedChange, Remembered, SubmittedChange
 from queue_core.client.operations import this_author
 from queue_core.errors import OperationNotFound, QueueCoreError, ReadOnly, StoreUnavailable
 from queue_core.model.job import Job
@@ -29,12 +29,12 @@ UNDONE = "takes it back"
 class Operator:
     """Every change of this console goes through here; what it has submitted belongs to the store from then on."""
 
-    def __init__(self, connection: Connection, read_only: bool, tell: Callable[[Message], None]) -> None:
+    def __init__(self, connection: Connection, read_only: bool, post: Callable[[Message], None]) -> None:
         self.read_only = read_only
         # what went wrong while operations were carried out, for the help screen; never ends the application
         self.problem = ""
         self._connection = connection
-        self._tell = tell
+        self._tell = post
         # plans that are being written, in the order in which that began
         self._writing: dict[int, Report] = {}
         # own operations that have not ended, by number
@@ -44,7 +44,7 @@ class Operator:
         self._undo = Remembered()
         # what is being taken back, in words
         self._taking_back = ""
-        self._at_once = AtOnce(connection)
+        self._at_once = ImmediateActions(connection)
         self._kick = asyncio.Event()
 
     @property
@@ -92,13 +92,13 @@ class Operator:
 
     # -- operations on jobs
 
-    async def freeze(self, verb: Verb, target: Target) -> Planned:
+    async def freeze(self, verb: Verb, target: Target) -> PlanReady:
         """Find out which jobs a verb will act on."""
         try:
             plan = await plans.plan(self._connection.jobs.inspector, verb, target)
         except (QueueCoreError, RuntimeError) as error:
-            return Planned(target, None, str(error))
-        return Planned(target, plan)
+            return PlanReady(target, None, str(error))
+        return PlanReady(target, plan)
 
     async def carry_out(self, plan: Plan) -> None:
         """Submit a plan, and follow it from then on; it ends with `Finished`, whatever happens."""
@@ -106,7 +106,7 @@ class Operator:
         if self.read_only:
             self._tell(Finished(replace(report, problem=str(ReadOnly(plan.verb)))))
             return
-        asked = Asked(plan.verb, plan.label)
+        asked = SubmittedChange(plan.verb, plan.label)
         # From here on `undo` is about this one, and not about the one before.
         self._undo.add(asked)
         self._writing[id(plan)] = report
@@ -115,8 +115,8 @@ class Operator:
                 self._connection.operations, plan, this_author(), lambda written: self._written(plan, asked, written)
             )
         except Exception as error:  # noqa: BLE001 - an operation must end with a report, whatever happens
-            said = str(error) if isinstance(error, QueueCoreError) else f"{type(error).__name__}: {error}"
-            report = replace(report, problem=said)
+            text = str(error) if isinstance(error, QueueCoreError) else f"{type(error).__name__}: {error}"
+            report = replace(report, problem=text)
         finally:
             del self._writing[id(plan)]
             asked.failed = not asked.number
@@ -171,9 +171,9 @@ class Operator:
         if last.failed:
             # That was reported already.
             return ""
-        if isinstance(last, Asked):
+        if isinstance(last, SubmittedChange):
             return await self._take_back(last)
-        assert isinstance(last, Paused)
+        assert isinstance(last, PausedChange)
         if overtaken := await self._at_once.overtaken(last.kind, last.name, last.note):
             return f"not undone: {overtaken}"
         return (await self._switch(last.kind, last.name, not last.paused, UNDONE)).words
@@ -248,7 +248,7 @@ class Operator:
 
     async def _switch_remembered(self, kind: Kind, name: str, pause: bool) -> Switched:
         """Pause or resume something, remembered from before it is done; not what fails or changes nothing."""
-        change = Paused(kind, name, pause)
+        change = PausedChange(kind, name, pause)
         change.failed = True
         self._undo.add(change)
         try:
@@ -262,7 +262,7 @@ class Operator:
 
     # -- following
 
-    def _written(self, plan: Plan, asked: Asked, report: Report) -> None:
+    def _written(self, plan: Plan, asked: SubmittedChange, report: Report) -> None:
         self._writing[id(plan)] = report
         asked.number = report.number
         asked.settled.set()
@@ -295,7 +295,7 @@ class Operator:
     async def _settled(self, report: Report, operation: Operation) -> None:
         """Report that an operation has ended or was stopped, with the jobs that it has changed."""
         number = operation.number
-        changed = await self._connection.operations.changed_ids(number, TOLD)
+        changed = await self._connection.operations.changed_ids(number, REPORTED_IDS)
         report = replace(report, changed=tuple(changed))
         self._own[number], self._told[number] = report, operation.state
         if operation.ended:
@@ -309,17 +309,17 @@ class Operator:
         if not keep:
             self._undo.drop_operation(number)
 
-    async def _take_back(self, last: Asked) -> str:
+    async def _take_back(self, last: SubmittedChange) -> str:
         """Cancel an operation that has not ended; bring back what it did, where that is possible."""
         every = self._connection.operations
-        said, ended = f"{last.words} has ended, and it cannot be taken back", (await every.get(last.number)).ended
+        text, ended = f"{last.words} has ended, and it cannot be taken back", (await every.get(last.number)).ended
         if not ended:
             await self._at_once.steer(last.number, "cancel", UNDONE)
-            said = ""
+            text = ""
         if last.verb not in REVERSIBLE or not (ended or (await every.get(last.number)).processed):
             # What was cancelled is reported as such, with what it had done by then.
             self._kick.set()
-            return said
+            return text
         back = await every.undo(last.number, this_author())
         for operation in back:
             plan = Plan("move" if last.verb == "move" else "restore", last.label, ())

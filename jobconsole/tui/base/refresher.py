@@ -19,7 +19,7 @@ from jobconsole.core.model import Model
 from jobconsole.core.progress import OperationLine, operation_line, retried_before, retries_of
 from jobconsole.core.rows import JobLine, job_line
 from jobconsole.core.schedules import ScheduleLine, TickLine, schedule_line
-from jobconsole.core.snapshot import Wanted, read_snapshot
+from jobconsole.core.snapshot import SnapshotNeeds, read_snapshot
 from jobconsole.tui.base.messages import Adopted, Flush, Operating, ServersChanged
 from queue_core.errors import JobNotFound, StoreUnavailable
 from queue_core.model.filters import Filter
@@ -36,11 +36,11 @@ PAGE = 100
 """Operations that are read at a time."""
 MEMBERS = 20
 """Changed jobs of an operation that are shown."""
-TOLD = 2
+RETRIES_SHOWN = 2
 """Earlier retries of a signature that are shown."""
 
 
-class Read(Protocol):
+class ReadCall(Protocol):
     """How the refresher reads: within a time limit, and noting a store that is gone."""
 
     async def __call__(self, read: Callable[[Inspector], Awaitable[T]], /) -> T:
@@ -62,7 +62,7 @@ class OperationSight:
 class OperationReader:
     """Every method raises `StoreUnavailable` when the store did not answer in time."""
 
-    def __init__(self, connection: Connection, model: Model, read: Read) -> None:
+    def __init__(self, connection: Connection, model: Model, read: ReadCall) -> None:
         self._connection = connection
         self._model = model
         self._read = read
@@ -97,13 +97,18 @@ class OperationReader:
     async def facts(self, target: Target) -> Facts:
         """Read what a target consists of, and the outcome of earlier retries of its signatures."""
         facts = await self._read(lambda inspector: breakdown(inspector, target))
-        told: list[str] = []
-        for signature in target.signatures[:TOLD]:
-            told += await self._retries(signature)
-        return (*facts, *(("earlier" if number == 0 else "", text) for number, text in enumerate(told[:TOLD])))
+        reported: list[str] = []
+        for signature in target.signatures[:RETRIES_SHOWN]:
+            reported += await self._retries(signature)
+        return (
+            *facts,
+            *(("earlier" if number == 0 else "", text) for number, text in enumerate(reported[:RETRIES_SHOWN])),
+        )
 
     async def _retries(self, signature: str) -> list[str]:
-        return await self._read(lambda _: retries_of(self._connection.operations, signature, self._model.now, TOLD))
+        return await self._read(
+            lambda _: retries_of(self._connection.operations, signature, self._model.now, RETRIES_SHOWN)
+        )
 
     def _line(self, operation: Operation) -> OperationLine:
         """The line as the one that watches operations knows it, where that is as new."""
@@ -140,13 +145,13 @@ READ_LIMIT_SECONDS = 15.0
 class Refresher:
     """Loops that read, each restarted when it fails: events, snapshots, the state of the servers, the flush."""
 
-    def __init__(self, connection: Connection, model: Model, tell: Callable[[Message], None]) -> None:
+    def __init__(self, connection: Connection, model: Model, post: Callable[[Message], None]) -> None:
         self.connection = connection
         self.model = model
-        self.wanted = Wanted()
+        self.wanted = SnapshotNeeds()
         # what went wrong in a loop, for the help screen; never ends the application
         self.problem = ""
-        self._tell = tell
+        self._tell = post
         self.operations = OperationReader(connection, model, self._read)
         self._kick = asyncio.Event()
         self._snapped = asyncio.Event()

@@ -29,7 +29,7 @@ class Change:
 
 
 @dataclass(eq=False, slots=True)
-class Asked(Change):
+class SubmittedChange(Change):
     """An operation on jobs."""
 
     verb: str
@@ -44,7 +44,7 @@ class Asked(Change):
 
 
 @dataclass(eq=False, slots=True)
-class Paused(Change):
+class PausedChange(Change):
     """A queue or a schedule was paused or resumed."""
 
     kind: Kind
@@ -83,5 +83,5 @@ class Remembered:
 
     def drop_operation(self, number: int) -> None:
         """Forget an operation."""
-        for change in [one for one in self._changes if isinstance(one, Asked) and one.number == number]:
+        for change in [one for one in self._changes if isinstance(one, SubmittedChange) and one.number == number]:
             self.drop(change)

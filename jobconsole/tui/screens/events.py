@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 
 from jobconsole.core.events import unknown
 from jobconsole.core.snapshot import Snapshot
-from jobconsole.present.job import Subject
+from jobconsole.present.job import DetailSubject
 from jobconsole.tui.screens.view import View
 from jobconsole.tui.widgets.detail import Detail
 from jobconsole.tui.widgets.events import EventTable
@@ -39,7 +39,7 @@ class EventsView(View):
         """Show what came in."""
         self.events.flush()
 
-    def adopt(self, snapshot: Snapshot, anew: bool = False) -> None:
+    def adopt(self, snapshot: Snapshot, restart: bool = False) -> None:
         """The detail follows its job."""
         self.events.flush()
         if self.stage == "detail":
@@ -49,7 +49,9 @@ class EventsView(View):
         """Narrow the tail."""
         field = unknown(where)
         if field:
-            self.notice.say(f"events have no '{field}'; they have type, queue, id, worker, signature and error", "warn")
+            self.notice.show(
+                f"events have no '{field}'; they have type, queue, id, worker, signature and error", "warn"
+            )
         self.events.narrow(where, text)
 
     @on(Table.Moved)
@@ -67,13 +69,13 @@ class EventsView(View):
         if self.pane is detail:
             detail.refresh_if_changed()
         elif row is not None and row.type and self.events.held is not None:
-            detail.about(Subject(row.id))
+            detail.about(DetailSubject(row.id))
         else:
-            detail.about(Subject())
+            detail.about(DetailSubject())
 
     def do_open(self) -> None:
         """Into the job."""
         row = self.events.selection.row
         if self.pane is self.events and row is not None:
-            self.query_one(Detail).about(Subject(row.id))
+            self.query_one(Detail).about(DetailSubject(row.id))
             self.enter("detail")

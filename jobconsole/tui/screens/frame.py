@@ -22,7 +22,7 @@ LEAST = (72, 20)
 """Columns and lines that a view needs."""
 
 
-class Frame(Screen[None], inherit_bindings=False):
+class ViewFrame(Screen[None], inherit_bindings=False):
     """A screen of panes. They belong to stages: narrow screens show one stage at a time, wide ones all of them."""
 
     # Textual declares these without ClassVar

@@ -11,7 +11,7 @@ from jobconsole.core.snapshot import Snapshot
 from jobconsole.format.humanize import short
 from jobconsole.format.spans import Line, fit, width_of
 from jobconsole.present.columns import JOBS
-from jobconsole.present.job import Subject
+from jobconsole.present.job import DetailSubject
 from jobconsole.tui.screens.row_actions import JobActions
 from jobconsole.tui.screens.view import View
 from jobconsole.tui.widgets.detail import Detail
@@ -82,7 +82,7 @@ class JobsView(View):
         """The list."""
         return self.query_one(JobTable)
 
-    def adopt(self, snapshot: Snapshot, anew: bool = False) -> None:
+    def adopt(self, snapshot: Snapshot, restart: bool = False) -> None:
         """Read the list again; its first page when nothing was read yet."""
         if self.jobs.window is None:
             self._look()
@@ -107,10 +107,10 @@ class JobsView(View):
         if self.pane is detail:
             detail.refresh_if_changed()
         elif row is not None:
-            detail.about(Subject(row.id))
+            detail.about(DetailSubject(row.id))
             detail.refresh_if_changed()
         elif not self.jobs.selection.rows:
-            detail.about(Subject())
+            detail.about(DetailSubject())
 
     def pane_entered(self, pane: Pane) -> None:
         """The detail follows the list."""
@@ -124,7 +124,7 @@ class JobsView(View):
     def show_item(self, item: str) -> None:
         """Narrow the list to one job and go into it."""
         self.filter_line.hold(Filter((Term("id", "=", item.replace("-", "")),)), f"id:{item}")
-        self.query_one(Detail).about(Subject(item))
+        self.query_one(Detail).about(DetailSubject(item))
         self.enter("detail")
 
     def do_open(self) -> None:

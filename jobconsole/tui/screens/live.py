@@ -9,7 +9,7 @@ from textual.containers import Vertical
 
 from jobconsole.core.snapshot import Snapshot
 from jobconsole.present.columns import QUEUES
-from jobconsole.present.job import Subject
+from jobconsole.present.job import DetailSubject
 from jobconsole.tui.screens.row_actions import JobActions, QueueActions, WorkerActions
 from jobconsole.tui.screens.view import View
 from jobconsole.tui.widgets.detail import Detail
@@ -50,11 +50,11 @@ class LiveView(View):
             yield WorkerTable(id="workers")
         yield Detail(id="detail")
 
-    def adopt(self, snapshot: Snapshot, anew: bool = False) -> None:
+    def adopt(self, snapshot: Snapshot, restart: bool = False) -> None:
         """Show a snapshot."""
         self.query_one(QueueTable).show(snapshot.queues)
         self.query_one(WorkerTable).show(snapshot.workers)
-        if anew:
+        if restart:
             self.query_one(RunningTable).sort()
         if self.stage == "detail":
             self.query_one(Detail).refresh_if_changed()
@@ -95,7 +95,7 @@ class LiveView(View):
         """Show the running job under the cursor."""
         pane = self.pane
         if isinstance(pane, RunningTable) and pane.selection.row is not None:
-            self.query_one(Detail).about(Subject(pane.selection.row.id))
+            self.query_one(Detail).about(DetailSubject(pane.selection.row.id))
 
     def do_open(self) -> None:
         """To the running job."""

@@ -11,7 +11,7 @@ from textual.containers import Vertical
 from jobconsole.actions.plan import Report
 from jobconsole.core.progress import OperationLine, unknown
 from jobconsole.core.snapshot import Snapshot
-from jobconsole.present.job import Subject
+from jobconsole.present.job import DetailSubject
 from jobconsole.tui.screens.row_actions import OperationActions
 from jobconsole.tui.screens.view import View
 from jobconsole.tui.widgets.detail import Detail
@@ -57,7 +57,7 @@ class OperationsView(View):
         """The operation under the cursor."""
         return self.operations.selection.row
 
-    def adopt(self, snapshot: Snapshot, anew: bool = False) -> None:
+    def adopt(self, snapshot: Snapshot, restart: bool = False) -> None:
         """Read the newest operations again: no snapshot holds them."""
         self.operations.read()
         self.look_at_operation()
@@ -83,7 +83,7 @@ class OperationsView(View):
         """Narrow the list."""
         field = unknown(where)
         if field:
-            self.notice.say(f"operations have no '{field}'; they have sig: and words", "warn")
+            self.notice.show(f"operations have no '{field}'; they have sig: and words", "warn")
         self.operations.narrow_to(where, text)
 
     def narrowing(self) -> Filter:
@@ -115,7 +115,7 @@ class OperationsView(View):
     def look_at_detail(self) -> None:
         """Show the job under the cursor."""
         if self.pane is self.members and self.members.selection.row is not None:
-            self.query_one(Detail).about(Subject(self.members.selection.row.id))
+            self.query_one(Detail).about(DetailSubject(self.members.selection.row.id))
 
     def show_item(self, item: str) -> None:
         """Go into one operation."""

@@ -54,9 +54,9 @@ class WorkerActions(RowActions):
         try:
             sentence = await self.console.operator.order(worker.id, f"{worker.host}:{worker.pid}", order)
         except QueueCoreError as error:
-            self.notice.say(str(error), "bad")
+            self.notice.show(str(error), "bad")
         else:
-            self.notice.say(sentence, "good")
+            self.notice.show(sentence, "good")
         self.console.refresher.resync()
 
 
@@ -77,7 +77,7 @@ class JobActions(RowActions):
         if job_id:
             replace(self.view, "edit", self._edit, job_id, sample)
         else:
-            self.notice.say("move the cursor to a job or to a signature: that is what is edited", "warn")
+            self.notice.show("move the cursor to a job or to a signature: that is what is edited", "warn")
 
     def _edited_job(self) -> tuple[str, str]:
         """The id of the job that is chosen, and the group that it is a sample of, where a group was chosen."""
@@ -96,21 +96,21 @@ class JobActions(RowActions):
         try:
             original = await self.console.refresher.original(job_id)
         except QueueCoreError as error:
-            self.notice.say(str(error), "bad")
+            self.notice.show(str(error), "bad")
             return
         reason = refusal(original.job.status)
         if reason:
-            self.notice.say(f"not edited: {reason}", "warn")
+            self.notice.show(f"not edited: {reason}", "warn")
         elif self.view.app.screen is self.view:
             from jobconsole.tui.sheets.edit import EditScreen
 
-            self.view.app.push_screen(EditScreen(original, sample), partial(self._tell_edited, original.job.status))
+            self.view.app.push_screen(EditScreen(original, sample), partial(self._report_edited, original.job.status))
 
-    def _tell_edited(self, status: str, edited: Edited | None) -> None:
+    def _report_edited(self, status: str, edited: Edited | None) -> None:
         if edited is None:
             return
-        said = f"enqueued as {edited.id}; the old job stays {status}"
-        self.notice.say(edited.problem or said, "warn" if edited.problem else "good")
+        text = f"enqueued as {edited.id}; the old job stays {status}"
+        self.notice.show(edited.problem or text, "warn" if edited.problem else "good")
         self.console.refresher.resync()
 
     def do_move(self) -> None:
@@ -141,9 +141,9 @@ class QueueActions(RowActions):
 
     async def _pause(self, queue: str, paused: bool) -> None:
         try:
-            self.notice.say(await self.console.operator.toggle_pause(queue, paused), "good")
+            self.notice.show(await self.console.operator.toggle_pause(queue, paused), "good")
         except QueueCoreError as error:
-            self.notice.say(str(error), "bad")
+            self.notice.show(str(error), "bad")
         self.console.refresher.resync()
 
 
@@ -183,9 +183,9 @@ class OperationActions(RowActions):
 
     async def _steer(self, line: OperationLine, verb: Steer) -> None:
         try:
-            self.notice.say(await self.console.operator.steer(line.number, verb), "good")
+            self.notice.show(await self.console.operator.steer(line.number, verb), "good")
         except QueueCoreError as error:
-            self.notice.say(str(error), "bad")
+            self.notice.show(str(error), "bad")
         self.view.query_one(OperationTable).read()
         self.view.query_one(OperationFacts).read()
 

@@ -14,7 +14,7 @@ from jobconsole.actions.verbs import ScheduleVerb
 from jobconsole.core.schedules import ScheduleLine, unknown
 from jobconsole.core.snapshot import Snapshot
 from jobconsole.format.words import IMMEDIATE
-from jobconsole.present.job import Subject
+from jobconsole.present.job import DetailSubject
 from jobconsole.tui.base.host import spawn
 from jobconsole.tui.screens.view import View
 from jobconsole.tui.sheets.confirm import Offer
@@ -61,7 +61,7 @@ class SchedulesView(View):
         """The schedule under the cursor."""
         return self.schedules.selection.row
 
-    def adopt(self, snapshot: Snapshot, anew: bool = False) -> None:
+    def adopt(self, snapshot: Snapshot, restart: bool = False) -> None:
         """Read the schedules again: no snapshot holds them."""
         self.schedules.read()
         self.look_at_schedule()
@@ -85,8 +85,8 @@ class SchedulesView(View):
         """Narrow the list."""
         field = unknown(where)
         if field:
-            said = f"schedules have no '{field}'; they have type, queue, priority, retries, payload and words"
-            self.notice.say(said, "warn")
+            reason = f"schedules have no '{field}'; they have type, queue, priority, retries, payload and words"
+            self.notice.show(reason, "warn")
         self.schedules.narrow_to(where, text)
 
     def narrowing(self) -> Filter:
@@ -114,7 +114,7 @@ class SchedulesView(View):
         """Show the job of the tick under the cursor."""
         row = self.ticks.selection.row
         if self.pane is self.ticks and row is not None and row.tick.job_id is not None:
-            self.query_one(Detail).about(Subject(row.tick.job_id))
+            self.query_one(Detail).about(DetailSubject(row.tick.job_id))
 
     def show_item(self, item: str) -> None:
         """Go into one schedule."""
@@ -165,8 +165,8 @@ class SchedulesView(View):
 
     async def _change(self, name: str, verb: ScheduleVerb) -> None:
         try:
-            self.notice.say(await self.console.operator.schedule(name, verb), "good")
+            self.notice.show(await self.console.operator.schedule(name, verb), "good")
         except QueueCoreError as error:
-            self.notice.say(str(error), "bad")
+            self.notice.show(str(error), "bad")
         self.schedules.read()
         self.console.refresher.resync()

@@ -12,7 +12,7 @@ from textual.containers import Vertical
 from jobconsole.actions.plan import Choice, Target, dead_of, dead_only
 from jobconsole.core.snapshot import Snapshot
 from jobconsole.present.columns import DEAD_JOBS, QUEUES_SMALL
-from jobconsole.present.job import Subject
+from jobconsole.present.job import DetailSubject
 from jobconsole.tui.screens.row_actions import JobActions, QueueActions
 from jobconsole.tui.screens.view import View
 from jobconsole.tui.widgets.detail import Detail
@@ -70,13 +70,13 @@ class TriageView(View):
         """The jobs of the signature under the cursor."""
         return self.query_one("#jobs", JobTable)
 
-    def adopt(self, snapshot: Snapshot, anew: bool = False) -> None:
+    def adopt(self, snapshot: Snapshot, restart: bool = False) -> None:
         """Show a snapshot; the list of jobs reads for itself."""
         if snapshot.wanted.where == dead_only(self.signatures.where):
             idle = time.monotonic() - self.console.last_key > IDLE_SECONDS
-            self.signatures.take(snapshot.signatures, snapshot.wanted.window, anew or idle)
+            self.signatures.take(snapshot.signatures, snapshot.wanted.window, restart or idle)
         self.query_one(QueueTable).show(snapshot.queues)
-        if anew:
+        if restart:
             self.query_one(RunningTable).sort()
         self.look_at_jobs()
         if self.jobs.window is not None and (self.jobs.window.loaded or self.jobs.failed):
@@ -140,15 +140,15 @@ class TriageView(View):
             detail.refresh_if_changed()
             return
         if isinstance(pane, RunningTable) and pane.selection.row is not None:
-            detail.about(Subject(pane.selection.row.id))
+            detail.about(DetailSubject(pane.selection.row.id))
         elif pane is self.jobs and self.jobs.selection.rows:
             # While the cursor is adrift, the job that is gone stays.
             if self.jobs.selection.row is not None:
-                detail.about(Subject(self.jobs.selection.row.id))
+                detail.about(DetailSubject(self.jobs.selection.row.id))
         elif (group := self.signatures.selection.row) is not None:
-            detail.about(Subject(group.sample_id, group))
+            detail.about(DetailSubject(group.sample_id, group))
         else:
-            detail.about(Subject())
+            detail.about(DetailSubject())
 
     def target(self, verb: Choice) -> Target | None:
         """Return the target of the focused pane; the group that the detail is about, where it shows one."""

@@ -14,7 +14,7 @@ from jobconsole.tui.base.bindings import BY_ID, refusal
 from jobconsole.tui.base.host import Host, displayed
 from jobconsole.tui.base.links import Link
 from jobconsole.tui.base.messages import Adopted, Finished, Flush, Operating, Progressed, ServersChanged
-from jobconsole.tui.screens.frame import Frame
+from jobconsole.tui.screens.frame import ViewFrame
 from jobconsole.tui.sheets.change import ChangeSheet
 from jobconsole.tui.widgets.detail import Detail
 from jobconsole.tui.widgets.filterline import FilterLine
@@ -53,7 +53,7 @@ class RowActions:
         return ""
 
 
-class View(Frame):
+class View(ViewFrame):
     """A frame whose keys find the pane that they are about."""
 
     # how a link names the view
@@ -77,7 +77,7 @@ class View(Frame):
         owner = self.owner(action)
         if owner is None or action in self.missing():
             return None
-        reason = refusal(BY_ID[action], self.console.standing(self.small))
+        reason = refusal(BY_ID[action], self.console.availability(self.small))
         pane = self.pane
         if not reason and action == "restore" and (pane is None or not pane.in_trash):
             return NOT_IN_TRASH
@@ -131,7 +131,7 @@ class View(Frame):
 
     def on_finished(self, message: Finished) -> None:
         report = message.report
-        self.notice.say(sentence(report), tone_of(report))
+        self.notice.show(sentence(report), tone_of(report))
         for rows in self.query(Table) if not report.processed else ():
             rows.selection.expect_stay(report.plan.keys)
         # Moved jobs stay in the list, unless its filter is about what they had.
@@ -142,10 +142,10 @@ class View(Frame):
 
     def on_screen_resume(self) -> None:
         if self.console.model.snapshot is not None:
-            self.adopt(self.console.model.snapshot, anew=True)
+            self.adopt(self.console.model.snapshot, restart=True)
         self.repaint_all()
 
-    def adopt(self, snapshot: Snapshot, anew: bool = False) -> None:
+    def adopt(self, snapshot: Snapshot, restart: bool = False) -> None:
         """Show a snapshot; `anew` sorts it as it came."""
 
     def operating(self) -> None:
@@ -238,10 +238,10 @@ class View(Frame):
         """Read everything again."""
         self.console.refresher.resync()
         if self.console.model.snapshot is not None:
-            self.adopt(self.console.model.snapshot, anew=True)
+            self.adopt(self.console.model.snapshot, restart=True)
         for table in self.query(JobTable):
-            table.read_anew()
-        self.notice.say("reading everything again", "muted")
+            table.read_again()
+        self.notice.show("reading everything again", "muted")
 
     def do_filter(self) -> None:
         """Write a filter."""
@@ -287,7 +287,7 @@ class View(Frame):
         """Write what is chosen into a file."""
         target = self.target("export")
         if target is None:
-            self.notice.say("move the cursor to jobs or to a signature: that is what is exported", "warn")
+            self.notice.show("move the cursor to jobs or to a signature: that is what is exported", "warn")
         else:
             self.console.navigation.export(target)
 

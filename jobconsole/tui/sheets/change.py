@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.message import Message
 
-from jobconsole.actions.plan import ACTS_ON, Facts, Target, Verb, default_pace
+from jobconsole.actions.plan import ACTS_ON, Facts, Target, Verb, default_rollout
 from jobconsole.format.humanize import plural
 from jobconsole.format.spans import Line, wrap
 from jobconsole.format.words import title_of
@@ -72,7 +72,7 @@ class ChangeSheet(PlanSheet):
         self.query_one("#sheet").border_title = title_of(self.verb, self.chosen.states & ACTS_ON[self.verb])
         self.query_one(f"#{self.words.focus}").focus()
         for fields in self.query(RetryFields):
-            fields.put(default_pace(self.verb, self.chosen.about or 0))
+            fields.put(default_rollout(self.verb, self.chosen.about or 0))
         self._settle()
         self.freeze()
         spawn(self, "look", self._look)
@@ -93,7 +93,7 @@ class ChangeSheet(PlanSheet):
         """Show the pace that fits so many jobs."""
         if self.plan is not None:
             for fields in self.query(RetryFields):
-                fields.put(self.plan.pace)
+                fields.put(self.plan.rollout)
         self._settle()
 
     def _settle(self) -> None:
@@ -134,13 +134,13 @@ class ChangeSheet(PlanSheet):
         """What the field with the focus means; on a button, what will happen."""
         focused = self.focused
         if isinstance(focused, Field):
-            said, tone = (focused.problem, "bad") if focused.problem else (focused.hint, "muted")
+            text, tone = (focused.problem, "bad") if focused.problem else (focused.hint, "muted")
         elif self.verb == "retry":
             fields = self.query_one(RetryFields)
-            said, tone = fields.summary(self.plan), "bad" if fields.problem else "accent"
+            text, tone = fields.summary(self.plan), "bad" if fields.problem else "accent"
         else:
-            said, tone = self._uncounted() or self.words.consequence, "muted"
-        return [((part, tone),) for part in wrap(said, width)[:2]]
+            text, tone = self._uncounted() or self.words.consequence, "muted"
+        return [((part, tone),) for part in wrap(text, width)[:2]]
 
     def _uncounted(self) -> str:
         """Return why a verb whose count has to be typed is off; "" for every other one, and when it was typed."""
@@ -158,7 +158,7 @@ class ChangeSheet(PlanSheet):
         self.query_one("#sheet-hint", Drawn).repaint()
 
     @on(Field.Changed)
-    def say_what_that_means(self) -> None:
+    def show_consequence(self) -> None:
         """Show what the field means now."""
         self._settle()
 
@@ -178,5 +178,5 @@ class ChangeSheet(PlanSheet):
             return
         plan = self.plan
         for fields in self.query(RetryFields):
-            plan = replace(plan, pace=fields.pace(), way=fields.way())
+            plan = replace(plan, rollout=fields.pace(), options=fields.way())
         self.leave_with(plan, self.query_one("#why", TextField).typed)

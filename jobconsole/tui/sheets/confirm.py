@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
-from jobconsole.actions.export import FORMATS, Wish
+from jobconsole.actions.export import FORMATS, ExportOptions
 from jobconsole.actions.plan import Target
 from jobconsole.format.humanize import plural
 from jobconsole.format.spans import Line, wrap
@@ -74,7 +74,7 @@ ABOUT = (
 )
 
 
-class ExportSheet(Sheet[Wish]):
+class ExportSheet(Sheet[ExportOptions]):
     """Gives back what is to be written, or None."""
 
     BINDINGS = STEPS
@@ -104,4 +104,4 @@ class ExportSheet(Sheet[Wish]):
 
     def go(self, button: str) -> None:
         """Export in the format of the button."""
-        self.dismiss(Wish(self._target, next(format_ for format_ in FORMATS if format_ == button)))
+        self.dismiss(ExportOptions(self._target, next(format_ for format_ in FORMATS if format_ == button)))

@@ -152,7 +152,7 @@ class EditScreen(Sheet[Edited]):
             with Horizontal(id="edit-body"):
                 yield JsonArea(self._draft.text, id="edit-area")
                 yield TextPane((("Changes", "title"),), (), self._difference, id="edit-diff")
-            yield Drawn(self._said, id="edit-said")
+            yield Drawn(self._findings, id="edit-said")
             yield TextField("reason", "", id="edit-why")
             yield from self.buttons(go="Enqueue as a new job")
             yield Drawn(self._keys, id="edit-keys")
@@ -213,8 +213,8 @@ class EditScreen(Sheet[Edited]):
         try:
             edited = await self.console.operator.edit(self._original.job, draft, why)
         except StoreUnavailable as error:
-            said = f"{error}; the text is still here, look whether the job was enqueued before you try again"
-            self.post_message(self.Submitted(None, said))
+            text = f"{error}; the text is still here, look whether the job was enqueued before you try again"
+            self.post_message(self.Submitted(None, text))
         except QueueCoreError as error:
             self.post_message(self.Submitted(None, f"nothing was enqueued: {error}"))
         else:
@@ -262,7 +262,7 @@ class EditScreen(Sheet[Edited]):
     def _difference(self, width: int) -> list[Line]:
         return difference_lines(self._changes, width)
 
-    def _said(self, width: int, height: int) -> list[Line]:
+    def _findings(self, width: int, height: int) -> list[Line]:
         problems = [Problem("error", self._failure)] if self._failure else self._problems
         return problem_lines(problems, self._original.known, self.console.glyphs, width, height)
 

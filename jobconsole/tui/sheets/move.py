@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
-from jobconsole.actions.plan import Target, warnings, way_of
+from jobconsole.actions.plan import Target, options_of, warnings
 from jobconsole.format.humanize import plural
 from jobconsole.format.spans import Line, fit, wrap
 from jobconsole.tui.sheets.sheet import WHY, PlanSheet
@@ -52,7 +52,7 @@ class MoveSheet(PlanSheet):
             yield QueueChoice(self._queue, id="move-queues")
             yield self._priority
             yield self._why
-            yield Drawn(self._said, id="move-said")
+            yield Drawn(self._warnings, id="move-said")
             yield from self.buttons(go=self.words.button)
 
     def on_mount(self) -> None:
@@ -92,13 +92,13 @@ class MoveSheet(PlanSheet):
         # Where they are not frozen yet it proceeds once they are, unless that failed.
         self.going = self.plan is None and not self.lost
         try:
-            way = way_of(self._queue.typed, self._priority.value)
+            way = options_of(self._queue.typed, self._priority.value)
         except (QueueCoreError, ValueError) as error:
             self._problem, self.going = str(error), False
             self._repaint()
             return
         if self.plan is not None:
-            self.leave_with(dataclasses.replace(self.plan, way=way), self._why.typed)
+            self.leave_with(dataclasses.replace(self.plan, options=way), self._why.typed)
         else:
             self._repaint()
 
@@ -112,14 +112,16 @@ class MoveSheet(PlanSheet):
         facts = self.chosen.facts[:FACTS]
         return [*lines, *(fit((_label(label), (value, "text")), width) for label, value in facts)]
 
-    def _said(self, width: int, height: int) -> list[Line]:
+    def _warnings(self, width: int, height: int) -> list[Line]:
         problem = self._problem or self._priority.problem
         if problem:
             return [((part, "bad"),) for part in wrap(problem, width)[:height]]
         hint = self.focused.hint if isinstance(self.focused, Field) else ""
         alert = self.console.glyphs.alert
-        said = [f"{alert} {one}" for one in warnings(self._queue.typed, self.chosen.types, self.console.model.snapshot)]
-        known: list[Line] = [((part, "warn"),) for text in said for part in wrap(text, width)]
+        sentences = [
+            f"{alert} {one}" for one in warnings(self._queue.typed, self.chosen.types, self.console.model.snapshot)
+        ]
+        known: list[Line] = [((part, "warn"),) for text in sentences for part in wrap(text, width)]
         undo = "u takes it back." if self._priority.value is None else "Another priority cannot be taken back."
         kept: list[Line] = [((part, "muted"),) for part in wrap(f"{self.words.consequence} {undo}", width)]
         return [((hint, "muted"),), *known[: height - 1 - len(kept)], *kept]

@@ -15,7 +15,7 @@ from jobconsole.actions.plan import Plan, Target, Verb
 from jobconsole.format.spans import Line, Spans
 from jobconsole.format.words import WORDS
 from jobconsole.tui.base.host import Host, host_of, spawn
-from jobconsole.tui.base.messages import Planned
+from jobconsole.tui.base.messages import PlanReady
 from jobconsole.tui.widgets.fields import Push
 
 R = TypeVar("R")
@@ -83,7 +83,7 @@ class PlanSheet(Sheet[Plan]):
     async def _freeze(self) -> None:
         self.post_message(await self.console.operator.freeze(self.verb, self.chosen))
 
-    def on_planned(self, message: Planned) -> None:
+    def on_plan_ready(self, message: PlanReady) -> None:
         self.plan, self.lost = message.plan, message.problem
         self.planned()
         if self.going:

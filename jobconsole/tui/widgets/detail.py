@@ -22,10 +22,10 @@ from jobconsole.present.job import (
     TABS,
     TIMELINE,
     TRACEBACK,
+    DetailData,
+    DetailState,
+    DetailSubject,
     GroupNotes,
-    Loaded,
-    Sight,
-    Subject,
     brief_lines,
     head_lines,
     tab_lines,
@@ -56,7 +56,7 @@ class Detail(ScrollPane):
     class Read(Message, bubble=False):
         """A job has been read; `problem` is the reason when it was not."""
 
-        def __init__(self, job_id: str, loaded: Loaded | None, problem: str = "") -> None:
+        def __init__(self, job_id: str, loaded: DetailData | None, problem: str = "") -> None:
             super().__init__()
             self.job_id = job_id
             self.loaded = loaded
@@ -64,14 +64,14 @@ class Detail(ScrollPane):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.subject = Subject()
+        self.subject = DetailSubject()
         self.tab = 0
         self.all_frames = False
         # how many pairs of attempts before the last one are compared
         self.back = 0
         # the end of the log stays in view until the user scrolls up
         self.follows = False
-        self._loaded: Loaded | None = None
+        self._loaded: DetailData | None = None
         self._problem = ""
         self._read_at = 0.0
         self._renewal = Renewal(self, "detail")
@@ -114,7 +114,7 @@ class Detail(ScrollPane):
         self.top = max(0, last if self.follows and self.tab == LOGS and not self.glance else min(self.top, last))
         return lines[self.top : self.top + height]
 
-    def about(self, subject: Subject) -> None:
+    def about(self, subject: DetailSubject) -> None:
         """Show another subject, or the same one with newer numbers."""
         same_job = subject.job_id == self.subject.job_id
         if subject.key != self.subject.key:
@@ -151,7 +151,7 @@ class Detail(ScrollPane):
             job, attempts = await self.console.refresher.job(job_id)
             log = await self.console.refresher.log(job_id) if self.tab == LOGS else None
             operations = await self.console.refresher.operations.of_job(job_id) if self.tab == TIMELINE else []
-            loaded = Loaded(job, attempts, log, operations, await self._outcome())
+            loaded = DetailData(job, attempts, log, operations, await self._outcome())
         except QueueCoreError as error:
             self.post_message(self.Read(job_id, None, str(error)))
         else:
@@ -179,46 +179,49 @@ class Detail(ScrollPane):
         if self._loaded is None:
             return lines if self._problem else [*lines, (), (("reading ...", "muted"),)]
         rule = self.console.glyphs.rule * width
-        sight = Sight(self.tab, self.all_frames, self.back)
+        sight = DetailState(self.tab, self.all_frames, self.back)
         needs = (id(self._loaded), sight, width)
         if needs != self._drawn_for:
-            self._drawn_for, self._tab_drawn = needs, tab_lines(self._loaded, sight, self.console.moment(), width)
+            self._drawn_for, self._tab_drawn = (
+                needs,
+                tab_lines(self._loaded, sight, self.console.render_context(), width),
+            )
         return [*lines, ((rule, "line"),), *self._tab_drawn]
 
     def _glance_note(self) -> Spans:
-        group, moment = self.subject.group, self.console.moment()
+        group, context = self.subject.group, self.console.render_context()
         if group is not None:
-            first, last = moment_of(group.first_seen, moment.now), moment_of(group.last_seen, moment.now)
+            first, last = moment_of(group.first_seen, context.now), moment_of(group.last_seen, context.now)
             return ((f"first {first}  last {last}", "muted"),)
-        return state(self._loaded.job.status, moment) if self._loaded else ()
+        return state(self._loaded.job.status, context) if self._loaded else ()
 
     def _glance(self, width: int, height: int) -> list[Line]:
         """What was raised and where; below it how to repair it, or what it concerns."""
         if self._loaded is None:
             return [((self._problem or ("reading ..." if self.subject.job_id else "nothing is chosen"), "muted"),)]
         return brief_lines(
-            self.subject, self._current(self._loaded), self._notes(), self.console.moment(), width, height
+            self.subject, self._current(self._loaded), self._notes(), self.console.render_context(), width, height
         )
 
-    def _current(self, loaded: Loaded) -> Loaded:
+    def _current(self, loaded: DetailData) -> DetailData:
         """Return the job as it was read, updated by its events since then."""
         job = loaded.job
         going = job.status is Status.RUNNING
-        told = self.console.model.running.told(job.id, job.token, job.progress) if going else None
-        if told is None:
+        running = self.console.model.running.progress_of(job.id, job.token, job.progress) if going else None
+        if running is None:
             return loaded
-        return replace(loaded, job=replace(job, progress=told[0], progress_message=told[1]))
+        return replace(loaded, job=replace(job, progress=running[0], progress_message=running[1]))
 
     def _facts(self, width: int) -> list[Line]:
         loaded = self._current(self._loaded) if self._loaded else None
-        return head_lines(self.subject, loaded, self._notes(), self.console.moment(), width)
+        return head_lines(self.subject, loaded, self._notes(), self.console.render_context(), width)
 
     def _notes(self) -> GroupNotes:
         """Return what is known about a group beside the store's own record of it."""
         group, snapshot, loaded = self.subject.group, self.console.model.snapshot, self._loaded
         if group is None or snapshot is None:
             return GroupNotes()
-        retried = loaded.earlier(group, self.console.moment()) if loaded else ""
+        retried = loaded.earlier(group, self.console.render_context()) if loaded else ""
         return GroupNotes(snapshot.wanted.window, self.console.hint_for(group), retried)
 
     def target(self, verb: Choice) -> Target | None:

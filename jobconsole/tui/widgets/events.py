@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from jobconsole.actions.plan import Choice, Target
 from jobconsole.core.events import EventLine
-from jobconsole.core.listing import Selection
+from jobconsole.core.listing import TableCursor
 from jobconsole.format.humanize import exact, plural
 from jobconsole.format.spans import Spans
 from jobconsole.present.columns import EVENTS
@@ -37,7 +37,7 @@ class EventTable(Table[EventLine]):
     empty = "nothing has happened since this console began to listen"
 
     def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(EVENTS, Selection(lambda line: line.key), id=id)
+        super().__init__(EVENTS, TableCursor(lambda line: line.key), id=id)
         self.where = Filter()
         self.filter_text = ""
         # the total of events when it was held still; None while it follows

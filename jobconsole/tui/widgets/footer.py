@@ -70,23 +70,23 @@ class Notice(LineWidget):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._said: Span = ("", "text")
+        self._text: Span = ("", "text")
         self._until = 0.0
 
-    def say(self, text: str, tone: str = "text") -> None:
+    def show(self, text: str, tone: str = "text") -> None:
         """Show a sentence for a while."""
-        self._said, self._until = (safe(text), tone), time.monotonic() + SHOWN_SECONDS
+        self._text, self._until = (safe(text), tone), time.monotonic() + SHOWN_SECONDS
         self.repaint()
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         """The sentence that is shown now; "" when there is none."""
-        return self._said[0] if time.monotonic() < self._until else ""
+        return self._text[0] if time.monotonic() < self._until else ""
 
     def lines(self, width: int, height: int) -> list[Line]:
         """Draw the line."""
-        if self.said:
-            return [fit(((" ", "text"), self._said), width)]
+        if self.text:
+            return [fit(((" ", "text"), self._text), width)]
         active, back = self.console.operator.active, self.console.operator.taking_back
         if self.screen.has_class("-operating"):
             # The list of what is under way is right above.

@@ -8,7 +8,7 @@ from textual import events
 
 from jobconsole.core.connection import Server
 from jobconsole.core.latency import word
-from jobconsole.core.snapshot import Snapshot, Totals
+from jobconsole.core.snapshot import Snapshot, SnapshotTotals
 from jobconsole.format import humanize
 from jobconsole.format.spans import Line, Span, Spans, fit, spread, width_of
 from jobconsole.present.columns import LATE
@@ -86,9 +86,9 @@ class Header(LineWidget):
         """Return servers, whether the picture is up to date, the clock; what is in order is dropped first for room."""
         room = width - width_of(self._where(width)) - self._least_tabs()
         servers = [self._server(server, width >= ROOMY) for server in self.console.connection.servers]
-        told = tuple(span for server in servers for span in server)
+        shown = tuple(span for server in servers for span in server)
         troubled = tuple(span for server in servers if server[0][1] != "good/bar" for span in server)
-        for kept, timed in ((told, True), (told, False), (troubled, True)):
+        for kept, timed in ((shown, True), (shown, False), (troubled, True)):
             spans = self._kept(kept, timed, width >= ROOMY)
             if width_of(spans) <= room:
                 return spans
@@ -213,7 +213,7 @@ def _lost(server: Server) -> str:
     return f"{server.name.upper()} LOST since {humanize.clock(server.since)} ({what})"
 
 
-def _running(totals: Totals) -> Spans:
+def _running(totals: SnapshotTotals) -> Spans:
     """Return how many run, of how many could; workers hold a few more than they run, then the number is shown alone."""
     text = humanize.count(totals.running, 5)
     if totals.running <= totals.slots:

@@ -12,7 +12,7 @@ from textual.message import Message
 
 from jobconsole.actions import edit
 from jobconsole.actions.plan import ACTS_ON, Choice, Target, changeable_only, facts_of
-from jobconsole.core.listing import Selection, Window
+from jobconsole.core.listing import TableCursor, Window
 from jobconsole.core.rows import JobLine
 from jobconsole.format.humanize import exact, plural
 from jobconsole.format.spans import Spans
@@ -42,7 +42,7 @@ class JobTable(MarkTable[JobLine]):
             self.problem = problem
 
     def __init__(self, columns: Sequence[Column[JobLine]], title: str, *, id: str | None = None) -> None:
-        super().__init__(columns, Selection(lambda job: job.id), id=id)
+        super().__init__(columns, TableCursor(lambda job: job.id), id=id)
         self.title = title
         self.order: Order = "newest"
         self.window: Window | None = None
@@ -98,7 +98,7 @@ class JobTable(MarkTable[JobLine]):
         self.total = total
         if self.window is None or self.window.where != where:
             self.window = Window(where, self.order)
-            self.begin_anew()
+            self.begin_again()
             self._seen.clear()
             self._read_at = None
             self.repaint()
@@ -160,8 +160,8 @@ class JobTable(MarkTable[JobLine]):
         """How far a running job is comes with its events, before the list is read again."""
         if row.status is not Status.RUNNING:
             return row
-        told = self.console.model.running.told(row.id, row.token, row.progress)
-        return row if told is None else dataclasses.replace(row, progress=told[0], message=told[1])
+        running = self.console.model.running.progress_of(row.id, row.token, row.progress)
+        return row if running is None else dataclasses.replace(row, progress=running[0], message=running[1])
 
     def is_new(self, row: JobLine) -> bool:
         """A row is marked for a moment after it came in."""
@@ -239,17 +239,17 @@ class JobTable(MarkTable[JobLine]):
         where, self.window = self.where, None
         self.look_at(where, self.total)
 
-    def read_anew(self) -> None:
+    def read_again(self) -> None:
         """Read again, from the newest on where a flood has cut the rows off."""
         if self.window is not None and self.window.behind:
             self.window.restart()
-            self.begin_anew()
+            self.begin_again()
         self.read()
 
     def do_top(self) -> None:
         """To the first row, the newest there is."""
         if self.window is not None and self.window.behind:
-            self.read_anew()
+            self.read_again()
         super().do_top()
 
     def link(self) -> Link | None:

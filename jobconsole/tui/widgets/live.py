@@ -8,9 +8,9 @@ from typing import ClassVar
 
 from jobconsole.actions.plan import Choice, Target
 from jobconsole.core.latency import TypeLine
-from jobconsole.core.listing import Selection
+from jobconsole.core.listing import TableCursor
 from jobconsole.core.rows import QueueLine
-from jobconsole.core.running import LIVE_LIMIT, Board, RunningJob
+from jobconsole.core.running import LIVE_LIMIT, RunningJob, StableRows
 from jobconsole.format import humanize
 from jobconsole.format.glyphs import columns, spark
 from jobconsole.format.humanize import elapsed, exact, plural, rate
@@ -72,7 +72,7 @@ class QueueTable(Table[QueueLine]):
     cursor_always = False
 
     def __init__(self, columns: Sequence[Column[QueueLine]], *, id: str | None = None) -> None:
-        super().__init__(columns, Selection(lambda queue: queue.name), id=id)
+        super().__init__(columns, TableCursor(lambda queue: queue.name), id=id)
 
     def heading(self) -> Spans:
         """Title."""
@@ -118,8 +118,8 @@ class RunningTable(Table[RunningJob]):
     cursor_always = False
 
     def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(RUNNING_JOBS, Selection(lambda job: job.id), id=id)
-        self._board = Board()
+        super().__init__(RUNNING_JOBS, TableCursor(lambda job: job.id), id=id)
+        self._board = StableRows()
 
     def heading(self) -> Spans:
         """Title with how many run, of how many that could."""
@@ -179,7 +179,7 @@ class TypeTable(Table[TypeLine]):
     cursor_always = False
 
     def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(TYPES, Selection(lambda line: line.type), id=id)
+        super().__init__(TYPES, TableCursor(lambda line: line.type), id=id)
 
     def heading(self) -> Spans:
         """Title."""
@@ -206,7 +206,7 @@ class WorkerTable(Table[WorkerInfo]):
     cursor_always = False
 
     def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(WORKERS, Selection(lambda worker: worker.id), id=id)
+        super().__init__(WORKERS, TableCursor(lambda worker: worker.id), id=id)
 
     def heading(self) -> Spans:
         """Title."""

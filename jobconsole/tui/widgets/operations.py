@@ -10,8 +10,8 @@ from typing import ClassVar
 from textual.message import Message
 
 from jobconsole.actions.plan import Choice, Target, one_job
-from jobconsole.core.listing import Selection
-from jobconsole.core.progress import Audit, OperationLine, matching, standing
+from jobconsole.core.listing import TableCursor
+from jobconsole.core.progress import OperationLine, OperationPages, matching, operations_line
 from jobconsole.core.rows import JobLine
 from jobconsole.format.spans import Line, Spans
 from jobconsole.present.operation import MEMBERS, OPERATIONS, operation_lines, strip_line
@@ -49,8 +49,8 @@ class OperationTable(Table[OperationLine]):
             self.problem = problem
 
     def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(OPERATIONS, Selection(lambda line: line.key), id=id)
-        self.audit = Audit()
+        super().__init__(OPERATIONS, TableCursor(lambda line: line.key), id=id)
+        self.audit = OperationPages()
         self.where = Filter()
         self.filter_text = ""
         # an operation that the cursor is to go to once it is there
@@ -72,7 +72,7 @@ class OperationTable(Table[OperationLine]):
         """Return the counts of operations that are running, paused and stopped; the filter."""
         above, glyphs = self.selection.above, self.console.glyphs
         newer = ((f"{glyphs.up} {above:,} newer, g shows them  ", "accent"),) if above else ()
-        spans = (*newer, *standing(self.console.model.underway.lines, glyphs))
+        spans = (*newer, *operations_line(self.console.model.underway.lines, glyphs))
         return (*spans, (f"  /{self.filter_text}", "accent")) if self.filter_text else spans
 
     def read(self, before: int | None = None) -> None:
@@ -118,7 +118,7 @@ class OperationTable(Table[OperationLine]):
     def narrow_to(self, where: Filter, text: str) -> None:
         """Show only what matches; `text` is the filter as it was written."""
         self.where, self.filter_text = where, text
-        self.begin_anew()
+        self.begin_again()
         self.narrow()
         self.read_more()
 
@@ -146,7 +146,7 @@ class OperationTable(Table[OperationLine]):
             place, self.sought = self.selection.places[str(self.sought)], 0
             self.move_to(place)
         elif self.sought and (self.audit.full or self.sought > (self.audit.oldest or 0)):
-            self.console.say(f"there is no operation #{self.sought}", "warn")
+            self.console.show_notice(f"there is no operation #{self.sought}", "warn")
             self.sought = 0
 
     def refuses(self, action: str) -> str:
@@ -178,7 +178,7 @@ class MemberTable(Table[JobLine]):
     still = False
 
     def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(MEMBERS, Selection(lambda job: job.id), id=id)
+        super().__init__(MEMBERS, TableCursor(lambda job: job.id), id=id)
         self.line: OperationLine | None = None
 
     def heading(self) -> Spans:
@@ -190,7 +190,7 @@ class MemberTable(Table[JobLine]):
     def take(self, line: OperationLine | None, rows: Sequence[JobLine]) -> None:
         """Show the jobs of an operation."""
         if line is None or self.line is None or line.number != self.line.number:
-            self.begin_anew()
+            self.begin_again()
         self.line = line
         gone = line is not None and line.operation.processed and not rows
         self.empty = "the jobs that it changed are not kept any more" if gone else "it has changed no jobs"
@@ -292,7 +292,7 @@ class OperationFacts(ScrollPane):
         snapshot = self.console.model.snapshot
         alone = snapshot is not None and all(worker.lost for worker in snapshot.workers)
         outcomes = self.sight.outcomes if self.sight else None
-        lines = operation_lines(self.line, outcomes, alone, self.console.moment(), width)
+        lines = operation_lines(self.line, outcomes, alone, self.console.render_context(), width)
         if self._problem:
             lines.append(((self._problem, "warn"),))
         return [line for line in lines if line] if self.glance else lines
@@ -323,7 +323,7 @@ class OperationStrip(Pane):
 
     def heading(self) -> Spans:
         """Title, and how many there are, for there may be more than lines."""
-        return (("Operations  ", "title"), *standing(self._shown(), self.console.glyphs))
+        return (("Operations  ", "title"), *operations_line(self._shown(), self.console.glyphs))
 
     def note(self) -> Spans:
         """Where they are paused and cancelled."""
@@ -331,8 +331,8 @@ class OperationStrip(Pane):
 
     def body(self, width: int, height: int) -> list[Line]:
         """Draw operations under way first, the newest on top."""
-        moment = self.console.moment()
-        return [strip_line(line, moment, width) for line in self._shown()[:height]]
+        context = self.console.render_context()
+        return [strip_line(line, context, width) for line in self._shown()[:height]]
 
     def _shown(self) -> list[OperationLine]:
         """Return those with jobs, the running ones first, then the stopped; one without jobs ends at once."""

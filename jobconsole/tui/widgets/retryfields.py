@@ -94,8 +94,8 @@ class RetryFields(Vertical):
             parts.append(f"{rate(pace.rate)}{takes}")
         if pace.stop_percent is not None and (careful or number > 1):
             parts.append(f"stops when more than {pace.stop_percent:g}% died again")
-        said = f"{'; '.join(parts)}." if parts else AT_ONCE
-        return f"{said} {SKIPPED}" if len(said) < ONE_LINE else said
+        text = f"{'; '.join(parts)}." if parts else AT_ONCE
+        return f"{text} {SKIPPED}" if len(text) < ONE_LINE else text
 
     def _fields(self) -> Iterator[Field]:
         return iter(self.query(Field).results(Field))

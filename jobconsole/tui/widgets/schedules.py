@@ -10,10 +10,10 @@ from typing import ClassVar
 from textual.message import Message
 
 from jobconsole.actions.plan import Choice, Target, one_job
-from jobconsole.core.listing import Selection
+from jobconsole.core.listing import TableCursor
 from jobconsole.core.schedules import ORDERS, ScheduleLine, TickLine, matching
 from jobconsole.format.humanize import plural
-from jobconsole.format.spans import Line, Moment, Spans
+from jobconsole.format.spans import Line, RenderContext, Spans
 from jobconsole.present.schedule import SCHEDULES, TICKS, brief_lines, schedule_lines
 from jobconsole.tui.base.host import Renewal
 from jobconsole.tui.base.links import Link
@@ -47,7 +47,7 @@ class ScheduleTable(Table[ScheduleLine]):
             self.problem = problem
 
     def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(SCHEDULES, Selection(lambda line: line.name), id=id)
+        super().__init__(SCHEDULES, TableCursor(lambda line: line.name), id=id)
         self.where = Filter()
         self.filter_text = ""
         self.order = 0
@@ -95,7 +95,7 @@ class ScheduleTable(Table[ScheduleLine]):
     def narrow_to(self, where: Filter, text: str) -> None:
         """Show only what matches; `text` is the filter as it was written."""
         self.where, self.filter_text = where, text
-        self.begin_anew()
+        self.begin_again()
         self.narrow()
 
     def narrow(self) -> None:
@@ -119,7 +119,7 @@ class ScheduleTable(Table[ScheduleLine]):
         if sought in self.selection.places:
             self.move_to(self.selection.places[sought])
         else:
-            self.console.say(f"no schedule named '{sought}'", "warn")
+            self.console.show_notice(f"no schedule named '{sought}'", "warn")
 
     def refuses(self, action: str) -> str:
         """Why an action makes no sense on this row."""
@@ -150,7 +150,7 @@ class TickTable(Table[TickLine]):
             self.problem = problem
 
     def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(TICKS, Selection(lambda line: line.key), id=id)
+        super().__init__(TICKS, TableCursor(lambda line: line.key), id=id)
         self.schedule = ""
         self.label = ""
         self._read_at = 0.0
@@ -165,7 +165,7 @@ class TickTable(Table[TickLine]):
         name = line.name if line else ""
         if name != self.schedule:
             self.schedule, self.label = name, line.label if line else ""
-            self.begin_anew()
+            self.begin_again()
             self.empty, self._read_at = "reading ..." if name else "nothing is chosen", 0.0
             self.repaint()
             self.read(0.08)
@@ -266,16 +266,16 @@ class ScheduleFacts(ScrollPane):
         """The facts."""
         if self.line is None:
             return [(("nothing is chosen", "muted"),)]
-        moment = self.console.moment()
-        needs = (self.line, width, self.inner_height, int(moment.now.timestamp()), moment.glyphs.dot)
+        context = self.console.render_context()
+        needs = (self.line, width, self.inner_height, int(context.now.timestamp()), context.glyphs.dot)
         if needs != self._kept_for:
-            self._kept_for, self._kept = needs, self._lines_of(self.line, moment, width)
+            self._kept_for, self._kept = needs, self._lines_of(self.line, context, width)
         return self._kept
 
-    def _lines_of(self, line: ScheduleLine, moment: Moment, width: int) -> list[Line]:
+    def _lines_of(self, line: ScheduleLine, context: RenderContext, width: int) -> list[Line]:
         if self.glance:
-            return brief_lines(line, moment, width, self.inner_height)
-        return schedule_lines(line, moment, width)
+            return brief_lines(line, context, width, self.inner_height)
+        return schedule_lines(line, context, width)
 
     def link(self) -> Link | None:
         """The place of the schedule."""

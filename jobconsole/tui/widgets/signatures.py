@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 from jobconsole.actions.plan import Choice, Target, dead_of, dead_only
 from jobconsole.core.latency import word
-from jobconsole.core.listing import Selection
+from jobconsole.core.listing import TableCursor
 from jobconsole.core.rows import held_order
-from jobconsole.core.snapshot import Wanted
+from jobconsole.core.snapshot import SnapshotNeeds
 from jobconsole.format.humanize import exact, moment_of, plural
 from jobconsole.format.spans import Spans
 from jobconsole.present.columns import signature_columns
@@ -46,7 +46,9 @@ class SignatureTable(MarkTable[SignatureInfo]):
     still = False
 
     def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(signature_columns(word(Wanted().window)), Selection(lambda info: info.signature), id=id)
+        super().__init__(
+            signature_columns(word(SnapshotNeeds().window)), TableCursor(lambda info: info.signature), id=id
+        )
         self.where = Filter()
         # the filter that the rows on the screen are of
         self.taken = Filter()
@@ -69,14 +71,14 @@ class SignatureTable(MarkTable[SignatureInfo]):
         by = (f"by {ORDERS[self.order][0]}", "muted")
         return ((f"/{self.filter_text}  ", "accent"), by) if self.filter_text else (by,)
 
-    def take(self, fresh: tuple[SignatureInfo, ...], window: float, anew: bool = False) -> None:
+    def take(self, fresh: tuple[SignatureInfo, ...], window: float, restart: bool = False) -> None:
         """Show groups as they were just read, with their growth over `window` seconds; `anew` sorts them again."""
         now = time.monotonic()
         self.columns = signature_columns(word(window))
         other, self.taken = self.taken != self.where, self.where
         first = other or not self._seen
         self._seen = {info.signature: self._seen.get(info.signature, 0.0 if first else now) for info in fresh}
-        old = [] if anew else [info.signature for info in self.selection.rows]
+        old = [] if restart else [info.signature for info in self.selection.rows]
         # Only what is on screen keeps its place: the cursor stays on its signature anyway.
         self.show(held_order(self._sorted(fresh), old, lambda info: info.signature), follow=False, seat=other)
 
@@ -89,7 +91,7 @@ class SignatureTable(MarkTable[SignatureInfo]):
         self.order = (self.order + 1) % len(ORDERS)
         snapshot = self.console.model.snapshot
         if snapshot is not None:
-            self.take(snapshot.signatures, snapshot.wanted.window, anew=True)
+            self.take(snapshot.signatures, snapshot.wanted.window, restart=True)
         self.repaint()
 
     def is_new(self, row: SignatureInfo) -> bool:

@@ -8,8 +8,8 @@ from typing import Generic, TypeVar
 from textual import events
 from textual.message import Message
 
-from jobconsole.core.listing import Selection
-from jobconsole.format.spans import Line, Moment, Spans, fit, grounded, wrap
+from jobconsole.core.listing import TableCursor
+from jobconsole.format.spans import Line, RenderContext, Spans, fit, grounded, wrap
 from jobconsole.present.columns import GAP, Column, fit_columns
 from jobconsole.tui.widgets.pane import Extent, Pane
 from queue_core.model.text import safe
@@ -44,7 +44,7 @@ class Table(Pane, Generic[T]):
             super().__init__()
             self.table_id = table_id
 
-    def __init__(self, columns: Sequence[Column[T]], selection: Selection[T], *, id: str | None = None) -> None:
+    def __init__(self, columns: Sequence[Column[T]], selection: TableCursor[T], *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.columns = columns
         self.selection = selection
@@ -62,13 +62,13 @@ class Table(Pane, Generic[T]):
         """Titles and the rows in view."""
         fitted = fit_columns(self.columns, width - GUTTER)
         selection = self.selection
-        moment = self.console.moment()
+        context = self.console.render_context()
         if not selection.rows:
             return [self._titles(fitted, width), (), *self._nothing(width)]
         rows = selection.rows[selection.top : selection.top + self.visible_rows]
         return [
             self._titles(fitted, width),
-            *(self._row(selection.top + y, self.current(row), fitted, moment, width) for y, row in enumerate(rows)),
+            *(self._row(selection.top + y, self.current(row), fitted, context, width) for y, row in enumerate(rows)),
         ]
 
     def _nothing(self, width: int) -> list[Line]:
@@ -89,7 +89,7 @@ class Table(Pane, Generic[T]):
         self.visited = self.visited or _has_focus
         super().watch_has_focus(_has_focus)
 
-    def begin_anew(self) -> None:
+    def begin_again(self) -> None:
         """Forget the rows, for another list."""
         self.selection.reset()
         self.visited = self.has_focus
@@ -198,13 +198,13 @@ class Table(Pane, Generic[T]):
             spans += fit(((column.title, "faint"),), size, column.right, fill="faint")
         return fit(spans, width)
 
-    def _row(self, place: int, row: T, fitted: list[tuple[Column[T], int]], moment: Moment, width: int) -> Line:
+    def _row(self, place: int, row: T, fitted: list[tuple[Column[T], int]], context: RenderContext, width: int) -> Line:
         selection = self.selection
         here = place == selection.place and (self.has_focus or self.cursor_always)
         spans: list[tuple[str, str]] = list(self._gutter(row, here))
         for index, (column, size) in enumerate(fitted):
             spans += [(" " * GAP, "text")] if index else []
-            spans += fit(column.value(row, moment), size, column.right, ellipsis=moment.glyphs.ellipsis)
+            spans += fit(column.value(row, context), size, column.right, ellipsis=context.glyphs.ellipsis)
         line = fit(spans, width)
         return grounded(line, "cursor" if self.has_focus else "off") if here else line
 

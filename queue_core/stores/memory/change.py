@@ -52,7 +52,7 @@ def delete(state: MemoryState, row: JobRow, _options: ChangeOptions) -> bool:
     if row.status is not Status.DEAD or row.trashed_at is not None:
         return False
     row.trashed_at = row.updated_at = state.clock.now()
-    state.let_go(row)
+    state.release_key(row)
     state.renew(row)
     return True
 
@@ -103,6 +103,6 @@ def change(state: MemoryState, verb: MemberVerb, ids: Sequence[str], options: Ch
     changed = [row for row in rows if act(state, row, options)]
     ready = tuple(row.ready() for row in changed if row.status is Status.QUEUED and not row.blocked)
     ids = tuple(row.id for row in changed)
-    opened = (one for one in state.opened() if state.jobs[one.id].status is Status.QUEUED)
+    opened = (one for one in state.unblocked() if state.jobs[one.id].status is Status.QUEUED)
     # One that was let through first may have been changed itself afterwards.
     return Changed(ids, ready + tuple(one for one in opened if one.id not in ids))

@@ -18,7 +18,7 @@ from queue_core.model.operation import (
     OperationRequest,
     OperationState,
     Outcomes,
-    Step,
+    StepResult,
     WorkerOrder,
 )
 from queue_core.model.states import FINAL, Status
@@ -81,19 +81,19 @@ class MemoryOperations:
                     row.members.append(MemberRow(job_id, token, queue))
             return row.view
 
-    async def step(self, number: int, most: int) -> Step:
+    async def step(self, number: int, most: int) -> StepResult:
         with self._state.lock:
             row, now = self._row(number), self._state.clock.now()
             view = row.view
             count, wait = operation.next_members(row.record, most, now)
             if not count:
-                return Step(view, wait=wait)
+                return StepResult(view, wait=wait)
             same = [member for member in row.members[view.done : view.done + count] if self._unchanged(member)]
             changed = change(self._state, view.request.verb, [member.id for member in same], view.request.options)  # type: ignore[arg-type]
             for member in same:
                 member.changed = member.id in changed.ids
             row.record = operation.step(row.record, count, len(changed.ids), now)
-            return Step(row.view, changed, max(0.0, row.record.next_at - now))
+            return StepResult(row.view, changed, max(0.0, row.record.next_at - now))
 
     async def fail_member(self, number: int, note: str) -> Operation:
         with self._state.lock:

@@ -24,7 +24,7 @@ from queue_core.model.report import (
     Tally,
     TypeInfo,
     WorkerInfo,
-    minutes_tell,
+    counts_by_minute,
 )
 from queue_core.model.states import UNFINISHED, WAITING, Status
 from queue_core.stores.memory.records import JobRow, WorkerRow, moment
@@ -198,7 +198,7 @@ class MemoryInspector:
         """Return groups of dead jobs by error."""
         with self._state.lock:
             dead = self._matching(where.having(_DEAD))
-            return signatures(self._state, dead, window, slices, minutes_tell(where))[:limit]
+            return signatures(self._state, dead, window, slices, counts_by_minute(where))[:limit]
 
     async def tallies(self) -> list[Tally]:
         with self._state.lock:

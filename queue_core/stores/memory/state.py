@@ -20,14 +20,14 @@ from queue_core.model.states import FINAL, MOVES, WAITING, Status
 from queue_core.ports.store import ClaimRequest
 from queue_core.runtime import Clock
 from queue_core.stores.memory.records import JobRow, Lease, OperationRow, QueueRow, ScheduleRow, WorkerRow
-from queue_core.stores.memory.statistics import Totals
+from queue_core.stores.memory.statistics import MemoryTallies
 
 Key = tuple[str, str]
 """A queue and a key."""
 
 
 @dataclass(slots=True)
-class Gate:
+class OrderingLock:
     """An ordering key with unfinished jobs."""
 
     # jobs that were let through and have not ended
@@ -36,11 +36,11 @@ class Gate:
     waiting: list[tuple[int, str]] = field(default_factory=list)
 
 
-class Gates:
+class MemoryOrderingLocks:
     """Lets the jobs of an ordering key through, so many at a time, in the order of their arrival."""
 
     def __init__(self) -> None:
-        self._gates: defaultdict[Key, Gate] = defaultdict(Gate)
+        self._gates: defaultdict[Key, OrderingLock] = defaultdict(OrderingLock)
 
     def arrive(self, row: JobRow, most: int) -> None:
         """Let a job through that becomes ready, or keep it waiting."""
@@ -60,7 +60,7 @@ class Gates:
             del waiting[bisect_left(waiting, (row.sequence, row.id))]
             self._tidy((row.queue, row.key))
 
-    def let_go(self, row: JobRow, most: int) -> list[str]:
+    def release_key(self, row: JobRow, most: int) -> list[str]:
         """Close the gate behind a job that it let through; return the ids of those whose turn it is now."""
         if row.key is None or not row.holds:
             return []
@@ -79,7 +79,7 @@ class Gates:
             del self._gates[key]
 
 
-class UniqueKeys:
+class MemoryUniqueKeys:
     """Who holds a unique key, and until when."""
 
     def __init__(self) -> None:
@@ -136,9 +136,9 @@ class MemoryState:
         self.schedules: dict[str, ScheduleRow] = {}
         # number -> an operation
         self.operations: dict[int, OperationRow] = {}
-        self.totals = Totals()
-        self.gates = Gates()
-        self.unique = UniqueKeys()
+        self.totals = MemoryTallies()
+        self.gates = MemoryOrderingLocks()
+        self.unique = MemoryUniqueKeys()
         self._opened: list[Ready] = []
         self._sequence = 0
         self._token = 0
@@ -179,7 +179,7 @@ class MemoryState:
         """Move a finished or rescheduled job to queued or scheduled, with the order of a job that arrives now."""
         _check(row, status)
         if row.status is Status.RUNNING:
-            self.let_go(row)
+            self.release_key(row)
         elif row.given.unique_seconds is None:
             self.take_unique(row.given)
         self._leave(row)
@@ -193,7 +193,7 @@ class MemoryState:
             self._leave(row)
         # Also of a dead job: if it is revived, it is in its new queue.
         self.unique.drop((row.queue, row.given.unique_key or ""), row.id)
-        self.let_go(row)
+        self.release_key(row)
         target = options.queue or row.queue
         key = key_in(self.rules, target, row.queue, row.key)
         priority = row.given.priority if options.priority is None else options.priority
@@ -210,25 +210,25 @@ class MemoryState:
         lease = row.lease
         self._move(row, status)
         if status is not Status.DEAD or not rules_of(self.rules, row.queue).dead_blocks_key:
-            self.let_go(row)
+            self.release_key(row)
         row.finished_at = row.updated_at
         row.last = lease
 
     def remove(self, row: JobRow, outcome: str) -> None:
         """Forget a finished job; the totals go on counting it under this outcome."""
         self.totals.note(row, outcome, self.clock.now())
-        self.let_go(row)
+        self.release_key(row)
         del self.jobs[row.id]
 
-    def let_go(self, row: JobRow) -> None:
+    def release_key(self, row: JobRow) -> None:
         """Release a job's ordering key, so that the next jobs become ready."""
-        for job_id in self.gates.let_go(row, rules_of(self.rules, row.queue).open_keys):
+        for job_id in self.gates.release_key(row, rules_of(self.rules, row.queue).open_keys):
             turn = self.jobs[job_id]
             turn.holds = True
             insort(self.queues[turn.queue].ready, (turn.rank, turn.id))
             self._opened.append(turn.ready())
 
-    def opened(self) -> tuple[Ready, ...]:
+    def unblocked(self) -> tuple[Ready, ...]:
         """Return the jobs that became ready since the last call because others released their ordering keys."""
         opened, self._opened = self._opened, []
         return tuple(opened)

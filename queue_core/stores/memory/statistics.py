@@ -28,7 +28,7 @@ class _Sum:
     run_buckets: Counter[int] = field(default_factory=Counter)
 
 
-class Totals:
+class MemoryTallies:
     """Counts by queue, type and outcome, by minute, and deaths by signature."""
 
     def __init__(self) -> None:

@@ -241,7 +241,7 @@ class MemoryStore:
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
         """End attempts whose token still holds."""
         with self.state.lock:
-            return [settle(self.state, outcome)._replace(unblocked=self.state.opened()) for outcome in outcomes]
+            return [settle(self.state, outcome)._replace(unblocked=self.state.unblocked()) for outcome in outcomes]
 
     async def log(self, lines: Sequence[LogLine]) -> list[bool]:
         """Append lines to the logs of jobs; return for each whether its token still holds."""
@@ -276,7 +276,7 @@ class MemoryStore:
                 (row, row.lease) for row in self.state.running.values() if row.lease and row.lease.expires_at < now
             ]
             return [
-                reclaim(self.state, row, lease, bound)._replace(unblocked=self.state.opened())
+                reclaim(self.state, row, lease, bound)._replace(unblocked=self.state.unblocked())
                 for row, lease in expired[:limit]
             ]
 
@@ -352,14 +352,14 @@ class MemoryStore:
             for duty in [duty for duty, (leader, _) in self.state.leaders.items() if leader == worker]:
                 del self.state.leaders[duty]
 
-    async def make_room(self) -> None:
+    async def prepare_history(self) -> None:
         """Do nothing: there is always room."""
 
     async def upkeep(self) -> None:
         """Remove what its retention no longer keeps."""
         with self.state.lock:
             prune(self.state)
-            self.state.opened()  # left to the audit
+            self.state.unblocked()  # left to the audit
 
     def open_heartbeat(self) -> MemoryHeartbeat:
         """Return a link for a heartbeat thread."""

@@ -69,7 +69,7 @@ def claim_gated(query: str, params: Mapping[str, Any], rules: QueueRules, runnin
     return rows
 
 
-class Wanted(NamedTuple):
+class RoomRequest(NamedTuple):
     """Room below one limit."""
 
     queue: str
@@ -85,7 +85,7 @@ def limited(rules: Rules) -> str:
     return text_array([name for name, one in rules.items() if one.limits])
 
 
-def take_room(jobs: Sequence[NewJob], numbers: Mapping[str, int], rules: Rules) -> Plan[None]:
+def take_capacity(jobs: Sequence[NewJob], numbers: Mapping[str, int], rules: Rules) -> Plan[None]:
     """Take the room of new jobs, not counting those that are there already.
 
     Raises:
@@ -113,19 +113,19 @@ def take_room(jobs: Sequence[NewJob], numbers: Mapping[str, int], rules: Rules) 
             raise QueueFull(one.queue, one.most, rules_of(rules, one.queue).retry_after, one.band)
 
 
-def _wanted(jobs: Sequence[NewJob], numbers: Mapping[str, int], rules: Rules) -> list[Wanted]:
+def _wanted(jobs: Sequence[NewJob], numbers: Mapping[str, int], rules: Rules) -> list[RoomRequest]:
     counts: dict[str, Counter[str]] = {}
     for job in jobs:
         counts.setdefault(job.queue, Counter())[band(job.priority)] += 1
     return [
-        Wanted(queue, numbers[queue], name, most, count[name] if name else count.total())
+        RoomRequest(queue, numbers[queue], name, most, count[name] if name else count.total())
         for queue, count in counts.items()
         for name, most in rules_of(rules, queue).limits.items()
         if not name or count[name]
     ]
 
 
-def _arrays(wanted: Sequence[Wanted]) -> dict[str, str]:
+def _arrays(wanted: Sequence[RoomRequest]) -> dict[str, str]:
     return {
         "queue_id": plain_array([one.number for one in wanted]),
         "band": text_array([one.band for one in wanted]),

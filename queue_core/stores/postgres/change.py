@@ -12,15 +12,15 @@ from queue_core.stores.postgres.capacity import limited
 from queue_core.stores.postgres.dialect import plain_array, text_array
 from queue_core.stores.postgres.ordering import (
     Arrivals,
-    Gate,
-    Gates,
-    Opened,
-    Wanted,
+    KeyRequest,
+    LockedKeys,
+    OrderingKey,
+    Unblocked,
     count_arrivals,
     keys_of_unfinished,
-    lock_gates,
-    open_gates,
-    take_keys,
+    lock_keys,
+    take_unique,
+    unblock_next,
 )
 from queue_core.stores.postgres.session.lane import Plan, Rows
 
@@ -45,7 +45,7 @@ class Route(NamedTuple):
     # its ordering key there
     key: str | None
     # of the keys that it releases and of those that it waits for
-    gates: tuple[Gate, ...]
+    gates: tuple[OrderingKey, ...]
     # its unique key, where it is one while the job is unfinished
     unique: str | None
     # it has that key in its queue
@@ -84,9 +84,9 @@ def take_unique_keys(routes: Iterable[Route]) -> Plan[None]:
 
     All in one order, which prevents deadlocks.
     """
-    yield from take_keys(
+    yield from take_unique(
         [
-            Wanted(number, one.unique, one.id)
+            KeyRequest(number, one.unique, one.id)
             for one in routes
             if one.unique is not None
             for number, wanted in ((one.number, one.takes), (one.source, one.held))
@@ -95,7 +95,7 @@ def take_unique_keys(routes: Iterable[Route]) -> Plan[None]:
     )
 
 
-def let_go_of_keys(routes: Iterable[Route], gone: Collection[str]) -> Plan[None]:
+def release_keys(routes: Iterable[Route], gone: Collection[str]) -> Plan[None]:
     """Release unique keys in the queues that jobs have left; jobs that stayed release those of the other queue."""
     left = [
         (one.source if one.id in gone else one.number, one.unique, one.id)
@@ -113,7 +113,7 @@ def let_go_of_keys(routes: Iterable[Route], gone: Collection[str]) -> Plan[None]
         )
 
 
-class Member(NamedTuple):
+class TargetJob(NamedTuple):
     """A job to be changed."""
 
     id: str
@@ -121,12 +121,12 @@ class Member(NamedTuple):
     token: int | None = None
 
 
-Members = Sequence[Member]
+Members = Sequence[TargetJob]
 
 
-def members_of(ids: Iterable[str]) -> list[Member]:
+def members_of(ids: Iterable[str]) -> list[TargetJob]:
     """Return the jobs to change, at their present tokens."""
-    return [Member(job_id) for job_id in ids]
+    return [TargetJob(job_id) for job_id in ids]
 
 
 def retry(members: Members, options: ChangeOptions, rules: Rules) -> Plan[Changed]:
@@ -166,21 +166,21 @@ def _go(members: Members, options: ChangeOptions, rules: Rules, looked: Rows, qu
     places = {one.id: place for place, one in enumerate(members)}
     routes = {row[0]: route(row, options, target, rules) for row in sorted(looked, key=lambda row: places[row[0]])}
     yield from take_unique_keys(routes.values())
-    gates = yield from lock_gates(gate for one in routes.values() for gate in one.gates)
+    gates = yield from lock_keys(gate for one in routes.values() for gate in one.gates)
     arrivals = yield from count_arrivals((one.target for one in routes.values()), rules)
     if query == "change/move":
         yield from _lock_jobs(members)
     rows = yield query, arrays(members) | _way(members, options, target, routes, gates) | _arrivals(arrivals, rules)
     if query == "change/retry" and options.later and rows:
         yield "change/put_off", {}
-    yield from let_go_of_keys(routes.values(), {row[0] for row in rows})
-    opened = yield from open_gates(gates, rules)
+    yield from release_keys(routes.values(), {row[0] for row in rows})
+    opened = yield from unblock_next(gates, rules)
     ready = tuple(Ready(*row) for row in rows if row[2] is not None)
     return in_order(members, Changed(tuple(row[0] for row in rows), ready + _ready(opened)))
 
 
 def _way(
-    members: Members, options: ChangeOptions, target: int | None, routes: Mapping[str, Route], gates: Gates
+    members: Members, options: ChangeOptions, target: int | None, routes: Mapping[str, Route], gates: LockedKeys
 ) -> dict[str, Any]:
     found = [routes.get(one.id) for one in members]
     return {
@@ -206,18 +206,18 @@ def _arrivals(arrivals: Arrivals, rules: Rules) -> dict[str, Any]:
 def delete(members: Members, _options: ChangeOptions, rules: Rules) -> Plan[Changed]:
     """Move dead jobs to the trash, and release the next jobs of their ordering keys."""
     keyed = yield "change/keys_of_dead", {"ids": plain_array([one.id for one in members])}
-    gates = yield from lock_gates((queue, key) for _, queue, key in keyed)
+    gates = yield from lock_keys((queue, key) for _, queue, key in keyed)
     rows = yield "change/delete", arrays(members) | {"locks": gates.accepted()}
-    return in_order(members, _changed(rows, (yield from open_gates(gates, rules))))
+    return in_order(members, _changed(rows, (yield from unblock_next(gates, rules))))
 
 
 def cancel(members: Members, _options: ChangeOptions, rules: Rules) -> Plan[Changed]:
     """Cancel waiting jobs, request it of running ones, and release the next jobs of their ordering keys."""
     keyed = yield keys_of_unfinished([one.id for one in members])
-    gates = yield from lock_gates((queue, key) for _, queue, key in keyed)
+    gates = yield from lock_keys((queue, key) for _, queue, key in keyed)
     yield from _lock_jobs(members)
     rows = yield "change/cancel", arrays(members) | {"locks": gates.accepted()}
-    return in_order(members, _changed(rows, (yield from open_gates(gates, rules))))
+    return in_order(members, _changed(rows, (yield from unblock_next(gates, rules))))
 
 
 def _lock_jobs(members: Members) -> Plan[None]:
@@ -270,9 +270,9 @@ def in_order(members: Members, changed: Changed) -> Changed:
     return Changed(tuple(sorted(changed.ids, key=lambda job_id: places[job_id])), tuple(ready))
 
 
-def _changed(rows: Rows, opened: Iterable[Opened] = ()) -> Changed:
+def _changed(rows: Rows, opened: Iterable[Unblocked] = ()) -> Changed:
     return Changed(tuple(row[0] for row in rows), _ready(opened))
 
 
-def _ready(opened: Iterable[Opened]) -> tuple[Ready, ...]:
+def _ready(opened: Iterable[Unblocked]) -> tuple[Ready, ...]:
     return tuple(one.ready for one in opened)

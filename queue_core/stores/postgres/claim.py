@@ -26,7 +26,7 @@ from queue_core.stores.postgres.scans import (
     rank_parameters,
     read,
 )
-from queue_core.stores.postgres.session.lane import Lane, Rows
+from queue_core.stores.postgres.session.lane import Rows, SerialRunner
 from queue_core.stores.sql.records import known_ids
 
 USUAL, USUAL_EACH = 0.005, 0.00003
@@ -36,10 +36,10 @@ DOUBT_SECONDS, DOUBT = 60.0, 200.0
 time: their heads show which are."""
 
 
-class Heads:
+class QueueHeads:
     """See queue_core.ports.store.JobStore for what each method does."""
 
-    def __init__(self, lane: Lane) -> None:
+    def __init__(self, lane: SerialRunner) -> None:
         self.lane = lane
         self._passed = Ranks()
         # by queue: which types its workers had announced
@@ -135,10 +135,10 @@ PAYLOAD, PRIORITY, RANK = 3, 4, 5
 """Columns of a claim's rows."""
 
 
-class Claiming:
+class PostgresClaims:
     """See queue_core.ports.store.JobStore for what each method does."""
 
-    def __init__(self, lane: Lane, sweeps: Lane, rules: Rules) -> None:
+    def __init__(self, lane: SerialRunner, sweeps: SerialRunner, rules: Rules) -> None:
         self._lane = lane
         self._rules = rules
         # the ranks that claims have passed
@@ -146,7 +146,7 @@ class Claiming:
         # by queue
         self._running: dict[str, Running] = {}
         # the audit's reads
-        self.heads = Heads(sweeps)
+        self.heads = QueueHeads(sweeps)
 
     async def claim(self, number: int, request: ClaimRequest) -> list[Claim]:
         """Move ready jobs of the queue with this number to running, unless it is paused; see `JobStore.claim`."""
@@ -193,7 +193,7 @@ class Claiming:
         rules = rules_of(self._rules, queue)
         if rules.gated:
             running = self._running.setdefault(queue, Running())
-            claimed = await self._lane.carry_out(lambda: claim_gated(query, params, rules, running))
+            claimed = await self._lane.run_plan(lambda: claim_gated(query, params, rules, running))
             return await self._with_payloads(claimed)
         return await self._lane.run(query, params)
 

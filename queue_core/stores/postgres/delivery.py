@@ -72,10 +72,10 @@ class PostgresDispatcher:
         at_once = [queue for queue in queues if now - self._told.get(queue, float("-inf")) >= GATHER]
         self._late |= queues.difference(at_once)
         if self._late and (self._late_task is None or self._late_task.done()):
-            self._late_task = asyncio.create_task(self._tell_late())
-        await self._tell(at_once)
+            self._late_task = asyncio.create_task(self._notify_late())
+        await self._notify(at_once)
 
-    async def _tell_late(self) -> None:
+    async def _notify_late(self) -> None:
         # Counted from the last notification: counted from the offer, one that comes late makes the next one late, too.
         while self._late:
             now = time.monotonic()
@@ -86,9 +86,9 @@ class PostgresDispatcher:
             ready = sorted(queue for queue in self._late if due[queue] <= now)
             self._late.difference_update(ready)
             with contextlib.suppress(DispatchUnavailable):  # the audit offers them again
-                await self._tell(ready)
+                await self._notify(ready)
 
-    async def _tell(self, queues: Sequence[str]) -> None:
+    async def _notify(self, queues: Sequence[str]) -> None:
         if not queues:
             return
         now = time.monotonic()
@@ -96,7 +96,7 @@ class PostgresDispatcher:
         back = [("ranks", spell(named(self._back.pop(queue)), queue)) for queue in queues if queue in self._back]
         try:
             # A woken worker claims at once, so the ranks come first.
-            await self._notifications.send_each([*back, *(("ready", queue) for queue in queues)])
+            await self._notifications.notify_each([*back, *(("ready", queue) for queue in queues)])
         except StoreUnavailable as error:
             raise DispatchUnavailable(str(error)) from error
 
@@ -183,7 +183,7 @@ class PostgresEventBus:
         if not messages:
             return
         try:
-            await self._notifications.send("events", messages)
+            await self._notifications.notify("events", messages)
         except QueueCoreError:
             return  # events are hints; state is read from the store
 
@@ -223,7 +223,7 @@ class PostgresEventBus:
 
     def _gap(self) -> None:
         self._local.deliver(EventBatch("", "", 0, time.time(), (), gap=True))
-        self._local.tell(self._local.watched)
+        self._local.notify(self._local.watched)
 
     def _listen(self) -> None:
         if not self._listens:
@@ -232,7 +232,7 @@ class PostgresEventBus:
             self._notifications.on_gap(self._gap)
         self._notifications.start()
 
-    async def _tell_gaps(self) -> None:
+    async def _publish_gaps(self) -> None:
         """Send gaps periodically while no events arrive, so that subscribers read the store."""
         while True:
             await asyncio.sleep(GAP)
@@ -243,7 +243,7 @@ class PostgresEventBus:
         """Yield batches as they come, for ever; reconnects by itself and reports what it may have missed as a gap."""
         self._listen()
         if self._gaps is None or self._gaps.done():
-            self._gaps = asyncio.create_task(self._tell_gaps())
+            self._gaps = asyncio.create_task(self._publish_gaps())
         return self._local.subscribe()
 
     def watch(self, queue: str, job_id: str) -> AbstractAsyncContextManager[Callable[[float], Awaitable[bool]]]:

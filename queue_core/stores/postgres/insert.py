@@ -13,25 +13,25 @@ from queue_core.errors import InvalidJob, TransactionError
 from queue_core.model.job import Inserted, JobResult, NewJob, weight_of
 from queue_core.model.rules import Rules, rules_of
 from queue_core.runtime import LARGEST, parts_of
-from queue_core.stores.postgres.capacity import take_room
+from queue_core.stores.postgres.capacity import take_capacity
 from queue_core.stores.postgres.dialect import plain_array, text_array
 from queue_core.stores.postgres.ordering import (
-    Wanted,
+    KeyRequest,
     count_arrivals,
+    create_locks,
     each_arrival,
-    lock_gates,
-    make_gates,
-    open_gates,
+    lock_keys,
     read_committed,
-    take_keys,
+    take_unique,
+    unblock_next,
 )
 from queue_core.stores.postgres.scans import named, spell
 from queue_core.stores.postgres.session.failures import LockHeld, QueuesLost
-from queue_core.stores.postgres.session.lane import ANSWER, ROW, Lane, Plan, carry_out
+from queue_core.stores.postgres.session.lane import ANSWER, ROW, Plan, SerialRunner, run_plan
 from queue_core.stores.postgres.session.transaction import driver_connection, run_on
 from queue_core.stores.sql.records import known_ids, result_of
 
-NumbersByQueue = Mapping[str, int]
+IdsByQueue = Mapping[str, int]
 """The numbers of queues by their names."""
 
 
@@ -55,9 +55,7 @@ def _answered_parts(jobs: Sequence[NewJob]) -> list[list[NewJob]]:
     return [part for whole in parts_for(jobs) for part in parts_of(whole, lambda _: ROW, ANSWER)]
 
 
-def insert_parts(
-    parts: Sequence[Sequence[NewJob]], numbers: NumbersByQueue, compare: bool = True
-) -> Plan[list[Inserted]]:
+def insert_parts(parts: Sequence[Sequence[NewJob]], numbers: IdsByQueue, compare: bool = True) -> Plan[list[Inserted]]:
     """Write jobs without keys, a statement for each part, in one transaction.
 
     A transaction whose snapshot is older than a queue does not see its row: there the numbers are not compared.
@@ -70,7 +68,7 @@ def insert_parts(
     return written
 
 
-def insert_parameters(jobs: Sequence[NewJob], numbers: NumbersByQueue) -> dict[str, Any]:
+def insert_parameters(jobs: Sequence[NewJob], numbers: IdsByQueue) -> dict[str, Any]:
     """Return the parameters of `insert/jobs`, given the numbers of the queues."""
     names = list(dict.fromkeys([job.queue for job in jobs]))
     return {
@@ -101,7 +99,7 @@ def _answer(job: NewJob, row: tuple[int | None, float] | None) -> Inserted:
     return Inserted(job.id, job.queue, rank, None if rank is not None else due, True)
 
 
-def insert_ruled(jobs: Sequence[NewJob], numbers: NumbersByQueue, rules: Rules) -> Plan[list[Inserted]]:
+def insert_ruled(jobs: Sequence[NewJob], numbers: IdsByQueue, rules: Rules) -> Plan[list[Inserted]]:
     """Write jobs under unique keys, limits, ordering keys and aging, in one transaction.
 
     It locks, in this order, until the transaction ends: unique keys, limits, ordering keys, arrivals.
@@ -110,12 +108,12 @@ def insert_ruled(jobs: Sequence[NewJob], numbers: NumbersByQueue, rules: Rules) 
         QueueFull: a limit refuses them; the transaction must be rolled back.
     """
     unique = [job for job in jobs if job.unique_key is not None]
-    holders = yield from take_keys(
-        [Wanted(numbers[job.queue], str(job.unique_key), job.id, job.unique_seconds) for job in unique]
+    holders = yield from take_unique(
+        [KeyRequest(numbers[job.queue], str(job.unique_key), job.id, job.unique_seconds) for job in unique]
     )
     held = {job.id: holders[numbers[job.queue], str(job.unique_key)] for job in unique}
     new = [job for job in jobs if held.get(job.id, job.id) == job.id]
-    yield from take_room(new, numbers, rules)
+    yield from take_capacity(new, numbers, rules)
     written = yield from _write(new, numbers, rules)
     answers = {one.id: one for one in written if one.created}
     return [
@@ -126,11 +124,11 @@ def insert_ruled(jobs: Sequence[NewJob], numbers: NumbersByQueue, rules: Rules) 
     ]
 
 
-def _write(jobs: Sequence[NewJob], numbers: NumbersByQueue, rules: Rules) -> Plan[list[Inserted]]:
+def _write(jobs: Sequence[NewJob], numbers: IdsByQueue, rules: Rules) -> Plan[list[Inserted]]:
     if not jobs:
         return []
     # One with a delay waits for its key when it is due; one with a time may be due already.
-    gates = yield from lock_gates(
+    gates = yield from lock_keys(
         [(job.queue, job.ordering_key) for job in jobs if job.ordering_key is not None and not job.delay > 0]
     )
     arrivals = yield from count_arrivals((job.queue for job in jobs), rules)
@@ -145,7 +143,7 @@ def _write(jobs: Sequence[NewJob], numbers: NumbersByQueue, rules: Rules) -> Pla
             "arrival_us": plain_array(islice(arrived, len(part))),
         }
         rows += yield "insert/with_rules", params
-    opened = yield from open_gates(gates, rules, whole=False)
+    opened = yield from unblock_next(gates, rules, whole=False)
     ranks = {one.ready.id: one.ready.rank for one in opened}
     return inserted(jobs, [(job_id, ranks.get(job_id, rank), due) for job_id, rank, due in rows])
 
@@ -169,7 +167,7 @@ def create_queues(names: Sequence[str]) -> tuple[str, dict[str, str]]:
     return "insert/queues", {"names": text_array(names)}
 
 
-class Numbers:
+class QueueIds:
     """The numbers of queues, cached after the first read."""
 
     def __init__(self) -> None:
@@ -177,7 +175,7 @@ class Numbers:
         # time.monotonic at which all numbers were last read
         self._read_at = float("-inf")
 
-    async def create(self, names: set[str], lane: Lane) -> dict[str, int]:
+    async def create(self, names: set[str], lane: SerialRunner) -> dict[str, int]:
         """Return the numbers of queues, among others, after creating those that do not exist."""
         missing = sorted(names - self._known.keys())
         if missing:
@@ -187,18 +185,18 @@ class Numbers:
             return await self.create(names, lane)  # another producer was creating the same queue at this moment
         return self._known
 
-    async def find(self, queue: str, lane: Lane) -> int | None:
+    async def find(self, queue: str, lane: SerialRunner) -> int | None:
         """Return the number of a queue, or None when there is no such queue."""
         if queue not in self._known:
             await self._read(lane)
         return self._known.get(queue)
 
-    async def doubt(self, lane: Lane) -> None:
+    async def doubt(self, lane: SerialRunner) -> None:
         """Read all numbers again, if that is some time ago: nothing was found under one."""
         if time.monotonic() - self._read_at >= AGAIN:
             await self._read(lane)
 
-    async def _read(self, lane: Lane) -> None:
+    async def _read(self, lane: SerialRunner) -> None:
         rows = await lane.run(QUEUES)
         self._known = {name: number for name, number, _ in rows}
         self._read_at = time.monotonic()
@@ -213,20 +211,20 @@ class Numbers:
             self._known.pop(name, None)
 
 
-def _told(written: Sequence[Inserted]) -> dict[str, str]:
+def _ranks_by_queue(written: Sequence[Inserted]) -> dict[str, str]:
     """Return the notification of jobs that a caller's transaction commits, maybe long after they took their places."""
     queues: dict[str, list[int]] = {job.queue: [] for job in written}
     for job in written:
         if job.rank is not None:
             queues[job.queue].append(job.rank)
-    told = [spell(named(ranks), queue) for queue, ranks in sorted(queues.items()) if ranks]
-    return {"queues": text_array(sorted(queues)), "ranks": text_array(told)}
+    ranks_by_queue = [spell(named(ranks), queue) for queue, ranks in sorted(queues.items()) if ranks]
+    return {"queues": text_array(sorted(queues)), "ranks": text_array(ranks_by_queue)}
 
 
-class Producing:
+class PostgresInserts:
     """Inserts and finals; see queue_core.ports.store.JobStore for the methods."""
 
-    def __init__(self, lane: Lane, looks: Lane, numbers: Numbers, rules: Rules) -> None:
+    def __init__(self, lane: SerialRunner, looks: SerialRunner, numbers: QueueIds, rules: Rules) -> None:
         self._lane = lane
         self._looks = looks
         self._numbers = numbers
@@ -248,7 +246,7 @@ class Producing:
         plain = is_plain(jobs, self._rules)
         if plain and len(parts) == 1:
             return inserted(jobs, await self._lane.run("insert/jobs", insert_parameters(jobs, numbers)))
-        return await self._lane.carry_out(
+        return await self._lane.run_plan(
             lambda: insert_parts(parts, numbers) if plain else insert_ruled(jobs, numbers, self._rules),
             len(parts),
             weight=weight_of(jobs),
@@ -275,21 +273,21 @@ class Producing:
         keyed = {(job.queue, job.ordering_key) for job in jobs if job.ordering_key is not None}
         if keyed:
             with suppress(LockHeld):
-                await self._lane.carry_out(lambda: make_gates(keyed), patient=False)
+                await self._lane.run_plan(lambda: create_locks(keyed), patient=False)
         return numbers
 
     async def write_on(self, connection: Any, jobs: Sequence[NewJob], numbers: Mapping[str, int]) -> list[Inserted]:
         """Write the jobs in the transaction for which they were prepared."""
         run = partial(run_on, await driver_connection(connection), self._lane.schema)
         if is_plain(jobs, self._rules):
-            written = await carry_out(insert_parts(parts_for(jobs), numbers, compare=False), run)
+            written = await run_plan(insert_parts(parts_for(jobs), numbers, compare=False), run)
         else:
             try:
-                await carry_out(read_committed("a job under the rules of a queue"), run)
+                await run_plan(read_committed("a job under the rules of a queue"), run)
             except TransactionError as error:
                 raise InvalidJob(str(error)) from None
-            written = await carry_out(insert_ruled(jobs, numbers, self._rules), run)
-        await run("insert/notify", _told(written))
+            written = await run_plan(insert_ruled(jobs, numbers, self._rules), run)
+        await run("insert/notify", _ranks_by_queue(written))
         return written
 
     async def finals(self, ids: Sequence[str], seconds: float) -> list[JobResult]:

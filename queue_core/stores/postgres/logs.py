@@ -10,12 +10,12 @@ from queue_core.errors import JobNotFound
 from queue_core.model.job import LINES, LogEntry, LogLine
 from queue_core.model.report import LogPage, TypeInfo
 from queue_core.stores.postgres.dialect import moment, plain_array, text_array
-from queue_core.stores.postgres.session.lane import Lane
-from queue_core.stores.postgres.session.pool import Pool
+from queue_core.stores.postgres.session.lane import SerialRunner
+from queue_core.stores.postgres.session.pool import ConnectionPool
 from queue_core.stores.sql.records import id_or_none
 
 
-async def append(lane: Lane, lines: Sequence[LogLine]) -> list[bool]:
+async def append(lane: SerialRunner, lines: Sequence[LogLine]) -> list[bool]:
     """Append lines to the logs of jobs; return for each whether its token still holds."""
     if not lines:
         return []
@@ -31,7 +31,7 @@ async def append(lane: Lane, lines: Sequence[LogLine]) -> list[bool]:
     return [(line.id, line.token) in held for line in lines]
 
 
-async def register_types(lane: Lane, types: Mapping[str, Mapping[str, Any]]) -> None:
+async def register_types(lane: SerialRunner, types: Mapping[str, Mapping[str, Any]]) -> None:
     """Write the JSON Schema of the payloads that each of these types takes, where it has changed."""
     rows = await lane.run("logs/registered", {"types": text_array(types)}) if types else []
     known = {name: json.loads(schema) for name, schema in rows}
@@ -41,7 +41,7 @@ async def register_types(lane: Lane, types: Mapping[str, Mapping[str, Any]]) -> 
         await lane.run("logs/write", {"type": text_array(changed), "schema": text_array(texts)})
 
 
-async def read_log(pool: Pool, job_id: str, limit: int = LINES, after: int | None = None) -> LogPage:
+async def read_log(pool: ConnectionPool, job_id: str, limit: int = LINES, after: int | None = None) -> LogPage:
     """Return lines of a job's log, oldest first.
 
     Raises:
@@ -57,7 +57,7 @@ async def read_log(pool: Pool, job_id: str, limit: int = LINES, after: int | Non
     return LogPage(tuple(entries), rows[0][1])
 
 
-async def read_types(pool: Pool) -> dict[str, TypeInfo]:
+async def read_types(pool: ConnectionPool) -> dict[str, TypeInfo]:
     """Return the types that workers have announced."""
     rows = await pool.rows("logs/types")
     return {name: TypeInfo(name, json.loads(schema), moment(at)) for name, schema, at in rows}
@@ -75,10 +75,10 @@ STEPS = 40
 START = ("00000000-0000-0000-0000-000000000000", 0)
 
 
-class Forgetting:
+class LogRemoval:
     """One walk at a time."""
 
-    def __init__(self, lane: Lane) -> None:
+    def __init__(self, lane: SerialRunner) -> None:
         self._lane = lane
         # the last key looked at; None: no walk is under way
         self._place: tuple[str, int] | None = None

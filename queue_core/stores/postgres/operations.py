@@ -23,26 +23,26 @@ from queue_core.model.operation import (
     OperationState,
     Outcomes,
     Rollout,
-    Step,
+    StepResult,
     WorkerOrder,
 )
 from queue_core.model.rules import Rules
 from queue_core.model.settings import PostgresSettings
 from queue_core.model.text import storable
-from queue_core.stores.postgres.change import Member, NoSuchQueue, change, members_of
+from queue_core.stores.postgres.change import NoSuchQueue, TargetJob, change, members_of
 from queue_core.stores.postgres.dialect import DIALECT, load, plain_array, text_array
 from queue_core.stores.postgres.insert import create_queues
 from queue_core.stores.postgres.schedules import rehearse_schedule
 from queue_core.stores.postgres.session.bounds import bounds
-from queue_core.stores.postgres.session.lane import Plan, Rows, carry_out
-from queue_core.stores.postgres.session.pool import Pool
+from queue_core.stores.postgres.session.lane import Plan, Rows, run_plan
+from queue_core.stores.postgres.session.pool import ConnectionPool
 from queue_core.stores.postgres.upkeep import abandon_operations
 from queue_core.stores.sql.records import id_or_none, known_ids
 
 T = TypeVar("T")
 
 
-class Kept(NamedTuple):
+class StoredOperation(NamedTuple):
     """An operation as it was read."""
 
     record: OperationRecord
@@ -50,13 +50,13 @@ class Kept(NamedTuple):
     now: float
 
 
-def kept_of(row: tuple[Any, ...]) -> Kept:
+def operation_of(row: tuple[Any, ...]) -> StoredOperation:
     """Return the operation in a row of operations/read."""
     number, verb, label, user, host, why, delay, spread, queue, priority, canary, rate, stop, signatures = row[:14]
     options, pace = ChangeOptions(delay, spread, queue, priority), Rollout(canary, rate, stop)
     request = OperationRequest(verb, label, Author(user, host), why, options, pace, tuple(signatures))
     view = Operation(number, request, *row[14:22], *[DIALECT.moment_or_none(stored) for stored in row[22:26]])
-    return Kept(OperationRecord(view, row[26]), row[27])
+    return StoredOperation(OperationRecord(view, row[26]), row[27])
 
 
 def create(request: OperationRequest, query: str = "operations/create") -> Plan[int]:
@@ -84,11 +84,11 @@ def read(number: int) -> Plan[Operation]:
     return (yield from _read(number)).record.view
 
 
-def _read(number: int) -> Plan[Kept]:
+def _read(number: int) -> Plan[StoredOperation]:
     rows = yield "operations/read", {"numbers": plain_array([number])}
     if not rows:
         raise OperationNotFound(number)
-    return kept_of(rows[0])
+    return operation_of(rows[0])
 
 
 def add(number: int, texts: list[str], ids: list[str | None]) -> Plan[Operation]:
@@ -99,7 +99,7 @@ def add(number: int, texts: list[str], ids: list[str | None]) -> Plan[Operation]
     return (yield from read(number))
 
 
-def step(number: int, most: int, rules: Rules) -> Plan[Step]:
+def step(number: int, most: int, rules: Rules) -> Plan[StepResult]:
     """Change the next members of a running operation, and count them.
 
     Raises:
@@ -109,10 +109,10 @@ def step(number: int, most: int, rules: Rules) -> Plan[Step]:
     view = record.view
     count, wait = operation.next_members(record, most, now)
     if not count:
-        return Step(view, wait=wait)
+        return StepResult(view, wait=wait)
     place = {"number": number, "done": view.done, "count": count}
     rows = yield "operations/members", place
-    members = [Member(job_id, token) for job_id, token in rows if token is not None]
+    members = [TargetJob(job_id, token) for job_id, token in rows if token is not None]
     changed = Changed(())
     if members:
         changed = yield from change(view.request.verb, members, view.request.options, rules)  # type: ignore[arg-type]
@@ -120,7 +120,7 @@ def step(number: int, most: int, rules: Rules) -> Plan[Step]:
         yield "operations/mark", place | {"changed": text_array(changed.ids)}
     record = operation.step(record, count, len(changed.ids), now)
     yield from _write(record)
-    return Step(record.view, changed, max(0.0, record.next_at - now))
+    return StepResult(record.view, changed, max(0.0, record.next_at - now))
 
 
 def fail_member(number: int, note: str) -> Plan[Operation]:
@@ -156,7 +156,7 @@ def pass_canary(number: int) -> Plan[bool]:
     return passed is not None
 
 
-def _lock(number: int) -> Plan[Kept]:
+def _lock(number: int) -> Plan[StoredOperation]:
     yield "operations/lock", {"number": number}
     return (yield from _read(number))
 
@@ -183,7 +183,7 @@ class PostgresOperations:
     """Operators' changes; see queue_core.ports.operations.OperationStore. Connects at its first use."""
 
     def __init__(self, settings: PostgresSettings, rules: Rules | None = None) -> None:
-        self._pool = Pool(settings)
+        self._pool = ConnectionPool(settings)
         self._rules = rules or {}
 
     async def close(self) -> None:
@@ -201,7 +201,7 @@ class PostgresOperations:
         """Run a plan that changes jobs; create their new queue if it does not exist."""
         while True:
             try:
-                return await self._pool.carry_out(begin)
+                return await self._pool.run_plan(begin)
             except NoSuchQueue as missing:
                 # In a transaction of its own: creating a queue blocks all others that name it.
                 await self._pool.rows(*create_queues([missing.queue]))
@@ -223,26 +223,26 @@ class PostgresOperations:
         return bool(await self._pool.change("operations/command", params=params))
 
     async def create(self, request: OperationRequest) -> Operation:
-        return await self.get(await self._pool.carry_out(lambda: create(request)))
+        return await self.get(await self._pool.run_plan(lambda: create(request)))
 
     async def add(self, number: int, ids: Sequence[str]) -> Operation:
         known = {text: id_or_none(text) for text in dict.fromkeys(map(storable, ids))}
         # The same job may be named in several ways.
         members = dict.fromkeys((found or text, found) for text, found in known.items())
         texts, found = [text for text, _ in members], [job_id for _, job_id in members]
-        return await self._carry_out(number, lambda: add(number, texts, found))
+        return await self._run(number, lambda: add(number, texts, found))
 
-    async def step(self, number: int, most: int) -> Step:
+    async def step(self, number: int, most: int) -> StepResult:
         return await self._change(partial(step, _known(number), most, self._rules))
 
     async def fail_member(self, number: int, note: str) -> Operation:
-        return await self._carry_out(number, lambda: fail_member(number, storable(note)))
+        return await self._run(number, lambda: fail_member(number, storable(note)))
 
     async def move(self, number: int, state: OperationState, note: str = "") -> bool:
-        return await self._carry_out(number, lambda: move(number, state, storable(note)))
+        return await self._run(number, lambda: move(number, state, storable(note)))
 
     async def pass_canary(self, number: int) -> bool:
-        return await self._carry_out(number, lambda: pass_canary(number))
+        return await self._run(number, lambda: pass_canary(number))
 
     async def abandon(self) -> None:
         await self._pool.rows(*abandon_operations())
@@ -253,7 +253,7 @@ class PostgresOperations:
         return Outcomes(*counts)
 
     async def get(self, number: int) -> Operation:
-        return await self._carry_out(number, lambda: read(number))
+        return await self._run(number, lambda: read(number))
 
     async def list_operations(
         self, limit: int, before: int | None = None, unfinished: bool = False, signature: str | None = None
@@ -278,11 +278,11 @@ class PostgresOperations:
     async def _read(self, query: str, params: Mapping[str, object]) -> list[Operation]:
         numbers = [row[0] for row in await self._pool.rows(query, params)]
         rows = await self._pool.rows("operations/read", {"numbers": plain_array(numbers)}) if numbers else []
-        return [kept_of(row).record.view for row in rows]
+        return [operation_of(row).record.view for row in rows]
 
-    async def _carry_out(self, number: int, begin: Callable[[], Plan[T]]) -> T:
+    async def _run(self, number: int, begin: Callable[[], Plan[T]]) -> T:
         _known(number)
-        return await self._pool.carry_out(begin)
+        return await self._pool.run_plan(begin)
 
 
 def _known(number: int) -> int:
@@ -311,7 +311,7 @@ VERBS: tuple[tuple[MemberVerb, ChangeOptions, int], ...] = (
 )
 
 
-async def rehearse(pool: Pool, rules: Rules) -> str:
+async def dry_run(pool: ConnectionPool, rules: Rules) -> str:
     """Run every operator's change, roll it back, and return the error that prevented it; "" without one.
 
     Raises:
@@ -325,7 +325,7 @@ async def rehearse(pool: Pool, rules: Rules) -> str:
                 cursor = await connection.execute(load(query, pool.settings.schema), params)
                 return await cursor.fetchall() if cursor.description else []
 
-            return await carry_out(_everything(rules), run)
+            return await run_plan(_everything(rules), run)
     except StoreRefused as error:
         return error.reason
     except SchemaError as error:

@@ -16,7 +16,7 @@ from queue_core.model.rules import Rules, rules_of
 from queue_core.runtime import parts_of
 from queue_core.stores.postgres.dialect import plain_array, text_array
 from queue_core.stores.postgres.session.failures import LockHeld
-from queue_core.stores.postgres.session.lane import ANSWER, ROW, Lane, Plan, Rows
+from queue_core.stores.postgres.session.lane import ANSWER, ROW, Plan, Rows, SerialRunner
 
 Arrivals = Mapping[str, int]
 """The first of some arrivals in each queue, in microseconds since the epoch."""
@@ -43,7 +43,7 @@ def each_arrival(queues: Iterable[str], first: Arrivals) -> list[int | None]:
 # Gates are locked before the rows of jobs, and in one order. The statement that lets jobs through comes after the lock
 # and sees the changes of all its earlier holders, so the last of them leaves no key with room and a waiting job.
 
-Gate = tuple[str, str]
+OrderingKey = tuple[str, str]
 """A queue and an ordering key."""
 
 PATIENCE = "250ms"
@@ -51,27 +51,27 @@ PATIENCE = "250ms"
 that enqueued a job of this key has it until it ends, and no worker may hang on that."""
 FIRST = (-1, "")
 """A place before all keys."""
-LOOKED_AT = 2_000
+CHECKED = 2_000
 """Keys checked a minute for unreleased jobs: some 20 ms."""
 
 SLOW, SLOW_EACH, SLOW_TIMES = 0.02, 0.0002, 3
 """Seconds in which gates are opened, and each of them; how often in a row that has to take longer until their keys note
 what they have passed: after 10,000 jobs of one key have ended beside an open snapshot."""
-SLOW_OPENED = 500
+SLOW_UNBLOCKED = 500
 """How often a process must have opened a gate for that: it is the ends of its own key that make it slow. Gates of keys
 that know what they have passed stay, so they must be few."""
 SLOW_MOST = 1000
 """Gates about which that is remembered."""
 
 
-class Opened(NamedTuple):
+class Unblocked(NamedTuple):
     """A job that its gate let through."""
 
-    gate: Gate
+    gate: OrderingKey
     ready: Ready
 
 
-class Gates(NamedTuple):
+class LockedKeys(NamedTuple):
     """Locked gates."""
 
     # (queue, its number, key)
@@ -82,48 +82,48 @@ class Gates(NamedTuple):
         return text_array([f"{number} {key}" for _, number, key in self.rows])
 
 
-NO_GATES = Gates([])
+NO_KEYS = LockedKeys([])
 
 
-def gate_arrays(gates: Iterable[Gate]) -> dict[str, str]:
+def key_arrays(gates: Iterable[OrderingKey]) -> dict[str, str]:
     """Return the parameters that name gates."""
     wanted = set(gates)
     return {"queue": text_array([queue for queue, _ in wanted]), "key": text_array([key for _, key in wanted])}
 
 
-def lock_gates(gates: Iterable[Gate]) -> Plan[Gates]:
+def lock_keys(gates: Iterable[OrderingKey]) -> Plan[LockedKeys]:
     """Lock the gates of ordering keys until the transaction ends."""
     wanted = set(gates)
-    return _locked(wanted, (yield "ordering/lock", gate_arrays(wanted))) if wanted else NO_GATES
+    return _locked(wanted, (yield "ordering/lock", key_arrays(wanted))) if wanted else NO_KEYS
 
 
-def lock_gates_soon(gates: Iterable[Gate]) -> Plan[Gates]:
+def lock_keys_soon(gates: Iterable[OrderingKey]) -> Plan[LockedKeys]:
     """Lock gates, or fail as `LockHeld` when another transaction has one locked for long."""
     wanted = set(gates)
     if not wanted:
-        return NO_GATES
-    return _locked(wanted, (yield "ordering/lock_soon", gate_arrays(wanted) | {"patience": PATIENCE}))
+        return NO_KEYS
+    return _locked(wanted, (yield "ordering/lock_soon", key_arrays(wanted) | {"patience": PATIENCE}))
 
 
-def _locked(wanted: Iterable[Gate], rows: Rows) -> Gates:
+def _locked(wanted: Iterable[OrderingKey], rows: Rows) -> LockedKeys:
     """Return locked gates, given the numbers of their queues: their keys are not sent back."""
     numbers: dict[str, int] = dict(rows)
-    return Gates([(queue, numbers[queue], key) for queue, key in wanted if queue in numbers])
+    return LockedKeys([(queue, numbers[queue], key) for queue, key in wanted if queue in numbers])
 
 
-def make_gates(gates: Iterable[Gate]) -> Plan[None]:
+def create_locks(gates: Iterable[OrderingKey]) -> Plan[None]:
     """Make gates that are missing, or fail as `LockHeld` when an open transaction has made one of them."""
     wanted = set(gates)
     if wanted:
-        yield "ordering/make_locks", gate_arrays(wanted) | {"patience": PATIENCE}
+        yield "ordering/make_locks", key_arrays(wanted) | {"patience": PATIENCE}
 
 
-def lock_free_gates(gates: Iterable[Gate]) -> Plan[tuple[Gates, Gates]]:
+def lock_free_keys(gates: Iterable[OrderingKey]) -> Plan[tuple[LockedKeys, LockedKeys]]:
     """Lock the existing gates that no other transaction has locked; return these, and the others."""
     rows: Rows = []
     for part in parts_of(set(gates), lambda gate: ROW + len(gate[0]) + len(gate[1]), ANSWER):
-        rows += yield "ordering/lock_free", gate_arrays(part)
-    return Gates([row[:3] for row in rows if row[3]]), Gates([row[:3] for row in rows if not row[3]])
+        rows += yield "ordering/lock_free", key_arrays(part)
+    return LockedKeys([row[:3] for row in rows if row[3]]), LockedKeys([row[:3] for row in rows if not row[3]])
 
 
 def promote_gated(named: Rows, rules: Rules, make: bool = True) -> Plan[tuple[list[Ready], bool]]:
@@ -134,15 +134,18 @@ def promote_gated(named: Rows, rules: Rules, make: bool = True) -> Plan[tuple[li
     open transaction has made one of the gates; without, such a gate counts as locked.
     """
     if make:
-        yield from make_gates((queue, key) for _, queue, _, key in named)
-    free, locked = yield from lock_free_gates((queue, key) for _, queue, _, key in named)
+        yield from create_locks((queue, key) for _, queue, _, key in named)
+    free, locked = yield from lock_free_keys((queue, key) for _, queue, _, key in named)
     due = {row[0]: (row[1], row[3]) for row in named if row[0] is not None}
     if due:
-        yield "ordering/promote_keyed", {"ids": plain_array(due), "locks": Gates(free.rows + locked.rows).accepted()}
+        yield (
+            "ordering/promote_keyed",
+            {"ids": plain_array(due), "locks": LockedKeys(free.rows + locked.rows).accepted()},
+        )
     arrived = set(due.values())
-    yield from note_gates(Gates([row for row in locked.rows if (row[0], row[2]) in arrived]))
+    yield from note_pending(LockedKeys([row for row in locked.rows if (row[0], row[2]) in arrived]))
     yield "ordering/clear_pending", {"locks": free.accepted()}
-    return [one.ready for one in (yield from open_gates(free, rules))], bool(locked.rows)
+    return [one.ready for one in (yield from unblock_next(free, rules))], bool(locked.rows)
 
 
 def read_committed(what: str) -> Plan[None]:
@@ -171,22 +174,22 @@ def keys_of_unfinished(ids: Iterable[str]) -> tuple[str, dict[str, str]]:
     return "ordering/keys_of_unfinished", {"ids": plain_array(ids)}
 
 
-def note_gates(gates: Gates) -> Plan[None]:
+def note_pending(gates: LockedKeys) -> Plan[None]:
     """Note gates locked by others, whose next jobs the leader releases later."""
     if gates.rows:
         numbers, keys = [row[1] for row in gates.rows], [row[2] for row in gates.rows]
         yield "ordering/add_pending", {"queue_id": plain_array(numbers), "key": text_array(keys)}
 
 
-class SlowGates:
+class SlowKeys:
     """Gates that this process has opened often, and whose opening took long several times in a row."""
 
     def __init__(self) -> None:
         # how often each was opened, and how often in a row that took long; the last ones
-        self._opened: dict[Gate, int] = {}
-        self._times: dict[Gate, int] = {}
+        self._opened: dict[OrderingKey, int] = {}
+        self._times: dict[OrderingKey, int] = {}
 
-    def note(self, gates: Collection[Gate], seconds: float) -> list[Gate]:
+    def note(self, gates: Collection[OrderingKey], seconds: float) -> list[OrderingKey]:
         """Note how long it took to open some gates; return those whose keys should know what they have passed."""
         for gate in gates:
             self._opened[gate] = self._opened.pop(gate, 0) + 1
@@ -197,33 +200,33 @@ class SlowGates:
                 for gate in gates:
                     self._times.pop(gate, None)
             return []
-        often = [gate for gate in gates if self._opened.get(gate, 0) >= SLOW_OPENED]
+        often = [gate for gate in gates if self._opened.get(gate, 0) >= SLOW_UNBLOCKED]
         self._times.update({gate: self._times.get(gate, 0) + 1 for gate in often})
         return [gate for gate in often if self._times[gate] >= SLOW_TIMES]
 
-    def _forget_first(self) -> Gate:
+    def _forget_first(self) -> OrderingKey:
         first = next(iter(self._opened))
         del self._opened[first]
         return first
 
 
-_slow = SlowGates()
+_slow = SlowKeys()
 
 
-def open_gates(gates: Gates, rules: Rules, whole: bool = True) -> Plan[list[Opened]]:
+def unblock_next(gates: LockedKeys, rules: Rules, whole: bool = True) -> Plan[list[Unblocked]]:
     """Let the next jobs of locked gates through and return them, best rank first.
 
     `whole`: also jobs that came to wait at an earlier place than others that were let through already.
     """
     rows: Rows = []
     for part in parts_of(gates.rows, lambda row: ROW + len(row[2]), ANSWER):
-        rows += yield from _open(part, rules, whole)
+        rows += yield from _unblock_next(part, rules, whole)
     names = {number: queue for queue, number, _ in gates.rows}
-    opened = [Opened((names[number], key), Ready(job_id, names[number], rank)) for number, key, job_id, rank in rows]
+    opened = [Unblocked((names[number], key), Ready(job_id, names[number], rank)) for number, key, job_id, rank in rows]
     return sorted(opened, key=lambda one: one.ready.rank)
 
 
-def _open(gates: Rows, rules: Rules, whole: bool) -> Plan[Rows]:
+def _unblock_next(gates: Rows, rules: Rules, whole: bool) -> Plan[Rows]:
     named = {(queue, key): (number, key) for queue, number, key in gates}
     began = time.monotonic()
     rows = yield (
@@ -247,10 +250,10 @@ def blocking(rules: Rules) -> str:
     return text_array([name for name, one in rules.items() if one.dead_blocks_key])
 
 
-class GateKeeper:
+class PendingKeys:
     """The safety net under the gates: a rule that lets more through than before counts at the next look, too."""
 
-    def __init__(self, lane: Lane, rules: Rules) -> None:
+    def __init__(self, lane: SerialRunner, rules: Rules) -> None:
         self._lane = lane
         self._rules = rules
         self._place = FIRST
@@ -265,22 +268,22 @@ class GateKeeper:
                 "capacity": plain_array([one.open_keys for one in rules.values()]),
                 "queue_id": self._place[0],
                 "key": self._place[1],
-                "limit": LOOKED_AT,
+                "limit": CHECKED,
             },
         )
-        stalled: Collection[Gate] = [(queue, key) for _, queue, key, is_stalled in looked if is_stalled]
+        stalled: Collection[OrderingKey] = [(queue, key) for _, queue, key, is_stalled in looked if is_stalled]
         if stalled:
             with suppress(LockHeld):  # the next round comes in a minute
-                await self._lane.carry_out(lambda: open_up(stalled, rules), patient=False)
-        self._place = (looked[-1][0], looked[-1][2]) if len(looked) == LOOKED_AT else FIRST
+                await self._lane.run_plan(lambda: unblock_pending(stalled, rules), patient=False)
+        self._place = (looked[-1][0], looked[-1][2]) if len(looked) == CHECKED else FIRST
 
 
-def open_up(gates: Iterable[Gate], rules: Rules) -> Plan[list[Opened]]:
+def unblock_pending(gates: Iterable[OrderingKey], rules: Rules) -> Plan[list[Unblocked]]:
     """Release jobs at the gates that no other transaction has locked."""
     wanted = set(gates)
-    yield from make_gates(wanted)
-    locked, _ = yield from lock_free_gates(wanted)
-    return (yield from open_gates(locked, rules))
+    yield from create_locks(wanted)
+    locked, _ = yield from lock_free_keys(wanted)
+    return (yield from unblock_next(locked, rules))
 
 
 LIMIT = 500
@@ -290,7 +293,7 @@ STEPS = 200
 START = (-1, "")
 
 
-class Wanted(NamedTuple):
+class KeyRequest(NamedTuple):
     """A unique key that a job is to have."""
 
     # the number of its queue
@@ -301,9 +304,9 @@ class Wanted(NamedTuple):
     seconds: float | None = None
 
 
-def take_keys(wanted: Sequence[Wanted]) -> Plan[dict[tuple[int, str], str]]:
+def take_unique(wanted: Sequence[KeyRequest]) -> Plan[dict[tuple[int, str], str]]:
     """Take free unique keys; return the holder of each. Of several jobs with one key, the first gets it."""
-    first: dict[tuple[int, str], Wanted] = {}
+    first: dict[tuple[int, str], KeyRequest] = {}
     for one in wanted:
         first.setdefault((one.queue, one.key), one)
     # In the order in which each statement locks, too, so that several are as one.
@@ -316,11 +319,11 @@ def take_keys(wanted: Sequence[Wanted]) -> Plan[dict[tuple[int, str], str]]:
     return holders
 
 
-def _parts(wanted: Sequence[Wanted]) -> Iterator[list[Wanted]]:
+def _parts(wanted: Sequence[KeyRequest]) -> Iterator[list[KeyRequest]]:
     return parts_of(wanted, lambda one: ROW + len(one.key), ANSWER)
 
 
-def _arrays(wanted: Sequence[Wanted]) -> dict[str, str]:
+def _arrays(wanted: Sequence[KeyRequest]) -> dict[str, str]:
     return {
         "queue_id": plain_array([one.queue for one in wanted]),
         "key": text_array([one.key for one in wanted]),
@@ -329,10 +332,10 @@ def _arrays(wanted: Sequence[Wanted]) -> dict[str, str]:
     }
 
 
-class KeyKeeper:
+class UnusedKeys:
     """Deletes keys without a holder: so the end of a job never waits for a transaction that has its key locked."""
 
-    def __init__(self, lane: Lane) -> None:
+    def __init__(self, lane: SerialRunner) -> None:
         self._lane = lane
         self._place = START
 
@@ -341,7 +344,7 @@ class KeyKeeper:
         while (await self._lane.run("ordering/unique_expire", {"limit": LIMIT}))[0][0] == LIMIT:
             pass
         for _ in range(STEPS):
-            if await self._lane.carry_out(self._step):
+            if await self._lane.run_plan(self._step):
                 break
 
     def _step(self) -> Plan[bool]:

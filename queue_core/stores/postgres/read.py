@@ -41,13 +41,13 @@ from queue_core.stores.postgres.dialect import (
     plain_array,
 )
 from queue_core.stores.postgres.migrate import EARLIER, KNOWN
-from queue_core.stores.postgres.operations import rehearse
+from queue_core.stores.postgres.operations import dry_run
 from queue_core.stores.postgres.session.listening import Notifications
-from queue_core.stores.postgres.session.pool import Pool, Row
+from queue_core.stores.postgres.session.pool import ConnectionPool, Row
 from queue_core.stores.sql.records import id_or_none
 
 Fetch = Callable[..., Awaitable[list[Row]]]
-"""`Pool.fetch` on one connection."""
+"""`ConnectionPool.fetch` on one connection."""
 LONGEST = 6.0
 """Seconds that `doctor` waits for a notification."""
 BLOCKERS = 4
@@ -180,7 +180,7 @@ class PostgresInspector:
     """See queue_core.ports.inspector.Inspector for what each method does; connects when it is first used."""
 
     def __init__(self, settings: PostgresSettings, rules: Rules | None = None) -> None:
-        self._pool = Pool(settings)
+        self._pool = ConnectionPool(settings)
         self._rules = rules or {}
 
     async def overview(self) -> Overview:
@@ -326,7 +326,7 @@ class PostgresInspector:
             "clock_skew_s": now.timestamp() - (asked + answered) / 2,
             "clock_skew_error_s": (answered - asked) / 2,
             "pooler": pooler,
-            "refused": await rehearse(self._pool, self._rules) if tried else "",
+            "refused": await dry_run(self._pool, self._rules) if tried else "",
             "notifications_s": seconds,
             "notifications_reason": reason,
         }

@@ -17,7 +17,7 @@ from math import inf
 from typing import Any
 
 from queue_core.stores.postgres.dialect import plain_array
-from queue_core.stores.postgres.session.lane import Lane, Rows
+from queue_core.stores.postgres.session.lane import Rows, SerialRunner
 
 # Which ranks of a queue have nothing left to claim, so that jobs which ended there are not read again and again.
 #
@@ -343,7 +343,7 @@ BLOCKS = 1024
 class Walk:
     """One table and how far it has been scanned; each call takes the next step, and all of it where that is short."""
 
-    def __init__(self, lane: Lane, table: str) -> None:
+    def __init__(self, lane: SerialRunner, table: str) -> None:
         self._lane = lane
         self._table = table
         self._long = False

@@ -12,7 +12,7 @@ from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres.dialect import plain_array, text_array
 from queue_core.stores.postgres.session.bounds import Connection
 from queue_core.stores.postgres.session.lane import Plan
-from queue_core.stores.postgres.session.pool import Pool
+from queue_core.stores.postgres.session.pool import ConnectionPool
 from queue_core.stores.postgres.store import PostgresStore
 
 
@@ -20,7 +20,7 @@ class PostgresSchedules:
     """See queue_core.ports.schedules.ScheduleStore for what each method does; connects when it is first used."""
 
     def __init__(self, settings: PostgresSettings, store: PostgresStore) -> None:
-        self._pool = Pool(settings)
+        self._pool = ConnectionPool(settings)
         self._store = store
 
     async def close(self) -> None:

@@ -15,26 +15,26 @@ from queue_core.stores.postgres.capacity import limited
 from queue_core.stores.postgres.dialect import plain_array, text_array
 from queue_core.stores.postgres.ordering import (
     NO_ARRIVALS,
-    NO_GATES,
+    NO_KEYS,
     Arrivals,
-    Gate,
-    Gates,
-    Opened,
+    LockedKeys,
+    OrderingKey,
+    Unblocked,
     blocking,
     count_arrivals,
     each_arrival,
     keys_of_unfinished,
-    lock_free_gates,
-    lock_gates,
-    lock_gates_soon,
-    note_gates,
-    open_gates,
+    lock_free_keys,
+    lock_keys,
+    lock_keys_soon,
+    note_pending,
     read_committed,
+    unblock_next,
     with_keys,
 )
 from queue_core.stores.postgres.scans import NOWHERE, WHOLE, Walk
 from queue_core.stores.postgres.session.failures import LockHeld
-from queue_core.stores.postgres.session.lane import Lane, Plan, Rows
+from queue_core.stores.postgres.session.lane import Plan, Rows, SerialRunner
 
 BOUNDS_US = plain_array(round(bound * 1_000_000) for bound in HISTOGRAM_BOUNDS)
 """The histogram's bounds in microseconds. `width_bucket` counts from 0 for values below the first, so a bucket's
@@ -52,7 +52,7 @@ Key = tuple[str, int]
 NO_RULES: Rules = MappingProxyType({})
 
 
-async def settle(lane: Lane, keyed: Lane, outcomes: Sequence[Outcome], rules: Rules) -> list[Settled]:
+async def settle(lane: SerialRunner, keyed: SerialRunner, outcomes: Sequence[Outcome], rules: Rules) -> list[Settled]:
     """End attempts whose token still holds; refuse the others without changing anything.
 
     `keyed`: the lane for what locks gates.
@@ -97,7 +97,7 @@ def group_parameters(
     statement: str,
     group: Sequence[Outcome],
     rules: Rules = NO_RULES,
-    gates: Gates = NO_GATES,
+    gates: LockedKeys = NO_KEYS,
     arrivals: Arrivals = NO_ARRIVALS,
 ) -> dict[str, Any]:
     """Return the parameters of one settle statement; jobs with an ordering key only end where its gate is locked.
@@ -136,9 +136,9 @@ def _again(group: Sequence[Outcome], rules: Rules, arrivals: Arrivals) -> dict[s
     # Values missing at an array's end are null.
     if not arrivals:
         return {"arrival_us": "{}", "aging_us": "{}"}
-    anew = [outcome.queue if outcome.to_back else "" for outcome in group]
+    to_back = [outcome.queue if outcome.to_back else "" for outcome in group]
     return {
-        "arrival_us": plain_array(each_arrival(anew, arrivals)),
+        "arrival_us": plain_array(each_arrival(to_back, arrivals)),
         "aging_us": plain_array([rules_of(rules, outcome.queue).aging_us for outcome in group]),
     }
 
@@ -160,13 +160,13 @@ def accepted(rows: Rows) -> dict[Key, Settled]:
     return {(row[0], row[1]): Settled(row[0], True, *row[2:]) for row in rows}
 
 
-async def _settle_ruled(keyed: Lane, outcomes: Sequence[Outcome], rules: Rules) -> dict[Key, Settled]:
+async def _settle_ruled(keyed: SerialRunner, outcomes: Sequence[Outcome], rules: Rules) -> dict[Key, Settled]:
     """End attempts in one transaction, with the ordering keys that this releases and the ranks by age that it gives."""
     weight = sum(len(outcome.result or "") for outcome in outcomes)
     try:
-        return await keyed.carry_out(lambda: settle_soon(outcomes, rules), patient=False, weight=weight)
+        return await keyed.run_plan(lambda: settle_soon(outcomes, rules), patient=False, weight=weight)
     except LockHeld:
-        return await keyed.carry_out(lambda: settle_late(outcomes, rules), weight=weight)
+        return await keyed.run_plan(lambda: settle_late(outcomes, rules), weight=weight)
 
 
 def settle_soon(outcomes: Sequence[Outcome], rules: Rules) -> Plan[dict[Key, Settled]]:
@@ -175,24 +175,24 @@ def settle_soon(outcomes: Sequence[Outcome], rules: Rules) -> Plan[dict[Key, Set
     A key that an outcome does not name correctly is not released: such an outcome is not in the answer. Raises
     `LockHeld` when another transaction has a gate locked for long; then `settle_late` is to be used.
     """
-    gates = yield from lock_gates_soon(_gates(outcomes))
+    gates = yield from lock_keys_soon(_gates(outcomes))
     done = yield from _settle(outcomes, rules, gates)
-    return _with_opened(outcomes, done, (yield from open_gates(gates, rules, whole=False)))
+    return _with_opened(outcomes, done, (yield from unblock_next(gates, rules, whole=False)))
 
 
 def settle_late(outcomes: Sequence[Outcome], rules: Rules) -> Plan[dict[Key, Settled]]:
     """Do the same, leaving the gates that other transactions have locked to the leader."""
-    free, locked = yield from lock_free_gates(_gates(outcomes))
-    done = yield from _settle(outcomes, rules, Gates(free.rows + locked.rows))
-    yield from note_gates(locked)
-    return _with_opened(outcomes, done, (yield from open_gates(free, rules, whole=False)))
+    free, locked = yield from lock_free_keys(_gates(outcomes))
+    done = yield from _settle(outcomes, rules, LockedKeys(free.rows + locked.rows))
+    yield from note_pending(locked)
+    return _with_opened(outcomes, done, (yield from unblock_next(free, rules, whole=False)))
 
 
-def _gates(outcomes: Sequence[Outcome]) -> set[Gate]:
+def _gates(outcomes: Sequence[Outcome]) -> set[OrderingKey]:
     return {_gate(outcome) for outcome in outcomes if outcome.ordering_key is not None}
 
 
-def _settle(outcomes: Sequence[Outcome], rules: Rules, gates: Gates) -> Plan[dict[Key, Settled]]:
+def _settle(outcomes: Sequence[Outcome], rules: Rules, gates: LockedKeys) -> Plan[dict[Key, Settled]]:
     arrivals = yield from count_arrivals((outcome.queue for outcome in outcomes if outcome.to_back), rules)
     done: dict[Key, Settled] = {}
     for statement, group in by_statement(outcomes).items():
@@ -209,16 +209,16 @@ def _settle(outcomes: Sequence[Outcome], rules: Rules, gates: Gates) -> Plan[dic
     return done
 
 
-def _gate(outcome: Outcome) -> Gate:
+def _gate(outcome: Outcome) -> OrderingKey:
     return outcome.queue, str(outcome.ordering_key)
 
 
 def _with_opened(
-    outcomes: Sequence[Outcome], done: Mapping[Key, Settled], opened: Sequence[Opened]
+    outcomes: Sequence[Outcome], done: Mapping[Key, Settled], opened: Sequence[Unblocked]
 ) -> dict[Key, Settled]:
     """Add to each attempt the jobs that its end released: other jobs, or the job itself if it was requeued."""
     ranks = {one.ready.id: one.ready.rank for one in opened}
-    through: dict[Gate, list[Ready]] = {}
+    through: dict[OrderingKey, list[Ready]] = {}
     for one in opened:
         through.setdefault(one.gate, []).append(one.ready)
     found = {}
@@ -231,7 +231,9 @@ def _with_opened(
     return found
 
 
-async def _second_look(lane: Lane, keyed: Lane, refused: Sequence[Outcome], rules: Rules) -> dict[Key, Settled]:
+async def _second_look(
+    lane: SerialRunner, keyed: SerialRunner, refused: Sequence[Outcome], rules: Rules
+) -> dict[Key, Settled]:
     """Return what becomes of outcomes that were refused.
 
     They did not name their ordering key, are to be cancelled instead, were written before (a lost reply), or stale.
@@ -271,13 +273,13 @@ def complete(outcome: Outcome, rules: Rules) -> Plan[Settled]:
             return Settled(outcome.id, False)
         (outcome,) = named
     yield from read_committed("the end of a job with an ordering key")
-    gates = yield from lock_gates(_gates([outcome]))
+    gates = yield from lock_keys(_gates([outcome]))
     done = yield from _settle([outcome], rules, gates)
-    answers = _with_opened([outcome], done, (yield from open_gates(gates, rules, whole=False)))
+    answers = _with_opened([outcome], done, (yield from unblock_next(gates, rules, whole=False)))
     return answers.get((outcome.id, outcome.token), Settled(outcome.id, False))
 
 
-async def reclaim(leases: Walk, keyed: Lane, limit: int, bound: int, rules: Rules) -> list[Reclaimed]:
+async def reclaim(leases: Walk, keyed: SerialRunner, limit: int, bound: int, rules: Rules) -> list[Reclaimed]:
     """Move jobs whose lease expired to queued with one loss more, or to dead as lost where that makes `bound`."""
     rows = await leases.run(
         "settle/reclaim", reclaim_parameters(limit, rules, bound=bound), lambda rows: len(rows) >= limit
@@ -285,7 +287,7 @@ async def reclaim(leases: Walk, keyed: Lane, limit: int, bound: int, rules: Rule
     taken = [Reclaimed(*row[:-1]) for row in rows if row[3] is not None]
     named = [row for row in rows if row[3] is None]
     if named:
-        taken += await keyed.carry_out(lambda: reclaim_gated(named, rules, bound))
+        taken += await keyed.run_plan(lambda: reclaim_gated(named, rules, bound))
     return taken
 
 
@@ -293,7 +295,7 @@ def reclaim_parameters(
     limit: int,
     rules: Rules = NO_RULES,
     ids: Sequence[str] | None = None,
-    gates: Gates = NO_GATES,
+    gates: LockedKeys = NO_KEYS,
     bound: int = MOST_LOSSES,
 ) -> dict[str, Any]:
     """Return the parameters of `settle/reclaim`, which ends lost workers' attempts, of all jobs or of these.
@@ -325,12 +327,12 @@ def reclaim_gated(named: Sequence[tuple[Any, ...]], rules: Rules, bound: int = M
 
     A locked gate is opened in a later round: its jobs, if left, would come before all others.
     """
-    free, locked = yield from lock_free_gates((row[1], row[-1]) for row in named)
-    gates = Gates(free.rows + locked.rows)
+    free, locked = yield from lock_free_keys((row[1], row[-1]) for row in named)
+    gates = LockedKeys(free.rows + locked.rows)
     rows = yield "settle/reclaim", reclaim_parameters(len(named), rules, [row[0] for row in named], gates, bound)
-    yield from note_gates(locked)
-    through: dict[Gate, list[Ready]] = {}
-    for one in (yield from open_gates(free, rules)):
+    yield from note_pending(locked)
+    through: dict[OrderingKey, list[Ready]] = {}
+    for one in (yield from unblock_next(free, rules)):
         through.setdefault(one.gate, []).append(one.ready)
     return [
         Reclaimed(*row[:-1])._replace(unblocked=tuple(through.pop((row[1], row[-1]), ())))

@@ -6,17 +6,19 @@ import time
 from collections.abc import Sequence
 
 from queue_core.model.filters import Filter, Term
-from queue_core.model.report import Conservation, SeriesPoint, SignatureInfo, Tally, minutes_tell
+from queue_core.model.report import Conservation, SeriesPoint, SignatureInfo, Tally, counts_by_minute
 from queue_core.model.states import Status
 from queue_core.stores.postgres.dialect import conditions, filled, load, moment, text_array
-from queue_core.stores.postgres.session.lane import Lane, Rows
-from queue_core.stores.postgres.session.pool import Pool, Row
+from queue_core.stores.postgres.session.lane import Rows, SerialRunner
+from queue_core.stores.postgres.session.pool import ConnectionPool, Row
 from queue_core.stores.sql.records import tallies_of
 
 _DEAD = Term("status", "=", Status.DEAD.value)
 
 
-async def signatures(pool: Pool, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
+async def signatures(
+    pool: ConnectionPool, where: Filter, window: float, slices: int, limit: int
+) -> list[SignatureInfo]:
     """Return groups of dead jobs by error.
 
     A minute is the smallest time that growth is known for: it counts with the slice that it begins in.
@@ -25,7 +27,7 @@ async def signatures(pool: Pool, where: Filter, window: float, slices: int, limi
     if wanted is None or limit <= 0:
         return []
     (view,) = wanted.places
-    known = minutes_tell(where)
+    known = counts_by_minute(where)
     query = filled(
         "statistics/signatures",
         wanted.schema,
@@ -64,18 +66,18 @@ def _trend(places: Sequence[int], deaths: Sequence[int], slices: int) -> tuple[i
     return tuple(trend)
 
 
-async def tallies(pool: Pool) -> list[Tally]:
+async def tallies(pool: ConnectionPool) -> list[Tally]:
     """Return the exact totals of every queue and type."""
     return tallies_of(await pool.rows("statistics/tallies"))
 
 
-async def series(pool: Pool, minutes: int, queue: str | None = None) -> list[SeriesPoint]:
+async def series(pool: ConnectionPool, minutes: int, queue: str | None = None) -> list[SeriesPoint]:
     """Return the last minutes, oldest first, empty ones included."""
     rows = await pool.rows("statistics/series", {"minutes": minutes, "queue": queue})
     return [SeriesPoint(moment(minute), *counts) for minute, *counts in rows]
 
 
-async def conservation(pool: Pool) -> Conservation:
+async def conservation(pool: ConnectionPool) -> Conservation:
     """Return where all jobs are, from one statement and so from one moment."""
     (row,) = await pool.rows("statistics/conservation")
     return Conservation(*row)
@@ -105,7 +107,7 @@ BEGIN = ("-infinity", "00000000-0000-0000-0000-000000000000")
 class Titles:
     """One walk at a time; the first begins a while after the start."""
 
-    def __init__(self, lane: Lane) -> None:
+    def __init__(self, lane: SerialRunner) -> None:
         self._lane = lane
         # seconds of time.monotonic
         self._begin_at = time.monotonic() + FIRST

@@ -21,21 +21,21 @@ from queue_core.model.job import (
 )
 from queue_core.model.rules import Rules
 from queue_core.model.settings import PostgresSettings, RetentionSettings
-from queue_core.ports.store import ClaimRequest, Led, Look
+from queue_core.ports.store import ClaimRequest, DueWork, Led
 from queue_core.stores.postgres import logs
-from queue_core.stores.postgres.claim import Claiming
+from queue_core.stores.postgres.claim import PostgresClaims
 from queue_core.stores.postgres.dialect import text_array
-from queue_core.stores.postgres.insert import QUEUES, Numbers, Producing
+from queue_core.stores.postgres.insert import QUEUES, PostgresInserts, QueueIds
 from queue_core.stores.postgres.migrate import require_schema
 from queue_core.stores.postgres.ordering import promote_gated
 from queue_core.stores.postgres.scans import Walk
 from queue_core.stores.postgres.session.failures import LockHeld
 from queue_core.stores.postgres.session.heartbeat import PostgresHeartbeat
-from queue_core.stores.postgres.session.lane import Lane, Rows
-from queue_core.stores.postgres.session.listening import News, Notifications
+from queue_core.stores.postgres.session.lane import Rows, SerialRunner
+from queue_core.stores.postgres.session.listening import Notifications, PostgresSignals
 from queue_core.stores.postgres.session.transaction import Transactions
 from queue_core.stores.postgres.settle import complete, reclaim, settle
-from queue_core.stores.postgres.upkeep import EVER, DueTimes, Looks, Upkeep
+from queue_core.stores.postgres.upkeep import EVER, DueTimes, PostgresUpkeep, ScanTimes
 
 LOCKED_SECONDS = 0.1
 """Seconds until ordering keys that another transaction has locked are tried again."""
@@ -64,25 +64,25 @@ class PostgresStore:
         self._sessions = self._notifications.sessions
         # A lane for each kind of work, so that none waits for all calls of another: an enqueue does not wait for
         # reads of results, nor a plain settle for one of ordering keys that another transaction has locked.
-        lanes = [Lane(settings, self._sessions) for _ in range(7)]
+        lanes = [SerialRunner(settings, self._sessions) for _ in range(7)]
         self._inserts, self._claims, self._settles, self._sweeps, self._looks, self._logs, self._keyed = lanes
         retention, rules = retention or RetentionSettings(), rules or {}
-        self._upkeep = Upkeep(self._sweeps, self._keyed, settings, retention, rules)
+        self._upkeep = PostgresUpkeep(self._sweeps, self._keyed, settings, retention, rules)
         # Seconds; a thousand years mean never.
         self._results = 3e10 if retention.results is None else retention.results
-        self._news = News(self._notifications)
+        self._news = PostgresSignals(self._notifications)
         # duties and the workers of this process that lead them, as far as is known
         self._leading: set[tuple[str, str]] = set()
         self._transactions = Transactions(settings)
-        self._numbers = Numbers()
-        self.producing = Producing(self._inserts, self._looks, self._numbers, rules)
-        self._claiming = Claiming(self._claims, self._sweeps, rules)
+        self._numbers = QueueIds()
+        self.producing = PostgresInserts(self._inserts, self._looks, self._numbers, rules)
+        self._claiming = PostgresClaims(self._claims, self._sweeps, rules)
         self._notifications.on("ranks", self._claiming.heard)
         self._rules = rules
         self._leases = Walk(self._sweeps, "leases")
         self._due = DueTimes()
         # those at whether anything is ready
-        self._ready = Looks()
+        self._ready = ScanTimes()
         # whether due jobs waited for ordering keys that other transactions had locked in the last round
         self._locked = False
 
@@ -191,9 +191,9 @@ class PostgresStore:
 
     async def _promote_gated(self, named: Rows) -> list[Ready]:
         try:
-            opened, self._locked = await self._keyed.carry_out(lambda: promote_gated(named, self._rules), patient=False)
+            opened, self._locked = await self._keyed.run_plan(lambda: promote_gated(named, self._rules), patient=False)
         except LockHeld:
-            opened, self._locked = await self._keyed.carry_out(lambda: promote_gated(named, self._rules, make=False))
+            opened, self._locked = await self._keyed.run_plan(lambda: promote_gated(named, self._rules, make=False))
         return opened
 
     async def next_due(self) -> float | None:
@@ -263,7 +263,7 @@ class PostgresStore:
         self._news.orders[worker] = (place, call)
         self._notifications.start()
 
-    async def look(self) -> Look:
+    async def next_work(self) -> DueWork:
         """Return the work that a leader has to do, in one statement.
 
         Where it takes long, jobs are assumed to be ready or running, and due ones looked for among the last.
@@ -275,7 +275,7 @@ class PostgresStore:
             self._ready.took(took)
         elif back == EVER:
             self._due.took(back, took)
-        return Look(*row)
+        return DueWork(*row)
 
     async def leaders(self, duties: Sequence[str]) -> dict[str, Led]:
         """Return the present or last leaders of these duties."""
@@ -286,9 +286,9 @@ class PostgresStore:
         """Raise the lease epoch after a crash of the server, which empties its unlogged live copy."""
         await self._sweeps.transaction([("store/epoch_lock", None), ("store/epoch_raise", None)])
 
-    async def make_room(self) -> None:
+    async def prepare_history(self) -> None:
         """Create the history's partitions for today and the days ahead."""
-        await self._upkeep.make_room()
+        await self._upkeep.prepare_history()
 
     async def upkeep(self) -> None:
         """Fold counters, prepare and drop history by its retention, in bounded steps."""

@@ -19,14 +19,14 @@ from queue_core.model.operation import ABANDONED, NEVER_STARTED
 from queue_core.model.rules import Rules
 from queue_core.model.settings import PostgresSettings, RetentionSettings
 from queue_core.stores.postgres.dialect import load, plain_array
-from queue_core.stores.postgres.logs import Forgetting
+from queue_core.stores.postgres.logs import LogRemoval
 from queue_core.stores.postgres.migrate import PARTITIONS
-from queue_core.stores.postgres.ordering import GateKeeper, KeyKeeper, lock_free_gates, open_gates
+from queue_core.stores.postgres.ordering import PendingKeys, UnusedKeys, lock_free_keys, unblock_next
 from queue_core.stores.postgres.scans import Walk
 from queue_core.stores.postgres.session.bounds import Connection
 from queue_core.stores.postgres.session.connection import BY_INDEX, connect, connection_options
 from queue_core.stores.postgres.session.failures import LockHeld
-from queue_core.stores.postgres.session.lane import Lane, Plan, Rows
+from queue_core.stores.postgres.session.lane import Plan, Rows, SerialRunner
 from queue_core.stores.postgres.statistics import Titles
 
 logger = logging.getLogger("queue_core.worker")
@@ -176,11 +176,16 @@ def abandon_operations() -> tuple[str, dict[str, Any]]:
     return "upkeep/abandon_operations", {"seconds": ABANDONED, "note": NEVER_STARTED}
 
 
-class Upkeep:
+class PostgresUpkeep:
     """One bounded round at a time, on the connection of the sweeps."""
 
     def __init__(
-        self, lane: Lane, keyed: Lane, settings: PostgresSettings, retention: RetentionSettings, rules: Rules
+        self,
+        lane: SerialRunner,
+        keyed: SerialRunner,
+        settings: PostgresSettings,
+        retention: RetentionSettings,
+        rules: Rules,
     ) -> None:
         self._lane = lane
         self.history = History(settings, retention.completed)
@@ -190,10 +195,10 @@ class Upkeep:
         self._deltas = Walk(lane, "tally_deltas")
         self._leases = Walk(lane, "leases")
         self._pruned_at = float("-inf")
-        self._forgetting = Forgetting(lane)
+        self._forgetting = LogRemoval(lane)
         self._titles = Titles(lane)
         self._rules = rules
-        self._keepers = (KeyKeeper(lane), GateKeeper(keyed, rules))
+        self._keepers = (UnusedKeys(lane), PendingKeys(keyed, rules))
 
     async def run(self) -> None:
         """Fold what has gathered; once a minute prune."""
@@ -205,10 +210,10 @@ class Upkeep:
             await self.prune()
             self._pruned_at = time.monotonic()
 
-    async def make_room(self) -> None:
+    async def prepare_history(self) -> None:
         """Make partitions ahead, unless the history is locked: they exist a week ahead."""
         try:
-            await self._lane.carry_out(_make_partitions, patient=False)
+            await self._lane.run_plan(_make_partitions, patient=False)
         except LockHeld as error:
             # Many workers that start at once want the same days; one of them makes these, and fails if it cannot.
             ((made,),) = await self._lane.run("upkeep/partitions_made")
@@ -217,7 +222,7 @@ class Upkeep:
 
     async def prune(self) -> None:
         """Make partitions ahead and remove what is over its retention, the totals counting on."""
-        await self.make_room()
+        await self.prepare_history()
         self.history.begin()
         gone = self.history.taken()
         for query, seconds in (
@@ -246,7 +251,7 @@ class Upkeep:
         while seconds is not None:
             found = {"seconds": seconds, "limit": PRUNE_LIMIT}
             rows = await self._lane.run("upkeep/keys_of_expired", found)
-            removed = await self._keyed.carry_out(partial(self._expire, rows, found)) if rows else 0
+            removed = await self._keyed.run_plan(partial(self._expire, rows, found)) if rows else 0
             gone += removed
             # Locked rows are left to a later round.
             if removed < PRUNE_LIMIT:
@@ -255,11 +260,11 @@ class Upkeep:
 
     def _expire(self, rows: Rows, found: Mapping[str, Any]) -> Plan[int]:
         wanted = {(queue, key) for _, queue, key in rows}
-        gates, _ = yield from lock_free_gates(wanted)
+        gates, _ = yield from lock_free_keys(wanted)
         locked = {(queue, key) for queue, _, key in gates.rows}
         ids = [job_id for job_id, queue, key in rows if (queue, key) in locked]
         removed = yield "upkeep/expire_dead", {**found, "ids": plain_array(ids)}
-        yield from open_gates(gates, self._rules)
+        yield from unblock_next(gates, self._rules)
         return int(removed[0][0])
 
     async def _trim_ticks(self) -> None:
@@ -292,7 +297,7 @@ LOOKS_REST = 20.0
 """How long such looks rest, as a multiple of their time."""
 
 
-class Looks:
+class ScanTimes:
     """What the last looks of a kind took."""
 
     def __init__(self) -> None:
@@ -317,7 +322,7 @@ class DueTimes:
     """How far back to look for jobs that are due: ever, while that is fast."""
 
     def __init__(self) -> None:
-        self._looks = Looks()
+        self._looks = ScanTimes()
 
     def back(self) -> float:
         """Return the seconds before now from which on to look."""

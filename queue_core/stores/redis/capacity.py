@@ -11,7 +11,7 @@ from queue_core.errors import QueueFull
 from queue_core.model.job import NewJob, Ready
 from queue_core.model.rules import BANDS, QueueRules, Rules, rules_of
 from queue_core.redis.scripts import Call
-from queue_core.stores.redis.session import Link
+from queue_core.stores.redis.session import RedisLink
 
 GATES = ("gates", "turns", "blocked")
 """The keys with the released and the waiting jobs of ordering keys."""
@@ -20,7 +20,7 @@ _LIMITS = ("", *BANDS)
 _ROOM = ("depths", "unfinished", "unique", "unique_ends")
 
 
-def told(queue: str, answer: Any) -> tuple[Any, tuple[Ready, ...]]:
+def answer_of(queue: str, answer: Any) -> tuple[Any, tuple[Ready, ...]]:
     """Return a script's answer for a job, and the jobs that became ready because that one released its key."""
     if not isinstance(answer, list):
         return answer, ()
@@ -67,7 +67,7 @@ UNASKED = Question((), "", "", ())
 """What there is no need to ask."""
 
 
-def ask(link: Link, rules: Rules, groups: Mapping[str, Sequence[NewJob]]) -> Question:
+def ask(link: RedisLink, rules: Rules, groups: Mapping[str, Sequence[NewJob]]) -> Question:
     """Return the question whether queues with limits have room for these jobs."""
     queues = [queue for queue in groups if rules_of(rules, queue).limits]
     if not queues:
@@ -79,7 +79,7 @@ def ask(link: Link, rules: Rules, groups: Mapping[str, Sequence[NewJob]]) -> Que
     return Question(calls, key, f"{name}:{len(queues)}", queues)
 
 
-def _room(link: Link, queue: str, jobs: Sequence[NewJob], rules: QueueRules, name: str, key: str) -> Call:
+def _room(link: RedisLink, queue: str, jobs: Sequence[NewJob], rules: QueueRules, name: str, key: str) -> Call:
     keys = [key, *link.of(queue, _ROOM), *link.keys.jobs(queue, (job.id for job in jobs))]
     limits = rules.limits
     asked = (part for job in jobs for part in (job.id, job.priority, job.unique_key or ""))

@@ -11,15 +11,15 @@ from queue_core.model.job import Ready
 from queue_core.model.operation import UNCHANGED, VERBS, Changed, ChangeOptions, MemberVerb, WorkerOrder
 from queue_core.model.rules import Rules, key_in, rules_of
 from queue_core.redis.scripts import Call
-from queue_core.stores.redis.capacity import GATES, told
+from queue_core.stores.redis.capacity import GATES, answer_of
 from queue_core.stores.redis.delivery import ORDER
-from queue_core.stores.redis.hints import Hints
-from queue_core.stores.redis.session import Link, chunks
+from queue_core.stores.redis.hints import DueHints
+from queue_core.stores.redis.session import RedisLink, chunks
 
 T = TypeVar("T")
 
 
-SEEN_FIELDS = ("status", "token", "type", "ordering_key", "unique_key")
+STATE_FIELDS = ("status", "token", "type", "ordering_key", "unique_key")
 """The fields that a `Seen` is made of."""
 
 _RETRY = (
@@ -40,7 +40,7 @@ _TRANSFER = (
 _RECORDS = ("job", "attempts", "log", "by_type")
 
 
-class Seen(NamedTuple):
+class JobState(NamedTuple):
     """A job as it was just seen, and its place among the members of an operation."""
 
     id: str
@@ -53,13 +53,13 @@ class Seen(NamedTuple):
     place: int = 0
 
 
-def seen(job_id: str, queue: str, row: Sequence[str | None], place: int = 0) -> Seen:
+def state_of(job_id: str, queue: str, row: Sequence[str | None], place: int = 0) -> JobState:
     """Return a job whose `LOOK` fields were read."""
     status, token, type_, key, unique_key = row
-    return Seen(job_id, queue, status or "", token or "0", type_ or "", key, unique_key, place)
+    return JobState(job_id, queue, status or "", token or "0", type_ or "", key, unique_key, place)
 
 
-class StepResult(NamedTuple):
+class StepKey(NamedTuple):
     """The step of an operation that changes jobs."""
 
     number: int
@@ -69,7 +69,7 @@ class StepResult(NamedTuple):
     name: str
 
 
-class Part(NamedTuple):
+class QueueBatch(NamedTuple):
     """A script that changes some jobs of one queue."""
 
     call: Call
@@ -82,17 +82,17 @@ class Part(NamedTuple):
     changes: bool = True
 
 
-class Outcome:
+class ChangeOutcome:
     """The collected answers of parts, in the order of their arrival."""
 
     def __init__(self) -> None:
         self._changed: dict[str, None] = {}
         self._ready: dict[str, Ready] = {}
 
-    def take(self, part: Part, answers: Iterable[Any]) -> None:
+    def take(self, part: QueueBatch, answers: Iterable[Any]) -> None:
         """Read the answers of a part."""
         for job_id, answer in zip(part.ids, answers, strict=True):
-            own, opened = told(part.queue, answer)
+            own, opened = answer_of(part.queue, answer)
             if own and part.changes:
                 self._changed[job_id] = None
             if own:
@@ -107,18 +107,22 @@ class Outcome:
         return Changed(tuple(_first(ids, self._changed)), tuple(_first(ids, self._ready).values()))
 
 
-class Verbs:
+class VerbScripts:
     """Knows the keys and the arguments of each verb's script."""
 
-    def __init__(self, link: Link, rules: Rules) -> None:
+    def __init__(self, link: RedisLink, rules: Rules) -> None:
         self._link = link
         self._rules = rules
 
     def parts(
-        self, verb: MemberVerb, jobs: Sequence[Seen], options: ChangeOptions = UNCHANGED, step: StepResult | None = None
-    ) -> Iterator[Part]:
+        self,
+        verb: MemberVerb,
+        jobs: Sequence[JobState],
+        options: ChangeOptions = UNCHANGED,
+        step: StepKey | None = None,
+    ) -> Iterator[QueueBatch]:
         """Yield the scripts that change these jobs, each a bounded number; those of a step check and mark them."""
-        groups: dict[str, list[Seen]] = {}
+        groups: dict[str, list[JobState]] = {}
         for job in jobs:
             groups.setdefault(job.queue, []).append(job)
         for queue, group in groups.items():
@@ -132,7 +136,7 @@ class Verbs:
                 else:
                     yield self._change(verb, queue, some, step)
 
-    def _change(self, verb: MemberVerb, queue: str, jobs: Sequence[Seen], step: StepResult | None) -> Part:
+    def _change(self, verb: MemberVerb, queue: str, jobs: Sequence[JobState], step: StepKey | None) -> QueueBatch:
         names = {"cancel": _CANCEL, "delete": _DELETE, "restore": _RESTORE}[verb]
         ids = [job.id for job in jobs]
         first = [] if verb == "restore" else [rules_of(self._rules, queue).open_keys]
@@ -140,8 +144,8 @@ class Verbs:
         return self._part(verb, keys, [*first, *ids], (queue, queue), jobs, step)
 
     def _retry(
-        self, queue: str, jobs: Sequence[Seen], options: ChangeOptions, step: StepResult | None
-    ) -> Iterator[Part]:
+        self, queue: str, jobs: Sequence[JobState], options: ChangeOptions, step: StepKey | None
+    ) -> Iterator[QueueBatch]:
         target = options.queue or queue
         if target != queue or options.priority is not None:
             jobs = [job for job in jobs if job.status in VERBS["retry"].states]
@@ -156,8 +160,8 @@ class Verbs:
         yield self._part("retry", keys_all, args, (target, target), jobs, step)
 
     def _transfer(
-        self, verb: str, queue: str, jobs: Sequence[Seen], options: ChangeOptions, step: StepResult | None
-    ) -> Part:
+        self, verb: str, queue: str, jobs: Sequence[JobState], options: ChangeOptions, step: StepKey | None
+    ) -> QueueBatch:
         target = options.queue or queue
         keys = self._link.of(queue, _TRANSFER)
         keys += [*self._link.of(target, (*_TRANSFER, "arrival", "seq")), self._link.keys.queues]
@@ -171,8 +175,13 @@ class Verbs:
         return part._replace(changes=verb == "move")
 
     def remove(
-        self, queue: str, place: str, jobs: Sequence[Seen], kept: tuple[str, int | None], step: StepResult | None = None
-    ) -> Part:
+        self,
+        queue: str,
+        place: str,
+        jobs: Sequence[JobState],
+        kept: tuple[str, int | None],
+        step: StepKey | None = None,
+    ) -> QueueBatch:
         """Return the script that removes jobs of a queue, at most a script's, which are in this set.
 
         `kept` is what they count as afterwards, and for how long (us) they must have been there.
@@ -185,7 +194,7 @@ class Verbs:
         args += [one for job in jobs for one in (job.id, job.type, job.key or "", job.unique_key or "")]
         return self._part("remove", keys, args, (queue, queue), jobs, step)
 
-    def _records(self, queue: str, job: Seen) -> list[str]:
+    def _records(self, queue: str, job: JobState) -> list[str]:
         names = (f"{name}:{job.type if name == 'by_type' else job.id}" for name in _RECORDS)
         return self._link.of(queue, names)
 
@@ -195,15 +204,15 @@ class Verbs:
         keys: Sequence[str],
         args: Sequence[Any],
         queues: tuple[str, str],
-        jobs: Sequence[Seen],
-        step: StepResult | None,
-    ) -> Part:
+        jobs: Sequence[JobState],
+        step: StepKey | None,
+    ) -> QueueBatch:
         if step is None:
             # Not read later, but they are of this queue.
             own = self._link.of(queues[0], ("operation", "marks"))
         else:
             own = [self._link.keys.operation(step.number, name) for name in ("", "marks")]
-        return Part(Call(script, [*keys, *own], [*args, _frozen(step, jobs)]), [job.id for job in jobs], *queues)
+        return QueueBatch(Call(script, [*keys, *own], [*args, _frozen(step, jobs)]), [job.id for job in jobs], *queues)
 
 
 def _first(ids: Sequence[str], found: Mapping[str, T]) -> dict[str, T]:
@@ -214,22 +223,24 @@ def _delay(options: ChangeOptions) -> int:
     return round((max(options.delay, 0.0) + random.uniform(0, max(options.spread, 0.0))) * 1e6)
 
 
-def _frozen(step: StepResult | None, jobs: Sequence[Seen]) -> str:
+def _frozen(step: StepKey | None, jobs: Sequence[JobState]) -> str:
     if step is None:
         return ""
     return f"{step.done} {step.name}" + "".join(f" {job.token},{job.place}" for job in jobs)
 
 
-async def change(link: Link, rules: Rules, verb: MemberVerb, ids: Sequence[str], options: ChangeOptions) -> Changed:
+async def change(
+    link: RedisLink, rules: Rules, verb: MemberVerb, ids: Sequence[str], options: ChangeOptions
+) -> Changed:
     """Change those of these jobs that are in a state that the verb acts on."""
-    found = await link.find(ids, SEEN_FIELDS)
-    jobs = [seen(job_id, *found[job_id]) for job_id in dict.fromkeys(ids) if job_id in found]
-    outcome, targets = Outcome(), set()
-    for part in Verbs(link, rules).parts(verb, jobs, options):
+    found = await link.find(ids, STATE_FIELDS)
+    jobs = [state_of(job_id, *found[job_id]) for job_id in dict.fromkeys(ids) if job_id in found]
+    outcome, targets = ChangeOutcome(), set()
+    for part in VerbScripts(link, rules).parts(verb, jobs, options):
         outcome.take(part, (await link.run_many([part.call]))[0])
         targets.add(part.target)
     if noted_as_waiting(verb, options):
-        await Hints(link).waiting(targets)
+        await DueHints(link).waiting(targets)
     return outcome.result()
 
 
@@ -238,7 +249,7 @@ def noted_as_waiting(verb: str, options: ChangeOptions) -> bool:
     return options.later or verb == "move"
 
 
-async def switch(link: Link, queue: str, paused: bool) -> bool:
+async def switch(link: RedisLink, queue: str, paused: bool) -> bool:
     """Let no worker claim from a queue, or let them again; return False when this changed nothing.
 
     Raises:
@@ -258,7 +269,7 @@ async def switch(link: Link, queue: str, paused: bool) -> bool:
     return bool((await link.send(commands))[0])
 
 
-async def command(link: Link, worker: str, order: WorkerOrder) -> bool:
+async def command(link: RedisLink, worker: str, order: WorkerOrder) -> bool:
     """Give a worker an order; return whether there is such a worker."""
     news = [link.keys.news, f"{ORDER} {worker}"]
     return bool(await link.run("order", [link.keys.workers], [worker, order, *news]))

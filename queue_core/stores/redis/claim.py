@@ -21,9 +21,9 @@ from queue_core.redis.scripts import Call, digest, source
 from queue_core.runtime import LARGEST
 from queue_core.stores.redis.capacity import gate_arguments
 from queue_core.stores.redis.delivery import DUE, ORDER
-from queue_core.stores.redis.hints import Hints
+from queue_core.stores.redis.hints import DueHints
 from queue_core.stores.redis.records import entries_of, entry_text, tags_of, whole
-from queue_core.stores.redis.session import CHUNK, PACKAGE, Link, chunks, microseconds, unavailable
+from queue_core.stores.redis.session import CHUNK, PACKAGE, RedisLink, chunks, microseconds, unavailable
 
 SPARE = 100
 """Candidates beside those that are wanted, since other workers claim at the same moment."""
@@ -35,10 +35,10 @@ LOOKS = 10_000
 _SETS = ("paused", "pending", "offered", "running", "unfinished", "token", "types", "depths", "blocked", "rate")
 
 
-class Claiming:
+class RedisClaims:
     """Reads of ready jobs and the script that claims them."""
 
-    def __init__(self, link: Link, rules: Rules, hints: Hints) -> None:
+    def __init__(self, link: RedisLink, rules: Rules, hints: DueHints) -> None:
         self._link = link
         self._rules = rules
         self._hints = hints

@@ -31,7 +31,7 @@ DUE, TICKS, LEADER, ORDER = "due", "ticks", "leader", "order"
 worker that received one, or the place that a worker has joined or left."""
 
 
-class News:
+class RedisSignals:
     """One subscription of a worker process; others only publish."""
 
     def __init__(self, settings: RedisSettings) -> None:

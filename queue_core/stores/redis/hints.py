@@ -17,7 +17,7 @@ from redis.exceptions import ClusterCrossSlotError
 
 from queue_core.errors import StoreRefused, StoreUnavailable
 from queue_core.stores.redis.delivery import DUE
-from queue_core.stores.redis.session import Link, chunks, microseconds
+from queue_core.stores.redis.session import RedisLink, chunks, microseconds
 
 logger = logging.getLogger("queue_core.worker")
 
@@ -38,7 +38,7 @@ PRESENCE_PAGE = 50
 class Presence:
     """Remembers which queues had the key, so that those are not looked for among the others."""
 
-    def __init__(self, link: Link, name: str) -> None:
+    def __init__(self, link: RedisLink, name: str) -> None:
         self._link = link
         self._name = name
         self._had: set[str] = set()
@@ -125,7 +125,7 @@ finds none removes the hint, so that a process that claims during this read must
 WAITING = ("scheduled", "retrying")
 
 
-class First(NamedTuple):
+class FirstTimes(NamedTuple):
     """The earliest hints, in microseconds of the server's clock."""
 
     now: int
@@ -133,7 +133,7 @@ class First(NamedTuple):
     lease: float | None
 
 
-class Taken(NamedTuple):
+class DueQueues(NamedTuple):
     """Queues to be looked at, as of a time in microseconds."""
 
     now: int
@@ -143,7 +143,7 @@ class Taken(NamedTuple):
 class _Kind:
     """One set of hints, and the sets of a queue that it describes."""
 
-    def __init__(self, link: Link, name: str, sets: Sequence[str]) -> None:
+    def __init__(self, link: RedisLink, name: str, sets: Sequence[str]) -> None:
         self.key = link.keys.hints(name)
         self.sets = sets
         self.presence = [Presence(link, one) for one in sets]
@@ -158,10 +158,10 @@ class _Kind:
         return turn[:PAGE]
 
 
-class Hints:
+class DueHints:
     """Anybody notes; the leader takes the queues whose time has come, looks at them, and puts them back."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: RedisLink) -> None:
         self._link = link
         self._due = _Kind(link, "due", WAITING)
         self._leases = _Kind(link, "leases", ("running",))
@@ -219,7 +219,7 @@ class Hints:
 
     # -- the leader
 
-    async def first(self) -> First:
+    async def first(self) -> FirstTimes:
         """Return the earliest hints."""
         await self.settled()
         commands = self._link.batch()
@@ -231,26 +231,26 @@ class Hints:
         except StoreRefused:
             await self._remove_strangers()
             raise
-        return First(microseconds(now), _finite(due), _finite(lease))
+        return FirstTimes(microseconds(now), _finite(due), _finite(lease))
 
     @asynccontextmanager
-    async def due_now(self) -> AsyncIterator[Taken]:
+    async def due_now(self) -> AsyncIterator[DueQueues]:
         """Give the queues that have something due; what is due there next is noted afterwards."""
         async with self._taken(self._due) as taken:
             yield taken
 
     @asynccontextmanager
-    async def lapsed(self) -> AsyncIterator[Taken]:
+    async def lapsed(self) -> AsyncIterator[DueQueues]:
         """Give the queues whose leases may have ended; what ends there next is noted afterwards."""
         async with self._taken(self._leases) as taken:
             yield taken
 
     @asynccontextmanager
-    async def _taken(self, kind: _Kind) -> AsyncIterator[Taken]:
+    async def _taken(self, kind: _Kind) -> AsyncIterator[DueQueues]:
         try:
             await self.settled()
             now, *queues = await self._link.run("hints_take", [kind.key], [MOST])
-            yield Taken(int(now), queues)
+            yield DueQueues(int(now), queues)
         except StoreRefused:
             await self._remove_strangers()
             raise

@@ -13,7 +13,7 @@ from queue_core.model.job import Inserted, NewJob
 from queue_core.model.rules import Rules, parse_priority, rules_of
 from queue_core.redis.scripts import Call
 from queue_core.stores.redis.capacity import GATES, UNASKED, Question, ask, check_room, keys_text
-from queue_core.stores.redis.session import TOGETHER, Link, chunks, portions
+from queue_core.stores.redis.session import TOGETHER, RedisLink, chunks, portions
 
 NAMED = 3600.0
 """Seconds after which the names of queues are looked up again: less than what a moved job leaves behind is kept."""
@@ -31,10 +31,10 @@ _Part = tuple[str, Sequence[NewJob]]
 """A queue and those of its jobs that one script writes."""
 
 
-class Inserting:
+class RedisInserts:
     """Writes jobs, and knows the names of the queues."""
 
-    def __init__(self, link: Link, rules: Rules) -> None:
+    def __init__(self, link: RedisLink, rules: Rules) -> None:
         self._link = link
         self._rules = rules
         # all queues as last seen

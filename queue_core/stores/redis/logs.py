@@ -11,12 +11,12 @@ from queue_core.model.job import LINES, LogEntry, LogLine
 from queue_core.model.report import LogPage, TypeInfo
 from queue_core.redis.scripts import Call
 from queue_core.stores.redis.records import decoded, moment, whole
-from queue_core.stores.redis.session import TOGETHER, Link, chunks, portions
+from queue_core.stores.redis.session import TOGETHER, RedisLink, chunks, portions
 
 _Attempt = tuple[str, str, int]
 
 
-async def append(link: Link, lines: Sequence[LogLine]) -> list[bool]:
+async def append(link: RedisLink, lines: Sequence[LogLine]) -> list[bool]:
     """Append lines to the logs of jobs; return for each whether its token still holds."""
     groups: dict[str, dict[_Attempt, list[LogLine]]] = {}
     for line in lines:
@@ -34,7 +34,7 @@ def _weight(group: tuple[_Attempt, list[LogLine]]) -> int:
     return sum(len(line.text) for line in group[1])
 
 
-def _call(link: Link, part: Sequence[tuple[_Attempt, list[LogLine]]]) -> Call:
+def _call(link: RedisLink, part: Sequence[tuple[_Attempt, list[LogLine]]]) -> Call:
     keys: list[str] = []
     args: list[Any] = [LINES]
     for (queue, job_id, token), lines in part:
@@ -45,7 +45,7 @@ def _call(link: Link, part: Sequence[tuple[_Attempt, list[LogLine]]]) -> Call:
     return Call("log", keys, args)
 
 
-async def register_types(link: Link, types: Mapping[str, Mapping[str, Any]]) -> None:
+async def register_types(link: RedisLink, types: Mapping[str, Mapping[str, Any]]) -> None:
     """Write the JSON Schema of the payloads that each of these types takes, where it has changed."""
     known = await read_types(link)
     changed = {name: schema for name, schema in types.items() if name not in known or known[name].schema != schema}
@@ -59,7 +59,7 @@ async def register_types(link: Link, types: Mapping[str, Mapping[str, Any]]) -> 
     await link.send(commands)
 
 
-async def read_types(link: Link) -> dict[str, TypeInfo]:
+async def read_types(link: RedisLink) -> dict[str, TypeInfo]:
     """Return the types that workers have announced."""
     commands = link.batch()
     commands.hgetall(link.keys.announced)
@@ -73,7 +73,7 @@ async def read_types(link: Link) -> dict[str, TypeInfo]:
     return types
 
 
-async def read_log(link: Link, job_id: str, limit: int, after: int | None) -> LogPage:
+async def read_log(link: RedisLink, job_id: str, limit: int, after: int | None) -> LogPage:
     """Return lines of a job's log, oldest first.
 
     Raises:

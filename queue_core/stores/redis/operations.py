@@ -22,7 +22,7 @@ from queue_core.model.operation import (
     OperationRequest,
     OperationState,
     Outcomes,
-    Step,
+    StepResult,
     WorkerOrder,
 )
 from queue_core.model.rules import Rules
@@ -30,11 +30,11 @@ from queue_core.model.settings import RedisSettings
 from queue_core.model.states import FINAL, Status
 from queue_core.redis.scripts import Call
 from queue_core.stores.redis import change
-from queue_core.stores.redis.change import SEEN_FIELDS, Outcome, Part, Seen, StepResult, Verbs, seen
-from queue_core.stores.redis.hints import Hints
+from queue_core.stores.redis.change import STATE_FIELDS, ChangeOutcome, JobState, QueueBatch, StepKey, VerbScripts
+from queue_core.stores.redis.hints import DueHints
 from queue_core.stores.redis.records import (
     UNKNOWN,
-    Member,
+    FrozenMember,
     fields_of,
     mapped,
     member_of,
@@ -43,7 +43,7 @@ from queue_core.stores.redis.records import (
     operation_of,
     whole,
 )
-from queue_core.stores.redis.session import CHUNK, Link, chunks, microseconds
+from queue_core.stores.redis.session import CHUNK, RedisLink, chunks, microseconds
 
 MARKS_LOOK = 10_000
 """Marks looked at in one go."""
@@ -52,10 +52,10 @@ MARKS_LOOK = 10_000
 class Members:
     """Reads the members of operations."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: RedisLink) -> None:
         self._link = link
 
-    async def range(self, number: int, first: int, last: int) -> list[Member]:
+    async def range(self, number: int, first: int, last: int) -> list[FrozenMember]:
         """Return members between two places, from 0, both included."""
         key, found = self._link.keys.operation(number, "members"), []
         for start in range(first, last + 1, MARKS_LOOK):
@@ -130,14 +130,15 @@ def _spans(places: Sequence[int]) -> list[tuple[int, int]]:
     return spans
 
 
-def state_keys(link: Link, number: int) -> list[str]:
+def state_keys(link: RedisLink, number: int) -> list[str]:
     """Return the keys of an operation that may end: its hash, those that have not ended, those that have."""
     return [link.keys.operation(number), link.keys.operations_in("unfinished"), link.keys.operations_in("ended")]
 
 
 def move_call(
-    link: Link, number: int, state: OperationState, note: str, unchanged: int | None = None, members: int | None = None
-) -> Call:
+    link: RedisLink, number: int, state: OperationState, note: str,
+    unchanged: int | None = None, members: int | None = None,
+) -> Call:  # fmt: skip
     """Return the script that moves an operation.
 
     It does only when nothing has changed it for so many us, and when it has so many members, if these are given.
@@ -155,13 +156,13 @@ def move_call(
 ABANDONED_US = round(ABANDONED * 1e6)
 
 
-async def abandon_operations(link: Link, now: int) -> None:
+async def abandon_operations(link: RedisLink, now: int) -> None:
     """Cancel operations that are still preparing long after their last change."""
     preparing = await older_operations(link, "preparing", now - ABANDONED_US)
     await link.run_many([move_call(link, number, "cancelled", NEVER_STARTED, ABANDONED_US) for number in preparing])
 
 
-async def older_operations(link: Link, name: str, until: int) -> list[int]:
+async def older_operations(link: RedisLink, name: str, until: int) -> list[int]:
     commands = link.batch()
     commands.zrangebyscore(link.keys.operations_in(name), "-inf", f"({until}", start=0, num=CHUNK)
     (numbers,) = await link.send(commands)
@@ -189,29 +190,29 @@ class _Read(NamedTuple):
     wait: int
 
 
-class Stepping:
+class OperationSteps:
     """See queue_core.ports.operations.OperationStore.step."""
 
-    def __init__(self, link: Link, rules: Rules) -> None:
+    def __init__(self, link: RedisLink, rules: Rules) -> None:
         self._link = link
         self._members = Members(link)
-        self._verbs = Verbs(link, rules)
-        self._hints = Hints(link)
+        self._verbs = VerbScripts(link, rules)
+        self._hints = DueHints(link)
 
-    async def step(self, number: int, most: int) -> Step:
+    async def step(self, number: int, most: int) -> StepResult:
         """Change the next members that are as they were frozen, and count all of them."""
-        outcome = Outcome()
+        outcome = ChangeOutcome()
         for _ in range(TRIES):
             view, wait = await self._read(number)
             options = view.request.options
             size = most if options.queue is None and options.priority is None else min(most, ELSEWHERE)
             count = min(max(size, 0), view.barrier - view.done)
             if view.state != "running" or count <= 0:
-                return Step(view, outcome.result())
+                return StepResult(view, outcome.result())
             if wait > 0:
-                return Step(view, outcome.result(), wait / 1e6)
+                return StepResult(view, outcome.result(), wait / 1e6)
             members = await self._members.range(number, view.done, view.done + count - 1)
-            step = StepResult(number, view.done, secrets.token_hex(8))
+            step = StepKey(number, view.done, secrets.token_hex(8))
             parts = await self._parts(view, members, step)
             calls = [*(part.call for part in parts), self._count(step, members, len(parts))]
             *answers, counted = await self._link.run_many(calls, together=True)
@@ -223,7 +224,7 @@ class Stepping:
                 row = mapped(number, counted[1:])
                 wait = whole(row.get("next_at")) - whole(row["updated_at"]) if counted[0] else 0
                 changed = outcome.result([member.id for member in members])
-                return Step(operation_of(number, row), changed, max(0, wait) / 1e6)
+                return StepResult(operation_of(number, row), changed, max(0, wait) / 1e6)
         raise StoreUnavailable("redis", "it forgets its scripts all the time")
 
     async def _read(self, number: int) -> _Read:
@@ -234,20 +235,20 @@ class Stepping:
         view = operation_of(number, mapped(number, [part for pair in row.items() for part in pair]))
         return _Read(view, whole(row.get("next_at")) - microseconds(time))
 
-    async def _parts(self, view: Operation, members: Sequence[Member], step: StepResult) -> list[Part]:
+    async def _parts(self, view: Operation, members: Sequence[FrozenMember], step: StepKey) -> list[QueueBatch]:
         """Return the scripts for those members that may be as they were frozen."""
         guesses = {one.id: one.queue for one in members if one.token != UNKNOWN}
-        found = await self._link.find_near(guesses, SEEN_FIELDS)
-        jobs: list[Seen] = []
+        found = await self._link.find_near(guesses, STATE_FIELDS)
+        jobs: list[JobState] = []
         for place, member in enumerate(members, view.done):
             if member.id in found and member.token != UNKNOWN:
-                job = seen(member.id, *found[member.id], place)
+                job = change.state_of(member.id, *found[member.id], place)
                 # Tokens only grow: one that has another one does not come back to this one.
                 if job.token == member.token:
                     jobs.append(job)
         return list(self._verbs.parts(view.request.verb, jobs, view.request.options, step))  # type: ignore[arg-type]
 
-    def _count(self, step: StepResult, members: Sequence[Member], parts: int) -> Call:
+    def _count(self, step: StepKey, members: Sequence[FrozenMember], parts: int) -> Call:
         number = step.number
         keys = [*state_keys(self._link, number), self._link.keys.operation(number, "marks")]
         keys += self._link.keys.changes(member.id for member in members)
@@ -258,10 +259,10 @@ class RedisOperations:
     """See queue_core.ports.operations.OperationStore for what each method does."""
 
     def __init__(self, settings: RedisSettings, rules: Rules | None = None) -> None:
-        self._link = Link(settings)
+        self._link = RedisLink(settings)
         self._members = Members(self._link)
         self._rules = rules or {}
-        self._stepping = Stepping(self._link, self._rules)
+        self._stepping = OperationSteps(self._link, self._rules)
 
     async def close(self) -> None:
         """Disconnect; doing it twice is safe."""
@@ -298,12 +299,12 @@ class RedisOperations:
             args: list[Any] = [number]
             for job_id in part:
                 queue, (_, token) = found.get(job_id, ("", ("", UNKNOWN)))
-                args += (job_id, member_text(Member(token or "0", queue, job_id)))
+                args += (job_id, member_text(FrozenMember(token or "0", queue, job_id)))
             row = await self._link.run("operation_add", keys, args)
             view = operation_of(number, mapped(number, row))
         return view
 
-    async def step(self, number: int, most: int) -> Step:
+    async def step(self, number: int, most: int) -> StepResult:
         return await self._stepping.step(number, most)
 
     async def fail_member(self, number: int, note: str) -> Operation:

@@ -26,8 +26,8 @@ from queue_core.model.settings import RedisSettings
 from queue_core.stores.redis import statistics
 from queue_core.stores.redis.logs import read_log, read_types
 from queue_core.stores.redis.records import LIGHT, attempts_of, job_of, moment
-from queue_core.stores.redis.search import Entry, Place, Sieve, allowed, counted, homes, streams, walk
-from queue_core.stores.redis.session import SCHEMA, Link, chunks
+from queue_core.stores.redis.search import Entry, FilterScan, Place, allowed, counted, homes, streams, walk
+from queue_core.stores.redis.session import SCHEMA, RedisLink, chunks
 
 LOOKS_PAGE, LOOKS_ALL = 100_000, 1_000_000
 """Jobs looked at most for one page, and for a count or for ids. A page that is short for that reason has a cursor for
@@ -56,7 +56,7 @@ class RedisInspector:
     """Looks at what a `RedisStore` keeps; see queue_core.ports.inspector.Inspector for what each method does."""
 
     def __init__(self, settings: RedisSettings, rules: Rules | None = None) -> None:
-        self._link = Link(settings)
+        self._link = RedisLink(settings)
         self._rules = rules or {}
 
     async def overview(self) -> Overview:
@@ -79,7 +79,7 @@ class RedisInspector:
         queues, now = await self._link.look()
         found: dict[str, tuple[Entry, Job]] = {}
         looks, last = 0, None
-        sieve = Sieve(self._link, where, now)
+        sieve = FilterScan(self._link, where, now)
         async for part in self._parts(where, queues, order, after):
             for some in chunks(part, LOOK):
                 for entry, job in await self._read(await sieve.sift(some), where, now):
@@ -135,7 +135,7 @@ class RedisInspector:
     async def _ids(self, where: Filter) -> AsyncIterator[list[str]]:
         """Yield the ids of matching jobs in parts, newest first."""
         queues, now = await self._link.look()
-        sieve = Sieve(self._link, where, now)
+        sieve = FilterScan(self._link, where, now)
         looks = 0
         async for part in self._parts(where, queues, "newest", None):
             yield [entry.id for entry in await sieve.sift(part)]

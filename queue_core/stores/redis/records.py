@@ -166,8 +166,8 @@ def entries_of(texts: Mapping[str, str]) -> dict[str, WorkerEntry]:
     found: dict[str, WorkerEntry] = {}
     for worker, text in texts.items():
         try:
-            started_at, heartbeat_at, _, said = text.split(" ", 3)
-            fields = json.loads(said)
+            started_at, heartbeat_at, _, given = text.split(" ", 3)
+            fields = json.loads(given)
             for name in ("queues", "types", "leases"):
                 fields[name] = None if name == "types" and fields[name] is None else tuple(fields[name])
             known = {name: value for name, value in fields.items() if name in HeartbeatRequest._fields}
@@ -181,7 +181,7 @@ UNKNOWN = "-"
 """The token of a member that is no job."""
 
 
-class Member(NamedTuple):
+class FrozenMember(NamedTuple):
     """A member as it was frozen."""
 
     token: str
@@ -189,15 +189,15 @@ class Member(NamedTuple):
     id: str
 
 
-def member_text(member: Member) -> str:
+def member_text(member: FrozenMember) -> str:
     """Return a member as it is stored."""
     return f"{member.token} {len(member.queue)} {member.queue}{member.id}"
 
 
-def member_of(text: str) -> Member:
+def member_of(text: str) -> FrozenMember:
     """Return a stored member."""
     token, length, rest = text.split(" ", 2)
-    return Member(token, rest[: int(length)], rest[int(length) :])
+    return FrozenMember(token, rest[: int(length)], rest[int(length) :])
 
 
 def note_text(note: str) -> str:
@@ -208,8 +208,8 @@ def note_text(note: str) -> str:
 def fields_of(request: OperationRequest) -> list[Any]:
     """Return the stored fields of a new operation, names and values."""
     pace = request.rollout._asdict()
-    said = {"verb": request.verb, "label": request.label, "author": request.author, "why": request.why}
-    text = json.dumps({**said, "way": request.options, "signatures": request.signatures})
+    given = {"verb": request.verb, "label": request.label, "author": request.author, "why": request.why}
+    text = json.dumps({**given, "way": request.options, "signatures": request.signatures})
     numbers = {name: value for name, value in pace.items() if value is not None}
     fields = {"asked": text, "note": note_text(""), **numbers}
     return [part for pair in fields.items() for part in pair]
@@ -228,19 +228,19 @@ def mapped(number: int, found: Sequence[str]) -> dict[str, str]:
 
 def operation_of(number: int, row: Mapping[str, str]) -> Operation:
     """Return a stored operation."""
-    said = json.loads(row["asked"])
+    given = json.loads(row["asked"])
     pace = Rollout(whole(row.get("canary")), _float(row.get("rate")), _float(row.get("stop_percent")))
     names = ("total", "done", "processed", "skipped", "errored", "barrier")
     return Operation(
         number=number,
         request=OperationRequest(
-            verb=said["verb"],
-            label=said["label"],
-            author=Author(*said["author"]),
-            why=said["why"],
-            options=ChangeOptions(*said["way"]),
+            verb=given["verb"],
+            label=given["label"],
+            author=Author(*given["author"]),
+            why=given["why"],
+            options=ChangeOptions(*given["way"]),
             rollout=pace,
-            signatures=tuple(said["signatures"]),
+            signatures=tuple(given["signatures"]),
         ),
         state=row["state"],  # type: ignore[arg-type]
         note=json.loads(row["note"]),

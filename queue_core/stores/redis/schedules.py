@@ -14,17 +14,17 @@ from queue_core.model.settings import RedisSettings
 from queue_core.redis.scripts import Call
 from queue_core.stores.redis.capacity import check_room
 from queue_core.stores.redis.delivery import TICKS
-from queue_core.stores.redis.insert import ASKED, Inserting, inserted
-from queue_core.stores.redis.session import Link, microseconds
+from queue_core.stores.redis.insert import ASKED, RedisInserts, inserted
+from queue_core.stores.redis.session import RedisLink, microseconds
 
 
 class RedisSchedules:
     """See queue_core.ports.schedules.ScheduleStore for what each method does."""
 
     def __init__(self, settings: RedisSettings, rules: Rules | None = None) -> None:
-        self._link = Link(settings)
+        self._link = RedisLink(settings)
         self._rules = rules or {}
-        self._inserting = Inserting(self._link, self._rules)
+        self._inserting = RedisInserts(self._link, self._rules)
 
     async def close(self) -> None:
         """Disconnect; doing it twice is safe."""
@@ -45,7 +45,7 @@ class RedisSchedules:
             commands.hset(self._link.keys.schedules, name, queue)
             await self._link.send(commands)
         if announcements:
-            await self._tell()
+            await self._notify()
 
     async def _move(self, name: str, home: str, queue: str) -> None:
         """Take a schedule to another queue. Meanwhile it is in neither, so that no tick can pass in both."""
@@ -125,7 +125,7 @@ class RedisSchedules:
         if queue is None:
             return False
         done = await self._link.run("schedule_switch", self._keys(queue, name)[:2], [name, next_tick])
-        await self._tell()
+        await self._notify()
         return bool(done)
 
     async def remove(self, name: str) -> bool:
@@ -154,7 +154,7 @@ class RedisSchedules:
         """Return the queue of each schedule, by name."""
         return await schedule_homes(self._link)
 
-    async def _tell(self) -> None:
+    async def _notify(self) -> None:
         """Notify the leader to read the ticks."""
         commands = self._link.batch()
         commands.publish(self._link.keys.news, TICKS)
@@ -165,7 +165,7 @@ class RedisSchedules:
         return schedule_keys(self._link, queue, name)
 
 
-async def schedule_homes(link: Link) -> dict[str, str]:
+async def schedule_homes(link: RedisLink) -> dict[str, str]:
     """Return the queue of each schedule, by name."""
     commands = link.batch()
     commands.hgetall(link.keys.schedules)
@@ -173,7 +173,7 @@ async def schedule_homes(link: Link) -> dict[str, str]:
     return dict(sorted(homes.items()))
 
 
-async def first_tick(link: Link) -> float | None:
+async def first_tick(link: RedisLink) -> float | None:
     """Return the next tick of all schedules that are not paused, in microseconds."""
     queues = set((await schedule_homes(link)).values())
     commands = link.batch()
@@ -183,7 +183,7 @@ async def first_tick(link: Link) -> float | None:
     return min((tick for entries in found for _, tick in entries), default=None)
 
 
-def schedule_keys(link: Link, queue: str, name: str) -> list[str]:
+def schedule_keys(link: RedisLink, queue: str, name: str) -> list[str]:
     """Return the keys of a schedule: its hash, the queue's next ticks, its ticks that have passed."""
     return link.of(queue, (f"schedule:{name}", "ticks", f"passed:{name}"))
 

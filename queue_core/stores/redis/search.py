@@ -12,7 +12,7 @@ from queue_core.model.report import Order
 from queue_core.model.states import FINAL, UNFINISHED, Status
 from queue_core.redis.scripts import Call
 from queue_core.stores.redis.records import job_of, moment
-from queue_core.stores.redis.session import TOGETHER, Link, chunks
+from queue_core.stores.redis.session import TOGETHER, RedisLink, chunks
 
 FIRST, MOST = 300, 4_800
 """Entries of one page, doubling: who wants a few gets them soon, who wants all is not held up by round trips."""
@@ -32,7 +32,7 @@ class Entry(NamedTuple):
     status: Status | None
 
 
-class Stream:
+class SetCursor:
     """One set of a queue, read in pages; or, with `entries`, what was read at once."""
 
     def __init__(self, key: str, queue: str, status: Status | None, entries: Sequence[Entry] | None = None) -> None:
@@ -67,7 +67,7 @@ class Stream:
 
 
 async def walk(
-    link: Link, streams: Sequence[Stream], order: Order, after: Place | None
+    link: RedisLink, streams: Sequence[SetCursor], order: Order, after: Place | None
 ) -> AsyncIterator[Sequence[Entry]]:
     """Yield the entries of all streams in order, in parts, from behind a place on."""
     for stream in streams:
@@ -83,7 +83,7 @@ async def walk(
         yield sorted(part, key=_place, reverse=order == "newest")
 
 
-def _ready(streams: Sequence[Stream], order: Order) -> list[Entry]:
+def _ready(streams: Sequence[SetCursor], order: Order) -> list[Entry]:
     """Take the entries out of the streams that no unread entry can precede."""
     ends = [_place(stream.entries[-1]) for stream in streams if not stream.ended and stream.entries]
     limit = None if not ends else max(ends) if order == "newest" else min(ends)
@@ -133,10 +133,10 @@ _FIELDS = {
 _SEARCHED = ("type", "error", "tags", "<payload")
 
 
-class Sieve:
+class FilterScan:
     """One filter at one moment."""
 
-    def __init__(self, link: Link, where: Filter, now: int) -> None:
+    def __init__(self, link: RedisLink, where: Filter, now: int) -> None:
         self._link = link
         self._where = where
         self._now = moment(now)
@@ -244,7 +244,7 @@ _Sources = Mapping[str, Status | None]
 """Sets that are sorted by the last change, and the state of their jobs where it is known."""
 
 
-async def streams(link: Link, where: Filter, queues: Sequence[str]) -> list[Stream]:
+async def streams(link: RedisLink, where: Filter, queues: Sequence[str]) -> list[SetCursor]:
     """Return the sets that can hold matching jobs, or the few ids in them that can match."""
     sources = _sources(where)
     small = _small_sets(where)
@@ -253,7 +253,7 @@ async def streams(link: Link, where: Filter, queues: Sequence[str]) -> list[Stre
     for queue, name in keys:
         (commands.scard if name.startswith("by_type:") else commands.zcard)(link.keys.of(queue, name))
     sizes = dict(zip(keys, await link.send(commands) if keys else (), strict=True))
-    found: list[Stream] = []
+    found: list[SetCursor] = []
     for queue in queues:
         of_type = [name for name in small if name.startswith("by_type:") and sizes[queue, name] <= SMALL]
         waiting = [name for name in small if not name.startswith("by_type:")]
@@ -295,11 +295,11 @@ def _whole_id(where: Filter) -> str | None:
     return next((parse_id(value) for value in ids if re.fullmatch(r"[0-9a-f]{32}", value)), None)
 
 
-def _whole(link: Link, queue: str, sources: _Sources) -> list[Stream]:
-    return [Stream(link.keys.of(queue, name), queue, state) for name, state in sources.items()]
+def _whole(link: RedisLink, queue: str, sources: _Sources) -> list[SetCursor]:
+    return [SetCursor(link.keys.of(queue, name), queue, state) for name, state in sources.items()]
 
 
-async def _members(link: Link, queue: str, name: str) -> list[str]:
+async def _members(link: RedisLink, queue: str, name: str) -> list[str]:
     commands = link.batch()
     if name.startswith("by_type:"):
         commands.smembers(link.keys.of(queue, name))
@@ -309,7 +309,7 @@ async def _members(link: Link, queue: str, name: str) -> list[str]:
     return sorted(members)
 
 
-async def _few(link: Link, queue: str, sources: _Sources, ids: Sequence[str]) -> Stream:
+async def _few(link: RedisLink, queue: str, sources: _Sources, ids: Sequence[str]) -> SetCursor:
     """Return a few jobs with their times in these sets."""
     places = [(source, part) for source in sources for part in chunks(ids)]
     commands = link.batch()
@@ -322,7 +322,7 @@ async def _few(link: Link, queue: str, sources: _Sources, ids: Sequence[str]) ->
         for job_id, score in zip(part, scores, strict=True)
         if score is not None
     ]
-    return Stream("", queue, None, entries)
+    return SetCursor("", queue, None, entries)
 
 
 def allowed(queues: Iterable[str], where: Filter) -> list[str]:

@@ -79,13 +79,13 @@ def microseconds(time: tuple[Any, Any]) -> int:
 
 def unavailable(error: BaseException) -> StoreUnavailable:
     """Return what is raised when the server cannot be reached or used, or refuses a command."""
-    said = str(error) or type(error).__name__
-    if isinstance(error, ResponseError) and not isinstance(error, CANNOT_NOW) and not _CANNOT_NOW.search(said):
-        return StoreRefused("redis", said)
-    return StoreUnavailable("redis", said)
+    text = str(error) or type(error).__name__
+    if isinstance(error, ResponseError) and not isinstance(error, CANNOT_NOW) and not _CANNOT_NOW.search(text):
+        return StoreRefused("redis", text)
+    return StoreUnavailable("redis", text)
 
 
-class Link:
+class RedisLink:
     """One client with its scripts. Every call is bounded in time; scripts may be sent again without harm."""
 
     def __init__(self, settings: RedisSettings) -> None:

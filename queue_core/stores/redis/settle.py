@@ -12,10 +12,10 @@ from queue_core.model.outcome import failure_of_loss
 from queue_core.model.report import HISTOGRAM_BOUNDS
 from queue_core.model.rules import QueueRules, Rules, rules_of
 from queue_core.redis.scripts import Call
-from queue_core.stores.redis.capacity import GATES, dead_holds, told
-from queue_core.stores.redis.hints import WAITING, Hints
+from queue_core.stores.redis.capacity import GATES, answer_of, dead_holds
+from queue_core.stores.redis.hints import WAITING, DueHints
 from queue_core.stores.redis.records import failure_text
-from queue_core.stores.redis.session import CHUNK, TOGETHER, Link, chunks, portions
+from queue_core.stores.redis.session import CHUNK, TOGETHER, RedisLink, chunks, portions
 
 BOUNDS_US = [round(bound * 1_000_000) for bound in HISTOGRAM_BOUNDS]
 
@@ -41,7 +41,7 @@ _SETS = {
 }  # fmt: skip
 
 
-async def settle(link: Link, rules: Rules, outcomes: Sequence[Outcome]) -> list[Settled]:
+async def settle(link: RedisLink, rules: Rules, outcomes: Sequence[Outcome]) -> list[Settled]:
     """End attempts whose token still holds; answer in the same order."""
     # Groups: a script for each queue and verb, in parts that one call takes.
     groups: dict[tuple[str, str], list[tuple[int, Outcome]]] = {}
@@ -67,7 +67,7 @@ def _weight(placed: tuple[int, Outcome]) -> int:
     return len(outcome.result or "") + (0 if failure is None else len(failure.traceback) + len(failure.message))
 
 
-def _call(link: Link, verb: str, queue: str, rules: QueueRules, outcomes: Sequence[Outcome]) -> Call:
+def _call(link: RedisLink, verb: str, queue: str, rules: QueueRules, outcomes: Sequence[Outcome]) -> Call:
     keys = link.of(queue, _SETS[verb])
     hashes = link.keys.jobs(queue, [outcome.id for outcome in outcomes])
     if verb == "finish":
@@ -103,10 +103,10 @@ def _of_bury(outcome: Outcome) -> tuple[Any, ...]:
 
 
 def _of_requeue(outcome: Outcome) -> tuple[Any, ...]:
-    return *_common(outcome), round(outcome.delay * 1e6), *_anew(outcome), *failure_arguments(outcome.failure)
+    return *_common(outcome), round(outcome.delay * 1e6), *_to_back(outcome), *failure_arguments(outcome.failure)
 
 
-def _anew(outcome: Outcome) -> tuple[str, str]:
+def _to_back(outcome: Outcome) -> tuple[str, str]:
     return "1" if outcome.to_back else "", "" if outcome.run_at is None else str(round(outcome.run_at * 1e6))
 
 
@@ -127,7 +127,7 @@ def failure_arguments(failure: Failure | None) -> tuple[str, str, str, str, str]
 def _settled(outcome: Outcome, verb: str, answer: Any) -> Settled:
     opened: tuple[Ready, ...] = ()
     if isinstance(answer, list):
-        answer, opened = told(outcome.queue, answer)
+        answer, opened = answer_of(outcome.queue, answer)
     if verb != "requeue":
         return Settled(outcome.id, answer > 0, unblocked=opened)
     what, number = answer[:1], answer[1:]
@@ -166,7 +166,7 @@ class _Lost(NamedTuple):
 # Promote and reclaim look first, at the queues that hints name, and then change what they saw where that still holds.
 
 
-async def promote(link: Link, rules: Rules, hints: Hints, limit: int) -> list[Ready]:
+async def promote(link: RedisLink, rules: Rules, hints: DueHints, limit: int) -> list[Ready]:
     """Move due scheduled and retrying jobs to queued, those first that are due for the longest time."""
     if limit <= 0:
         return []
@@ -182,20 +182,20 @@ async def promote(link: Link, rules: Rules, hints: Hints, limit: int) -> list[Re
     return sorted(ready, key=lambda job: job.rank)
 
 
-async def _by_arrival(link: Link, queue: str, ids: Sequence[str]) -> list[str]:
+async def _by_arrival(link: RedisLink, queue: str, ids: Sequence[str]) -> list[str]:
     """Put jobs that several scripts promote in the order in which those with ordering keys arrived."""
     found = await link.read({queue: ids}, ("status", "seq"))
     seqs = {job_id: int(seq or 0) for (_, job_id), (_, seq) in found.items()}
     return sorted(ids, key=lambda job_id: seqs.get(job_id, 0))
 
 
-async def next_due(hints: Hints) -> float | None:
+async def next_due(hints: DueHints) -> float | None:
     """Return the seconds until the next scheduled or retrying job is due, as far as hints know."""
     now, due, _ = await hints.first()
     return None if due is None else (due - now) / 1e6
 
 
-async def reclaim(link: Link, rules: Rules, hints: Hints, limit: int, bound: int) -> list[Reclaimed]:
+async def reclaim(link: RedisLink, rules: Rules, hints: DueHints, limit: int, bound: int) -> list[Reclaimed]:
     """Take jobs back whose lease expired."""
     if limit <= 0:
         return []
@@ -215,7 +215,7 @@ async def reclaim(link: Link, rules: Rules, hints: Hints, limit: int, bound: int
         ]
 
 
-async def end_leases(link: Link, hints: Hints, worker: str) -> None:
+async def end_leases(link: RedisLink, hints: DueHints, worker: str) -> None:
     """End the leases of a worker; all running jobs are looked through, which happens where a worker was lost."""
     queues, _ = await link.look()
     ended: list[str] = []
@@ -241,7 +241,7 @@ async def end_leases(link: Link, hints: Hints, worker: str) -> None:
 
 
 async def _until_now(
-    link: Link, queues: Sequence[str], names: Sequence[str], now: int, limit: int
+    link: RedisLink, queues: Sequence[str], names: Sequence[str], now: int, limit: int
 ) -> list[tuple[float, str, str]]:
     """Return (time, queue, id) of the entries of these sets whose time has come, the earliest first."""
     if not queues:
@@ -259,7 +259,7 @@ async def _until_now(
 
 
 async def _run(
-    link: Link, rules: Rules, verb: str, names: Sequence[str], groups: dict[str, list[Any]], beside: Sequence[str]
+    link: RedisLink, rules: Rules, verb: str, names: Sequence[str], groups: dict[str, list[Any]], beside: Sequence[str]
 ) -> list[tuple[str, Sequence[Any], list[Any]]]:
     """Run a script on jobs by queue, in parts; `beside` names the keys that go with each job's hash."""
     parts = [(queue, part) for queue, jobs in groups.items() for part in chunks(jobs)]
@@ -272,7 +272,7 @@ async def _run(
 
 
 def _call_on(
-    link: Link,
+    link: RedisLink,
     rules: QueueRules,
     verb: str,
     names: Sequence[str],
@@ -302,7 +302,7 @@ def _arguments(job: _Lost) -> tuple[Any, ...]:
 
 
 def _reclaimed(job: _Lost, answer: Any) -> Reclaimed:
-    answer, opened = told(job.queue, answer)
+    answer, opened = answer_of(job.queue, answer)
     rank = int(answer[1:]) if answer[0] == "r" else None
     return Reclaimed(
         job.id,

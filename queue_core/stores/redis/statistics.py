@@ -17,13 +17,13 @@ from queue_core.model.report import (
     SignatureInfo,
     Tally,
     WorkerInfo,
-    minutes_tell,
+    counts_by_minute,
 )
 from queue_core.model.rules import Rules, rank, rules_of
 from queue_core.model.states import UNFINISHED, Status
 from queue_core.stores.redis.records import WorkerEntry, entries_of, job_of, moment, whole
-from queue_core.stores.redis.search import SETS, Entry, Sieve, allowed, streams, walk
-from queue_core.stores.redis.session import Link, microseconds
+from queue_core.stores.redis.search import SETS, Entry, FilterScan, allowed, streams, walk
+from queue_core.stores.redis.session import RedisLink, microseconds
 
 HEAD = 50
 """Jobs of each queue and priority that are looked at for the oldest. With aging, what waits the longest is among
@@ -38,7 +38,7 @@ _UNFINISHED = tuple(name for state in UNFINISHED for name in SETS[state])
 _WHERE = ("completed", "dlq", "trash", "cancelled", *_UNFINISHED)
 
 
-async def overview(link: Link, rules: Rules) -> Overview:
+async def overview(link: RedisLink, rules: Rules) -> Overview:
     """Return queues, workers and depths as of one moment."""
     names, _ = await link.look()
     commands = link.snapshot()
@@ -70,7 +70,7 @@ async def overview(link: Link, rules: Rules) -> Overview:
     )
 
 
-async def _ahead(link: Link, names: Sequence[str]) -> Counter[str]:
+async def _ahead(link: RedisLink, names: Sequence[str]) -> Counter[str]:
     """Return for each queue how many running jobs have not begun, among those whose leases end next."""
     commands = link.batch()
     for name in names:
@@ -80,7 +80,7 @@ async def _ahead(link: Link, names: Sequence[str]) -> Counter[str]:
     return Counter(name for (name, _), (status, ahead) in known.items() if status == "running" and ahead)
 
 
-async def _oldest(link: Link, rules: Rules, depths: Mapping[str, Mapping[int, int]]) -> dict[str, int]:
+async def _oldest(link: RedisLink, rules: Rules, depths: Mapping[str, Mapping[int, int]]) -> dict[str, int]:
     """Return for each queue when the queued job that waits longest was due, among the first of each priority."""
     commands = link.batch()
     places = [(name, priority) for name, depth in depths.items() for priority in depth]
@@ -102,7 +102,7 @@ async def _oldest(link: Link, rules: Rules, depths: Mapping[str, Mapping[int, in
     return oldest
 
 
-async def tallies(link: Link) -> list[Tally]:
+async def tallies(link: RedisLink) -> list[Tally]:
     """Return the exact totals of every queue and type."""
     names, _ = await link.look()
     commands = link.batch()
@@ -112,7 +112,7 @@ async def tallies(link: Link) -> list[Tally]:
     return [tally for name, fields in zip(names, found, strict=True) for tally in _tallies(name, fields)]
 
 
-async def series(link: Link, minutes: int, queue: str | None = None) -> list[SeriesPoint]:
+async def series(link: RedisLink, minutes: int, queue: str | None = None) -> list[SeriesPoint]:
     """Return the last minutes, oldest first, empty ones included."""
     names, now = await link.look()
     last = now // 60_000_000
@@ -131,7 +131,7 @@ async def series(link: Link, minutes: int, queue: str | None = None) -> list[Ser
     ]
 
 
-async def conservation(link: Link) -> Conservation:
+async def conservation(link: RedisLink) -> Conservation:
     """Return where all jobs are, from one consistent read."""
     names, _ = await link.look()
     commands = link.snapshot()
@@ -226,7 +226,7 @@ def _buckets(found: Mapping[str, int], letter: str) -> dict[int, int]:
 LOOKS = 500_000
 """Dead jobs looked at most."""
 _DEAD = Term("status", "=", Status.DEAD.value)
-_TOLD = frozenset({"status", "type", "queue", "signature", "age", "id"})
+_NEEDED = frozenset({"status", "type", "queue", "signature", "age", "id"})
 """Fields that sets and causes have without a read of the jobs."""
 
 
@@ -236,7 +236,7 @@ class _Death(NamedTuple):
     type: str
 
 
-async def signatures(link: Link, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
+async def signatures(link: RedisLink, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
     """Return groups of dead jobs by error."""
     where = where.having(_DEAD)
     if limit <= 0:
@@ -251,7 +251,7 @@ async def signatures(link: Link, where: Filter, window: float, slices: int, limi
         if looks >= LOOKS:
             break
     window, slices = max(window, 1.0), max(slices, 1)
-    if minutes_tell(where):
+    if counts_by_minute(where):
         trends = await _trends(link, groups, now, window, slices)
     else:
         trends = {one: _trend(deaths, now, window, slices) for one, deaths in groups.items()}
@@ -260,10 +260,10 @@ async def signatures(link: Link, where: Filter, window: float, slices: int, limi
     return [_info(one, groups[one], trends[one], titles.get(one)) for one in order]
 
 
-async def _deaths(link: Link, where: Filter, queues: Sequence[str], now: int) -> AsyncIterator[list[_Death]]:
+async def _deaths(link: RedisLink, where: Filter, queues: Sequence[str], now: int) -> AsyncIterator[list[_Death]]:
     """Yield the dead jobs that match, the newest first."""
-    sieve = Sieve(link, where, now)
-    by_cause = {term.field for term in where.terms} <= _TOLD
+    sieve = FilterScan(link, where, now)
+    by_cause = {term.field for term in where.terms} <= _NEEDED
     verdicts: dict[tuple[str, str], bool] = {}
     async for part in walk(link, await streams(link, where, queues), "newest", None):
         entries = sieve.possible(part) if by_cause else await sieve.sift(part)
@@ -275,7 +275,7 @@ async def _deaths(link: Link, where: Filter, queues: Sequence[str], now: int) ->
         yield deaths
 
 
-async def _caused(link: Link, entries: Iterable[Entry]) -> list[_Death]:
+async def _caused(link: RedisLink, entries: Iterable[Entry]) -> list[_Death]:
     """Return what the jobs died of; those that are not dead any more are left out."""
     by_queue: dict[str, list[Entry]] = {}
     for entry in entries:
@@ -293,7 +293,7 @@ async def _caused(link: Link, entries: Iterable[Entry]) -> list[_Death]:
 
 
 async def _trends(
-    link: Link, groups: dict[str, list[_Death]], now: int, window: float, slices: int
+    link: RedisLink, groups: dict[str, list[_Death]], now: int, window: float, slices: int
 ) -> dict[str, tuple[int, ...]]:
     """Return the deaths of each signature in equal slices of the window, oldest first."""
     queues = {signature: {death.entry.queue for death in deaths} for signature, deaths in groups.items()}
@@ -313,7 +313,7 @@ async def _trends(
     return {signature: tuple(trend) for signature, trend in trends.items()}
 
 
-async def _titles(link: Link, order: Sequence[str], groups: dict[str, list[_Death]]) -> dict[str, tuple[int, str]]:
+async def _titles(link: RedisLink, order: Sequence[str], groups: dict[str, list[_Death]]) -> dict[str, tuple[int, str]]:
     """Return when each signature was first seen, in microseconds, and its title."""
     names = sorted({death.entry.queue for signature in order for death in groups[signature]})
     commands = link.batch()

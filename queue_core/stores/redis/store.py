@@ -20,14 +20,14 @@ from queue_core.model.job import (
 from queue_core.model.rules import Rules
 from queue_core.model.settings import RedisSettings, RetentionSettings
 from queue_core.model.states import Status
-from queue_core.ports.store import ClaimRequest, Look
+from queue_core.ports.store import ClaimRequest, DueWork
 from queue_core.runtime import Batcher
 from queue_core.stores.redis import logs
-from queue_core.stores.redis.claim import Claiming, RedisHeartbeat
-from queue_core.stores.redis.insert import Inserting
-from queue_core.stores.redis.session import Link, portions
+from queue_core.stores.redis.claim import RedisClaims, RedisHeartbeat
+from queue_core.stores.redis.insert import RedisInserts
+from queue_core.stores.redis.session import RedisLink, portions
 from queue_core.stores.redis.settle import end_leases, next_due, promote, reclaim, settle
-from queue_core.stores.redis.upkeep import Leading, Upkeep
+from queue_core.stores.redis.upkeep import Leadership, RedisUpkeep
 
 BATCH = 1000
 """Ids of different callers that one look gathers at most."""
@@ -48,12 +48,12 @@ class RedisStore:
         self._settings = settings
         self._rules = rules = rules or {}
         retention = retention or RetentionSettings()
-        self._link = Link(settings)
-        self._leading = Leading(self._link, settings)
+        self._link = RedisLink(settings)
+        self._leading = Leadership(self._link, settings)
         self._hints, self._news = self._leading.hints, self._leading.news
-        self._inserting = Inserting(self._link, rules)
-        self._claiming = Claiming(self._link, rules, self._hints)
-        self._upkeep = Upkeep(self._link, retention, rules)
+        self._inserting = RedisInserts(self._link, rules)
+        self._claiming = RedisClaims(self._link, rules, self._hints)
+        self._upkeep = RedisUpkeep(self._link, retention, rules)
         self._results = retention.results
         # Many may wait for results at once: while one look is on its way, the next gathers.
         self._finals: Batcher[str, JobResult | None] = Batcher(self._read_finals, BATCH)
@@ -208,11 +208,11 @@ class RedisStore:
         await self._news.wait(seconds)
         return set()
 
-    async def look(self) -> Look:
+    async def next_work(self) -> DueWork:
         """Return what a leader has to do."""
         return await self._leading.look()
 
-    async def make_room(self) -> None:
+    async def prepare_history(self) -> None:
         """Do nothing: there is always room."""
 
     async def upkeep(self) -> None:

@@ -11,24 +11,24 @@ from typing import NamedTuple
 from queue_core.errors import StoreRefused
 from queue_core.model.rules import Rules
 from queue_core.model.settings import RedisSettings, RetentionSettings
-from queue_core.ports.store import Look
+from queue_core.ports.store import DueWork
 from queue_core.redis.scripts import Call
-from queue_core.stores.redis.change import SEEN_FIELDS, Verbs, seen
-from queue_core.stores.redis.delivery import LEADER, ORDER, News
-from queue_core.stores.redis.hints import Hints, Presence
+from queue_core.stores.redis.change import STATE_FIELDS, VerbScripts, state_of
+from queue_core.stores.redis.delivery import LEADER, ORDER, RedisSignals
+from queue_core.stores.redis.hints import DueHints, Presence
 from queue_core.stores.redis.operations import abandon_operations, older_operations
 from queue_core.stores.redis.records import entries_of, member_of, operation_of
 from queue_core.stores.redis.schedules import first_tick, schedule_keys
-from queue_core.stores.redis.session import CHUNK, Link
+from queue_core.stores.redis.session import CHUNK, RedisLink
 
 OPERATION_ROUNDS = 20
 """Parts of members, or of operations, that are looked at in one go."""
 
 
-class Forgetting:
+class OperationRemoval:
     """One bounded round at a time."""
 
-    def __init__(self, link: Link, kept: float | None) -> None:
+    def __init__(self, link: RedisLink, kept: float | None) -> None:
         self._link = link
         # us that ended operations are kept; None: for ever
         self._kept = None if kept is None else round(kept * 1e6)
@@ -97,7 +97,7 @@ is known when the next one leaves; but an operator may restore what died long ag
 _Set = tuple[str, str]
 """A queue and the name of one of its sets."""
 _BY_MINUTE = ("minutes", "deaths")
-_NOTHING = ("",) * len(SEEN_FIELDS)
+_NOTHING = ("",) * len(STATE_FIELDS)
 
 
 class _Kept(NamedTuple):
@@ -111,7 +111,7 @@ class _Kept(NamedTuple):
 class _Agenda:
     """When each set of a queue next has something to remove, as far as is known: it need not be asked before."""
 
-    def __init__(self, link: Link, kept: Mapping[str, int]) -> None:
+    def __init__(self, link: RedisLink, kept: Mapping[str, int]) -> None:
         self._link = link
         # set -> how long its members stay, in microseconds
         self._kept = kept
@@ -150,13 +150,13 @@ def _moment(name: str, score: float) -> int:
     return (int(score) >> 27) * 60_000_000 if name in _BY_MINUTE else int(score)
 
 
-class Upkeep:
+class RedisUpkeep:
     """One bounded round at a time."""
 
-    def __init__(self, link: Link, retention: RetentionSettings, rules: Rules) -> None:
+    def __init__(self, link: RedisLink, retention: RetentionSettings, rules: Rules) -> None:
         self._link = link
-        self._verbs = Verbs(link, rules)
-        self._forgetting = Forgetting(link, retention.operations)
+        self._verbs = VerbScripts(link, rules)
+        self._forgetting = OperationRemoval(link, retention.operations)
         retentions = {
             "completed": ("expired_completed", retention.completed),
             "cancelled": ("expired_cancelled", retention.completed),
@@ -200,9 +200,9 @@ class Upkeep:
 
     async def _remove(self, queue: str, place: str, ids: Sequence[str]) -> None:
         """Remove jobs of a queue that are in this set. The audit finds the jobs that these release by ordering keys."""
-        found = await self._link.read({queue: ids}, SEEN_FIELDS)
+        found = await self._link.read({queue: ids}, STATE_FIELDS)
         # An entry whose hash was deleted is removed, too.
-        jobs = [seen(job_id, queue, found.get((queue, job_id), _NOTHING)) for job_id in ids]
+        jobs = [state_of(job_id, queue, found.get((queue, job_id), _NOTHING)) for job_id in ids]
         await self._link.run_many([self._verbs.remove(queue, place, jobs, self._kept[place]).call])
 
     async def _forget_keys(self, queues: Sequence[str]) -> None:
@@ -260,13 +260,13 @@ TICKS_KNOWN = 10.0
 """Seconds for which the next tick is known while news of changed schedules arrive."""
 
 
-class Leading:
+class Leadership:
     """Of one process, whether it leads or not."""
 
-    def __init__(self, link: Link, settings: RedisSettings) -> None:
+    def __init__(self, link: RedisLink, settings: RedisSettings) -> None:
         self._link = link
-        self.hints = self._hints = Hints(link)
-        self.news = self._news = News(settings)
+        self.hints = self._hints = DueHints(link)
+        self.news = self._news = RedisSignals(settings)
         self._pending = Presence(link, "pending")
         self._paused = Presence(link, "paused")
         # the names of all queues, as of the last repair or round of the audit
@@ -282,16 +282,16 @@ class Leading:
         await self.hints.settled()
 
     async def acquire_leadership(self, duty: str, worker: str, seconds: float) -> bool:
-        told = ["", ""]
+        notification = ["", ""]
         if duty == SWEEP:
             self._news.start()
-            told = [self._link.keys.news, f"{LEADER} {worker}"]
-        args, sent = [duty, worker, round(seconds * 1e6), *told], time.monotonic()
+            notification = [self._link.keys.news, f"{LEADER} {worker}"]
+        args, sent = [duty, worker, round(seconds * 1e6), *notification], time.monotonic()
         leads = bool(await self._link.run("lead", [self._link.keys.leaders], args))
         if duty == SWEEP:
             # The one before may have been killed between a change and its hint.
-            anew = leads and (self._leader != worker or sent > self._leads_until)
-            self._hints.doubtful = self._hints.doubtful or anew
+            took_over = leads and (self._leader != worker or sent > self._leads_until)
+            self._hints.doubtful = self._hints.doubtful or took_over
             self._leader, self._leads_until = worker if leads else "", sent + seconds
         return leads
 
@@ -304,7 +304,7 @@ class Leading:
         with suppress(StoreRefused):  # not allowed: then no worker rests that would need the message
             await self._link.send(commands)
 
-    async def look(self) -> Look:
+    async def look(self) -> DueWork:
         """Return what a leader has to do."""
         if self._names is None or self._hints.doubtful:
             await self.repair()
@@ -315,7 +315,7 @@ class Leading:
             self._hints.first(), self._pending.any(self._names or []), self._link.send(commands)
         )
         tick = await self._next_tick(now)
-        return Look(_until(due, now), _until(tick, now), busy, False, operations > 0, _until(lease, now))
+        return DueWork(_until(due, now), _until(tick, now), busy, False, operations > 0, _until(lease, now))
 
     async def _next_tick(self, now: int) -> float | None:
         tick, read_at = self._tick

@@ -112,7 +112,7 @@ def result_of(row: Sequence[Any]) -> JobResult:
 
 
 @dataclass(slots=True)
-class _Sum:
+class _TallySum:
     count: int = 0
     wait_us: int = 0
     run_us: int = 0
@@ -122,7 +122,7 @@ class _Sum:
 
 def tallies_of(rows: Iterable[Sequence[Any]]) -> list[Tally]:
     """Return the totals of every queue, type and outcome in rows of statistics/tallies, one a pair of buckets."""
-    sums: dict[tuple[str, str, str], _Sum] = defaultdict(_Sum)
+    sums: dict[tuple[str, str, str], _TallySum] = defaultdict(_TallySum)
     for queue, type_, outcome, wait_bucket, run_bucket, n, wait_us, run_us in rows:
         found = sums[queue, type_, outcome]
         found.count += n

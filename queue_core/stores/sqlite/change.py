@@ -18,20 +18,20 @@ from queue_core.stores.sqlite.dialect import texts
 from queue_core.stores.sqlite.insert import known_queues, queues_of
 from queue_core.stores.sqlite.ordering import (
     Arrivals,
-    Gates,
-    UniqueKeys,
+    SqliteOrderingLocks,
+    SqliteUniqueKeys,
     forget,
-    let_go,
     next_numbers,
-    standing,
-    tell_arrived,
+    notify_arrived,
+    rank_of,
+    release_keys,
 )
 from queue_core.stores.sqlite.session import Transaction
-from queue_core.stores.sqlite.statistics import Tallying
+from queue_core.stores.sqlite.statistics import TallyWriter
 from queue_core.stores.sqlite.upkeep import remove
 
 
-class Found(NamedTuple):
+class TargetRow(NamedTuple):
     """The columns of change/jobs."""
 
     number: int
@@ -56,14 +56,14 @@ class Found(NamedTuple):
     last_outcome: str | None
 
 
-class Pair(NamedTuple):
+class RowChange(NamedTuple):
     """A job before and after a change: the same object if its queue and priority stay."""
 
-    old: Found
-    new: Found
+    old: TargetRow
+    new: TargetRow
 
 
-class Turn(NamedTuple):
+class Position(NamedTuple):
     """The place of a requeued job."""
 
     seq: int
@@ -73,40 +73,40 @@ class Turn(NamedTuple):
     admitted: bool | None
 
 
-class Turns:
+class Positions:
     """Orders requeued jobs, and releases the due ones as their keys allow."""
 
     def __init__(self, transaction: Transaction, rules: Rules, count: int) -> None:
         self._transaction = transaction
         self._seq = next_numbers(transaction, count)
-        self._gates = Gates(transaction, rules)
+        self._gates = SqliteOrderingLocks(transaction, rules)
         self._arrivals = Arrivals(transaction, rules)
         self._ready: list[tuple[int, Ready]] = []
 
-    def take(self, job: Found, run_at: float, due: bool) -> Turn:
+    def take(self, job: TargetRow, run_at: float, due: bool) -> Position:
         """Return the next turn."""
         self._seq += 1
         aged_rank = self._arrivals.aged_rank(job.queue, job.queue_id, job.priority, run_at)
         admitted = True if job.admitted else None
         if not due:
-            return Turn(self._seq, aged_rank, None, admitted)
+            return Position(self._seq, aged_rank, None, admitted)
         admitted = admitted or self._gates.arrive(job.queue, job.queue_id, job.key)
         if admitted is False:
-            return Turn(self._seq, aged_rank, None, admitted)
-        rank = standing(job.priority, self._seq, aged_rank)
+            return Position(self._seq, aged_rank, None, admitted)
+        rank = rank_of(job.priority, self._seq, aged_rank)
         self._ready.append((job.queue_id, Ready(job.id, job.queue, rank)))
-        return Turn(self._seq, aged_rank, rank, admitted)
+        return Position(self._seq, aged_rank, rank, admitted)
 
     def write(self) -> tuple[Ready, ...]:
         """Let others know, after the jobs were written; return those that are ready."""
         self._arrivals.write()
-        tell_arrived(self._transaction, [queue_id for queue_id, _ in self._ready])
+        notify_arrived(self._transaction, [queue_id for queue_id, _ in self._ready])
         return tuple(one for _, one in self._ready)
 
 
-def hand_over(transaction: Transaction, pairs: Iterable[Pair]) -> None:
+def hand_over(transaction: Transaction, pairs: Iterable[RowChange]) -> None:
     """Give jobs that are about to wait the keys that they hold while they are unfinished, if free, where they go on."""
-    unique = UniqueKeys(transaction)
+    unique = SqliteUniqueKeys(transaction)
     for old, new in pairs:
         if new.unique_key is None or new.unique_seconds is not None:
             continue
@@ -116,12 +116,12 @@ def hand_over(transaction: Transaction, pairs: Iterable[Pair]) -> None:
             unique.take(new.queue_id, new.unique_key, new.number, new.id, None)
 
 
-def open_next(transaction: Transaction, rules: Rules, jobs: Iterable[Found]) -> tuple[Ready, ...]:
+def open_next(transaction: Transaction, rules: Rules, jobs: Iterable[TargetRow]) -> tuple[Ready, ...]:
     """Return the next jobs of ordering keys, after their release by these jobs was written."""
-    return let_go(transaction, rules, [(job.queue, job.queue_id, job.key) for job in jobs if job.admitted])
+    return release_keys(transaction, rules, [(job.queue, job.queue_id, job.key) for job in jobs if job.admitted])
 
 
-def count_waiting(transaction: Transaction, jobs: Iterable[Found], each: int) -> None:
+def count_waiting(transaction: Transaction, jobs: Iterable[TargetRow], each: int) -> None:
     """Add to the counts of the queues that count how many of their jobs wait."""
     counts = Counts()
     for job in jobs:
@@ -130,12 +130,12 @@ def count_waiting(transaction: Transaction, jobs: Iterable[Found], each: int) ->
     counts.write(transaction)
 
 
-def move(transaction: Transaction, rules: Rules, jobs: list[Found], options: ChangeOptions) -> Changed:
+def move(transaction: Transaction, rules: Rules, jobs: list[TargetRow], options: ChangeOptions) -> Changed:
     """Give waiting and dead jobs to another queue or priority; their states and times stay."""
     pairs = [pair for pair in transferred(transaction, rules, jobs, options) if pair.old is not pair.new]
     waiting = [pair for pair in pairs if pair.old.state != "dead"]
     dead = [pair for pair in pairs if pair.old.state == "dead"]
-    turns = Turns(transaction, rules, len(waiting))
+    turns = Positions(transaction, rules, len(waiting))
     rows = []
     for _, job in waiting:
         turn = turns.take(job, job.run_at, job.state == "queued")
@@ -151,12 +151,14 @@ def move(transaction: Transaction, rules: Rules, jobs: list[Found], options: Cha
     return Changed(tuple(old.id for old, _ in pairs), ready + opened)
 
 
-def transferred(transaction: Transaction, rules: Rules, jobs: list[Found], options: ChangeOptions) -> list[Pair]:
+def transferred(
+    transaction: Transaction, rules: Rules, jobs: list[TargetRow], options: ChangeOptions
+) -> list[RowChange]:
     """Return jobs as they go on in the queue and of the priority that the way names; a queue is created for them."""
     if not any(_leads_away(job, options) for job in jobs):
-        return [Pair(job, job) for job in jobs]
+        return [RowChange(job, job) for job in jobs]
     target = None if options.queue is None else queues_of(transaction, {options.queue})[options.queue]
-    pairs: list[Pair] = []
+    pairs: list[RowChange] = []
     for job in jobs:
         new = job
         if _leads_away(job, options):
@@ -164,11 +166,11 @@ def transferred(transaction: Transaction, rules: Rules, jobs: list[Found], optio
             if target is not None:
                 key = key_in(rules, target.name, job.queue, job.key)
                 new = new._replace(queue_id=target.number, queue=target.name, key=key, keeps_counts=target.keeps_counts)
-        pairs.append(Pair(job, new))
+        pairs.append(RowChange(job, new))
     return pairs
 
 
-def _leads_away(job: Found, options: ChangeOptions) -> bool:
+def _leads_away(job: TargetRow, options: ChangeOptions) -> bool:
     return options.queue not in (None, job.queue) or options.priority not in (None, job.priority)
 
 
@@ -176,7 +178,7 @@ def change(
     transaction: Transaction, rules: Rules, verb: MemberVerb, ids: Sequence[str], options: ChangeOptions = UNCHANGED
 ) -> Changed:
     """Change those of these jobs, each named once, that are in a state that the verb acts on."""
-    jobs = map(Found._make, transaction.rows("change/jobs", (texts(ids),)))
+    jobs = map(TargetRow._make, transaction.rows("change/jobs", (texts(ids),)))
     found = [job for job in jobs if job.state in _STATES[verb]]
     changed = _VERBS[verb](transaction, rules, found, options)
     if verb in _RENEWING:
@@ -185,11 +187,11 @@ def change(
     return changed
 
 
-def retry(transaction: Transaction, rules: Rules, jobs: list[Found], options: ChangeOptions) -> Changed:
+def retry(transaction: Transaction, rules: Rules, jobs: list[TargetRow], options: ChangeOptions) -> Changed:
     """Move finished jobs to queued, or to scheduled when they are put off, each as one that arrives now."""
     now, due = transaction.now, options.delay <= 0 and options.spread <= 0
     pairs = transferred(transaction, rules, jobs, options)
-    turns = Turns(transaction, rules, len(jobs))
+    turns = Positions(transaction, rules, len(jobs))
     rows = []
     for _, job in pairs:
         run_at = now + max(options.delay, 0.0) + uniform(0, max(options.spread, 0.0))
@@ -206,19 +208,19 @@ def retry(transaction: Transaction, rules: Rules, jobs: list[Found], options: Ch
     return _changed(jobs, ready + opened)
 
 
-def delete(transaction: Transaction, rules: Rules, jobs: list[Found], _options: ChangeOptions) -> Changed:
+def delete(transaction: Transaction, rules: Rules, jobs: list[TargetRow], _options: ChangeOptions) -> Changed:
     """Move dead jobs to the trash, which lets go of their ordering keys."""
     transaction.run_many("change/delete", [(transaction.now, job.number) for job in jobs])
     return _changed(jobs, open_next(transaction, rules, jobs))
 
 
-def restore(transaction: Transaction, _rules: Rules, jobs: list[Found], _options: ChangeOptions) -> Changed:
+def restore(transaction: Transaction, _rules: Rules, jobs: list[TargetRow], _options: ChangeOptions) -> Changed:
     """Move jobs from the trash back into the DLQ."""
     transaction.run_many("change/restore", [(job.number,) for job in jobs])
     return _changed(jobs)
 
 
-def purge(transaction: Transaction, _rules: Rules, jobs: list[Found], _options: ChangeOptions) -> Changed:
+def purge(transaction: Transaction, _rules: Rules, jobs: list[TargetRow], _options: ChangeOptions) -> Changed:
     """Remove jobs for good."""
     remove(transaction, [job.number for job in jobs])
     forget(transaction, [(job.queue_id, job.unique_key, job.number) for job in jobs])
@@ -226,7 +228,7 @@ def purge(transaction: Transaction, _rules: Rules, jobs: list[Found], _options: 
     return _changed(jobs)
 
 
-def cancel(transaction: Transaction, rules: Rules, jobs: list[Found], _options: ChangeOptions) -> Changed:
+def cancel(transaction: Transaction, rules: Rules, jobs: list[TargetRow], _options: ChangeOptions) -> Changed:
     """Move waiting jobs to cancelled; ask the workers of running ones to stop them."""
     jobs = [job for job in jobs if not job.cancel]
     waiting = [job for job in jobs if job.state != "running"]
@@ -237,7 +239,7 @@ def cancel(transaction: Transaction, rules: Rules, jobs: list[Found], _options: 
     return _changed(jobs, open_next(transaction, rules, waiting))
 
 
-_VERBS: dict[MemberVerb, Callable[[Transaction, Rules, list[Found], ChangeOptions], Changed]] = {
+_VERBS: dict[MemberVerb, Callable[[Transaction, Rules, list[TargetRow], ChangeOptions], Changed]] = {
     "retry": retry,
     "delete": delete,
     "restore": restore,
@@ -265,7 +267,7 @@ _RENEWING = frozenset({"retry", "delete", "restore", "move"})
 """The verbs behind which a job may be changed again."""
 
 
-def _renew(transaction: Transaction, jobs: list[Found]) -> None:
+def _renew(transaction: Transaction, jobs: list[TargetRow]) -> None:
     """Give jobs new tokens, so that operations that had chosen them before pass them over."""
     # An attempt that ended before: its outcome may yet be handed in again.
     keep_outcomes(transaction, [(job.number, job.token, job.last_outcome) for job in jobs if job.last_outcome])
@@ -273,14 +275,14 @@ def _renew(transaction: Transaction, jobs: list[Found]) -> None:
     transaction.run_many("change/renew", [(last + turn, job.number) for turn, job in enumerate(jobs, 1)])
 
 
-def _count(transaction: Transaction, jobs: list[Found], outcome: str) -> None:
-    tallying = Tallying()
+def _count(transaction: Transaction, jobs: list[TargetRow], outcome: str) -> None:
+    tallying = TallyWriter()
     for job in jobs:
         tallying.note(job.queue_id, job.type, outcome)
     tallying.write(transaction)
 
 
-def _changed(jobs: list[Found], ready: tuple[Ready, ...] = ()) -> Changed:
+def _changed(jobs: list[TargetRow], ready: tuple[Ready, ...] = ()) -> Changed:
     return Changed(tuple(job.id for job in jobs), ready)
 
 

@@ -35,7 +35,7 @@ KEPT = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class WatchState:
     """How far a process has looked."""
 
     # changes with every commit of another connection; None: never looked
@@ -47,10 +47,10 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class FileChanges:
     """What is new since a look before."""
 
-    seen: Seen
+    seen: WatchState
     # queues that may have something to claim
     arrived: Sequence[str] = ()
     messages: Sequence[str] = ()
@@ -60,11 +60,11 @@ class News:
     ended: Sequence[str] = ()
 
 
-def look(transaction: Transaction, seen: Seen, me: str, watched: Sequence[str], everywhere: bool) -> News:
+def poll(transaction: Transaction, seen: WatchState, me: str, watched: Sequence[str], everywhere: bool) -> FileChanges:
     """Return what other connections did since the last look; `everywhere` names all queues with ready jobs."""
     version = transaction.version()
     if version == seen.version and not everywhere:
-        return News(seen)
+        return FileChanges(seen)
     arrived: dict[str, int] = dict(transaction.rows("delivery/ready_totals"))
     if everywhere:
         changed = [name for (name,) in transaction.rows("delivery/ready")]
@@ -72,12 +72,12 @@ def look(transaction: Transaction, seen: Seen, me: str, watched: Sequence[str], 
         changed = [name for name, n in arrived.items() if n != seen.arrived.get(name)]
     ((last, first),) = transaction.rows("delivery/numbers")
     if seen.version is None:
-        return News(Seen(version, arrived, last), changed)
+        return FileChanges(WatchState(version, arrived, last), changed)
     rows = transaction.rows("delivery/messages", (seen.message, MESSAGES)) if last > seen.message else []
     ended = [job_id for (job_id,) in transaction.rows("delivery/ended", (texts(watched),))] if watched else []
-    return News(
+    return FileChanges(
         # With more to read, the version stays as it was, so that the next look reads on.
-        Seen(version if len(rows) < MESSAGES else (0, 0), arrived, rows[-1][0] if rows else seen.message),
+        WatchState(version if len(rows) < MESSAGES else (0, 0), arrived, rows[-1][0] if rows else seen.message),
         changed,
         [body for _, sender, body in rows if sender != me],
         bool(rows) and first > seen.message + 1,
@@ -90,12 +90,12 @@ def heard(transaction: Transaction, me: str) -> bool:
     return bool(transaction.rows("delivery/listeners", (me, transaction.now))[0][0])
 
 
-def listen(transaction: Transaction, me: str) -> None:
+def register(transaction: Transaction, me: str) -> None:
     """Let the others know that this process listens."""
     transaction.run("delivery/listen", (me, transaction.now + LISTEN_SECONDS))
 
 
-def send(transaction: Transaction, me: str, messages: Sequence[str]) -> None:
+def notify(transaction: Transaction, me: str, messages: Sequence[str]) -> None:
     """Store messages for the listeners."""
     transaction.run_many("delivery/publish", [(me, body, transaction.now) for body in messages])
     transaction.run("delivery/forget", (KEPT,))
@@ -111,7 +111,7 @@ KNOWN = 1.5
 """Seconds after which other processes know of a new listener; earlier events are not sent to it."""
 
 
-class Watcher:
+class FileWatcher:
     """One for each queue object; works from the first question on until it is closed."""
 
     def __init__(self, file: SqliteFile) -> None:
@@ -121,7 +121,7 @@ class Watcher:
         self.hints = QueueHints()
         # the subscribers of this process, and those who wait for the end of a job
         self.local = LocalEventBus()
-        self._seen = Seen()
+        self._seen = WatchState()
         self._everywhere_at = float("-inf")
         self._renewed_at = float("-inf")
         self._gap_at: float | None = None
@@ -161,14 +161,14 @@ class Watcher:
         everywhere = time.monotonic() - self._everywhere_at >= EVERYWHERE
         watched = self.local.watched
         found = await self._file.read(
-            partial(look, seen=self._seen, me=self.me, watched=watched, everywhere=everywhere)
+            partial(poll, seen=self._seen, me=self.me, watched=watched, everywhere=everywhere)
         )
         changed = found.seen.version != self._seen.version
         self._seen = found.seen
         if everywhere:
             self._everywhere_at = time.monotonic()
         self.hints.hint(found.arrived)
-        self.local.tell(found.ended)
+        self.local.notify(found.ended)
         if found.missed:
             self._gap()
         for body in found.messages:
@@ -183,7 +183,7 @@ class Watcher:
         elif now - self._renewed_at >= RENEW:
             if self._renewed_at == float("-inf"):
                 self._gap_at = now + KNOWN
-            await self._file.write_soft(partial(listen, me=self.me))
+            await self._file.write_soft(partial(register, me=self.me))
             self._renewed_at = now
         if self._gap_at is not None and now >= self._gap_at:
             self._gap_at = None
@@ -207,7 +207,7 @@ class SqliteDispatcher:
     Other processes need no word: whatever makes a job ready also counts it as arrived in its queue.
     """
 
-    def __init__(self, file: SqliteFile, watcher: Watcher) -> None:
+    def __init__(self, file: SqliteFile, watcher: FileWatcher) -> None:
         self._file = file
         self._watcher = watcher
 
@@ -261,7 +261,7 @@ ASK = 1.0
 class SqliteEventBus:
     """See queue_core.ports.delivery.EventBus for what each method does."""
 
-    def __init__(self, file: SqliteFile, watcher: Watcher) -> None:
+    def __init__(self, file: SqliteFile, watcher: FileWatcher) -> None:
         self._file = file
         self._watcher = watcher
         self._numbers: Counter[str] = Counter()
@@ -276,7 +276,7 @@ class SqliteEventBus:
         with suppress(QueueCoreError):
             if await self._is_heard():
                 messages = list(self._messages(events))
-                await self._file.write_soft(partial(send, me=self._watcher.me, messages=messages))
+                await self._file.write_soft(partial(notify, me=self._watcher.me, messages=messages))
 
     async def _is_heard(self) -> bool:
         if time.monotonic() - self._asked_at >= ASK:

@@ -50,7 +50,7 @@ def translate(error: sqlite3.Error, path: str) -> QueueCoreError | None:
     """Return the error of this package's tree that a driver's error means; None for a mistake of this package."""
     code, text = primary_code(error), str(error)
     if isinstance(error, REFUSED):
-        return InvalidJob(next((said for name, said in _CONSTRAINTS.items() if name in text), _refused(text)))
+        return InvalidJob(next((text for name, text in _CONSTRAINTS.items() if name in text), _refused(text)))
     if code == sqlite3.SQLITE_NOTADB:
         return SchemaForeign(f"{path} is not an SQLite database")
     if code == sqlite3.SQLITE_ERROR:

@@ -12,12 +12,19 @@ from queue_core.model.job import Inserted, NewJob
 from queue_core.model.rules import Rules, band, rank, rules_of
 from queue_core.stores.sqlite.capacity import Counts, KnownQueue, check_limits
 from queue_core.stores.sqlite.dialect import texts
-from queue_core.stores.sqlite.ordering import Arrivals, Gates, UniqueKeys, next_numbers, standing, tell_arrived
+from queue_core.stores.sqlite.ordering import (
+    Arrivals,
+    SqliteOrderingLocks,
+    SqliteUniqueKeys,
+    next_numbers,
+    notify_arrived,
+    rank_of,
+)
 from queue_core.stores.sqlite.session import Transaction
-from queue_core.stores.sqlite.statistics import Tallying
+from queue_core.stores.sqlite.statistics import TallyWriter
 
 
-class Placed(NamedTuple):
+class InsertRow(NamedTuple):
     """The place of an arriving job."""
 
     # None: it is due later, or waits for its ordering key
@@ -26,15 +33,15 @@ class Placed(NamedTuple):
     columns: tuple[Any, ...]
 
 
-class Ruling:
+class RuledInserts:
     """One list of jobs of which some have keys, or come into queues with rules."""
 
     def __init__(self, transaction: Transaction, rules: Rules) -> None:
         self._transaction = transaction
         self._rules = rules
-        self._gates = Gates(transaction, rules)
+        self._gates = SqliteOrderingLocks(transaction, rules)
         self._arrivals = Arrivals(transaction, rules)
-        self._unique = UniqueKeys(transaction)
+        self._unique = SqliteUniqueKeys(transaction)
         # queue -> new jobs by band of priority
         self._coming: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
@@ -47,15 +54,15 @@ class Ruling:
             self._unique.take(queue_id, job.unique_key, number, job.id, job.unique_seconds)
         return holder or job.id
 
-    def place(self, job: NewJob, queue_id: int, number: int, run_at: float) -> Placed:
+    def place(self, job: NewJob, queue_id: int, number: int, run_at: float) -> InsertRow:
         """Place a new job, and count it."""
         self._coming[job.queue][band(job.priority)] += 1
         aged_rank = self._arrivals.aged_rank(job.queue, queue_id, job.priority, run_at)
         rank = admitted = None
         if run_at <= self._transaction.now:
             admitted = self._gates.arrive(job.queue, queue_id, job.ordering_key)
-            rank = None if admitted is False else standing(job.priority, number, aged_rank)
-        return Placed(rank, (aged_rank, job.ordering_key, admitted, job.unique_key, job.unique_seconds))
+            rank = None if admitted is False else rank_of(job.priority, number, aged_rank)
+        return InsertRow(rank, (aged_rank, job.ordering_key, admitted, job.unique_key, job.unique_seconds))
 
     def write(self, queues: Mapping[str, KnownQueue]) -> None:
         """Check the limits of the queues before anything of the jobs is written, and keep the counts.
@@ -80,10 +87,10 @@ def insert(transaction: Transaction, jobs: Sequence[NewJob], rules: Rules) -> li
     Raises:
         QueueFull: a limit refuses them; nothing may be committed.
     """
-    return Inserting(transaction, jobs, rules).run()
+    return SqliteInserts(transaction, jobs, rules).run()
 
 
-class Inserting:
+class SqliteInserts:
     """One list of jobs."""
 
     def __init__(self, transaction: Transaction, jobs: Sequence[NewJob], rules: Rules) -> None:
@@ -94,11 +101,11 @@ class Inserting:
         self._known = known_jobs(transaction, [job.id for job in jobs])
         self._number = next_numbers(transaction, len(jobs))
         # None: no job has a key, and no queue has rules or counts its jobs
-        self._ruling = Ruling(transaction, rules) if self._needs_ruling(rules) else None
+        self._ruling = RuledInserts(transaction, rules) if self._needs_ruling(rules) else None
         self._rows: list[tuple[Any, ...]] = []
         self._payloads: list[tuple[int, str]] = []
         self._arrived: Counter[int] = Counter()
-        self._tallying = Tallying()
+        self._tallying = TallyWriter()
 
     def _needs_ruling(self, rules: Rules) -> bool:
         if any(queue.keeps_counts or queue.name in rules for queue in self._queues.values()):
@@ -115,7 +122,7 @@ class Inserting:
             self._ruling.write(self._queues)
             transaction.run_many("insert/with_rules", self._rows)
         transaction.run_many("insert/payloads", self._payloads)
-        tell_arrived(transaction, self._arrived)
+        notify_arrived(transaction, self._arrived)
         self._tallying.write(transaction)
         return answers
 
@@ -125,7 +132,7 @@ class Inserting:
         queue_id, number, now = self._queues[job.queue].number, self._number + 1, self._now
         run_at = max(now, now + job.delay if job.run_at is None else job.run_at)
         if self._ruling is None:
-            ready, ruled = Placed(None if run_at > now else rank(job.priority, number), ())
+            ready, ruled = InsertRow(None if run_at > now else rank(job.priority, number), ())
         else:
             holder = self._ruling.holder(job, queue_id, number)
             if holder != job.id:

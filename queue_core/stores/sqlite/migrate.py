@@ -170,8 +170,8 @@ def _apply(connection: sqlite3.Connection, migration: Migration) -> None:
     except sqlite3.Error as error:
         if primary_code(error) != sqlite3.SQLITE_ERROR:
             raise
-        said = f"migration {migration.version} ({migration.name}) failed and was rolled back: {error}"
-        raise SchemaError(said) from error
+        text = f"migration {migration.version} ({migration.name}) failed and was rolled back: {error}"
+        raise SchemaError(text) from error
     _mark(connection, migration.version)
 
 

@@ -22,7 +22,7 @@ from queue_core.model.operation import (
     OperationState,
     Outcomes,
     Rollout,
-    Step,
+    StepResult,
     WorkerOrder,
 )
 from queue_core.model.rules import Rules
@@ -87,20 +87,20 @@ def member_id(job_id: str) -> str:
     return id_or_none(job_id) or storable(job_id)
 
 
-def step(transaction: Transaction, number: int, most: int, rules: Rules) -> Step:
+def step(transaction: Transaction, number: int, most: int, rules: Rules) -> StepResult:
     """Change the next members that are as they were frozen, and count all of them."""
     keep_time(transaction)
     record, now = kept(transaction, number), transaction.now
     view = record.view
     count, wait = operation.next_members(record, most, now)
     if not count:
-        return Step(view, wait=wait)
+        return StepResult(view, wait=wait)
     same = transaction.rows("operations/unchanged", (number, view.done, view.done + count))
     places = {job_id: position for position, job_id in same}
     changed = change(transaction, rules, view.request.verb, list(places), view.request.options)  # type: ignore[arg-type]
     transaction.run_many("operations/mark", [(number, places[job_id]) for job_id in changed.ids])
     record = operation.step(record, count, len(changed.ids), now)
-    return Step(write(transaction, record), changed, max(0.0, record.next_at - now))
+    return StepResult(write(transaction, record), changed, max(0.0, record.next_at - now))
 
 
 def fail_member(transaction: Transaction, number: int, note: str) -> Operation:
@@ -218,7 +218,7 @@ class SqliteOperations:
             added = await self._file.write(partial(add, number=number, ids=more))
         return added
 
-    async def step(self, number: int, most: int) -> Step:
+    async def step(self, number: int, most: int) -> StepResult:
         return await self._file.write(partial(step, number=number, most=most, rules=self._rules))
 
     async def fail_member(self, number: int, note: str) -> Operation:

@@ -17,13 +17,13 @@ def next_numbers(transaction: Transaction, count: int) -> int:
     return int(transaction.rows("ordering/number")[0][0]) - count
 
 
-def tell_arrived(transaction: Transaction, queues: Counter[int] | Iterable[int]) -> None:
+def notify_arrived(transaction: Transaction, queues: Counter[int] | Iterable[int]) -> None:
     """Show other processes that jobs became ready in these queues."""
     counts = queues if isinstance(queues, Counter) else Counter(queues)
     transaction.run_many("ordering/count_ready", [(n, queue_id) for queue_id, n in counts.items() if n])
 
 
-def standing(priority: int, seq: int, aged_rank: int | None) -> int:
+def rank_of(priority: int, seq: int, aged_rank: int | None) -> int:
     """Return the rank that a job has whenever it is ready."""
     return rank(priority, seq) if aged_rank is None else aged_rank
 
@@ -63,7 +63,7 @@ class Arrivals:
 # Nothing is counted apart from the jobs themselves: `holds` in their rows shows which were released and which wait.
 
 
-class Gates:
+class SqliteOrderingLocks:
     """The ordering keys that one transaction meets."""
 
     def __init__(self, transaction: Transaction, rules: Rules) -> None:
@@ -93,7 +93,7 @@ class Gates:
         opened = self._count(queue_id, key)
         free = max(0, rules_of(self._rules, queue).open_keys - opened)
         turns = self._transaction.rows("ordering/next_jobs", (queue_id, key, free))
-        ready = [(standing(*order), number, job_id) for number, job_id, *order in turns]
+        ready = [(rank_of(*order), number, job_id) for number, job_id, *order in turns]
         self._transaction.run_many("ordering/admit", [(rank, number) for rank, number, _ in ready])
         self._opened[queue_id, key] = opened + len(ready)
         return tuple(Ready(job_id, queue, rank) for rank, _, job_id in ready)
@@ -102,18 +102,20 @@ class Gates:
         return int(self._transaction.rows("ordering/admitted", (queue_id, key))[0][0])
 
 
-def let_go(transaction: Transaction, rules: Rules, keys: Iterable[tuple[str, int, str | None]]) -> tuple[Ready, ...]:
+def release_keys(
+    transaction: Transaction, rules: Rules, keys: Iterable[tuple[str, int, str | None]]
+) -> tuple[Ready, ...]:
     """Release the next jobs of keys (queue, its number, key), after other jobs' releases were written."""
-    gates = Gates(transaction, rules)
+    gates = SqliteOrderingLocks(transaction, rules)
     found: list[Ready] = []
     for queue, queue_id, key in dict.fromkeys(keys):
         if key is not None and (opened := gates.refill(queue, queue_id, key)):
-            tell_arrived(transaction, [queue_id] * len(opened))
+            notify_arrived(transaction, [queue_id] * len(opened))
             found += opened
     return tuple(found)
 
 
-class UniqueKeys:
+class SqliteUniqueKeys:
     """The unique keys that one transaction meets."""
 
     def __init__(self, transaction: Transaction) -> None:

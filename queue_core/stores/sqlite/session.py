@@ -106,7 +106,7 @@ class Transaction:
         return id(self._connection), int(self.rows("session/data_version")[0][0])
 
 
-class Link:
+class SqliteConnection:
     """A connection that opens when it is needed, and again after an error; used by one thread at a time."""
 
     def __init__(self, settings: SqliteSettings, clock: Clock, looks_only: bool = False) -> None:
@@ -215,10 +215,10 @@ MARGIN = 1.0
 CLOSE_SECONDS = 5.0
 
 
-class Lane:
+class SqliteThread:
     """Does one piece of work at a time, each in a transaction, within a time limit."""
 
-    def __init__(self, link: Link, timeout: float, name: str) -> None:
+    def __init__(self, link: SqliteConnection, timeout: float, name: str) -> None:
         self._link = link
         self._timeout = timeout
         self._name = name
@@ -266,13 +266,13 @@ class SqliteFile:
     def __init__(self, settings: SqliteSettings, clock: Clock | None = None) -> None:
         self.settings = settings
         self.clock = clock or SystemClock()
-        self._writes = Lane(self.link(), settings.timeout, "writes")
-        self._reads = Lane(self.link(looks_only=True), settings.timeout, "reads")
-        self._looks = Lane(self.link(looks_only=True), settings.timeout, "looks")
+        self._writes = SqliteThread(self.link(), settings.timeout, "writes")
+        self._reads = SqliteThread(self.link(looks_only=True), settings.timeout, "reads")
+        self._looks = SqliteThread(self.link(looks_only=True), settings.timeout, "looks")
 
-    def link(self, looks_only: bool = False) -> Link:
+    def link(self, looks_only: bool = False) -> SqliteConnection:
         """Return a connection of its own, not yet opened."""
-        return Link(self.settings, self.clock, looks_only)
+        return SqliteConnection(self.settings, self.clock, looks_only)
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
         """Do work that is on the disk when this returns."""

@@ -13,12 +13,12 @@ from queue_core.stores.sql.records import result_of
 from queue_core.stores.sqlite.capacity import Counts
 from queue_core.stores.sqlite.claim import keep_time
 from queue_core.stores.sqlite.dialect import texts
-from queue_core.stores.sqlite.ordering import Arrivals, Gates, next_numbers, standing, tell_arrived
+from queue_core.stores.sqlite.ordering import Arrivals, SqliteOrderingLocks, next_numbers, notify_arrived, rank_of
 from queue_core.stores.sqlite.session import Transaction
-from queue_core.stores.sqlite.statistics import Tallying
+from queue_core.stores.sqlite.statistics import TallyWriter
 
 
-class Held(NamedTuple):
+class RunningRow(NamedTuple):
     """What ends of attempts need to know of a job; the columns of settle/held and settle/expired."""
 
     number: int
@@ -54,7 +54,7 @@ class Held(NamedTuple):
     @property
     def rank(self) -> int:
         """The rank that it has whenever it is ready."""
-        return standing(self.priority, self.seq, self.aged_rank)
+        return rank_of(self.priority, self.seq, self.aged_rank)
 
 
 class Failures:
@@ -65,7 +65,7 @@ class Failures:
         # signature -> its title and its exception
         self._named: dict[str, tuple[str, str]] = {}
 
-    def note(self, job: Held, failure: Failure, number: int, now: float) -> None:
+    def note(self, job: RunningRow, failure: Failure, number: int, now: float) -> None:
         """Keep why an attempt failed."""
         self._named.setdefault(failure.signature, (failure.title, failure.exception))
         self._attempts.append(
@@ -87,34 +87,34 @@ class Failures:
     def write(self, transaction: Transaction) -> None:
         """Add the attempts and the signatures that are new."""
         transaction.run_many("settle/attempt", self._attempts)
-        named = [(signature, *said, transaction.now) for signature, said in self._named.items()]
+        named = [(signature, *text, transaction.now) for signature, text in self._named.items()]
         transaction.run_many("settle/signature", named)
 
 
 def settle(transaction: Transaction, outcomes: Sequence[Outcome], rules: Rules) -> list[Settled]:
     """End attempts whose token still holds; accept an outcome again that was written before."""
     rows = transaction.rows("settle/held", (texts({outcome.id for outcome in outcomes}),))
-    batch = Settling(transaction, {job.id: job for job in map(Held._make, rows)}, rules)
+    batch = SqliteSettlement(transaction, {job.id: job for job in map(RunningRow._make, rows)}, rules)
     settled = [batch.end(outcome) for outcome in outcomes]
     batch.write()
     return settled
 
 
-class Settling:
+class SqliteSettlement:
     """One batch of outcomes: each is decided by its job's row, and what is to be written gathers in groups."""
 
-    def __init__(self, transaction: Transaction, jobs: dict[str, Held], rules: Rules) -> None:
+    def __init__(self, transaction: Transaction, jobs: dict[str, RunningRow], rules: Rules) -> None:
         self._transaction = transaction
         self._rules = rules
         self._now = transaction.now
         # as the outcomes before leave them
         self._jobs = jobs
-        self._gates = Gates(transaction, rules)
+        self._gates = SqliteOrderingLocks(transaction, rules)
         self._arrivals = Arrivals(transaction, rules)
         # statement -> its parameters, of jobs without ordering keys
         self._writes: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
         self._failures = Failures()
-        self._tallying = Tallying()
+        self._tallying = TallyWriter()
         self._arrived: Counter[int] = Counter()
         self._counts = Counts()
 
@@ -132,9 +132,9 @@ class Settling:
         self._jobs[job.id] = job._replace(state=state, last_outcome=outcome.kind)
         if job.keeps_counts:
             self._counts.move(job.queue_id, job.priority, running=-1, waiting=state in {"queued", "retrying"})
-        return (Settling._cancel_instead if instead else _ENDINGS[outcome.kind])(self, job, outcome)
+        return (SqliteSettlement._cancel_instead if instead else _ENDINGS[outcome.kind])(self, job, outcome)
 
-    def _again(self, job: Held, outcome: Outcome) -> Settled:
+    def _again(self, job: RunningRow, outcome: Outcome) -> Settled:
         """Answer to an outcome of an attempt that is over, perhaps ended by the same outcome."""
         if job.token == outcome.token:
             last_outcome = job.last_outcome
@@ -146,36 +146,38 @@ class Settling:
         cancelled = job.token == outcome.token and job.state == "cancelled" and last_outcome != "cancelled"
         return Settled(outcome.id, True, cancelled=cancelled)
 
-    def _complete(self, job: Held, outcome: Outcome) -> Settled:
+    def _complete(self, job: RunningRow, outcome: Outcome) -> Settled:
         self._measure(job, outcome, "completed")
-        opened = () if job.key is None else self._let_go(job, job.key)
+        opened = () if job.key is None else self._release_key(job, job.key)
         self._write(job, "settle/complete", (self._now, outcome.result, job.number))
         return Settled(job.id, True, unblocked=opened)
 
-    def _cancel(self, job: Held, outcome: Outcome) -> Settled:
+    def _cancel(self, job: RunningRow, outcome: Outcome) -> Settled:
         self._measure(job, outcome, "cancelled")
         failure = outcome.failure if outcome.kind in {"retrying", "released"} else None
-        opened = () if job.key is None else self._let_go(job, job.key)
+        opened = () if job.key is None else self._release_key(job, job.key)
         self._write(
-            job, "settle/cancel", (self._now, outcome.kind, *said(failure), job.losses + _lost(failure), job.number)
+            job,
+            "settle/cancel",
+            (self._now, outcome.kind, *failure_columns(failure), job.losses + _lost(failure), job.number),
         )
         return Settled(job.id, True, unblocked=opened)
 
-    def _cancel_instead(self, job: Held, outcome: Outcome) -> Settled:
+    def _cancel_instead(self, job: RunningRow, outcome: Outcome) -> Settled:
         """Cancel a job whose request came too late for this attempt; it must not run another one."""
         if outcome.failure is not None:
             self._failures.note(job, outcome.failure, job.failed + 1, self._now)
         return self._cancel(job, outcome)._replace(cancelled=True)
 
-    def _retry(self, job: Held, outcome: Outcome) -> Settled:
+    def _retry(self, job: RunningRow, outcome: Outcome) -> Settled:
         self._tallying.note(job.queue_id, job.type, "retried", run_us=outcome.run_us)
         if outcome.failure is not None:
             self._failures.note(job, outcome.failure, job.failed + 1, self._now)
         due = self._now + outcome.delay
-        self._write(job, "settle/retry", (self._now, due, *said(outcome.failure), job.number))
+        self._write(job, "settle/retry", (self._now, due, *failure_columns(outcome.failure), job.number))
         return Settled(job.id, True, due=due)
 
-    def _bury(self, job: Held, outcome: Outcome) -> Settled:
+    def _bury(self, job: RunningRow, outcome: Outcome) -> Settled:
         self._measure(job, outcome, "dead")
         failure = outcome.failure
         if failure is not None:
@@ -183,38 +185,40 @@ class Settling:
             self._tallying.death(job.queue_id, failure.signature)
         crashes = job.crashes + (failure is not None and failure.kind == "poison")
         blocks = job.key is not None and rules_of(self._rules, job.queue).dead_blocks_key
-        opened = () if blocks or job.key is None else self._let_go(job, job.key)
+        opened = () if blocks or job.key is None else self._release_key(job, job.key)
         self._write(
-            job, "settle/bury", (self._now, "dead", *said(failure), crashes, job.losses + _lost(failure), job.number)
+            job,
+            "settle/bury",
+            (self._now, "dead", *failure_columns(failure), crashes, job.losses + _lost(failure), job.number),
         )
         return Settled(job.id, True, unblocked=opened)
 
-    def _release(self, job: Held, outcome: Outcome) -> Settled:
+    def _release(self, job: RunningRow, outcome: Outcome) -> Settled:
         self._tallying.note(job.queue_id, job.type, "released", run_us=outcome.run_us)
         if outcome.to_back:
             return self._reschedule(job, outcome)
         failure = outcome.failure
         if failure is not None:
             self._failures.note(job, failure, job.failed + 1, self._now)
-        self._write(job, "settle/release", (self._now, job.rank, job.number, _lost(failure), *said(failure)))
+        self._write(job, "settle/release", (self._now, job.rank, job.number, _lost(failure), *failure_columns(failure)))
         self._arrived[job.queue_id] += 1
         return Settled(job.id, True, rank=job.rank)
 
-    def _reschedule(self, job: Held, outcome: Outcome) -> Settled:
+    def _reschedule(self, job: RunningRow, outcome: Outcome) -> Settled:
         now = self._now
         seq = next_numbers(self._transaction, 1) + 1
         run_at = max(now, now + outcome.delay if outcome.run_at is None else outcome.run_at)
         aged_rank = self._arrivals.aged_rank(job.queue, job.queue_id, job.priority, run_at)
-        opened = () if job.key is None else self._let_go(job, job.key)
+        opened = () if job.key is None else self._release_key(job, job.key)
         state, admitted, rank = "scheduled", None, None
         if run_at <= now:
             state, admitted = "queued", self._gates.arrive(job.queue, job.queue_id, job.key)
-            rank = None if admitted is False else standing(job.priority, seq, aged_rank)
+            rank = None if admitted is False else rank_of(job.priority, seq, aged_rank)
         self._write(job, "settle/reschedule", (now, rank, state, seq, run_at, job.number, aged_rank, admitted))
         self._arrived[job.queue_id] += rank is not None
         return Settled(job.id, True, rank=rank, due=run_at if state == "scheduled" else None, unblocked=opened)
 
-    def _let_go(self, job: Held, key: str) -> tuple[Ready, ...]:
+    def _release_key(self, job: RunningRow, key: str) -> tuple[Ready, ...]:
         """Release the job's ordering key; return the next jobs."""
         opened = self._gates.leave(job.number, job.queue, job.queue_id, key)
         self._arrived[job.queue_id] += len(opened)
@@ -225,33 +229,33 @@ class Settling:
         for statement, params in self._writes.items():
             self._transaction.run_many(statement, params)
         self._failures.write(self._transaction)
-        tell_arrived(self._transaction, self._arrived)
+        notify_arrived(self._transaction, self._arrived)
         self._arrivals.write()
         self._counts.write(self._transaction)
         self._tallying.write(self._transaction)
 
-    def _write(self, job: Held, statement: str, params: tuple[Any, ...]) -> None:
+    def _write(self, job: RunningRow, statement: str, params: tuple[Any, ...]) -> None:
         """Note what is to be written; at once where the next outcome may ask whose turn it is."""
         if job.key is None:
             self._writes[statement].append(params)
         else:
             self._transaction.run(statement, params)
 
-    def _measure(self, job: Held, outcome: Outcome, name: str) -> None:
+    def _measure(self, job: RunningRow, outcome: Outcome, name: str) -> None:
         waited = max(0, round(((job.started_at or 0.0) - job.run_at) * 1_000_000))
         self._tallying.note(job.queue_id, job.type, name, wait_us=waited, run_us=outcome.run_us)
 
 
-_ENDINGS: dict[str, Callable[[Settling, Held, Outcome], Settled]] = {
-    "completed": Settling._complete,
-    "cancelled": Settling._cancel,
-    "retrying": Settling._retry,
-    "dead": Settling._bury,
-    "released": Settling._release,
+_ENDINGS: dict[str, Callable[[SqliteSettlement, RunningRow, Outcome], Settled]] = {
+    "completed": SqliteSettlement._complete,
+    "cancelled": SqliteSettlement._cancel,
+    "retrying": SqliteSettlement._retry,
+    "dead": SqliteSettlement._bury,
+    "released": SqliteSettlement._release,
 }
 
 
-def said(failure: Failure | None) -> tuple[str | None, str | None, str | None]:
+def failure_columns(failure: Failure | None) -> tuple[str | None, str | None, str | None]:
     """Return a row's values for its last failure: one line, signature and kind; None keeps the stored value."""
     return (None, None, None) if failure is None else (summary(failure), failure.signature, failure.kind)
 
@@ -271,23 +275,23 @@ def reclaim(transaction: Transaction, limit: int, bound: int, rules: Rules) -> l
     """Take jobs back whose lease expired."""
     keep_time(transaction)
     rows = transaction.rows("settle/expired", (transaction.now, max(limit, 0)))
-    return Reclaiming(transaction, rules, bound).run([Held._make(row) for row in rows])
+    return SqliteReclaim(transaction, rules, bound).run([RunningRow._make(row) for row in rows])
 
 
-class Reclaiming:
+class SqliteReclaim:
     """One batch of lost jobs."""
 
     def __init__(self, transaction: Transaction, rules: Rules, bound: int) -> None:
         self._transaction = transaction
         self._rules = rules
         self._bound = bound
-        self._gates = Gates(transaction, rules)
+        self._gates = SqliteOrderingLocks(transaction, rules)
         self._failures = Failures()
-        self._tallying = Tallying()
+        self._tallying = TallyWriter()
         self._arrived: Counter[int] = Counter()
         self._counts = Counts()
 
-    def run(self, jobs: list[Held]) -> list[Reclaimed]:
+    def run(self, jobs: list[RunningRow]) -> list[Reclaimed]:
         """Take them back one by one, each with what its end lets through."""
         taken = [self._take_back(job) if job.begun else self._release_unbegun(job) for job in jobs]
         for job, back in zip(jobs, taken, strict=True):
@@ -297,10 +301,10 @@ class Reclaiming:
         self._failures.write(self._transaction)
         self._tallying.write(self._transaction)
         self._counts.write(self._transaction)
-        tell_arrived(self._transaction, self._arrived)
+        notify_arrived(self._transaction, self._arrived)
         return taken
 
-    def _take_back(self, job: Held) -> Reclaimed:
+    def _take_back(self, job: RunningRow) -> Reclaimed:
         worker, now, losses = job.worker or "", self._transaction.now, job.losses + 1
         failure = failure_of_loss(worker, losses, self._bound)
         self._failures.note(job, failure, job.failed + 1, now)
@@ -309,29 +313,31 @@ class Reclaiming:
         if losses >= self._bound:
             self._tallying.note(job.queue_id, job.type, "dead")
             self._tallying.death(job.queue_id, failure.signature)
-            opened = () if rules_of(self._rules, job.queue).dead_blocks_key else self._let_go(job)
-            self._transaction.run("settle/bury", (now, None, *said(failure), job.crashes, losses, job.number))
+            opened = () if rules_of(self._rules, job.queue).dead_blocks_key else self._release_key(job)
+            self._transaction.run(
+                "settle/bury", (now, None, *failure_columns(failure), job.crashes, losses, job.number)
+            )
             return taken._replace(unblocked=opened)
         if job.cancel:
             self._tallying.note(job.queue_id, job.type, "cancelled")
-            opened = self._let_go(job)
-            self._transaction.run("settle/cancel", (now, None, *said(failure), losses, job.number))
+            opened = self._release_key(job)
+            self._transaction.run("settle/cancel", (now, None, *failure_columns(failure), losses, job.number))
             return taken._replace(cancelled=True, unblocked=opened)
-        self._transaction.run("settle/take_back", (now, job.rank, *said(failure), losses, job.number))
+        self._transaction.run("settle/take_back", (now, job.rank, *failure_columns(failure), losses, job.number))
         return taken._replace(rank=job.rank)
 
-    def _release_unbegun(self, job: Held) -> Reclaimed:
+    def _release_unbegun(self, job: RunningRow) -> Reclaimed:
         """Give a job back that was only waiting in its worker for a slot."""
         now, worker = self._transaction.now, job.worker or ""
         taken = Reclaimed(job.id, job.queue, job.type, job.token, worker, job.losses, None, started=False)
         if job.cancel:
             self._tallying.note(job.queue_id, job.type, "cancelled")
-            opened = self._let_go(job)
-            self._transaction.run("settle/cancel", (now, None, *said(None), job.losses, job.number))
+            opened = self._release_key(job)
+            self._transaction.run("settle/cancel", (now, None, *failure_columns(None), job.losses, job.number))
             return taken._replace(cancelled=True, unblocked=opened)
         self._tallying.note(job.queue_id, job.type, "released")
-        self._transaction.run("settle/take_back", (now, job.rank, *said(None), job.losses, job.number))
+        self._transaction.run("settle/take_back", (now, job.rank, *failure_columns(None), job.losses, job.number))
         return taken._replace(rank=job.rank)
 
-    def _let_go(self, job: Held) -> tuple[Ready, ...]:
+    def _release_key(self, job: RunningRow) -> tuple[Ready, ...]:
         return () if job.key is None else self._gates.leave(job.number, job.queue, job.queue_id, job.key)

@@ -10,7 +10,7 @@ from math import floor
 from typing import Any
 
 from queue_core.model.filters import Filter, Term
-from queue_core.model.report import HISTOGRAM_BOUNDS, Conservation, SeriesPoint, SignatureInfo, Tally, minutes_tell
+from queue_core.model.report import HISTOGRAM_BOUNDS, Conservation, SeriesPoint, SignatureInfo, Tally, counts_by_minute
 from queue_core.model.states import Status
 from queue_core.stores.sql.records import tallies_of
 from queue_core.stores.sqlite.dialect import SqliteConditions, conditions, moment
@@ -20,7 +20,7 @@ _DEAD = Term("status", "=", Status.DEAD.value)
 
 
 @dataclass(slots=True)
-class _Group:
+class _SignatureGroup:
     """The jobs of one signature that the filter chose."""
 
     signature: str
@@ -42,21 +42,21 @@ async def signatures(file: SqliteFile, where: Filter, window: float, slices: int
     def read(transaction: Transaction) -> list[SignatureInfo]:
         wanted = conditions(where.having(_DEAD), transaction.now)
         groups = _groups(transaction, wanted, slices)
-        _grow(transaction, None if minutes_tell(where) else wanted, groups, seconds, slices)
+        _grow(transaction, None if counts_by_minute(where) else wanted, groups, seconds, slices)
         ordered = sorted(groups.values(), key=lambda group: (-sum(group.trend), -group.count, group.signature))
         return [_info(transaction, wanted, group) for group in ordered[: max(limit, 0)]]
 
     return await file.look(read)
 
 
-def _groups(transaction: Transaction, wanted: SqliteConditions, slices: int) -> dict[str, _Group]:
-    groups: dict[str, _Group] = {}
+def _groups(transaction: Transaction, wanted: SqliteConditions, slices: int) -> dict[str, _SignatureGroup]:
+    groups: dict[str, _SignatureGroup] = {}
     for state in wanted.places:
         params = wanted.params | {"state": state}
         for signature, queue_id, queue, type_, n, last in transaction.records(
             wanted.query("statistics/groups"), params
         ):
-            group = groups.setdefault(signature, _Group(signature, [0] * slices))
+            group = groups.setdefault(signature, _SignatureGroup(signature, [0] * slices))
             group.count += n
             group.last = max(group.last, last)
             group.types[type_] += n
@@ -66,7 +66,11 @@ def _groups(transaction: Transaction, wanted: SqliteConditions, slices: int) -> 
 
 
 def _grow(
-    transaction: Transaction, wanted: SqliteConditions | None, groups: dict[str, _Group], seconds: float, slices: int
+    transaction: Transaction,
+    wanted: SqliteConditions | None,
+    groups: dict[str, _SignatureGroup],
+    seconds: float,
+    slices: int,
 ) -> None:
     """Add the deaths of each minute; `wanted`: only of jobs that match."""
     since = transaction.now - seconds
@@ -88,7 +92,7 @@ def _grow(
                 group.trend[min(max(place, 0), slices - 1)] += n
 
 
-def _info(transaction: Transaction, wanted: SqliteConditions, group: _Group) -> SignatureInfo:
+def _info(transaction: Transaction, wanted: SqliteConditions, group: _SignatureGroup) -> SignatureInfo:
     params: dict[str, Any] = wanted.params | {"state": wanted.places[0], "signature": group.signature}
     named = transaction.rows("statistics/signature", (group.signature,))
     title, first_seen = named[0] if named else ("", group.last)
@@ -111,7 +115,7 @@ _SERIES = frozenset({"enqueued", "completed", "retried", "dead"})
 NOT_MEASURED = -1
 
 
-class Tallying:
+class TallyWriter:
     """Counts by queue, type, outcome and buckets, by minute, and deaths by signature."""
 
     def __init__(self) -> None:

@@ -27,7 +27,7 @@ from queue_core.ports.store import ClaimRequest
 from queue_core.stores.sqlite import claim, insert, logs, settle, upkeep
 from queue_core.stores.sqlite.claim import SqliteHeartbeat
 from queue_core.stores.sqlite.session import SqliteFile
-from queue_core.stores.sqlite.upkeep import Upkeep
+from queue_core.stores.sqlite.upkeep import SqliteUpkeep
 
 
 class SqliteStore:
@@ -45,7 +45,7 @@ class SqliteStore:
         self._file = file
         self._rules = rules or {}
         retention = retention or RetentionSettings()
-        self._upkeep = Upkeep(file, retention, self._rules)
+        self._upkeep = SqliteUpkeep(file, retention, self._rules)
         self._results = retention.results
         self._reserved = False
         self._giving_back: set[asyncio.Task[None]] = set()
@@ -171,7 +171,7 @@ class SqliteStore:
             partial(upkeep.acquire_leadership, duty=duty, worker=worker, seconds=seconds)
         )
 
-    async def make_room(self) -> None:
+    async def prepare_history(self) -> None:
         """Do nothing: there is always room."""
 
     async def upkeep(self) -> None:

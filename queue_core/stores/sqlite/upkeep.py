@@ -12,9 +12,9 @@ from queue_core.model.operation import ABANDONED, NEVER_STARTED
 from queue_core.model.rules import Rules
 from queue_core.model.settings import RetentionSettings
 from queue_core.stores.sqlite.claim import keep_time
-from queue_core.stores.sqlite.ordering import Gates, forget, let_go, standing, tell_arrived
+from queue_core.stores.sqlite.ordering import SqliteOrderingLocks, forget, notify_arrived, rank_of, release_keys
 from queue_core.stores.sqlite.session import SqliteFile, Transaction
-from queue_core.stores.sqlite.statistics import Tallying
+from queue_core.stores.sqlite.statistics import TallyWriter
 
 MEMBERS = 10_000
 """Members forgotten in one transaction: some 20 ms, in which no other process can write."""
@@ -63,7 +63,7 @@ MESSAGE_SECONDS = 60.0
 """How long events wait for other processes, which look several times a second."""
 
 
-class Upkeep:
+class SqliteUpkeep:
     """One bounded round at a time; others get the lock between its batches."""
 
     def __init__(self, file: SqliteFile, retention: RetentionSettings, rules: Rules) -> None:
@@ -113,11 +113,13 @@ def _expire(state: str, seconds: float, rules: Rules, transaction: Transaction) 
     remove(transaction, [row[0] for row in rows])
     forget(transaction, [(queue_id, unique_key, number) for number, queue_id, _, _, _, _, unique_key in rows])
     outcome = "expired_dead" if state == "trashed" else f"expired_{state}"
-    tallying = Tallying()
+    tallying = TallyWriter()
     for _, queue_id, _, type_, *_ in rows:
         tallying.note(queue_id, type_, outcome)
     tallying.write(transaction)
-    let_go(transaction, rules, [(queue, queue_id, key) for _, queue_id, queue, _, key, admitted, _ in rows if admitted])
+    release_keys(
+        transaction, rules, [(queue, queue_id, key) for _, queue_id, queue, _, key, admitted, _ in rows if admitted]
+    )
     return len(rows) == BATCH
 
 
@@ -157,14 +159,14 @@ def promote(transaction: Transaction, limit: int, rules: Rules) -> list[Ready]:
 
     What waits for its ordering key from here on is not among those that are returned.
     """
-    now, gates = transaction.now, Gates(transaction, rules)
+    now, gates = transaction.now, SqliteOrderingLocks(transaction, rules)
     promoted: list[tuple[int, float, int]] = []
     gated: list[tuple[int | None, bool | None, float, int]] = []
     ready: list[tuple[int, int, str, str]] = []
     due = transaction.rows("upkeep/due", (now, max(limit, 0)))
     # An ordering key lets those of them through that arrived first, whichever was due first.
     for number, job_id, queue_id, queue, priority, seq, aged_rank, key, admitted in sorted(due, key=lambda row: row[5]):
-        rank = standing(priority, seq, aged_rank)
+        rank = rank_of(priority, seq, aged_rank)
         through = True if admitted or key is None else gates.arrive(queue, queue_id, key)
         if key is None:
             promoted.append((rank, now, number))
@@ -174,7 +176,7 @@ def promote(transaction: Transaction, limit: int, rules: Rules) -> list[Ready]:
             ready.append((rank, queue_id, job_id, queue))
     transaction.run_many("upkeep/promote", promoted)
     transaction.run_many("upkeep/promote_keyed", gated)
-    tell_arrived(transaction, Counter(queue_id for _, queue_id, _, _ in ready))
+    notify_arrived(transaction, Counter(queue_id for _, queue_id, _, _ in ready))
     return [Ready(job_id, queue, rank) for rank, _, job_id, queue in sorted(ready)]
 
 

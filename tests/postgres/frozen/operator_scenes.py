@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from queue_core.model.operation import Author, ChangeOptions, OperationRequest
-from queue_core.stores.postgres.operations import rehearse
+from queue_core.stores.postgres.operations import dry_run
 from tests.conformance.making import outcome
 from tests.postgres.frozen.scenes import APART, KEY, Process, Scene, dead, keyed, nothing, running
 
@@ -93,7 +93,7 @@ async def look(process: Process) -> None:
 
 async def check(process: Process) -> None:
     """Ask what doctor asks, without its wait for a notification."""
-    assert await rehearse(process.inspector._pool, process.rules) == ""
+    assert await dry_run(process.inspector._pool, process.rules) == ""
 
 
 OPERATORS: dict[str, Scene] = {

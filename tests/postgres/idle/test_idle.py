@@ -13,7 +13,7 @@ import pytest
 
 from queue_core import JobQueue, Worker
 from queue_core.model.settings import JobsSettings, PostgresSettings, RedisSettings
-from queue_core.ports.store import Look
+from queue_core.ports.store import DueWork
 from queue_core.stores.postgres.store import PostgresStore
 from queue_core.worker import leader as sweeper
 from tests.conformance.working import working
@@ -111,9 +111,9 @@ async def test_a_leader_rests_until_the_next_job_is_due(settings: JobsSettings) 
         async def work() -> None: ...
 
         sweeps = Worker(jobs)._sweeper
-        sweeps._seen = Look(due=0.3, tick=0.4, busy=False, noted=False, operations=False)
+        sweeps._seen = DueWork(due=0.3, tick=0.4, busy=False, noted=False, operations=False)
         assert await sweeps._until_due() == 0.3
-        sweeps._seen = Look(due=None, tick=0.2, busy=False, noted=False, operations=False)
+        sweeps._seen = DueWork(due=None, tick=0.2, busy=False, noted=False, operations=False)
         assert await sweeps._until_due() == 0.2
 
 

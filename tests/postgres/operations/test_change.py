@@ -18,7 +18,7 @@ from queue_core.stores.postgres.dialect import load, plain_array
 from queue_core.stores.postgres.operations import PostgresOperations
 from queue_core.stores.postgres.read import PostgresInspector
 from queue_core.stores.postgres.scans import WHOLE
-from queue_core.stores.postgres.session.lane import carry_out
+from queue_core.stores.postgres.session.lane import run_plan
 from queue_core.stores.postgres.session.transaction import run_on
 from queue_core.stores.postgres.store import PostgresStore
 from queue_core.stores.postgres.upkeep import History
@@ -205,7 +205,7 @@ async def test_a_day_that_is_dropped_counts_no_job_that_is_just_being_retried(
         )
     history = History(PostgresSettings(url=postgres_url), 0.0)
     async with await psycopg.AsyncConnection.connect(postgres_url) as retrying:
-        await carry_out(retry(members_of(ids[:1]), ChangeOptions(), {}), partial(run_on, retrying, SCHEMA))
+        await run_plan(retry(members_of(ids[:1]), ChangeOptions(), {}), partial(run_on, retrying, SCHEMA))
         history.begin()
         await asyncio.wait({asyncio.ensure_future(history.idle())}, timeout=0.5)
         await retrying.commit()

@@ -6,8 +6,8 @@ import pytest
 
 from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres import logs
-from queue_core.stores.postgres.logs import Forgetting
-from queue_core.stores.postgres.session.lane import Lane
+from queue_core.stores.postgres.logs import LogRemoval
+from queue_core.stores.postgres.session.lane import SerialRunner
 from tests.postgres.operations.filling import Database
 
 FILL = """
@@ -28,9 +28,9 @@ select '00000000-0000-7000-8000-000000000007', 1, 1, 5, 'completed', now(), 'tas
 
 
 @pytest.fixture
-async def lane(postgres_url: str) -> Lane:
+async def lane(postgres_url: str) -> SerialRunner:
     """The connection of the leader's rounds."""
-    return Lane(PostgresSettings(url=postgres_url))
+    return SerialRunner(PostgresSettings(url=postgres_url))
 
 
 async def left(database: Database) -> dict[int, int]:
@@ -38,12 +38,12 @@ async def left(database: Database) -> dict[int, int]:
     return dict(rows)
 
 
-async def test_a_walk_in_steps(database: Database, lane: Lane, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_walk_in_steps(database: Database, lane: SerialRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "LIMIT", 4)
     monkeypatch.setattr(logs, "STEPS", 3)
     for statement in FILL.strip().split(";\n"):
         await database.do(statement, {})
-    walk = Forgetting(lane)
+    walk = LogRemoval(lane)
     try:
         await walk.run(gone=False)
         assert sum((await left(database)).values()) == 70, "every worker's start comes here"
@@ -64,12 +64,14 @@ async def test_a_walk_in_steps(database: Database, lane: Lane, monkeypatch: pyte
         await lane.close()
 
 
-async def test_jobs_that_go_behind_the_walk(database: Database, lane: Lane, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_jobs_that_go_behind_the_walk(
+    database: Database, lane: SerialRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(logs, "LIMIT", 10)
     monkeypatch.setattr(logs, "STEPS", 4)
     for statement in FILL.strip().split(";\n"):
         await database.do(statement, {})
-    walk = Forgetting(lane)
+    walk = LogRemoval(lane)
     try:
         await walk.run(gone=True)
         await database.do("delete from jobs", {})

@@ -11,7 +11,7 @@ from queue_core.model.filters import Filter, parse
 from queue_core.model.settings import SCHEMA
 from queue_core.stores.postgres.dialect import load
 from queue_core.stores.postgres.read import PostgresInspector
-from queue_core.stores.postgres.session.pool import Pool
+from queue_core.stores.postgres.session.pool import ConnectionPool
 from tests.postgres.operations.filling import COMPLETED, DEAD, READY, SCHEDULED, Database
 
 Ask = Callable[[PostgresInspector], Awaitable[Any]]
@@ -33,18 +33,18 @@ async def filled(database: Database) -> Database:
 def plans(filled: Database, inspector: PostgresInspector, monkeypatch: pytest.MonkeyPatch) -> Callable[[Ask], Any]:
     """Returns the plans of the queries that a question is made of."""
     asked: list[tuple[bytes | Any, Mapping[str, Any] | None]] = []
-    rows, records = Pool.rows, Pool.records
+    rows, records = ConnectionPool.rows, ConnectionPool.records
 
-    async def note_rows(pool: Pool, query: str | bytes, params: Mapping[str, Any] | None = None) -> Any:
+    async def note_rows(pool: ConnectionPool, query: str | bytes, params: Mapping[str, Any] | None = None) -> Any:
         asked.append((load(query, SCHEMA) if isinstance(query, str) else query, params))
         return await rows(pool, query, params)
 
-    async def note_records(pool: Pool, query: bytes, params: Mapping[str, Any]) -> Any:
+    async def note_records(pool: ConnectionPool, query: bytes, params: Mapping[str, Any]) -> Any:
         asked.append((query, params))
         return await records(pool, query, params)
 
-    monkeypatch.setattr(Pool, "rows", note_rows)
-    monkeypatch.setattr(Pool, "records", note_records)
+    monkeypatch.setattr(ConnectionPool, "rows", note_rows)
+    monkeypatch.setattr(ConnectionPool, "records", note_records)
 
     async def explained(ask: Ask) -> str:
         asked.clear()

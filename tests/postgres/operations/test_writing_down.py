@@ -12,7 +12,7 @@ from queue_core.model.operation import Author, OperationRequest
 from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres.operations import add, create
 from queue_core.stores.postgres.session.connection import connection_options
-from queue_core.stores.postgres.session.pool import PLANNED, Pool
+from queue_core.stores.postgres.session.pool import PLANNED, ConnectionPool
 from tests.postgres.operations.filling import DEAD, Database
 from tests.postgres.operations.test_steps import drive, looked_at
 
@@ -49,7 +49,7 @@ async def test_it_costs_the_same_in_a_session_that_knew_small_tables(
 
 
 async def test_the_sessions_of_operators_plan_for_the_tables_as_they_are(postgres_url: str) -> None:
-    pool = Pool(PostgresSettings(url=postgres_url))
+    pool = ConnectionPool(PostgresSettings(url=postgres_url))
     async with pool.connection() as connection:
         cursor = await connection.execute("show plan_cache_mode")
         assert await cursor.fetchone() == ("force_custom_plan",)

@@ -241,7 +241,7 @@ async def test_a_fleet_shares_its_probes(postgres_url: str, monkeypatch: pytest.
     try:
         for one in fleet:
             assert await one.known(PATIENCE)
-            one.send = counting(one.send)  # type: ignore[method-assign]
+            one.notify = counting(one.notify)  # type: ignore[method-assign]
         await asyncio.sleep(3)
         assert all(one.arriving for one in fleet)
         assert sent <= 2 * 3 / 0.5, "each for itself would send 36 or more"

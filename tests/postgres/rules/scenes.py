@@ -10,7 +10,7 @@ from queue_core.model.job import Outcome, new_id
 from queue_core.model.operation import ChangeOptions
 from queue_core.model.rules import QueueRules, Rules
 from queue_core.model.settings import SCHEMA
-from queue_core.stores.postgres.change import Member, cancel, delete, members_of, move, retry
+from queue_core.stores.postgres.change import TargetJob, cancel, delete, members_of, move, retry
 from queue_core.stores.postgres.dialect import load
 from queue_core.stores.postgres.insert import insert_ruled
 from queue_core.stores.postgres.ordering import promote_gated
@@ -73,10 +73,10 @@ class Scene(NamedTuple):
     dead: str
     free: str
 
-    def members(self) -> list[Member]:
+    def members(self) -> list[TargetJob]:
         """Return the jobs as they stand, but one that has run since."""
-        waiting = [Member(job_id, 0) for job_id in (self.first, self.due, self.running)]
-        return [*waiting, Member(self.dead, 99), Member(self.free, 98)]
+        waiting = [TargetJob(job_id, 0) for job_id in (self.first, self.due, self.running)]
+        return [*waiting, TargetJob(self.dead, 99), TargetJob(self.free, 98)]
 
     def outcome(self, kind: Any, **given: Any) -> Outcome:
         return Outcome(self.running, TOKEN, QUEUE, TYPE, kind, ordering_key=self.key, **given)

@@ -34,8 +34,8 @@ async def store(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     monkeypatch.setattr(ordering, "SLOW", -1.0)
     monkeypatch.setattr(ordering, "SLOW_EACH", 0.0)
     monkeypatch.setattr(ordering, "SLOW_TIMES", 1)
-    monkeypatch.setattr(ordering, "SLOW_OPENED", 1)
-    monkeypatch.setattr(ordering, "_slow", ordering.SlowGates())
+    monkeypatch.setattr(ordering, "SLOW_UNBLOCKED", 1)
+    monkeypatch.setattr(ordering, "_slow", ordering.SlowKeys())
     store = PostgresStore(PostgresSettings(url=postgres_url), rules={QUEUE: QueueRules()})
     await store.open()
     await store.acquire_leadership("sweep", "leader", 0)
@@ -138,10 +138,10 @@ async def test_a_key_is_opened_without_reading_what_ended(store: PostgresStore, 
 
 
 def test_only_gates_that_are_opened_often_and_slow_again_and_again_are_noted() -> None:
-    slow, gate, other = ordering.SlowGates(), ("q", "k"), ("q", "l")
+    slow, gate, other = ordering.SlowKeys(), ("q", "k"), ("q", "l")
     long, quick = ordering.SLOW + 1, 0.0
     assert [slow.note([gate, other], long) for _ in range(5)] == [[]] * 5
-    for _ in range(ordering.SLOW_OPENED):
+    for _ in range(ordering.SLOW_UNBLOCKED):
         assert slow.note([gate], quick) == []
     assert [slow.note([gate, other], seconds) for seconds in (long, long, quick, long, long)] == [[]] * 5
     assert slow.note([gate, other], long) == [gate]

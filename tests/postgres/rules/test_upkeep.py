@@ -87,7 +87,7 @@ async def test_a_dead_job_that_expires_lets_go(store: PostgresStore, hand: Hand)
 async def test_more_of_a_key_are_let_through_when_the_rule_changes(
     store: PostgresStore, hand: Hand, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ordering, "LOOKED_AT", 2)
+    monkeypatch.setattr(ordering, "CHECKED", 2)
     before = PostgresStore(PostgresSettings(url=postgres_url))
     await before.insert([new_job(queue="more", ordering_key=key) for key in "abcde" for _ in range(4)])
     await before.close()

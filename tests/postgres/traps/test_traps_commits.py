@@ -7,7 +7,7 @@ import pytest
 
 from queue_core.model.settings import PostgresSettings
 from queue_core.ports.store import ClaimRequest, LeaseRenewal
-from queue_core.stores.postgres.session.lane import Lane
+from queue_core.stores.postgres.session.lane import SerialRunner
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome, worker_beat
 from tests.postgres.traps.conftest import NewHand
@@ -101,7 +101,7 @@ async def test_trap_17_a_claim_leaves_nothing_on_its_connection(store: PostgresS
 
 @pytest.mark.parametrize("prepare", [True, False])
 async def test_trap_17_prepared_statements_are_an_option(postgres_url: str, prepare: bool) -> None:
-    lane = Lane(PostgresSettings(url=postgres_url, prepare=prepare))
+    lane = SerialRunner(PostgresSettings(url=postgres_url, prepare=prepare))
     for _ in range(5):
         await lane.run("store/next_due", {"back": 1e9})
     assert lane._session is not None

@@ -14,7 +14,7 @@ from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres import claim as heads
 from queue_core.stores.postgres import scans, upkeep
 from queue_core.stores.postgres.session.connection import hot_options
-from queue_core.stores.postgres.session.lane import Lane
+from queue_core.stores.postgres.session.lane import SerialRunner
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, TYPE, WORKER, held, outcome, worker_beat
 from tests.postgres.traps.conftest import NewHand
@@ -101,7 +101,7 @@ async def everything(store: PostgresStore, round_: int) -> None:
     heart.close()
     await store.list_claimable_in(list(RULES), 20)
     await store.ready_queues()
-    await store.look()
+    await store.next_work()
     await store.next_due()
     await store.queues()
     await store.upkeep()
@@ -110,14 +110,14 @@ async def everything(store: PostgresStore, round_: int) -> None:
 async def asked(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Mapping[str, Any] | None]]:
     """Return what the store asks when it does everything once more."""
     found: list[tuple[str, Mapping[str, Any] | None]] = []
-    step = Lane._step
+    step = SerialRunner._step
 
-    async def noted(lane: Lane, connection: Any, query: str, params: Mapping[str, Any] | None) -> Any:
+    async def noted(lane: SerialRunner, connection: Any, query: str, params: Mapping[str, Any] | None) -> Any:
         found.append((query, params))
         return await step(lane, connection, query, params)
 
     with monkeypatch.context() as noting:
-        noting.setattr(Lane, "_step", noted)
+        noting.setattr(SerialRunner, "_step", noted)
         await everything(store, 9)
     return found
 

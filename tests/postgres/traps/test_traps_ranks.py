@@ -14,7 +14,7 @@ from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres import claim, scans, upkeep
 from queue_core.stores.postgres.scans import EVERYWHERE, Passed, Ranks, merged, named, rank_parameters, spell
 from queue_core.stores.postgres.session.connection import hot_options
-from queue_core.stores.postgres.session.lane import Lane
+from queue_core.stores.postgres.session.lane import SerialRunner
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome, worker_beat
 from tests.postgres.traps.conftest import NewHand
@@ -155,7 +155,7 @@ async def test_trap_10_heads_find_types_that_are_announced_late(store: PostgresS
     heart.close()
 
 
-async def read_by(lane: Lane, call: Callable[[], Awaitable[T]]) -> tuple[T, int]:
+async def read_by(lane: SerialRunner, call: Callable[[], Awaitable[T]]) -> tuple[T, int]:
     """Return what a call returns, and how many rows and entries of indexes its statements look at."""
     assert lane._session is not None
     connection = lane._session.connection
@@ -229,10 +229,10 @@ async def test_trap_10_the_leader_looks_rarely_at_what_is_ready_while_that_takes
     monkeypatch.setattr(upkeep, "ENOUGH", ((2, 0.0),))
     monkeypatch.setattr(upkeep, "LOOKS_REST", 1e9)
     for _ in range(2):
-        look, read = await read_by(store._sweeps, store.look)
+        look, read = await read_by(store._sweeps, store.next_work)
         assert not look.busy
         assert read > ENDED
-    look, read = await read_by(store._sweeps, store.look)
+    look, read = await read_by(store._sweeps, store.next_work)
     assert look.busy, "it is assumed"
     assert read < FEW
 

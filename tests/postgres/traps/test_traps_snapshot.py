@@ -15,7 +15,7 @@ from queue_core.stores.postgres import scans, upkeep
 from queue_core.stores.postgres.dialect import load, plain_array
 from queue_core.stores.postgres.scans import WHOLE, Walk
 from queue_core.stores.postgres.session.connection import hot_options
-from queue_core.stores.postgres.session.lane import Lane
+from queue_core.stores.postgres.session.lane import SerialRunner
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome, worker_beat
 from tests.postgres.traps.conftest import NewHand
@@ -166,7 +166,7 @@ async def test_trap_12_a_long_scan_goes_on_in_steps_and_misses_nothing(
     await store.insert(jobs)
     await store.claim(ClaimRequest(QUEUE, WORKER, (TYPE,), 20, LEASE, [job.id for job in jobs]))
     hand.do("update leases set expires_at = now() - interval '1 second'")
-    lane = Lane(PostgresSettings(url=postgres_url))
+    lane = SerialRunner(PostgresSettings(url=postgres_url))
     walk = Walk(lane, "leases")
     steps: list[int] = []
     while sum(steps) < 20:

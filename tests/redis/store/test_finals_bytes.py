@@ -9,7 +9,7 @@ import pytest
 
 from queue_core.redis.scripts import Call
 from queue_core.stores.redis import session
-from queue_core.stores.redis.session import Link
+from queue_core.stores.redis.session import RedisLink
 from tests.conformance.world import World
 
 LARGE, PART = 50_000, 200_000
@@ -19,14 +19,14 @@ LARGE, PART = 50_000, 200_000
 def answers(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The characters of each answer that is read from here on."""
     sizes: list[int] = []
-    run_many = Link.run_many
+    run_many = RedisLink.run_many
 
-    async def weighed(self: Link, calls: Sequence[Call], together: bool = False) -> list[Any]:
+    async def weighed(self: RedisLink, calls: Sequence[Call], together: bool = False) -> list[Any]:
         found = await run_many(self, calls, together)
         sizes.append(len(str(found)))
         return found
 
-    monkeypatch.setattr(Link, "run_many", weighed)
+    monkeypatch.setattr(RedisLink, "run_many", weighed)
     monkeypatch.setattr(session, "LARGEST", PART)
     return sizes
 

@@ -14,8 +14,8 @@ from queue_core.errors import StoreUnavailable
 from queue_core.model.operation import Author, ChangeOptions, OperationRequest
 from queue_core.model.settings import RedisSettings
 from queue_core.stores.redis import hints, settle
-from queue_core.stores.redis.hints import Hints, Presence
-from queue_core.stores.redis.session import Link
+from queue_core.stores.redis.hints import DueHints, Presence
+from queue_core.stores.redis.session import RedisLink
 from queue_core.stores.redis.store import RedisStore
 from queue_core.stores.redis.upkeep import AT_ONCE
 from tests.conformance.making import LEASE, QUEUE, new_job, outcome
@@ -163,7 +163,7 @@ async def test_hints_that_somebody_deleted_come_back(world: World, client: Redis
     assert await world.store.promote(10) == []
     assert await world.store.reclaim(10) == []
     store: Any = world.store
-    await store.look()
+    await store.next_work()
     assert [one.id for one in await world.store.promote(10)] == [late]
     assert [one.id for one in await world.store.reclaim(10)] == [running.id]
     assert await hint(client, redis_prefix, "due", "q2") == await first(client, redis_prefix, "scheduled", "q2")
@@ -177,19 +177,19 @@ async def test_a_crash_between_a_change_and_its_hint_loses_nothing(
     await world.insert(delay=SOON)
     leader = RedisStore(settings)
     assert await leader.acquire_leadership("sweep", "leader", 60)
-    await leader.look()
+    await leader.next_work()
     with monkeypatch.context() as killed:
 
         async def nothing(*_: object) -> bool:
             return False
 
-        killed.setattr(Hints, "_note", nothing)
+        killed.setattr(DueHints, "_note", nothing)
         await world.insert(delay=30)
         await world.insert(queue="new", delay=20)
         running = await world.running()
-    assert ((await leader.look()).due or 0) > SOON / 2
+    assert ((await leader.next_work()).due or 0) > SOON / 2
     await leader.upkeep()
-    look = await leader.look()
+    look = await leader.next_work()
     assert look.due is not None
     assert look.lease is not None
     assert look.due < 25
@@ -208,12 +208,12 @@ async def test_a_leader_that_was_killed_with_queues_in_its_hand_is_followed_by_o
     killed, next_one = RedisStore(settings), RedisStore(settings)
     for store, worker in ((next_one, "w2"), (killed, "w1")):  # both have led and looked at all before
         assert await store.acquire_leadership("sweep", worker, 0.001)
-        await store.look()
+        await store.next_work()
         await asyncio.sleep(0.01)
     await killed._link.run("hints_take", [killed._link.keys.hints("due")], [10])
     await asyncio.sleep(0.01)
     assert await next_one.acquire_leadership("sweep", "w2", 60)
-    assert (await next_one.look()).due is not None
+    assert (await next_one.next_work()).due is not None
     assert [one.id for one in await next_one.promote(10)] == [job_id]
     for store in (killed, next_one):
         await store.close()
@@ -223,7 +223,7 @@ async def test_a_leader_that_failed_in_the_middle_looks_again(world: World, monk
     job_id = await world.insert(delay=10)
     await world.advance(11)
     store: Any = world.store
-    await store.look()  # from here on nothing is doubtful
+    await store.next_work()  # from here on nothing is doubtful
 
     async def fails(*_: object) -> None:
         raise StoreUnavailable("redis", "gone")
@@ -233,7 +233,7 @@ async def test_a_leader_that_failed_in_the_middle_looks_again(world: World, monk
         with pytest.raises(StoreUnavailable):
             await store.promote(10)
     assert await store.promote(10) == []
-    await store.look()
+    await store.next_work()
     assert [one.id for one in await store.promote(10)] == [job_id]
 
 
@@ -246,7 +246,7 @@ async def test_what_is_no_set_of_hints_is_removed(world: World, client: Redis, r
     store: Any = world.store
     with pytest.raises(StoreUnavailable):
         await store.next_due()
-    await store.look()
+    await store.next_work()
     assert [one.id for one in await store.promote(10)] == [job_id]
 
 
@@ -262,7 +262,7 @@ async def test_presence_finds_those_that_are_there(
     client: Redis, redis_prefix: str, settings: RedisSettings, monkeypatch: pytest.MonkeyPatch, cluster: bool
 ) -> None:
     monkeypatch.setattr(hints, "TOGETHER", 64)
-    link = Link(settings)
+    link = RedisLink(settings)
     names = [f"q{number}" for number in range(300)]
     some = {"q0", "q77", *names[100:164], "q299"}
     for name in some:
@@ -291,11 +291,11 @@ async def test_looks_of_a_leader_cost_about_the_same_for_a_thousand_queues_as_fo
     for names in (["q0"], [f"q{number}" for number in range(1000)]):
         await own_client.sadd("jobs:queues", *names)
         assert await store.acquire_leadership("sweep", "leader", 60)
-        await store.look()
+        await store.next_work()
         await store.upkeep()
         before = await commands(own_client)
         for _ in range(10):
-            await store.look()
+            await store.next_work()
             assert await store.ready_queues() == []
         await store.upkeep()
         spent.append(await commands(own_client) - before)

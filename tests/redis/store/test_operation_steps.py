@@ -12,8 +12,8 @@ from redis.asyncio import Redis
 from queue_core.errors import StoreUnavailable
 from queue_core.model.operation import UNCHANGED, Author, ChangeOptions, MemberJob, Operation, OperationRequest
 from queue_core.redis.scripts import source
-from queue_core.stores.redis.change import Outcome, StepResult
-from queue_core.stores.redis.operations import RedisOperations, Stepping
+from queue_core.stores.redis.change import ChangeOutcome, StepKey
+from queue_core.stores.redis.operations import OperationSteps, RedisOperations
 from queue_core.stores.redis.session import PACKAGE
 from tests.conformance.modes import redis as opener
 from tests.conformance.world import World
@@ -35,7 +35,7 @@ VERBS = {
 """A verb, the state of the jobs that it is to change, and its way."""
 
 
-def stepping_of(world: World) -> Stepping:
+def stepping_of(world: World) -> OperationSteps:
     assert isinstance(world.operations, RedisOperations)
     return world.operations._stepping
 
@@ -53,8 +53,8 @@ async def change_and_die(world: World, number: int, most: int) -> None:
     stepping = stepping_of(world)
     view = await world.operations.get(number)
     members = await stepping._members.range(number, view.done, view.done + most - 1)
-    for part in await stepping._parts(view, members, StepResult(number, view.done, "dead")):
-        Outcome().take(part, (await stepping._link.run_many([part.call]))[0])
+    for part in await stepping._parts(view, members, StepKey(number, view.done, "dead")):
+        ChangeOutcome().take(part, (await stepping._link.run_many([part.call]))[0])
 
 
 async def all_state(client: Redis, prefix: str) -> dict[str, Any]:

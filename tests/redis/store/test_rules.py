@@ -18,7 +18,7 @@ from queue_core.ports.store import ClaimRequest
 from queue_core.redis import keys as documentation
 from queue_core.stores.redis import search
 from queue_core.stores.redis.store import RedisStore
-from queue_core.stores.redis.upkeep import Upkeep
+from queue_core.stores.redis.upkeep import RedisUpkeep
 from tests.conformance.making import LEASE, QUEUE, TYPE, new_job, outcome
 from tests.conformance.modes import redis as opener
 from tests.conformance.test_schedules import announce, fire, planned, tick_of
@@ -295,7 +295,7 @@ async def test_a_dead_job_that_expires_lets_its_key_go(redis_url: str, redis_pre
     await world.advance(2 * DAY)
     store = world.store
     assert isinstance(store, RedisStore)
-    await Upkeep(store._link, RetentionSettings(dead=DAY), rules).run()
+    await RedisUpkeep(store._link, RetentionSettings(dead=DAY), rules).run()
     assert [ready.id for ready in await world.store.list_ready(QUEUE, -1, 10)] == [jobs[1]]
     await world.close()
 

@@ -189,7 +189,7 @@ async def hints_on_a_cluster(store: RedisStore, operations: RedisOperations, cli
     for name in ("due", "leases"):
         await client.delete(f"jobs:hints:{{{name}}}")
     store._hints.forget()
-    look = await store.look()
+    look = await store.next_work()
     assert look.due is not None
     assert look.busy
     assert QUEUE in await store.ready_queues()

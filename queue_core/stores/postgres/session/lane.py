@@ -45,7 +45,7 @@ Rows = list[tuple[Any, ...]]
 Plan = Generator[tuple[str, Mapping[str, Any]], Rows, T]
 
 
-async def carry_out(plan: Plan[T], run: Callable[[str, Mapping[str, Any]], Awaitable[Rows]]) -> T:
+async def run_plan(plan: Plan[T], run: Callable[[str, Mapping[str, Any]], Awaitable[Rows]]) -> T:
     """Run a plan's queries one after the other and return what it makes of their rows."""
     try:
         query, params = next(plan)
@@ -64,7 +64,7 @@ PLANS_SECONDS = 1.0
 keeps it until the next ANALYZE: after a burst of 300,000 jobs a claim took 13 s instead of 10 ms."""
 
 
-class Lane:
+class SerialRunner:
     """Runs one statement at a time, each its own transaction, within a time limit.
 
     Lanes with the same `sessions` share connections; without, a lane has its own.
@@ -113,7 +113,7 @@ class Lane:
 
         return await self._again(work)
 
-    async def carry_out(self, begin: Callable[[], Plan[T]], times: int = 1, patient: bool = True, weight: int = 0) -> T:
+    async def run_plan(self, begin: Callable[[], Plan[T]], times: int = 1, patient: bool = True, weight: int = 0) -> T:
         """Carry out a plan in one transaction, within so many time limits; it is begun again if others get in its way.
 
         `weight`: about how many bytes it sends.
@@ -125,7 +125,7 @@ class Lane:
 
         async def work(connection: Connection, one: Try) -> T:
             async with one.transaction(connection, self._settings.timeout * times, silent_ms(weight)):
-                return await carry_out(begin(), partial(self._step, connection))
+                return await run_plan(begin(), partial(self._step, connection))
 
         return await self._again(work, times, patient)
 

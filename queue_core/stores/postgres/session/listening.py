@@ -17,7 +17,7 @@ from queue_core.stores.postgres.dialect import channels_of, load, text_array
 from queue_core.stores.postgres.session.bounds import Connection, Try, cut
 from queue_core.stores.postgres.session.connection import connect, connection_options
 from queue_core.stores.postgres.session.failures import BROKEN
-from queue_core.stores.postgres.session.lane import Lane
+from queue_core.stores.postgres.session.lane import SerialRunner
 from queue_core.stores.postgres.session.sessions import Sessions
 
 logger = logging.getLogger("queue_core.delivery")
@@ -56,7 +56,7 @@ class Notifications:
         self._direct = (
             settings if settings.listen_url is None else settings.model_copy(update={"url": settings.listen_url})
         )
-        self._lane = Lane(settings, self.sessions)
+        self._lane = SerialRunner(settings, self.sessions)
         # channel -> what is called with each payload
         self._calls: dict[str, list[Callable[[str], None]]] = {"probe": []}
         self._gaps: list[Callable[[], None]] = []
@@ -111,7 +111,7 @@ class Notifications:
     def arriving(self) -> bool:
         return self._arriving
 
-    async def send(self, channel: str, messages: Sequence[str]) -> None:
+    async def notify(self, channel: str, messages: Sequence[str]) -> None:
         """Notify a channel of several messages; equal ones arrive once.
 
         Raises:
@@ -119,7 +119,7 @@ class Notifications:
         """
         await self._lane.run("listening/notify", {"channel": channel, "messages": text_array(messages)}, light=True)
 
-    async def send_each(self, messages: Sequence[tuple[str, str]]) -> None:
+    async def notify_each(self, messages: Sequence[tuple[str, str]]) -> None:
         """Notify channels of messages, in this order and all at once: each process is woken once.
 
         Raises:
@@ -244,7 +244,7 @@ class Notifications:
             await self._stir(doubt)
             return
         self._probed_at = time.monotonic()
-        await self.send("probe", [""])
+        await self.notify("probe", [""])
         while self._heard_at < self._probed_at and not self._broken:
             if (left := self._probed_at + PATIENCE - time.monotonic()) <= 0:
                 raise Deaf(f"one that was sent was not heard within {PATIENCE:g} s")
@@ -284,7 +284,7 @@ class Notifications:
             )
 
 
-class News:
+class PostgresSignals:
     """Notifications between processes that spare idle ones from polling: leaders, due times, orders, new jobs."""
 
     def __init__(self, notifications: Notifications) -> None:
@@ -337,13 +337,13 @@ class News:
         """Notify the leader of a due time before its next read; many of these in one notification."""
         self._soon = True
         if self._telling is None or self._telling.done():
-            self._telling = asyncio.create_task(self._tell())
+            self._telling = asyncio.create_task(self._notify())
 
-    async def _tell(self) -> None:
+    async def _notify(self) -> None:
         while self._soon:
             self._soon = False
             with contextlib.suppress(QueueCoreError):  # the leader finds it a little later
-                await self._notifications.send("due", [""])
+                await self._notifications.notify("due", [""])
             await asyncio.sleep(SOON)
 
     async def close(self) -> None:

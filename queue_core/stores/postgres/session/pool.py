@@ -33,7 +33,7 @@ from queue_core.stores.postgres.session.bounds import (
 )
 from queue_core.stores.postgres.session.connection import close_all, connect, connection_options, found_pooler, prepares
 from queue_core.stores.postgres.session.failures import BROKEN, FORGOTTEN, HELD, RETRIED, refused, translate
-from queue_core.stores.postgres.session.lane import Plan, carry_out
+from queue_core.stores.postgres.session.lane import Plan, run_plan
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -59,7 +59,7 @@ _NOT_OURS = (pg.UndefinedTable, pg.UndefinedColumn, pg.UndefinedObject, pg.Undef
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 
-class Pool:
+class ConnectionPool:
     """Connections made when they are needed, and dropped when a server fails or turns out to be read-only."""
 
     def __init__(self, settings: PostgresSettings) -> None:
@@ -127,7 +127,7 @@ class Pool:
 
         return await self.transact(run)
 
-    async def carry_out(self, begin: Callable[[], Plan[T]]) -> T:
+    async def run_plan(self, begin: Callable[[], Plan[T]]) -> T:
         """Carry out a plan in one transaction; it restarts after conflicts with other transactions."""
 
         async def work(connection: Connection) -> T:
@@ -135,7 +135,7 @@ class Pool:
                 cursor = await connection.execute(load(query, self.settings.schema), params)
                 return await cursor.fetchall() if cursor.description else []
 
-            return await carry_out(begin(), run)
+            return await run_plan(begin(), run)
 
         return await self.transact(work)
 

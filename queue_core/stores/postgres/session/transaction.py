@@ -19,7 +19,7 @@ from queue_core.stores.postgres.dialect import load
 from queue_core.stores.postgres.session.bounds import SILENT_MS, Connection, Try, closed_by_server, cut
 from queue_core.stores.postgres.session.connection import connect, connection_options
 from queue_core.stores.postgres.session.failures import BROKEN, RETRIED, translate
-from queue_core.stores.postgres.session.lane import Plan, Rows, carry_out
+from queue_core.stores.postgres.session.lane import Plan, Rows, run_plan
 
 
 async def driver_connection(given: Any) -> psycopg.AsyncConnection[Any] | psycopg.Connection[Any]:
@@ -142,7 +142,7 @@ class Transactions:
             params = {"silent": min(SILENT_MS, limit) if awaited else limit, "limit": limit}
             run = partial(run_on, connection, self._settings.schema)
             await run("transaction/ending", params)
-            return await carry_out(plan, run)
+            return await run_plan(plan, run)
 
     async def _take(self) -> Connection:
         while self._idle:
