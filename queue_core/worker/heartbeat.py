@@ -14,9 +14,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from queue_core.errors import QueueCoreError
+from queue_core.client.tasks import Duration
+from queue_core.errors import ConfigurationError, QueueCoreError
 from queue_core.model.events import Event, EventName
 from queue_core.model.job import Stray
+from queue_core.model.settings import Defaults
+from queue_core.model.validation import parse_duration
 from queue_core.ports.store import (
     Doubt,
     HeartbeatReply,
@@ -84,6 +87,36 @@ class Times:
     def idle(self) -> float:
         """Return the seconds between two beats of a worker that has nothing to report."""
         return min(IDLE, self.interval)
+
+
+def seconds(value: Duration, what: str) -> float:
+    """Return a duration in seconds.
+
+    Raises:
+        ConfigurationError: it is none; `what` names it.
+    """
+    try:
+        return parse_duration(value)
+    except ValueError as error:
+        raise ConfigurationError(f"{what}: {error}") from None
+
+
+def times_of(defaults: Defaults, lease: Duration | None, heartbeat: Duration | None) -> Times:
+    """Return how long leases last and how often they are renewed.
+
+    Raises:
+        ConfigurationError: no durations, or a heartbeat that comes too late for the lease.
+    """
+    length = defaults.lease if lease is None else seconds(lease, "a worker's lease")
+    if heartbeat is not None:
+        interval = seconds(heartbeat, "a worker's heartbeat")
+    elif lease is None:
+        interval = defaults.heartbeat
+    else:
+        interval = length / 5
+    if not 0 < interval <= length / 2:
+        raise ConfigurationError(f"the heartbeat ({interval:g} s) must be at most half of the lease ({length:g} s)")
+    return Times(length, interval)
 
 
 class Heartbeat:

@@ -17,82 +17,26 @@ from queue_core.client.context import ClaimFacts
 from queue_core.client.effects import events_of, offer, ready_of
 from queue_core.client.executor import Executor
 from queue_core.client.middleware import Hooks
-from queue_core.client.tasks import Duration, TaskRegistry
-from queue_core.errors import ConfigurationError, QueueCoreError, StaleLease
+from queue_core.client.tasks import Duration
+from queue_core.errors import QueueCoreError, StaleLease
 from queue_core.model import outcome
 from queue_core.model import outcome as outcomes
 from queue_core.model.codec import decode_payload
 from queue_core.model.events import Event, EventName
 from queue_core.model.job import Claim, Outcome, Settled, attempt_of
 from queue_core.model.retry import Policy, Reschedule
-from queue_core.model.settings import Defaults, Limits
+from queue_core.model.settings import Limits
 from queue_core.model.signature import failure_of
 from queue_core.model.states import Status
 from queue_core.model.text import storable
-from queue_core.model.validation import check_name, parse_duration
 from queue_core.ports.backend import Backend
 from queue_core.ports.delivery import DispatchUnavailable
 from queue_core.ports.store import ClaimRequest, LeaseRenewal
-from queue_core.worker.heartbeat import ManualHeartbeat, Times
+from queue_core.worker.heartbeat import ManualHeartbeat, seconds
 from queue_core.worker.journal import EventPublisher
 from queue_core.worker.leader import LEADERSHIP, Duty, Sweeper
 
 logger = logging.getLogger("queue_core.manual")
-
-
-def check_slots(concurrency: object) -> int:
-    """Return how many jobs run at a time.
-
-    Raises:
-        ConfigurationError: no whole number of at least 1.
-    """
-    if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
-        raise ConfigurationError(f"a worker's concurrency is a whole number of at least 1, not {concurrency!r}")
-    return concurrency
-
-
-def queues_of(tasks: TaskRegistry, queues: object) -> tuple[str, ...]:
-    """Return the queues that were named, or those of the tasks.
-
-    Raises:
-        ConfigurationError: no list of names.
-    """
-    if isinstance(queues, str) or not isinstance(queues, Sequence | None):
-        raise ConfigurationError(f"a worker's queues are a list of names, not {queues!r}")
-    try:
-        return tuple(dict.fromkeys(check_name(queue, "the queue's name") for queue in queues or tasks.queues()))
-    except ValueError as error:
-        raise ConfigurationError(str(error)) from None
-
-
-def seconds(value: Duration, what: str) -> float:
-    """Return a duration in seconds.
-
-    Raises:
-        ConfigurationError: it is none; `what` names it.
-    """
-    try:
-        return parse_duration(value)
-    except ValueError as error:
-        raise ConfigurationError(f"{what}: {error}") from None
-
-
-def times_of(defaults: Defaults, lease: Duration | None, heartbeat: Duration | None) -> Times:
-    """Return how long leases last and how often they are renewed.
-
-    Raises:
-        ConfigurationError: no durations, or a heartbeat that comes too late for the lease.
-    """
-    length = defaults.lease if lease is None else seconds(lease, "a worker's lease")
-    if heartbeat is not None:
-        interval = seconds(heartbeat, "a worker's heartbeat")
-    elif lease is None:
-        interval = defaults.heartbeat
-    else:
-        interval = length / 5
-    if not 0 < interval <= length / 2:
-        raise ConfigurationError(f"the heartbeat ({interval:g} s) must be at most half of the lease ({length:g} s)")
-    return Times(length, interval)
 
 
 _BECOMES = {

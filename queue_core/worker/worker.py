@@ -15,19 +15,19 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from queue_core.client.tasks import Duration
+from queue_core.client.tasks import Duration, TaskRegistry
 from queue_core.errors import ConfigurationError
 from queue_core.model.events import Event, EventName
 from queue_core.model.job import Stray
+from queue_core.model.validation import check_name
 from queue_core.ports.store import AttentiveStore, ClaimRequest, HeartbeatRequest, Neighbour
 from queue_core.queue import JobQueue
 from queue_core.worker.attempt import Patience, RunningAttempt, Watchdog, end_process
 from queue_core.worker.execution import RawHandler, handlers_of
 from queue_core.worker.fetcher import Fetcher
-from queue_core.worker.heartbeat import Heartbeat, version
+from queue_core.worker.heartbeat import Heartbeat, seconds, times_of, version
 from queue_core.worker.journal import EventPublisher
 from queue_core.worker.leader import Duty, Sweeper
-from queue_core.worker.manual import check_slots, queues_of, seconds, times_of
 from queue_core.worker.runner import STUBBORN_SECONDS, Runner, RunPlan
 from queue_core.worker.settler import Settler
 
@@ -66,7 +66,7 @@ class Worker:
     ) -> None:
         self.id = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
         self._jobs = jobs
-        self._queues = queues_of(jobs.tasks, queues)
+        self._queues = _queues_of(jobs.tasks, queues)
         # None: every type
         self._types = None if handler is not None else jobs.tasks.types()
         self._times = times_of(jobs.settings.defaults, lease, heartbeat)
@@ -80,7 +80,7 @@ class Worker:
         self._publisher = EventPublisher(jobs.bus)
         self._settler = Settler(jobs.store, jobs.dispatcher, self._publisher, self._held, jobs.hooks)
         handlers, target = handlers_of(jobs, handler, queues, target)
-        slots = check_slots(concurrency)
+        slots = _check_slots(concurrency)
         defaults, limits = jobs.settings.defaults, jobs.settings.limits
         most = defaults.max_losses
         plan = RunPlan(handlers, jobs.hooks, limits, slots, self.id, jobs.store, target, most, defaults.children)
@@ -347,3 +347,28 @@ async def _end(tasks: Sequence[asyncio.Task[Any]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _check_slots(concurrency: object) -> int:
+    """Return how many jobs run at a time.
+
+    Raises:
+        ConfigurationError: no whole number of at least 1.
+    """
+    if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
+        raise ConfigurationError(f"a worker's concurrency is a whole number of at least 1, not {concurrency!r}")
+    return concurrency
+
+
+def _queues_of(tasks: TaskRegistry, queues: object) -> tuple[str, ...]:
+    """Return the queues that were named, or those of the tasks.
+
+    Raises:
+        ConfigurationError: no list of names.
+    """
+    if isinstance(queues, str) or not isinstance(queues, Sequence | None):
+        raise ConfigurationError(f"a worker's queues are a list of names, not {queues!r}")
+    try:
+        return tuple(dict.fromkeys(check_name(queue, "the queue's name") for queue in queues or tasks.queues()))
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from None
