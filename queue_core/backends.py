@@ -55,10 +55,10 @@ def pending(settings: JobsSettings) -> Pending:
 
         return sqlite.pending(settings.sqlite)
     if settings.mode == "redis":
-        from queue_core.stores.redis.session import SCHEMA
+        from queue_core.stores.redis import migrate as redis
         from queue_core.stores.sql.migrations import Pending
 
-        return Pending(SCHEMA, [], None)  # its keys come with the first job
+        return Pending(*redis.pending(settings.redis))
     from queue_core.stores.postgres import migrate as postgres
 
     return postgres.pending(_database(settings), settings.postgres.schema)
@@ -79,9 +79,10 @@ def migrate(settings: JobsSettings) -> tuple[list[int], int]:
 
         return sqlite.migrate(settings.sqlite), sqlite.KNOWN
     if settings.mode == "redis":
+        from queue_core.stores.redis import migrate as redis
         from queue_core.stores.redis.session import SCHEMA
 
-        return [], SCHEMA
+        return redis.migrate(settings.redis), SCHEMA
     from queue_core.stores.postgres import migrate as postgres
 
     return postgres.migrate(_database(settings), settings.postgres.schema), postgres.KNOWN

@@ -32,7 +32,7 @@ to have the ready set rebuilt, or overwritten."""
 AT_ONCE = 100
 """Queues looked at in one round trip, and of those that were whole before, in one round."""
 
-_OTHER_KEYS = {"eseq": "string", "waiters": "zset"}
+_OTHER_KEYS = {"event_seq": "string", "waiters": "zset"}
 
 
 class Wholeness:
@@ -70,7 +70,7 @@ class Wholeness:
 
     async def mark_current(self, queue: str) -> None:
         """Declare a ready set whole."""
-        await self._client.set(self._keys.of(queue, "gen"), await self._new_marker())
+        await self._client.set(self._keys.of(queue, "generation"), await self._new_marker())
         self._whole_at.pop(queue, None)
         self._whole_at[queue] = time.monotonic()
 
@@ -98,10 +98,10 @@ class Wholeness:
         names = [self._ready, *_OTHER_KEYS]
         commands = self._client.pipeline(transaction=False)
         for queue in queues:
-            commands.get(self._keys.of(queue, "gen"))
+            commands.get(self._keys.of(queue, "generation"))
             for name in names:
                 commands.type(self._keys.of(queue, name))
-            commands.get(self._keys.of(queue, "eseq"))
+            commands.get(self._keys.of(queue, "event_seq"))
         answers = iter(await commands.execute(raise_on_error=False))
         found: list[bool] = []
         for queue in queues:
@@ -109,7 +109,7 @@ class Wholeness:
             strangers = [name for name in names if next(answers) not in {_OTHER_KEYS.get(name, "zset"), "none"}]
             number = next(answers)
             if isinstance(number, str) and not number.isdigit():
-                strangers.append("eseq")
+                strangers.append("event_seq")
             await self._remove(queue, strangers)
             of_this_run = isinstance(marker, str) and marker.partition(":")[0] == run
             found.append(of_this_run and self._ready not in strangers)
@@ -228,9 +228,9 @@ class RedisDispatcher:
         keys = self._keys
         async with within(self._timeout, self._circuit):
             commands = self._client.pipeline(transaction=False)
-            commands.mget(keys.identity, keys.confirmed, keys.others, keys.beside)
+            commands.mget(keys.identity, keys.confirmed, keys.other_database, keys.other_redis)
             if turn:
-                commands.set(keys.turn, 1, nx=True, px=round(turn * 1000))
+                commands.set(keys.checked, 1, nx=True, px=round(turn * 1000))
             found, *taken = await commands.execute()
         return PairingRecord(*found), taken != [None]
 
@@ -248,12 +248,12 @@ class RedisDispatcher:
     async def intrude(self, database: str, seconds: float) -> None:
         """Note for some seconds that processes of another database use this Redis, too."""
         async with within(self._timeout, self._circuit):
-            await self._client.set(self._keys.others, database, px=round(seconds * 1000))
+            await self._client.set(self._keys.other_database, database, px=round(seconds * 1000))
 
     async def pass_on(self, redis: str, seconds: float) -> None:
         """Note for some seconds that processes of the database use another Redis."""
         async with within(self._timeout, self._circuit):
-            await self._client.set(self._keys.beside, redis, px=round(seconds * 1000))
+            await self._client.set(self._keys.other_redis, redis, px=round(seconds * 1000))
 
     async def ping(self) -> float:
         start = time.perf_counter()

@@ -200,7 +200,7 @@ class RedisEventBus:
             return  # events are hints; what shows state reads the store
 
     def _message(self, queue: str, events: Sequence[Event]) -> Call:
-        keys = [self._keys.of(queue, name) for name in ("eseq", "gen", "waiters")]
+        keys = [self._keys.of(queue, name) for name in ("event_seq", "generation", "waiters")]
         at = f"{time.time():.3f}"
         finished = [event.id for event in events if event.event in _FINAL]
         args = [

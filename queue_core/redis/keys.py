@@ -6,14 +6,14 @@ P is `<prefix>{<queue>}:`. Delivery, in both modes that use Redis (the ready set
 |---|---|---|
 | `P pending` or `P offered` | ZSET id → rank | candidates for workers, the best rank first |
 | `P scheduled` | ZSET id → due ms | hints for the promoter, in mode `postgres+redis` |
-| `P gen` | string | run id of the server, a random part; missing or foreign = rebuild |
-| `<prefix>gen` | string | the same for the server; missing or another one = look at all `P gen` |
+| `P generation` | string | run id of the server, a random part; missing or foreign = rebuild |
+| `<prefix>generation` | string | the same for the server; missing or another one = look at all `P generation` |
 | `<prefix>identity` | string | a random text that the database of mode `postgres+redis` has, too |
 | `<prefix>identity:confirmed` | string | the address of that database, while a process has seen so lately; expires |
-| `<prefix>identity:others` | string | the address of another database whose processes use this Redis, too; expires |
-| `<prefix>identity:turn` | string | there while a process has compared lately, so that the others need not; expires |
-| `<prefix>identity:beside` | string | the address of another Redis that processes of that database use; expires |
-| `P eseq` | string | number of the last message of events |
+| `<prefix>identity:other_database` | string | another database whose processes use this Redis, too; expires |
+| `<prefix>identity:checked` | string | there while a process has compared lately: the others need not; expires |
+| `<prefix>identity:other_redis` | string | the address of another Redis that processes of that database use; expires |
+| `P event_seq` | string | number of the last message of events |
 | `P waiters` | ZSET id → ms | jobs whose end is waited for; expires |
 | `<prefix>events` | channel | lifecycle events (queue_core.model.events) |
 | `P job:<id>:done` | channel | a message when the job has finished |
@@ -30,8 +30,8 @@ has gone to another queue, its key keeps only a field `moved`, for a day:
 | `P log:<id>` | LIST | lines that its handlers wrote, the last 1,000 |
 | `P pending` | ZSET id → rank | queued jobs that are ready |
 | `P blocked` | ZSET id → due | queued jobs that wait for their ordering key |
-| `P gates` | ZSET ordering key, id | jobs that their ordering keys let through |
-| `P turns` | ZSET ordering key, arrival, rank, id | those in `blocked`, in the order of their turns |
+| `P admitted` | ZSET ordering key, id | jobs that their ordering keys have admitted |
+| `P order_wait` | ZSET ordering key, arrival, rank, id | those in `blocked`, in the order of their arrival |
 | `P scheduled`, `P retrying` | ZSET id → due | waiting for their time |
 | `P running` | ZSET id → time | running jobs by the end of their lease |
 | `P unfinished` | ZSET id → time | all of these by their last change |
@@ -40,41 +40,41 @@ has gone to another queue, its key keeps only a field `moved`, for a day:
 | `P by_type:<type>` | SET | ids of all jobs of a type |
 | `P types` | HASH type → n | waiting jobs |
 | `P depths` | HASH priority → n | queued jobs (`q5`); scheduled and retrying ones (`d5`) |
-| `P unique` | HASH unique key → id | who holds it, if it is unfinished or has an entry in: |
-| `P unique_ends` | ZSET unique key → time | until when it is held, whatever became of the job |
+| `P unique` | HASH unique key → id | the job that holds it, if it is unfinished or has an entry in: |
+| `P unique_expires` | ZSET unique key → time | until when it is held, whatever became of the job |
 | `P rate` | HASH | tokens of the queue's rate, and of which time |
 | `P arrival` | string | the last arrival, where jobs age |
-| `P admitted` | string | answer to the last question whether there was room; expires |
+| `P capacity_answer` | string | answer to the last question whether capacity was free; expires |
 | `P cancelling` | HASH id → worker | running jobs with a cancel request |
-| `P causes` | HASH id → signature, type | dead jobs |
-| `P signatures`, `P seen` | HASH, ZSET signature → time | first seen and title; last seen; 10,000 at most |
+| `P errors` | HASH id → signature, type | dead jobs |
+| `P signatures`, `P last_seen` | HASH, ZSET signature → time | first seen and title; last seen; 10,000 at most |
 | `P deaths` | ZSET minute, signature → minute and n | deaths of the last two days |
 | `P minutes` | ZSET minute, outcome → minute and n | totals of the last two days |
 | `P tallies` | HASH | totals by outcome and type since the store was made |
 | `P paused` | string | there while the queue is paused |
 | `P schedule:<name>` | HASH | the fields of a schedule, its next and its last tick |
 | `P ticks` | ZSET schedule → time | next ticks of the schedules that are not paused |
-| `P passed:<schedule>` | ZSET time, job → time | ticks that have passed |
+| `P fired:<schedule>` | ZSET time, job → time | ticks that have fired |
 | `P seq`, `P token` | string | the last order of arrival, the time of the last lease token |
 | `<prefix>queues` | SET | names of all queues |
 | `<prefix>workers` | HASH worker → entry | goes a day after the last heartbeat |
-| `<prefix>residents:<place>` | HASH worker → process | who runs on a machine; workers write it again where it is gone |
+| `<prefix>residents:<place>` | HASH worker → process | the workers on a machine; they write it again where it is gone |
 | `<prefix>announced` | HASH type → time, JSON Schema | what workers announced of types |
 | `<prefix>schedules` | HASH schedule → queue | the queue of each schedule |
 | `<prefix>operation:<number>` | HASH | the fields of an operation, and of the step that is being taken |
 | `<prefix>operation:<number>:members` | LIST | of each member token, place and queue as of when it was frozen |
 | `<prefix>operation:<number>:ids` | SET | their ids, while it is preparing |
-| `<prefix>operation:<number>:marks` | string | `1` at the place of each member that it has changed |
+| `<prefix>operation:<number>:changed` | string | `1` at the place of each member that it has changed |
 | `<prefix>operations` | ZSET number → number | all of them; those that have not ended in `operations:unfinished` |
 | `<prefix>operations:of:<signature>` | ZSET number → number | those on all jobs of an error |
 | `<prefix>operations:preparing`, `<prefix>operations:ended` | ZSET number → time | by their last change |
-| `<prefix>changes:<id>` | ZSET number → number | the operations that have changed a job, the last 1,000 |
-| `<prefix>numbers` | string | the last number of an operation |
-| `<prefix>leaders` | HASH duty → time, worker | who leads until when |
+| `<prefix>operations_of:<id>` | ZSET number → number | the operations that have changed a job, the last 1,000 |
+| `<prefix>operation_number` | string | the last number of an operation |
+| `<prefix>leaders` | HASH duty → time, worker | which worker leads until when |
 | `<prefix>hints:{due}` | ZSET queue → time | when the first scheduled or retrying job is due, or before |
 | `<prefix>hints:{leases}` | ZSET queue → time | when the first lease ends, or before |
 | `<prefix>schema` | string | version of all this |
-| `<prefix>news` | channel | notifications between processes (queue_core.stores.redis.delivery); not for others |
+| `<prefix>notifications` | channel | messages between processes (queue_core.stores.redis.delivery); not for others |
 """
 
 from __future__ import annotations
@@ -89,13 +89,13 @@ class Keys:
         self._prefix = prefix
         self._channel_end = f"@{database}" if database else ""
         self.events = f"{prefix}events{self._channel_end}"
-        self.news = f"{prefix}news{self._channel_end}"
-        self.generation = f"{prefix}gen"
+        self.notifications = f"{prefix}notifications{self._channel_end}"
+        self.generation = f"{prefix}generation"
         self.identity = f"{prefix}identity"
         self.confirmed = f"{prefix}identity:confirmed"
-        self.others = f"{prefix}identity:others"
-        self.turn = f"{prefix}identity:turn"
-        self.beside = f"{prefix}identity:beside"
+        self.other_database = f"{prefix}identity:other_database"
+        self.checked = f"{prefix}identity:checked"
+        self.other_redis = f"{prefix}identity:other_redis"
         self.queues = f"{prefix}queues"
         self.workers = f"{prefix}workers"
         self.leaders = f"{prefix}leaders"
@@ -103,7 +103,7 @@ class Keys:
         self.announced = f"{prefix}announced"
         self.schedules = f"{prefix}schedules"
         self.operations = f"{prefix}operations"
-        self.numbers = f"{prefix}numbers"
+        self.operation_number = f"{prefix}operation_number"
         self.schema = f"{prefix}schema"
 
     def of(self, queue: str, name: str) -> str:
@@ -131,9 +131,9 @@ class Keys:
         """Return the key of some operations: unfinished, preparing, ended, or of:<signature>."""
         return f"{self.operations}:{name}"
 
-    def changes(self, ids: Iterable[str]) -> list[str]:
+    def operations_of(self, ids: Iterable[str]) -> list[str]:
         """Return the keys of the operations that have changed jobs."""
-        return [f"{self._prefix}changes:{job_id}" for job_id in ids]
+        return [f"{self._prefix}operations_of:{job_id}" for job_id in ids]
 
     def done_parts(self, queue: str) -> tuple[str, str]:
         """Return the text before and after the id in a queue's done channels."""

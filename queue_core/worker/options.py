@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 LONGEST = 64 << 10
 """Characters of one log entry."""
-EXIT_FAILED, EXIT_USAGE, EXIT_UNREACHABLE, EXIT_RECYCLE = 1, 2, 3, 10
-"""Exit codes: something failed; a wrong target or setting; the store cannot be used; another process shall go on."""
+EXIT_FAILED, EXIT_USAGE, EXIT_UNREACHABLE, EXIT_REFUSED, EXIT_RECYCLE = 1, 2, 3, 5, 10
+"""Exit codes: something failed; a wrong target or setting; the store cannot be used now; it is of another version;
+another process shall go on."""
 
 
 @dataclass(frozen=True, slots=True)

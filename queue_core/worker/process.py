@@ -17,11 +17,19 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
-from queue_core.errors import ConfigurationError, QueueCoreError, SchemaError, StoreUnavailable
+from queue_core.errors import (
+    ConfigurationError,
+    QueueCoreError,
+    SchemaEarlier,
+    SchemaError,
+    SchemaNewer,
+    StoreUnavailable,
+)
 from queue_core.queue import JobQueue
 from queue_core.worker.options import (
     EXIT_FAILED,
     EXIT_RECYCLE,
+    EXIT_REFUSED,
     EXIT_UNREACHABLE,
     EXIT_USAGE,
     ServiceOptions,
@@ -181,6 +189,9 @@ def main(argv: list[str]) -> int:
     except ConfigurationError as error:
         logger.critical("%s", error)
         return EXIT_USAGE
+    except (SchemaEarlier, SchemaNewer) as error:
+        logger.critical("%s", error)
+        return EXIT_REFUSED
     except (StoreUnavailable, SchemaError) as error:
         logger.critical("%s", error)
         return EXIT_UNREACHABLE

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from queue_core.worker.options import (
     EXIT_RECYCLE,
+    EXIT_REFUSED,
     EXIT_USAGE,
     Note,
     ServiceOptions,
@@ -89,7 +90,7 @@ class Service:
     _reports: list[threading.Thread] = field(default_factory=list)
 
     def run(self) -> int:
-        """Run until SIGTERM or SIGINT, or until a wrong target or setting ends every process; return the exit code."""
+        """Run until SIGTERM or SIGINT, or until a wrong target, setting or store ends all; return the exit code."""
         self._places = [_ProcessSlot() for _ in range(self.options.processes)]
         self.options = replace(self.options, service=os.getpid())
         wake_read, wake_write = os.pipe()
@@ -167,8 +168,8 @@ class Service:
         place.process = None
         note = read_note(place.note)
         os.close(place.note)
-        if code not in (0, EXIT_RECYCLE) and note is not None:
-            # It did not give its jobs back; its lease would, in minutes.
+        if code not in (0, EXIT_RECYCLE, EXIT_REFUSED) and note is not None:
+            # It did not give its jobs back; its lease would, in minutes. A store of another version would refuse them.
             self._reports = [*filter(threading.Thread.is_alive, self._reports), _report(note)]
         if self._stops:
             self._exit = max(self._exit, 1 if code not in (0, EXIT_RECYCLE, -signal.SIGTERM, -signal.SIGINT) else 0)
@@ -177,9 +178,9 @@ class Service:
             place.pause, place.start_at = PAUSE_FIRST, now
             return
         soon = now - place.started_at < SOON
-        if soon and code == EXIT_USAGE:
-            # A wrong target does not become right by trying again.
-            self._exit = EXIT_USAGE
+        if soon and code in (EXIT_USAGE, EXIT_REFUSED):
+            # Neither a wrong target nor a store of another version becomes right by trying again.
+            self._exit = code
             self._stops = 1
             return
         place.pause = min(PAUSE_MOST, place.pause * 2) if soon else PAUSE_FIRST

@@ -63,7 +63,7 @@ LEFT: Mapping[str, int] = {
     "queue_core/model": 2,
     "queue_core/ports": 1,
     "queue_core/stores/postgres": 7,
-    "queue_core/stores/redis": 30,
+    "queue_core/stores/redis": 11,
     "queue_core/stores/sqlite": 5,
     "queue_core/worker": 12,
 }

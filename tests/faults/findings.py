@@ -22,7 +22,7 @@ TOTALS = """
 select outcome, sum(n)::int from (select outcome, n from tallies union all select outcome, n from tally_deltas) t
  group by 1
 """
-KEYS = {"pending": "zset", "scheduled": "zset", "gen": "string", "eseq": "string", "waiters": "zset"}
+KEYS = {"pending": "zset", "scheduled": "zset", "generation": "string", "event_seq": "string", "waiters": "zset"}
 """Every key of a queue; there is none for each job."""
 
 
@@ -140,9 +140,9 @@ def strange_keys(redis_url: str, prefix: str, queue: str = "default") -> list[st
     with redis.Redis.from_url(redis_url, decode_responses=True) as client:
         found = {key: client.type(key) for key in client.scan_iter(f"{prefix}*", count=1000)}
     allowed = {f"{prefix}{{{queue}}}:{name}": type_ for name, type_ in KEYS.items()}
-    allowed[f"{prefix}{{}}:eseq"] = "string"  # of events that belong to no queue
-    pair = ("identity", "identity:confirmed", "identity:others", "identity:turn")
-    allowed |= {f"{prefix}{name}": "string" for name in ("gen", *pair)}
+    allowed[f"{prefix}{{}}:event_seq"] = "string"  # of events that belong to no queue
+    pair = ("identity", "identity:confirmed", "identity:other_database", "identity:checked")
+    allowed |= {f"{prefix}{name}": "string" for name in ("generation", *pair)}
     return [f"{key} ({type_})" for key, type_ in found.items() if allowed.get(key) != type_]
 
 

@@ -179,7 +179,7 @@ async def test_rubbish_and_repetition_in_the_ready_set(plant: Plant) -> None:
     assert "Traceback" not in plant.crew.log()
 
 
-@pytest.mark.parametrize("name", ["pending", "gen", "eseq", "waiters"])
+@pytest.mark.parametrize("name", ["pending", "generation", "event_seq", "waiters"])
 async def test_a_key_of_a_wrong_type(plant: Plant, name: str) -> None:
     plant.crew.start(1)
     await plant.enqueue_mixed(20)

@@ -315,7 +315,7 @@ async def test_of_the_processes_of_a_pair_one_at_a_time_asks_the_database(
         await found(other)
         await pairing_of(second)._glance()
         assert pairing_of(second).reason == "", "it was not its turn"
-        await client.delete(f"{redis_prefix}identity:turn")
+        await client.delete(f"{redis_prefix}identity:checked")
         await pairing_of(first)._glance()
         await pairing_of(second)._glance()
         assert "another Redis" in pairing_of(first).reason == pairing_of(second).reason

@@ -163,7 +163,7 @@ async def test_trap_4_a_lost_generation_rebuilds_the_whole_backlog(
     (running,) = await never_offered(jobs, 1)
     await jobs.store.insert([delayed])
     await jobs.store.claim(ClaimRequest("default", "worker-1", ("known",), 1, 60.0, [running]))
-    generation = f"{redis_prefix}{{default}}:gen"
+    generation = f"{redis_prefix}{{default}}:generation"
     before = await client.get(generation)
     assert before is not None
     if loss == "emptied":
@@ -193,7 +193,7 @@ async def test_two_audits_at_once_are_harmless(
     jobs: JobQueue, audit: DeliveryAudit, client: Redis, redis_prefix: str
 ) -> None:
     ids = await never_offered(jobs, 50)
-    await client.delete(f"{redis_prefix}{{default}}:gen")
+    await client.delete(f"{redis_prefix}{{default}}:generation")
     await asyncio.gather(audit.run_once(), audit_of(jobs).run_once())
     assert [one for one in await pending(client, redis_prefix) if one in ids] == ids
 
@@ -203,16 +203,16 @@ async def test_keys_of_a_wrong_type_are_put_right(
 ) -> None:
     """Somebody else's write under our prefix must not stop delivery until a person finds it."""
     ids = await never_offered(jobs, 3)
-    for name, wrong in (("pending", "text"), ("waiters", "text"), ("eseq", "no number")):
+    for name, wrong in (("pending", "text"), ("waiters", "text"), ("event_seq", "no number")):
         await client.set(f"{redis_prefix}{{default}}:{name}", wrong)
-    await client.delete(f"{redis_prefix}{{default}}:gen")
-    await client.lpush(f"{redis_prefix}{{default}}:gen", "a list")
+    await client.delete(f"{redis_prefix}{{default}}:generation")
+    await client.lpush(f"{redis_prefix}{{default}}:generation", "a list")
     await audit.run_once()
     await audit.run_once()
     assert (await pending(client, redis_prefix))[-3:] == ids
-    types = {name: await client.type(f"{redis_prefix}{{default}}:{name}") for name in ("pending", "gen")}
-    assert types == {"pending": "zset", "gen": "string"}
-    assert await client.exists(f"{redis_prefix}{{default}}:waiters", f"{redis_prefix}{{default}}:eseq") == 0
+    types = {name: await client.type(f"{redis_prefix}{{default}}:{name}") for name in ("pending", "generation")}
+    assert types == {"pending": "zset", "generation": "string"}
+    assert await client.exists(f"{redis_prefix}{{default}}:waiters", f"{redis_prefix}{{default}}:event_seq") == 0
 
 
 async def test_keys_of_a_wrong_type_are_put_right_in_a_queue_without_ready_jobs(
@@ -220,7 +220,7 @@ async def test_keys_of_a_wrong_type_are_put_right_in_a_queue_without_ready_jobs(
 ) -> None:
     """Its workers could not wait at Redis, and would look into the store for as long as nothing comes."""
     await jobs.enqueue("task", delay=3600.0)
-    names = ("pending", "gen", "eseq", "waiters")
+    names = ("pending", "generation", "event_seq", "waiters")
     keys = [f"{redis_prefix}{{default}}:{name}" for name in names]
     for key in keys:
         await client.delete(key)
@@ -251,3 +251,17 @@ async def test_a_key_of_a_wrong_type_is_no_loss_of_the_server(jobs: JobQueue, cl
     ready = Ready(new_id(), other, 1)
     await jobs.dispatcher.offer([ready])
     assert await jobs.dispatcher.take([other], 1, 5.0) == (other, [ready.id])
+
+
+async def test_what_an_earlier_version_has_left_there_is_filled_again(
+    jobs: JobQueue, audit: DeliveryAudit, client: Redis, redis_prefix: str
+) -> None:
+    """Its marker had another name, so the ready set counts as not whole, whatever is in it."""
+    ids = await never_offered(jobs, 7)
+    marker = await client.get(f"{redis_prefix}{{default}}:generation")
+    await client.delete(f"{redis_prefix}generation", f"{redis_prefix}{{default}}:generation")
+    await client.mset({f"{redis_prefix}gen": marker, f"{redis_prefix}{{default}}:gen": marker})
+    await client.set(f"{redis_prefix}{{default}}:eseq", 12)
+    await audit_of(jobs).run_once()
+    assert (await pending(client, redis_prefix))[-7:] == ids
+    assert await client.get(f"{redis_prefix}{{default}}:generation") not in {None, marker}

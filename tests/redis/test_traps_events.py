@@ -60,7 +60,7 @@ async def test_trap_16_a_lost_message_is_a_gap(bus: RedisEventBus, client: Redis
         await bus.publish([event()])
         assert not (await heard(batches)).gap
         # Somebody's message was numbered and never came.
-        await client.incr(f"{redis_prefix}{{work}}:eseq")
+        await client.incr(f"{redis_prefix}{{work}}:event_seq")
         await bus.publish([event()])
         after = await heard(batches)
         assert (after.number, after.gap) == (3, True)
@@ -76,8 +76,8 @@ async def test_trap_16_numbers_that_begin_again_are_a_gap(
     async with subscribed(bus) as batches:
         await bus.publish([event()])
         first = await heard(batches)
-        await client.delete(f"{redis_prefix}{{work}}:eseq", f"{redis_prefix}{{work}}:gen")
-        await client.incr(f"{redis_prefix}{{work}}:eseq")
+        await client.delete(f"{redis_prefix}{{work}}:event_seq", f"{redis_prefix}{{work}}:generation")
+        await client.incr(f"{redis_prefix}{{work}}:event_seq")
         await dispatcher.mark_current("work")
         await bus.publish([event()])
         second = await heard(batches)
@@ -108,12 +108,12 @@ async def test_trap_16_rubbish_on_the_channel_is_passed_over(
         b"null",
         b"[]",
         b'{"v":2}',
-        b'{"v":1,"queue":"q","gen":"","n":1,"at":1,"events":[[]]}',
-        b'{"v":1,"queue":"q","gen":"","n":1,"at":1,"events":[1]}',
-        b'{"v":1,"queue":"q","gen":"","n":1,"at":1,"events":1}',
-        b'{"v":1,"queue":"q","gen":"","n":"x","at":1,"events":[]}',
-        b'{"v":1,"queue":["q"],"gen":"","n":1,"at":1,"events":[]}',
-        b'{"v":1,"queue":"q","gen":{},"n":1,"at":1e999,"events":[{"event":"claimed","id":"1","token":"x"}]}',
+        b'{"v":1,"queue":"q","generation":"","n":1,"at":1,"events":[[]]}',
+        b'{"v":1,"queue":"q","generation":"","n":1,"at":1,"events":[1]}',
+        b'{"v":1,"queue":"q","generation":"","n":1,"at":1,"events":1}',
+        b'{"v":1,"queue":"q","generation":"","n":"x","at":1,"events":[]}',
+        b'{"v":1,"queue":["q"],"generation":"","n":1,"at":1,"events":[]}',
+        b'{"v":1,"queue":"q","generation":{},"n":1,"at":1e999,"events":[{"event":"claimed","id":"1","token":"x"}]}',
         b"[" * 100_000,
     ]
     async with subscribed(bus) as batches:

@@ -18,6 +18,7 @@ from queue_core import JobQueue
 from queue_core.model.states import Status
 from queue_core.worker.options import ServiceOptions
 from tests.architecture.sources import ROOT
+from tests.sqlite.test_earlier import make_1
 from tests.waiting import PATIENCE, eventually, until
 
 TARGET = "tests.worker.served_tasks:jobs"
@@ -204,3 +205,14 @@ def test_workers_end_whose_service_was_killed_while_they_started(tmp_path: Path)
         service.process.kill()
         service.process.wait()
         assert until(lambda: not any(exists(pid) for pid in pids)), service.log
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+def test_a_store_of_an_earlier_version_ends_the_service(tmp_path: Path, processes: int) -> None:
+    """It is only taken over by a command; trying again would go on for ever."""
+    make_1(tmp_path / "jobs.db")
+    with serving(tmp_path, processes=processes) as service:
+        assert service.code() == 5
+        assert "an earlier version has made" in service.log
+        assert "it is replaced" not in service.log
+        assert processes > 1 or len(service.log.splitlines()) == 1, service.log

@@ -185,6 +185,8 @@ def _earlier(mode: str, found: int, place: str) -> str:
     """Name what `migrate` takes over from an earlier version; what stays beside a schema of ours is warned of."""
     if mode == "sqlite":
         return f"file {place}"
+    if mode == "redis":
+        return f"keys under the prefix '{place}'"
     if found:
         warn(f"{SECOND_STORE.format(place)}; {SECOND_STORE_ADVICE}")
         return ""

@@ -13,11 +13,11 @@ from queue_core.model.rules import BANDS, QueueRules, Rules, rules_of
 from queue_core.redis.scripts import Call
 from queue_core.stores.redis.session import RedisLink
 
-GATES = ("gates", "turns", "blocked")
+GATES = ("admitted", "order_wait", "blocked")
 """The keys with the released and the waiting jobs of ordering keys."""
 
 _LIMITS = ("", *BANDS)
-_ROOM = ("depths", "unfinished", "unique", "unique_ends")
+_ROOM = ("depths", "unfinished", "unique", "unique_expires")
 
 
 def answer_of(queue: str, answer: Any) -> tuple[Any, tuple[Ready, ...]]:
@@ -74,7 +74,7 @@ def ask(link: RedisLink, rules: Rules, groups: Mapping[str, Sequence[NewJob]]) -
         return UNASKED
     name = secrets.token_hex(8)
     # Queues that are asked together are written together: then one of them keeps the answer for all.
-    key = link.keys.of(queues[0], "admitted")
+    key = link.keys.of(queues[0], "capacity_answer")
     calls = [_room(link, queue, groups[queue], rules_of(rules, queue), name, key) for queue in queues]
     return Question(calls, key, f"{name}:{len(queues)}", queues)
 
@@ -83,7 +83,7 @@ def _room(link: RedisLink, queue: str, jobs: Sequence[NewJob], rules: QueueRules
     keys = [key, *link.of(queue, _ROOM), *link.keys.jobs(queue, (job.id for job in jobs))]
     limits = rules.limits
     asked = (part for job in jobs for part in (job.id, job.priority, job.unique_key or ""))
-    return Call("room", keys, [name, *(limits.get(band, "") for band in _LIMITS), *asked])
+    return Call("check_capacity", keys, [name, *(limits.get(band, "") for band in _LIMITS), *asked])
 
 
 def check_room(rules: Rules, question: Question, answers: Sequence[int]) -> None:

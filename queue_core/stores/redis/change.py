@@ -23,8 +23,8 @@ STATE_FIELDS = ("status", "token", "type", "ordering_key", "unique_key")
 """The fields that a `Seen` is made of."""
 
 _RETRY = (
-    "pending", "scheduled", "unfinished", "completed", "dlq", "trash", "causes", "seq", "types", "tallies", "minutes",
-    "depths", *GATES, "unique", "unique_ends", "arrival",
+    "pending", "scheduled", "unfinished", "completed", "dlq", "trash", "errors", "seq", "types", "tallies", "minutes",
+    "depths", *GATES, "unique", "unique_expires", "arrival",
 )  # fmt: skip
 _CANCEL = (
     "pending", "offered", "scheduled", "retrying", "unfinished", "cancelled", "cancelling", "types", "tallies",
@@ -32,10 +32,10 @@ _CANCEL = (
 )  # fmt: skip
 _DELETE = ("dlq", "trash", *GATES, "pending")
 _RESTORE = ("dlq", "trash")
-_REMOVE = ("causes", "tallies", "minutes", *GATES, "pending", "unique", "unique_ends")
+_REMOVE = ("errors", "tallies", "minutes", *GATES, "pending", "unique", "unique_expires")
 _TRANSFER = (
-    "pending", "offered", "scheduled", "retrying", "unfinished", "completed", "dlq", "trash", "causes", "types",
-    "depths", *GATES, "unique", "unique_ends", "signatures", "seen",
+    "pending", "offered", "scheduled", "retrying", "unfinished", "completed", "dlq", "trash", "errors", "types",
+    "depths", *GATES, "unique", "unique_expires", "signatures", "last_seen",
 )  # fmt: skip
 _RECORDS = ("job", "attempts", "log", "by_type")
 
@@ -209,9 +209,9 @@ class VerbScripts:
     ) -> QueueBatch:
         if step is None:
             # Not read later, but they are of this queue.
-            own = self._link.of(queues[0], ("operation", "marks"))
+            own = self._link.of(queues[0], ("operation", "changed"))
         else:
-            own = [self._link.keys.operation(step.number, name) for name in ("", "marks")]
+            own = [self._link.keys.operation(step.number, name) for name in ("", "changed")]
         return QueueBatch(Call(script, [*keys, *own], [*args, _frozen(step, jobs)]), [job.id for job in jobs], *queues)
 
 
@@ -265,11 +265,11 @@ async def switch(link: RedisLink, queue: str, paused: bool) -> bool:
     else:
         commands.delete(link.keys.of(queue, "paused"))
         # Workers have dropped what was offered to them meanwhile; without its marker all of it is offered again.
-        commands.delete(link.keys.of(queue, "gen"))
+        commands.delete(link.keys.of(queue, "generation"))
     return bool((await link.send(commands))[0])
 
 
 async def command(link: RedisLink, worker: str, order: WorkerOrder) -> bool:
     """Give a worker an order; return whether there is such a worker."""
-    news = [link.keys.news, f"{ORDER} {worker}"]
-    return bool(await link.run("order", [link.keys.workers], [worker, order, *news]))
+    news = [link.keys.notifications, f"{ORDER} {worker}"]
+    return bool(await link.run("command", [link.keys.workers], [worker, order, *news]))

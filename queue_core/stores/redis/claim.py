@@ -293,10 +293,10 @@ class RedisHeartbeat:
                 mine = [job_id for job_id, (whose, *_) in self._running(queue).items() if whose == worker]
                 keys = [self._keys.of(queue, "running")]
                 for part in chunks([job_id for job_id in mine if job_id not in started]):
-                    self._run_one("end", keys + self._keys.jobs(queue, part), [worker, 1, *part])
+                    self._run_one("end_leases", keys + self._keys.jobs(queue, part), [worker, 1, *part])
                     ended += [0, queue]
             if ended:
-                self._run_one("hint", [self._keys.hints("leases")], [self._keys.news, DUE, "1", *ended])
+                self._run_one("hint", [self._keys.hints("leases")], [self._keys.notifications, DUE, "1", *ended])
         except (RedisError, OSError) as error:
             self.close()
             raise unavailable(error) from error
@@ -325,7 +325,7 @@ class RedisHeartbeat:
         self._connected().hset(key, beat.worker, beat.process)
         self._connected().expire(key, DAY)
         with suppress(ResponseError):  # not allowed: then no worker rests that would need the message
-            self._connected().publish(self._keys.news, f"{ORDER} {beat.place}")
+            self._connected().publish(self._keys.notifications, f"{ORDER} {beat.place}")
         self._placed = beat.worker
 
     def _neighbours(self, beat: HeartbeatRequest) -> tuple[Neighbour, ...]:

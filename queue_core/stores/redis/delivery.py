@@ -36,7 +36,7 @@ class RedisSignals:
 
     def __init__(self, settings: RedisSettings) -> None:
         self._settings = settings
-        self._channel = keys_of(settings).news
+        self._channel = keys_of(settings).notifications
         self._task: asyncio.Task[None] | None = None
         self._told = asyncio.Event()
         # worker -> its place, and the call for each order for it and each change of the workers there

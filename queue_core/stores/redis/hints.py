@@ -182,7 +182,7 @@ class DueHints:
     async def due(self, times: Mapping[str, int]) -> None:
         """Note when queues have something due, in microseconds. What cannot be noted now, a repair notes."""
         if times:
-            await self._note(self._due, times, self._link.keys.news, "")
+            await self._note(self._due, times, self._link.keys.notifications, "")
 
     async def waiting(self, queues: Iterable[str]) -> None:
         """Note what is due in queues in which it is not known."""
@@ -206,7 +206,7 @@ class DueHints:
     async def ended(self, queues: Iterable[str]) -> None:
         """Note that leases have ended in these queues."""
         if times := dict.fromkeys(queues, 0):
-            await self._note(self._leases, times, self._link.keys.news, "1")
+            await self._note(self._leases, times, self._link.keys.notifications, "1")
 
     async def _note(self, kind: _Kind, times: Mapping[str, int], channel: str, from_now: str) -> float | None:
         """Note times; return the seconds until the last of these queues is looked at, None where that failed."""
@@ -333,7 +333,7 @@ class DueHints:
         firsts = (await self._firsts(kind, looked)).items()
         lost = {queue: at for queue, at in firsts if at is not None and at < before.get(queue, float("inf"))}
         if lost:
-            await self._note(kind, lost, self._link.keys.news, "")
+            await self._note(kind, lost, self._link.keys.notifications, "")
 
     async def _remove_strangers(self) -> None:
         """Remove foreign values stored in the place of hints."""

@@ -22,7 +22,7 @@ ASKED = 3
 
 _SETS = (
     "pending", "scheduled", "unfinished", "seq", "types", "tallies", "minutes", "depths", *GATES, "unique",
-    "unique_ends", "arrival",
+    "unique_expires", "arrival",
 )  # fmt: skip
 
 _Place = tuple[str, str]
@@ -128,7 +128,7 @@ class RedisInserts:
         If there is a question, its scripts run before this one in the same transaction.
         """
         of, rules = self._link.keys.of, rules_of(self._rules, queue)
-        keys = [*self._link.of(queue, _SETS), question.key or of(queue, "admitted")]
+        keys = [*self._link.of(queue, _SETS), question.key or of(queue, "capacity_answer")]
         hashes = self._link.keys.jobs(queue, (job.id for job in jobs))
         for job, key in zip(jobs, hashes, strict=True):
             keys += (key, of(queue, f"by_type:{job.type}"))

@@ -86,7 +86,7 @@ class Members:
         """Note with jobs that an operation has changed them, or that it has not."""
         for part in chunks(ids):
             commands = self._link.batch()
-            for key in self._link.keys.changes(part):
+            for key in self._link.keys.operations_of(part):
                 if changed:
                     commands.zadd(key, {str(number): number})
                 else:
@@ -95,13 +95,13 @@ class Members:
 
     async def _size(self, number: int) -> int:
         commands = self._link.batch()
-        commands.strlen(self._link.keys.operation(number, "marks"))
+        commands.strlen(self._link.keys.operation(number, "changed"))
         return int((await self._link.send(commands))[0])
 
     async def _marked(self, number: int, first: int, last: int) -> list[int]:
         """Return the places of marks between two places."""
         commands = self._link.batch()
-        commands.getrange(self._link.keys.operation(number, "marks"), first, last)
+        commands.getrange(self._link.keys.operation(number, "changed"), first, last)
         (marks,) = await self._link.send(commands)
         return [place for place, mark in enumerate(marks, first) if mark == "1"]
 
@@ -144,7 +144,7 @@ def move_call(
     It does only when nothing has changed it for so many us, and when it has so many members, if these are given.
     """
     keys = [*state_keys(link, number), link.keys.operations_in("preparing")]
-    keys += [link.keys.operation(number, name) for name in ("ids", "marks")]
+    keys += [link.keys.operation(number, name) for name in ("ids", "changed")]
     from_states = [before for before, after in MOVES.items() if state in after]
     if unchanged is not None:
         from_states = ["preparing"]
@@ -250,8 +250,8 @@ class OperationSteps:
 
     def _count(self, step: StepKey, members: Sequence[FrozenMember], parts: int) -> Call:
         number = step.number
-        keys = [*state_keys(self._link, number), self._link.keys.operation(number, "marks")]
-        keys += self._link.keys.changes(member.id for member in members)
+        keys = [*state_keys(self._link, number), self._link.keys.operation(number, "changed")]
+        keys += self._link.keys.operations_of(member.id for member in members)
         return Call("operation_count", keys, [number, step.done, f"{step.name} {parts}" if parts else ""])
 
 
@@ -283,7 +283,7 @@ class RedisOperations:
     async def create(self, request: OperationRequest) -> Operation:
         of = self._link.keys.operations_in
         commands = self._link.batch()
-        commands.incr(self._link.keys.numbers)
+        commands.incr(self._link.keys.operation_number)
         (number,) = await self._link.send(commands)
         keys = [self._link.keys.operation(number), of("unfinished"), self._link.keys.operations, of("preparing")]
         keys += [of(f"of:{signature}") for signature in dict.fromkeys(request.signatures)]
@@ -308,7 +308,7 @@ class RedisOperations:
         return await self._stepping.step(number, most)
 
     async def fail_member(self, number: int, note: str) -> Operation:
-        row = await self._link.run("operation_err", state_keys(self._link, number), [number, note_text(note)])
+        row = await self._link.run("operation_fail_member", state_keys(self._link, number), [number, note_text(note)])
         return operation_of(number, mapped(number, row))
 
     async def move(self, number: int, state: OperationState, note: str = "") -> bool:
@@ -332,7 +332,7 @@ class RedisOperations:
         return False
 
     async def pass_canary(self, number: int) -> bool:
-        answer = await self._link.run("operation_release", [self._link.keys.operation(number)], [])
+        answer = await self._link.run("operation_pass_canary", [self._link.keys.operation(number)], [])
         if answer < 0:
             raise OperationNotFound(number)
         return bool(answer)
@@ -377,7 +377,7 @@ class RedisOperations:
         return found[: max(limit, 0)]
 
     async def list_for_job(self, job_id: str, limit: int) -> list[Operation]:
-        (key,) = self._link.keys.changes([job_id])
+        (key,) = self._link.keys.operations_of([job_id])
         numbers = await self._older(key, None, limit) if limit > 0 else []
         return [one for one in await self._read(numbers) if one is not None]
 

@@ -157,7 +157,7 @@ class RedisSchedules:
     async def _notify(self) -> None:
         """Notify the leader to read the ticks."""
         commands = self._link.batch()
-        commands.publish(self._link.keys.news, TICKS)
+        commands.publish(self._link.keys.notifications, TICKS)
         with suppress(StoreUnavailable):  # it finds them a little later
             await self._link.send(commands)
 
@@ -185,7 +185,7 @@ async def first_tick(link: RedisLink) -> float | None:
 
 def schedule_keys(link: RedisLink, queue: str, name: str) -> list[str]:
     """Return the keys of a schedule: its hash, the queue's next ticks, its ticks that have passed."""
-    return link.of(queue, (f"schedule:{name}", "ticks", f"passed:{name}"))
+    return link.of(queue, (f"schedule:{name}", "ticks", f"fired:{name}"))
 
 
 def _planned(name: str, queue: str, fields: Mapping[str, str]) -> Planned:

@@ -19,7 +19,7 @@ from redis.exceptions import (
     TryAgainError,
 )
 
-from queue_core.errors import SchemaNewer, StoreRefused, StoreUnavailable
+from queue_core.errors import SchemaEarlier, SchemaNewer, StoreRefused, StoreUnavailable
 from queue_core.model.settings import RedisSettings
 from queue_core.model.states import Status
 from queue_core.redis.client import keys_of, make_client, server_facts
@@ -30,8 +30,10 @@ T = TypeVar("T")
 
 
 PACKAGE = "queue_core.stores.redis"
-SCHEMA = 1
+SCHEMA = 2
 """Version of the keys, their types and fields."""
+RENAMED = 1
+"""The version before it: the same under other names of keys."""
 CHUNK = 500
 """Jobs in one script: some 5 ms of Redis, and below Lua's limit on unpacked arguments."""
 LARGEST = 4 << 20
@@ -90,6 +92,7 @@ class RedisLink:
 
     def __init__(self, settings: RedisSettings) -> None:
         self.keys = keys_of(settings)
+        self._prefix = settings.prefix
         self._timeout = settings.timeout
         self._client = make_client(settings)
         self._scripts = Scripts(self._client, PACKAGE)
@@ -121,7 +124,7 @@ class RedisLink:
         """Check the version of what is stored, and write it where nothing is.
 
         Raises:
-            SchemaNewer: it was written by a newer version.
+            SchemaNewer, SchemaEarlier: it was written by another version.
         """
         commands = self.batch()
         commands.setnx(self.keys.schema, SCHEMA)
@@ -129,6 +132,8 @@ class RedisLink:
         _, found = await self.send(commands)
         if int(found) > SCHEMA:
             raise SchemaNewer(int(found), SCHEMA)
+        if int(found) < SCHEMA:
+            raise SchemaEarlier(f"an earlier version has stored what is under the prefix '{self._prefix}'")
 
     def batch(self) -> Pipeline:
         """Return an empty list of commands, to be filled and handed to `send`."""

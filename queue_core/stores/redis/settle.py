@@ -32,11 +32,11 @@ _SETS = {
     ),
     "requeue": (
         "running", "unfinished", "pending", "retrying", "cancelled", "cancelling", "types", "tallies", "minutes",
-        "signatures", "seen", "scheduled", "seq", "depths", *GATES, "arrival",
+        "signatures", "last_seen", "scheduled", "seq", "depths", *GATES, "arrival",
     ),
     "bury": (
-        "running", "unfinished", "dlq", "cancelling", "causes", "deaths", "tallies", "minutes", "signatures", "seen",
-        *GATES, "pending",
+        "running", "unfinished", "dlq", "cancelling", "errors", "deaths", "tallies", "minutes", "signatures",
+        "last_seen", *GATES, "pending",
     ),
 }  # fmt: skip
 
@@ -143,8 +143,8 @@ def _settled(outcome: Outcome, verb: str, answer: Any) -> Settled:
 
 _PROMOTE = (*WAITING, "pending", "unfinished", "depths", *GATES)
 _RECLAIM = (
-    "running", "unfinished", "pending", "dlq", "cancelled", "cancelling", "types", "causes", "deaths", "tallies",
-    "minutes", "signatures", "seen", "depths", *GATES,
+    "running", "unfinished", "pending", "dlq", "cancelled", "cancelling", "types", "errors", "deaths", "tallies",
+    "minutes", "signatures", "last_seen", "depths", *GATES,
 )  # fmt: skip
 
 
@@ -230,7 +230,7 @@ async def end_leases(link: RedisLink, hints: DueHints, worker: str) -> None:
         await link.run_many(
             [
                 Call(
-                    "end",
+                    "end_leases",
                     [*link.of(queue, ("running",)), *link.keys.jobs(queue, part)],
                     [worker, "", *part],
                 )

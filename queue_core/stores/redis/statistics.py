@@ -282,7 +282,7 @@ async def _caused(link: RedisLink, entries: Iterable[Entry]) -> list[_Death]:
         by_queue.setdefault(entry.queue, []).append(entry)
     commands = link.batch()
     for queue, some in by_queue.items():
-        commands.hmget(link.keys.of(queue, "causes"), [entry.id for entry in some])
+        commands.hmget(link.keys.of(queue, "errors"), [entry.id for entry in some])
     found = zip(by_queue.values(), await link.send(commands) if by_queue else (), strict=True)
     return [
         _Death(entry, *cause.split(" ", 1))

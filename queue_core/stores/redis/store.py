@@ -62,7 +62,7 @@ class RedisStore:
         """Connect and check the version of what is stored.
 
         Raises:
-            SchemaNewer: it was written by a newer version.
+            SchemaNewer, SchemaEarlier: it was written by another version.
         """
         await self._link.require_schema()
 

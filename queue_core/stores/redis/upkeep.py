@@ -54,7 +54,7 @@ class OperationRemoval:
             commands.lrange(members, 0, CHUNK - 1)
             (texts,) = await self._link.send(commands)
             commands = self._link.snapshot()
-            for key in keys.changes(member_of(text).id for text in texts):
+            for key in keys.operations_of(member_of(text).id for text in texts):
                 commands.zrem(key, number)
             commands.ltrim(members, len(texts), -1)
             if len(texts) < CHUNK:
@@ -73,7 +73,7 @@ class OperationRemoval:
         (row,) = await self._link.send(commands)
         signatures: Iterable[str] = operation_of(number, row).request.signatures if row else ()
         commands = self._link.snapshot()
-        commands.unlink(keys.operation(number), *(keys.operation(number, name) for name in ("ids", "marks")))
+        commands.unlink(keys.operation(number), *(keys.operation(number, name) for name in ("ids", "changed")))
         names = ["unfinished", *(f"of:{signature}" for signature in signatures)]
         for key in (keys.operations, *map(keys.operations_in, names)):
             commands.zrem(key, number)
@@ -170,7 +170,7 @@ class RedisUpkeep:
         }
         lasting = dict.fromkeys(_BY_MINUTE, (SERIES_SECONDS + 60) * 1_000_000)
         self._agenda = _Agenda(link, {place: kept.microseconds for place, kept in self._kept.items()} | lasting)
-        self._keyed = Presence(link, "unique_ends")
+        self._keyed = Presence(link, "unique_expires")
         self._seldom_at = float("-inf")
 
     async def run(self) -> None:
@@ -208,7 +208,7 @@ class RedisUpkeep:
     async def _forget_keys(self, queues: Sequence[str]) -> None:
         """Forget unique keys whose time is over; those that hold while a job is unfinished go with their job."""
         for _ in range(ROUNDS):
-            calls = [Call("forget", self._link.of(queue, ("unique", "unique_ends")), [CHUNK]) for queue in queues]
+            calls = [Call("forget", self._link.of(queue, ("unique", "unique_expires")), [CHUNK]) for queue in queues]
             found = await self._link.run_many(calls)
             queues = [queue for queue, n in zip(queues, found, strict=True) if n == CHUNK]
 
@@ -285,7 +285,7 @@ class Leadership:
         notification = ["", ""]
         if duty == SWEEP:
             self._news.start()
-            notification = [self._link.keys.news, f"{LEADER} {worker}"]
+            notification = [self._link.keys.notifications, f"{LEADER} {worker}"]
         args, sent = [duty, worker, round(seconds * 1e6), *notification], time.monotonic()
         leads = bool(await self._link.run("lead", [self._link.keys.leaders], args))
         if duty == SWEEP:
@@ -297,7 +297,7 @@ class Leadership:
 
     async def unregister_worker(self, worker: str, place: str) -> None:
         """Give up a worker's leaderships, and notify the others, and those at its place of its end."""
-        news = self._link.keys.news
+        news = self._link.keys.notifications
         await self._link.run("resign", [self._link.keys.leaders], [worker, SWEEP, news, f"{LEADER} "])
         commands = self._link.batch()
         commands.publish(news, f"{ORDER} {place}")

@@ -6,8 +6,8 @@ local function earlier(text)
   return string.format('%.0f', math.max(0, tonumber(text) - by))
 end
 local BY_TIME = {scheduled = true, retrying = true, running = true, unfinished = true, completed = true,
-  cancelled = true, dlq = true, trash = true, seen = true, ticks = true,
-  blocked = true, unique_ends = true, preparing = true, ended = true, hints = true}
+  cancelled = true, dlq = true, trash = true, last_seen = true, ticks = true,
+  blocked = true, unique_expires = true, preparing = true, ended = true, hints = true}
 local function shift_minutes(key)
   local entries = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')
   redis.call('DEL', key)
@@ -31,7 +31,7 @@ for _, key in ipairs(KEYS) do
     for _, member in ipairs(redis.call('ZRANGE', key, 0, -1)) do
       redis.call('ZINCRBY', key, string.format('%.0f', -by), member)
     end
-  elseif name == 'passed' then
+  elseif name == 'fired' then
     local members = redis.call('ZRANGE', key, 0, -1)
     redis.call('DEL', key)
     for _, member in ipairs(members) do

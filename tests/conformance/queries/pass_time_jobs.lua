@@ -24,7 +24,7 @@ local function shift_rank(key)
     aged[string.match(key, '}:job:(.*)$')] = earlier(rank)
   end
 end
-local function shift_turns(key)
+local function shift_waiting(key)
   for _, turn in ipairs(redis.call('ZRANGE', key, 0, -1)) do
     local head, id = string.match(turn, '^(.*:)%d+:([^:]+)$')
     if aged[id] then
@@ -46,8 +46,8 @@ for _, key in ipairs(KEYS) do
     for id, rank in pairs(aged) do
       redis.call('ZADD', key, 'XX', rank, id)
     end
-  elseif name == 'turns' then
-    shift_turns(key)
+  elseif name == 'order_wait' then
+    shift_waiting(key)
   elseif name == 'arrival' then
     redis.call('SET', key, earlier(redis.call('GET', key)))
   end

@@ -19,7 +19,7 @@ QUEUED = {
 """The hash of a job that is just inserted."""
 NEW = {
     "queues": ["work"],
-    "schema": "1",
+    "schema": "2",
     "seq": "1",
     "unfinished": {"a": "t1"},
     "by_type:task": ["a"],

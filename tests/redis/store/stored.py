@@ -13,7 +13,7 @@ State = dict[str, Any]
 TIME_FIELDS = ("created_at", "updated_at", "run_at", "started_at", "completed_at", "trashed_at", "lease_expires_at")
 MOMENTS = ("created_at", "updated_at", "started_at", "completed_at", "trashed_at")
 TIME_SETS = (
-    "scheduled", "retrying", "running", "unfinished", "completed", "cancelled", "dlq", "trash", "seen",
+    "scheduled", "retrying", "running", "unfinished", "completed", "cancelled", "dlq", "trash", "last_seen",
     "blocked",
 )  # fmt: skip
 RANK_SETS = ("pending", "offered")

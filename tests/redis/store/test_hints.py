@@ -323,7 +323,7 @@ async def test_the_leader_hears_of_what_is_due_before_all_else(
     leader._news._hear = lambda text: (heard.append(text), hear(text))[1]  # type: ignore[method-assign, func-returns-value]
 
     async def told(*expected: str) -> None:
-        await client.publish(leader._link.keys.news, "mark")  # what was told before this was heard by then
+        await client.publish(leader._link.keys.notifications, "mark")  # what was told before this was heard by then
         assert await eventually(lambda: heard[-1:] == ["mark"])
         assert [text for text in heard if text != "leader leader"] == [*expected, "mark"]
         heard.clear()

@@ -16,7 +16,7 @@ from tests.conformance.making import QUEUE, failure, outcome
 from tests.conformance.world import STATES, World
 
 DAY = 86400.0
-LASTING = {"deaths", "minutes", "seen", "seq", "signatures", "tallies", "token", "queues", "schema", "leaders",
+LASTING = {"deaths", "minutes", "last_seen", "seq", "signatures", "tallies", "token", "queues", "schema", "leaders",
            "announced", "hints"}  # fmt: skip
 """What stays of a queue without jobs: its name, its totals, bounded in number."""
 _NAME = re.compile(r"`(?:P |<prefix>)([a-z_]+)")
@@ -75,11 +75,11 @@ async def test_every_key_is_documented(world: World, client: Redis, redis_prefix
 
 async def test_signatures_are_bounded(world: World, client: Redis, redis_prefix: str) -> None:
     """Whatever jobs die of, the titles of the last ten thousand causes are kept."""
-    await client.zadd(f"{redis_prefix}{{{QUEUE}}}:seen", {f"{n:012x}": n for n in range(10_000)})
+    await client.zadd(f"{redis_prefix}{{{QUEUE}}}:last_seen", {f"{n:012x}": n for n in range(10_000)})
     await client.hset(f"{redis_prefix}{{{QUEUE}}}:signatures", mapping={f"{n:012x}": "1 x" for n in range(10_000)})
     for number in range(3):
         await world.ended("dead", {"failure": failure(signature=f"ffffffffff{number:02}")})
-    assert await client.zcard(f"{redis_prefix}{{{QUEUE}}}:seen") == 10_000
+    assert await client.zcard(f"{redis_prefix}{{{QUEUE}}}:last_seen") == 10_000
     assert await client.hlen(f"{redis_prefix}{{{QUEUE}}}:signatures") == 10_000
 
 
@@ -109,7 +109,7 @@ async def test_a_worker_leaves_no_keys_of_delivery(redis_url: str, redis_prefix:
             worker.stop()
             await running
         left = await names(client, redis_prefix)
-        kept = {"attempts", "by_type", "completed", "job", "eseq", "gen", "waiters"}
+        kept = {"attempts", "by_type", "completed", "job", "event_seq", "generation", "waiters"}
         assert left <= LASTING | kept
 
 

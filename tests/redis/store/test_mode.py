@@ -22,7 +22,7 @@ async def test_an_address_alone_means_this_mode(redis_url: str, redis_prefix: st
         assert (jobs.settings.mode, jobs.store.name) == ("redis", "redis")
         assert jobs.settings.retention.completed == 86400.0
         facts = await jobs.inspector.facts()
-        assert (facts["backend"], facts["schema"], facts["schema_known"]) == ("redis", 1, 1)
+        assert (facts["backend"], facts["schema"], facts["schema_known"]) == ("redis", 2, 2)
 
 
 def test_finished_jobs_go_after_a_day_unless_something_else_is_set(redis_url: str) -> None:

@@ -22,7 +22,7 @@ from tests.redis.store.test_leaks import _NAME, LASTING, names
 from tests.redis.store.test_operation_steps import OTHER, VERBS, all_state, started
 
 DAY = 86400.0
-STAYS = {"deaths", "minutes", "tallies", "token", "seen", "signatures", "seq"}
+STAYS = {"deaths", "minutes", "tallies", "token", "last_seen", "signatures", "seq"}
 """What a queue keeps of jobs that are gone."""
 
 
@@ -63,14 +63,14 @@ async def test_a_moved_job_takes_everything_along(world: World, client: Redis, r
         job.pop(name, None)
         job_before.pop(name, None)
     for found in (before, after):
-        for name in STAYS - {"seen", "signatures"} | {"pending"}:
+        for name in STAYS - {"last_seen", "signatures"} | {"pending"}:
             found.pop(name, None)
     if state == "dead":
         # It let go of its key only now and takes it again when it is retried; its unique key it has not held any more.
         assert before.pop("unique") == {"u": job_id}
     if state == "retrying":
         # It has let go, too, and lines up there when it is due. Its error is named there when it dies.
-        assert [len(before.pop(name)) for name in ("gates", "seen", "signatures")] == [1, 1, 1]
+        assert [len(before.pop(name)) for name in ("admitted", "last_seen", "signatures")] == [1, 1, 1]
     assert after == before
     assert await client.sismember(f"{redis_prefix}queues", OTHER)
 
@@ -79,7 +79,7 @@ async def test_what_waits_for_its_turn_leaves_nothing(world: World, client: Redi
     first, second, third = [await world.insert(ordering_key="k") for _ in range(3)]
     await done(world, "move", [third, second], ChangeOptions(queue=OTHER))
     found = await in_queue(client, redis_prefix, QUEUE)
-    assert ("turns" in found, "blocked" in found, len(found["gates"])) == (False, False, 1)
+    assert ("order_wait" in found, "blocked" in found, len(found["admitted"])) == (False, False, 1)
     there = await in_queue(client, redis_prefix, OTHER)
     assert [member for member, _ in there["blocked"]] == [second]
     assert [member for member, _ in there["pending"]] == [third]
@@ -97,7 +97,7 @@ async def test_another_priority_in_the_same_queue_changes_little(
     after = await in_queue(client, redis_prefix, QUEUE)
     assert after["depths"] == {"q9": "3"}
     different = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
-    assert different == {"depths", "pending", "seq", "turns"} | {f"job:{job_id}" for job_id in ids}
+    assert different == {"depths", "pending", "seq", "order_wait"} | {f"job:{job_id}" for job_id in ids}
     assert [await world.claim_ids() for _ in range(2)] == [ids[:1], []]
 
 
@@ -139,20 +139,20 @@ async def every_kind(world: World) -> list[int]:
 
 async def test_an_operation_that_is_forgotten_leaves_nothing(world: World, client: Redis, redis_prefix: str) -> None:
     numbers = await every_kind(world)
-    assert {"operation", "operations", "changes", "numbers"} <= await names(client, redis_prefix)
+    assert {"operation", "operations", "operations_of", "operation_number"} <= await names(client, redis_prefix)
     await world.advance(DAY)
     await world.store.upkeep()
     assert (await world.operations.get(numbers[-1])).state == "cancelled"
     await world.advance(91 * DAY)
     await world.store.upkeep()
     left = await names(client, redis_prefix)
-    assert left & {"operation", "operations", "changes"} == set()
+    assert left & {"operation", "operations", "operations_of"} == set()
     for number in numbers:
         with pytest.raises(OperationNotFound):
             await world.operations.get(number)
     assert await world.operations.list_operations(100) == []
-    jobs = {"attempts", "by_type", "causes", "depths", "dlq", "job", "pending", "scheduled", "types", "unfinished"}
-    assert left <= LASTING | jobs | {"numbers"}
+    jobs = {"attempts", "by_type", "errors", "depths", "dlq", "job", "pending", "scheduled", "types", "unfinished"}
+    assert left <= LASTING | jobs | {"operation_number"}
 
 
 async def test_every_key_of_operations_is_documented(world: World, client: Redis, redis_prefix: str) -> None:
@@ -175,7 +175,7 @@ async def test_a_large_one_is_forgotten_in_bounded_rounds(
     sizes = []
     for _ in range(3):
         await world.store.upkeep()
-        sizes.append(len([key async for key in client.scan_iter(f"{redis_prefix}changes:*", count=1000)]))
+        sizes.append(len([key async for key in client.scan_iter(f"{redis_prefix}operations_of:*", count=1000)]))
         with pytest.raises(OperationNotFound):
             await world.operations.get(large.number)
         assert await world.operations.list_for_job(ids[-1], 10) == []
@@ -186,9 +186,9 @@ async def test_a_large_one_is_forgotten_in_bounded_rounds(
 
 async def test_what_changes_a_job_all_the_time_is_bounded(world: World, client: Redis, redis_prefix: str) -> None:
     job_id = await world.job_in("dead")
-    await client.zadd(f"{redis_prefix}changes:{job_id}", {str(-number): -number for number in range(1, 1001)})
+    await client.zadd(f"{redis_prefix}operations_of:{job_id}", {str(-number): -number for number in range(1, 1001)})
     number = await done(world, "delete", [job_id])
-    assert await client.zcard(f"{redis_prefix}changes:{job_id}") == 1000
+    assert await client.zcard(f"{redis_prefix}operations_of:{job_id}") == 1000
     assert [one.number for one in await world.operations.list_for_job(job_id, 10)] == [number]
 
 

@@ -30,7 +30,7 @@ async def test_purge_leaves_only_totals(world: World, look: Look) -> None:
     await world.change("purge", ["a"])
     left = await look()
     assert sorted(left) == [
-        "deaths", "minutes", "queues", "schema", "seen", "seq", "signatures", "tallies", "token",
+        "deaths", "last_seen", "minutes", "queues", "schema", "seq", "signatures", "tallies", "token",
     ]  # fmt: skip
     assert left["tallies"]["purged:n:task"] == "1"
 

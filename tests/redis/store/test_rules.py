@@ -45,13 +45,13 @@ async def test_ordering_keys_stand_in_three_sets(world: World, look: Look) -> No
     await world.insert(id="b", ordering_key=KEY, priority=9)
     rank = (127 - 9) * 2**45 + 2
     found = changes(before, await look())
-    assert found["turns"] == {f"10:{KEY}:{2:016}:{rank}:b": 0}
+    assert found["order_wait"] == {f"10:{KEY}:{2:016}:{rank}:b": 0}
     assert found["blocked"] == {"b": "t2"}
     assert "pending" not in found
-    assert before["gates"] == {f"10:{KEY}:a": 0}
+    assert before["admitted"] == {f"10:{KEY}:a": 0}
     await world.settle(await world.claim_job("a"), "completed")
     after = await look()
-    assert (after["gates"], after.get("turns"), after.get("blocked")) == ({f"10:{KEY}:b": 0}, None, None)
+    assert (after["admitted"], after.get("order_wait"), after.get("blocked")) == ({f"10:{KEY}:b": 0}, None, None)
     assert after["pending"] == {"b": "9/2"}
 
 
@@ -148,7 +148,7 @@ async def test_duplicates_need_no_room(settings: RedisSettings) -> None:
     await store.close()
 
 
-@pytest.mark.parametrize("known", ["insert", "room", "neither"])
+@pytest.mark.parametrize("known", ["insert", "check_capacity", "neither"])
 async def test_a_limit_holds_on_a_server_that_forgot_a_script(
     settings: RedisSettings, client: Redis, known: str
 ) -> None:
@@ -158,8 +158,8 @@ async def test_a_limit_holds_on_a_server_that_forgot_a_script(
         await client.script_flush()
         if known == "insert":
             await store.insert([new_job(queue="other")])
-        elif known == "room":
-            await store._link.run("room", ["a", "b", "c", "d", "e"], ["name", "", "", "", ""])
+        elif known == "check_capacity":
+            await store._link.run("check_capacity", ["a", "b", "c", "d", "e"], ["name", "", "", "", ""])
         if number < 2:
             assert (await store.insert([new_job()]))[0].created
         else:
@@ -325,7 +325,7 @@ async def test_nothing_is_left_of_keys_and_rules(redis_url: str, redis_prefix: s
     await world.advance(40 * DAY)
     world.store._upkeep._seldom_at = float("-inf")  # type: ignore[attr-defined]
     await world.store.upkeep()
-    admitted = f"{redis_prefix}{{{QUEUE}}}:admitted"
+    admitted = f"{redis_prefix}{{{QUEUE}}}:capacity_answer"
     assert 0 < await client.ttl(admitted) <= 10
     await client.delete(admitted)
     assert await names(client, redis_prefix) <= LASTING | {"rate", "arrival"}

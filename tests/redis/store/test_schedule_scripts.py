@@ -22,7 +22,7 @@ FIELDS = {
     "next": "4000000000000000",
 }
 WRITTEN = {
-    "schema": "1",
+    "schema": "2",
     "schedules": {"daily": "work"},
     "schedule:daily": FIELDS,
     "ticks": {"daily": 4_000_000_000_000_000},
@@ -65,11 +65,11 @@ async def test_fire(world: World, look: Look) -> None:
     after = await look()
     changed = changes(before, after)
     assert changed.pop("job:a")["type"] == "task"
-    assert {key: changed[key] for key in ("queues", "schedule:daily", "ticks", "passed:daily")} == {
+    assert {key: changed[key] for key in ("queues", "schedule:daily", "ticks", "fired:daily")} == {
         "queues": ["work"],
         "schedule:daily": {"next": "4000086400000000", "last": "4000000000000000", "last_job": "a"},
         "ticks": {"daily": 4_000_086_400_000_000},
-        "passed:daily": {"4000000000000000 a": 4_000_000_000_000_000},
+        "fired:daily": {"4000000000000000 a": 4_000_000_000_000_000},
     }
     assert changed["pending"] == {"a": "5/1"}
     await world.schedules.fire(tick._replace(job=new_job(id="b")))
@@ -83,7 +83,7 @@ async def test_fire_without_a_job(world: World, look: Look) -> None:
     assert changes(before, await look()) == {
         "schedule:daily": {"next": "4000086400000000", "last": "4000000000000000", "last_job": ""},
         "ticks": {"daily": 4_000_086_400_000_000},
-        "passed:daily": {"4000000000000000 ": 4_000_000_000_000_000},
+        "fired:daily": {"4000000000000000 ": 4_000_000_000_000_000},
     }
 
 
@@ -92,7 +92,7 @@ async def test_take(world: World, look: Look) -> None:
     await world.schedules.fire(Tick("daily", FIRST, SECOND, None))
     for _ in range(2):
         await world.schedules.remove("daily")
-        assert await look() == {"schema": "1"}
+        assert await look() == {"schema": "2"}
 
 
 async def test_moving_leaves_nothing_behind(world: World, look: Look) -> None:
@@ -105,10 +105,10 @@ async def test_moving_leaves_nothing_behind(world: World, look: Look) -> None:
         "schedules": {"daily": "other"},
         "schedule:daily": None,
         "ticks": None,
-        "passed:daily": None,
+        "fired:daily": None,
         "{other}:schedule:daily": before["schedule:daily"],
         "{other}:ticks": before["ticks"],
-        "{other}:passed:daily": before["passed:daily"],
+        "{other}:fired:daily": before["fired:daily"],
     }
     await announce(world)
     assert await look() == before

@@ -92,7 +92,7 @@ async def test_finish(world: World, look: Look, kind: str, place: str) -> None:
 
 RETURNED = {"lease_expires_at": None, "claim": None, "worker": None, "started_at": None}
 ATTEMPT = ("1", "token1", "t3", "error", "no such file", "worker-1")
-SIGNED = {"signatures": {"0123456789ab": "OSError: no such file"}, "seen": {"0123456789ab": "t3"}}
+SIGNED = {"signatures": {"0123456789ab": "OSError: no such file"}, "last_seen": {"0123456789ab": "t3"}}
 FAILED = {"error": "OSError: no such file", "failure_kind": "error", "signature": "0123456789ab"}
 
 
@@ -190,7 +190,7 @@ async def test_bury(world: World, look: Look) -> None:
         "running": None,
         "unfinished": None,
         "dlq": {"a": "t3"},
-        "causes": {"a": "0123456789ab task"},
+        "errors": {"a": "0123456789ab task"},
         "deaths": {"0123456789ab": 1},
         "tallies": {"dead:n:task": "1", "dead:run:task": "700", "timed_out:n:task": "1"},
         "minutes": {"dead": 1},
@@ -247,7 +247,7 @@ async def test_reclaim(world: World, look: Look) -> None:
     after = await look()
     said = "a worker was lost while it ran this job (last: worker-1)"
     found = changes(before, after)
-    (signature,) = found["seen"]
+    (signature,) = found["last_seen"]
     assert found == {
         "job:a": RETURNED
         | {
@@ -260,7 +260,7 @@ async def test_reclaim(world: World, look: Look) -> None:
         },
         "attempts:a": [("1", "token1", "t3", "lost", said, "worker-1")],
         "signatures": {signature: "WorkerLost: a worker was lost while it ran this job"},
-        "seen": {signature: "t3"},
+        "last_seen": {signature: "t3"},
         "running": None,
         "pending": {"a": "5/1"},
         "unfinished": {"a": "t3"},

@@ -1,27 +1,27 @@
 -- name: cancel
--- Move waiting jobs to cancelled; note for the workers of running ones that they are to stop them.
+-- Move waiting jobs to cancelled; request the workers of running ones to stop them.
 -- KEYS: 1 pending, 2 offered, 3 scheduled, 4 retrying, 5 unfinished, 6 cancelled, 7 cancelling, 8 types, 9 tallies,
---       10 minutes, 11 depths, 12 gates, 13 turns, 14 blocked, then the hashes of the jobs; the last two: see
+--       10 minutes, 11 depths, 12 admitted, 13 order_wait, 14 blocked, then the hashes of the jobs; the last two: see
 --       `frozen`
 -- ARGV: 1 jobs of an ordering key at a time, then the ids; the last: see `frozen`
--- Returns for each job 1 where this changed it, else 0; where it let others through, a list: that, then id and rank of each.
-local gates, turns, blocked, pending, most = KEYS[12], KEYS[13], KEYS[14], KEYS[1], tonumber(ARGV[1])
+-- Returns for each job 1 where this changed it, else 0; where it unblocked others, a list: that, then id and rank of each.
+local admitted, order_wait, blocked, pending, most = KEYS[12], KEYS[13], KEYS[14], KEYS[1], tonumber(ARGV[1])
 -- with: clock
 -- with: totals
 -- with: waiting
--- with: gates
+-- with: ordering
 -- with: frozen
 local answers = {}
 for i = 1, #KEYS - 16 do
   local key, id = KEYS[14 + i], ARGV[1 + i]
-  local status, type, worker, asked, priority, order, seq, rank = unpack(redis.call('HMGET', key, 'status', 'type', 'worker',
+  local status, type, worker, requested, priority, order, seq, rank = unpack(redis.call('HMGET', key, 'status', 'type', 'worker',
     'cancel_requested', 'priority', 'ordering_key', 'seq', 'rank'))
   status = frozen(i, key) and status
   answers[i] = 0
-  if status == 'running' and not asked then
+  if status == 'running' and not requested then
     redis.call('HSET', key, 'cancel_requested', 1)
     redis.call('HSET', KEYS[7], id, worker)
-    mark(i)
+    mark_changed(i)
     answers[i] = 1
   elseif status == 'queued' or status == 'scheduled' or status == 'retrying' then
     for set = 1, 5 do
@@ -30,12 +30,12 @@ for i = 1, #KEYS - 16 do
     redis.call('HSET', key, 'status', 'cancelled', 'updated_at', stamp, 'completed_at', stamp)
     redis.call('ZADD', KEYS[6], stamp, id)
     count('cancelled', type)
-    waits(status == 'queued' and 'q' or 'd', type, number(priority), -1)
-    mark(i)
+    add_waiting(status == 'queued' and 'q' or 'd', type, number(priority), -1)
+    mark_changed(i)
     answers[i] = 1
     if order then
-      leave(order, id, seq, rank)
-      answers[i] = told(1, let_go(order, id))
+      stop_waiting(order, id, seq, rank)
+      answers[i] = with_unblocked(1, release_key(order, id))
     end
   end
 end
@@ -44,7 +44,7 @@ write_totals(KEYS[9], KEYS[10])
 write_waiting(KEYS[8], KEYS[11])
 return answers
 
--- name: carry
+-- name: transfer_parts
 -- Shared: `transfer` takes whatever belongs to a job from the keys of one queue to those of another one, or of the same.
 local SETS = {queued = {1, 2, 5}, scheduled = {3, 5}, retrying = {4, 5}, completed = {6}, dead = {7, 8}}
 local function carry_places(id, status)
@@ -69,11 +69,11 @@ local function carry_records(k, id)
   redis.call('SREM', KEYS[k + 4], id)
   redis.call('SADD', KEYS[k + 8], id)
 end
-local function carry_cause(id, signature)
-  local cause, title = redis.call('HGET', KEYS[9], id), redis.call('HGET', KEYS[17], signature)
-  if cause then
+local function carry_error(id, signature)
+  local entry, title = redis.call('HGET', KEYS[9], id), redis.call('HGET', KEYS[17], signature)
+  if entry then
     redis.call('HDEL', KEYS[9], id)
-    redis.call('HSET', KEYS[27], id, cause)
+    redis.call('HSET', KEYS[27], id, entry)
   end
   if title then
     redis.call('HSETNX', KEYS[35], signature, title)
@@ -83,18 +83,18 @@ local function carry_cause(id, signature)
     end
   end
 end
--- Let a job that waits arrive, now that the names of `gates` are those of the other queue; returns its rank where it is ready.
+-- Let a job that waits arrive, now that the names of `admitted` are those of the other queue; returns its rank where it is ready.
 local function arrive_there(id, hash, place, type, priority, order, unique, run_at, aging)
   local seq, changed_at = redis.call('INCR', KEYS[38]), redis.call('ZSCORE', KEYS[23], id)
   local rank = rank_of(priority, seq, run_at, aging, KEYS[37])
   redis.call('HSET', hash, 'rank', rank)
   arrived_at(seq, order, hash)
-  waits(place, type, priority, 1)
+  add_waiting(place, type, priority, 1)
   if unique and not holder_of(KEYS[33], KEYS[34], KEYS[23], unique) then
     take(KEYS[33], KEYS[34], KEYS[23], unique, id, hash)
     redis.call('ZADD', KEYS[23], changed_at, id)
   end
-  if place == 'q' and (not order or arrive(order, id, seq, rank, digits(run_at))) then
+  if place == 'q' and (not order or admit(order, id, seq, rank, digits(run_at))) then
     redis.call('ZADD', pending, rank, id)
     return rank
   end
@@ -102,12 +102,12 @@ end
 
 -- name: delete
 -- Move dead jobs to the trash.
--- KEYS: 1 dlq, 2 trash, 3 gates, 4 turns, 5 blocked, 6 pending, then the hashes of the jobs; the last two: see `frozen`
+-- KEYS: 1 dlq, 2 trash, 3 admitted, 4 order_wait, 5 blocked, 6 pending, then the hashes of the jobs; the last two: see `frozen`
 -- ARGV: 1 jobs of an ordering key at a time, then the ids; the last: see `frozen`
--- Returns for each job 1 where this changed it, else 0; where it let others through, a list: that, then id and rank of each.
-local gates, turns, blocked, pending, most = KEYS[3], KEYS[4], KEYS[5], KEYS[6], tonumber(ARGV[1])
+-- Returns for each job 1 where this changed it, else 0; where it unblocked others, a list: that, then id and rank of each.
+local admitted, order_wait, blocked, pending, most = KEYS[3], KEYS[4], KEYS[5], KEYS[6], tonumber(ARGV[1])
 -- with: clock
--- with: gates
+-- with: ordering
 -- with: frozen
 -- with: renew
 local answers = {}
@@ -115,12 +115,12 @@ for i = 1, #KEYS - 8 do
   local key, id = KEYS[6 + i], ARGV[1 + i]
   answers[i] = frozen(i, key) and redis.call('ZREM', KEYS[1], id) or 0
   if answers[i] == 1 then
-    mark(i)
+    mark_changed(i)
     redis.call('ZADD', KEYS[2], stamp, id)
     redis.call('HSET', key, 'trashed_at', stamp, 'updated_at', stamp)
     renew(key)
     local order = redis.call('HGET', key, 'ordering_key')
-    answers[i] = told(1, order and let_go(order, id))
+    answers[i] = with_unblocked(1, order and release_key(order, id))
   end
 end
 write_part()
@@ -128,12 +128,12 @@ return answers
 
 -- name: frozen
 -- Shared: a step of an operation changes what is still as it was frozen, and nothing twice. The last two KEYS are the
---   operation and its marks, a text with a 1 at the place of each member that it has changed. The last of ARGV is empty where
---   no operation asks, else "<members done, as seen> <name of the step>" and for each job " <token>,<place>".
-local operation, marks, asking = KEYS[#KEYS - 1], KEYS[#KEYS], ARGV[#ARGV] ~= ''
+--   operation and its changed members, a text with a 1 at the place of each member that it has changed. The last of ARGV is empty
+--   without an operation, else "<members done, as seen> <name of the step>" and for each job " <token>,<place>".
+local operation, changed_members, of_operation = KEYS[#KEYS - 1], KEYS[#KEYS], ARGV[#ARGV] ~= ''
 local seen, step, rest = string.match(ARGV[#ARGV], '^(%d+) (%x+)(.*)$')
 local wanted, goes, whole, parts = {}, true, true, nil
-if asking then
+if of_operation then
   local state, done
   state, done, parts = unpack(redis.call('HMGET', operation, 'state', 'done', 'step'))
   goes = state == 'running' and done == seen
@@ -142,31 +142,31 @@ if asking then
   end
 end
 local function frozen(i, key)
-  if not asking then
+  if not of_operation then
     return true
   end
   local token, place = unpack(wanted[i])
-  if not goes or redis.call('GETRANGE', marks, place, place) == '1' then
+  if not goes or redis.call('GETRANGE', changed_members, place, place) == '1' then
     return false
   end
   local status, now_token = unpack(redis.call('HMGET', key, 'status', 'token'))
   whole = whole and status
   return status and (now_token or '0') == token
 end
-local function mark(i)
-  if asking then
-    redis.call('SETRANGE', marks, wanted[i][2], '1')
+local function mark_changed(i)
+  if of_operation then
+    redis.call('SETRANGE', changed_members, wanted[i][2], '1')
   end
 end
--- Note that this part of the step has run. Where a job is not where it was seen, it may have been moved: then it is not done.
+-- Store that this part of the step has run. Where a job is not where it was seen, it may have been moved: then it is not done.
 local function write_part()
-  if asking and goes and whole then
+  if of_operation and goes and whole then
     redis.call('HSET', operation, 'step', step .. ' ' .. (string.match(parts or '', '^' .. step .. ' (%d+)$') or 0) + 1)
   end
 end
 
--- name: order
--- Leave an order for a worker, which its next heartbeat takes; it hears that there is one.
+-- name: command
+-- Leave an order for a worker, which its next heartbeat takes; it is notified that there is one.
 -- KEYS: 1 workers
 -- ARGV: 1 worker, 2 order, 3 channel, 4 message
 -- Returns 1, or 0 where there is no such worker.
@@ -181,16 +181,16 @@ return 1
 
 -- name: remove
 -- Remove finished jobs for good; the totals go on counting them.
--- KEYS: 1 the set they are in (completed, cancelled, dlq or trash), 2 causes, 3 tallies, 4 minutes,
---       5 gates, 6 turns, 7 blocked, 8 pending, 9 unique, 10 unique_ends,
+-- KEYS: 1 the set they are in (completed, cancelled, dlq or trash), 2 errors, 3 tallies, 4 minutes,
+--       5 admitted, 6 order_wait, 7 blocked, 8 pending, 9 unique, 10 unique_expires,
 --       then for each job its hash, its attempts, its log and the set of its type; the last two: see `frozen`
 -- ARGV: 1 outcome to count, 2 us since they came into the set (or empty: whenever), 3 jobs of an ordering key at a time,
 --       then for each job id, type, ordering key, unique key (or empty); the last: see `frozen`
--- Returns for each job 1 where this removed it, else 0; where it let others through, a list: that, then id and rank of each.
-local gates, turns, blocked, pending, most = KEYS[5], KEYS[6], KEYS[7], KEYS[8], tonumber(ARGV[3])
+-- Returns for each job 1 where this removed it, else 0; where it unblocked others, a list: that, then id and rank of each.
+local admitted, order_wait, blocked, pending, most = KEYS[5], KEYS[6], KEYS[7], KEYS[8], tonumber(ARGV[3])
 -- with: clock
 -- with: totals
--- with: gates
+-- with: ordering
 -- with: frozen
 local before = tonumber(ARGV[2]) and now - ARGV[2] or math.huge
 local answers = {}
@@ -199,7 +199,7 @@ for i = 1, (#KEYS - 12) / 4 do
   local since = tonumber(redis.call('ZSCORE', KEYS[1], id))
   answers[i] = frozen(i, KEYS[k + 1]) and since and since < before and 1 or 0
   if answers[i] == 1 then
-    mark(i)
+    mark_changed(i)
     redis.call('ZREM', KEYS[1], id)
     redis.call('HDEL', KEYS[2], id)
     redis.call('UNLINK', KEYS[k + 1], KEYS[k + 2], KEYS[k + 3])
@@ -208,7 +208,7 @@ for i = 1, (#KEYS - 12) / 4 do
     if unique ~= '' and redis.call('HGET', KEYS[9], unique) == id and not redis.call('ZSCORE', KEYS[10], unique) then
       redis.call('HDEL', KEYS[9], unique)
     end
-    answers[i] = told(1, order ~= '' and let_go(order, id))
+    answers[i] = with_unblocked(1, order ~= '' and release_key(order, id))
   end
 end
 write_part()
@@ -216,7 +216,7 @@ write_totals(KEYS[3], KEYS[4])
 return answers
 
 -- name: renew
--- Shared: a new token for a job that an operator changes, so that an operation that had chosen it before passes it over. Made as by
+-- Shared: a new token for a job that an operator changes, so that an operation that had chosen it before skips it. Made as by
 --   `claim`, which goes on behind it.
 local run_now
 local function renew(key)
@@ -238,7 +238,7 @@ for i = 1, #KEYS - 4 do
   local key, id = KEYS[2 + i], ARGV[i]
   answers[i] = frozen(i, key) and redis.call('ZREM', KEYS[2], id) or 0
   if answers[i] == 1 then
-    mark(i)
+    mark_changed(i)
     local died = digits(number(redis.call('HGET', key, 'completed_at')))
     redis.call('ZADD', KEYS[1], died, id)
     redis.call('HSET', key, 'updated_at', died)
@@ -251,18 +251,18 @@ return answers
 
 -- name: retry
 -- Move dead and completed jobs to queued, or to scheduled where a delay is given, behind all that arrived before them.
--- KEYS: 1 pending, 2 scheduled, 3 unfinished, 4 completed, 5 dlq, 6 trash, 7 causes, 8 seq, 9 types, 10 tallies,
---       11 minutes, 12 depths, 13 gates, 14 turns, 15 blocked, 16 unique, 17 unique_ends, 18 arrival, then the
+-- KEYS: 1 pending, 2 scheduled, 3 unfinished, 4 completed, 5 dlq, 6 trash, 7 errors, 8 seq, 9 types, 10 tallies,
+--       11 minutes, 12 depths, 13 admitted, 14 order_wait, 15 blocked, 16 unique, 17 unique_expires, 18 arrival, then the
 --       hashes of the jobs; the last two: see `frozen`
 -- ARGV: 1 aging in us (or 0), 2 jobs of an ordering key at a time, then for each job id, delay in us (0: ready at once);
 --       the last: see `frozen`
 -- Returns for each job "r<rank>" (queued), "d" (scheduled), "w" (waits for its ordering key) or "" (not changed).
-local gates, turns, blocked, pending, most = KEYS[13], KEYS[14], KEYS[15], KEYS[1], tonumber(ARGV[2])
+local admitted, order_wait, blocked, pending, most = KEYS[13], KEYS[14], KEYS[15], KEYS[1], tonumber(ARGV[2])
 -- with: clock
 -- with: totals
 -- with: waiting
 -- with: rank
--- with: gates
+-- with: ordering
 -- with: unique
 -- with: frozen
 -- with: renew
@@ -273,7 +273,7 @@ for i = 1, #KEYS - 20 do
     'ordering_key', 'unique_key', 'unique_until'))
   answers[i] = ''
   if frozen(i, key) and (status == 'dead' or status == 'completed') then
-    mark(i)
+    mark_changed(i)
     renew(key)
     local seq = redis.call('INCR', KEYS[8])
     local rank = rank_of(number(priority), seq, now + delay, tonumber(ARGV[1]), KEYS[18])
@@ -292,14 +292,14 @@ for i = 1, #KEYS - 20 do
     if delay > 0 then
       redis.call('ZADD', KEYS[2], digits(now + delay), id)
       answers[i] = 'd'
-    elseif order and not arrive(order, id, seq, rank, stamp) then
+    elseif order and not admit(order, id, seq, rank, stamp) then
       answers[i] = 'w'
     else
       redis.call('ZADD', KEYS[1], rank, id)
       answers[i] = 'r' .. rank
     end
     count('retried_by_operator', type)
-    waits(delay > 0 and 'd' or 'q', type, number(priority), 1)
+    add_waiting(delay > 0 and 'd' or 'q', type, number(priority), 1)
   end
 end
 write_part()
@@ -309,24 +309,24 @@ return answers
 
 -- name: transfer
 -- Give jobs to another queue or priority; their states and times stay, and waiting ones queue at its end.
--- KEYS: 1 pending, 2 offered, 3 scheduled, 4 retrying, 5 unfinished, 6 completed, 7 dlq, 8 trash, 9 causes, 10 types,
---       11 depths, 12 gates, 13 turns, 14 blocked, 15 unique, 16 unique_ends, 17 signatures, 18 seen, where they are;
+-- KEYS: 1 pending, 2 offered, 3 scheduled, 4 retrying, 5 unfinished, 6 completed, 7 dlq, 8 trash, 9 errors, 10 types,
+--       11 depths, 12 admitted, 13 order_wait, 14 blocked, 15 unique, 16 unique_expires, 17 signatures, 18 last_seen, where they are;
 --       19..36 the same, where they go to, and there 37 arrival, 38 seq; 39 queues, then for each job its hash, its attempts,
 --       its log and the set of its type, here and there; the last two: see `frozen`
 -- ARGV: 1 "move" (waiting and dead jobs) or "retry" (dead and completed ones, which are retried next), 2 jobs of an ordering
 --       key at a time here, 3 there, 4 aging there in us (or 0), 5 priority (or empty: their own), 6 name of the queue there,
 --       then for each job id, ordering key there (or empty); the last: see `frozen`
--- Returns for each job "r<rank>" (ready there), "m" (given there otherwise) or "" (not changed); where it let others through
+-- Returns for each job "r<rank>" (ready there), "m" (given there otherwise) or "" (not changed); where it unblocked others
 --   here, a list: that, then id and rank of each.
-local gates, turns, blocked, pending, most = KEYS[12], KEYS[13], KEYS[14], KEYS[1], tonumber(ARGV[2])
+local admitted, order_wait, blocked, pending, most = KEYS[12], KEYS[13], KEYS[14], KEYS[1], tonumber(ARGV[2])
 -- with: clock
 -- with: waiting
 -- with: rank
--- with: gates
+-- with: ordering
 -- with: unique
 -- with: frozen
 -- with: renew
--- with: carry
+-- with: transfer_parts
 local moves, answers, coming, named = ARGV[1] == 'move', {}, {}, nil
 local PLACES = moves and {scheduled = 'd', queued = 'q', retrying = 'd', dead = '-'} or {dead = '-', completed = '-'}
 for i = 1, (#KEYS - 41) / 8 do
@@ -338,20 +338,20 @@ for i = 1, (#KEYS - 41) / 8 do
   local place, wanted = PLACES[status], ARGV[5] ~= '' and ARGV[5] or priority
   answers[i] = ''
   if frozen(i, key) and place and not (moves and trashed) and (key ~= there or wanted ~= priority) then
-    local holds = unique and not til
-    if holds and redis.call('HGET', KEYS[15], unique) == id and not redis.call('ZSCORE', KEYS[16], unique) then
+    local holds_unique = unique and not til
+    if holds_unique and redis.call('HGET', KEYS[15], unique) == id and not redis.call('ZSCORE', KEYS[16], unique) then
       redis.call('HDEL', KEYS[15], unique)
     end
     carry_places(id, status)
     if order then
-      leave(order, id, seq, rank)
+      stop_waiting(order, id, seq, rank)
     end
-    answers[i] = told('m', order and let_go(order, id))
+    answers[i] = with_unblocked('m', order and release_key(order, id))
     if key ~= there then
       carry_records(k, id)
       named = named or redis.call('SADD', KEYS[39], ARGV[6])
       if status == 'dead' then
-        carry_cause(id, signature or '')
+        carry_error(id, signature or '')
       end
     end
     redis.call('HSET', there, 'priority', wanted)
@@ -362,12 +362,12 @@ for i = 1, (#KEYS - 41) / 8 do
       redis.call('HSET', there, 'ordering_key', order_there)
     end
     if place ~= '-' then
-      waits(place, type, number(priority), -1)
+      add_waiting(place, type, number(priority), -1)
       local order_now = order_there ~= '' and order_there
-      coming[#coming + 1] = {i, id, there, place, type, number(wanted), order_now, holds and unique, number(run_at)}
+      coming[#coming + 1] = {i, id, there, place, type, number(wanted), order_now, holds_unique and unique, number(run_at)}
     end
     if moves then
-      mark(i)
+      mark_changed(i)
       renew(there)
     end
   end
@@ -375,7 +375,7 @@ end
 write_part()
 write_waiting(KEYS[10], KEYS[11])
 waiting, depth = {}, {q = {}, d = {}}
-gates, turns, blocked, pending, most = KEYS[30], KEYS[31], KEYS[32], KEYS[19], tonumber(ARGV[3])
+admitted, order_wait, blocked, pending, most = KEYS[30], KEYS[31], KEYS[32], KEYS[19], tonumber(ARGV[3])
 for _, job in ipairs(coming) do
   local rank, answer = arrive_there(job[2], job[3], job[4], job[5], job[6], job[7], job[8], job[9], tonumber(ARGV[4])), job[1]
   if rank and answers[answer] ~= 'm' then

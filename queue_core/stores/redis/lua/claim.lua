@@ -13,8 +13,8 @@ return order and order ~= '-' and order or ''
 -- Move jobs that are still queued to running, best rank first, each under a new lease token.
 -- KEYS: 1 paused, 2 pending, 3 offered, 4 running, 5 unfinished, 6 token, 7 types, 8 depths, 9 blocked, 10 rate, then the
 --       hashes of the jobs
--- ARGV: 1 worker, 2 lease in us, 3 limit, 4 name of this claim, 5 how many of them begin at once,
---       6..8 of a gated queue: jobs running at a time, starts a second, starts that may be saved up (or empty),
+-- ARGV: 1 worker, 2 lease in us, 3 limit, 4 name of this claim, 5 how many of them start at once,
+--       6..8 of a queue with limits: jobs running at a time, starts a second, starts that may be saved up (or empty),
 --       9 number of types, '*' for every type, then these types, then the ids
 -- Returns for each claimed job a list: position among the ids, token, type, payload, priority, rank, retry_count,
 --   max_retries, crashes, created_at, tags, ordering_key, losses. Asked again under the same name, it gives the same jobs once more.
@@ -75,7 +75,7 @@ for place = 1, math.min(most, #found) do
   ids[place] = id
   leases[2 * place - 1], leases[2 * place] = expiry, id
   changed[2 * place - 1], changed[2 * place] = stamp, id
-  waits('q', job[2], number(job[4]), -1)
+  add_waiting('q', job[2], number(job[4]), -1)
   answers[#answers + 1] = {i, token, unpack(job, 2, 12)}
 end
 if #ids > 0 then
@@ -93,7 +93,7 @@ return answers
 -- name: extend
 -- Prolong the leases that still hold and record their progress.
 -- KEYS: 1 running, then the hashes of the jobs
--- ARGV: 1 lease in us from now, then for each job id, token, progress (or empty), message, 1 if it has begun
+-- ARGV: 1 lease in us from now, then for each job id, token, progress (or empty), message, 1 if it has started
 -- Returns for each job 1 where its lease holds, else 0.
 -- with: clock
 local expiry = digits(now + ARGV[1])
@@ -108,10 +108,10 @@ for i = 1, #KEYS - 1 do
     if ARGV[a + 5] == '1' then
       redis.call('HDEL', key, 'ahead')
     end
-    local told = tonumber(ARGV[a + 3])
-    if told then
-      told = math.max(number(progress), math.min(told, 100))
-      redis.call('HSET', key, 'progress', told, 'progress_message', ARGV[a + 4])
+    local reported = tonumber(ARGV[a + 3])
+    if reported then
+      reported = math.max(number(progress), math.min(reported, 100))
+      redis.call('HSET', key, 'progress', reported, 'progress_message', ARGV[a + 4])
     end
   end
 end

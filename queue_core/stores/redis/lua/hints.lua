@@ -1,5 +1,5 @@
 -- name: hint
--- Note that queues have something due at a time, or before it; the leader is notified of a new earliest time.
+-- Store that queues have something due at a time, or before it; the leader is notified of a new earliest time.
 -- KEYS: 1 hints (ZSET queue -> us)
 -- ARGV: 1 channel (or empty: no message), 2 message, 3 1 where times are us from now (or empty), then for each queue
 --       time in us, queue
@@ -15,7 +15,7 @@ end
 return {stamp, redis.call('ZSCORE', KEYS[1], ARGV[#ARGV])}
 
 -- name: hints_take
--- Take the queues whose time has come. Until they are put back they stay at the end of time, where any note moves them forward.
+-- Take the queues whose time has come. Until they are put back they stay at the end of time, where any hint moves them forward.
 -- KEYS: 1 hints (ZSET queue -> us)
 -- ARGV: 1 how many at most
 -- Returns the time in us, then these queues, the earliest first.

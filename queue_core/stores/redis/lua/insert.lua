@@ -1,23 +1,23 @@
 -- name: insert
 -- Write jobs as queued or scheduled; those whose ids are known here stay as they are, and so do holders of unique keys.
--- KEYS: 1 pending, 2 scheduled, 3 unfinished, 4 seq, 5 types, 6 tallies, 7 minutes, 8 depths, 9 gates, 10 turns, 11 blocked,
---       12 unique, 13 unique_ends, 14 arrival, 15 admitted, then for each job its hash and the set of its type
--- ARGV: 1 aging in us (or 0), 2 jobs of an ordering key at a time, 3 what `room` leaves in `admitted` (empty: not asked),
+-- KEYS: 1 pending, 2 scheduled, 3 unfinished, 4 seq, 5 types, 6 tallies, 7 minutes, 8 depths, 9 admitted, 10 order_wait, 11 blocked,
+--       12 unique, 13 unique_expires, 14 arrival, 15 capacity_answer, then for each job its hash and the set of its type
+-- ARGV: 1 aging in us (or 0), 2 jobs of an ordering key at a time, 3 what `check_capacity` leaves in `capacity_answer` (empty: there are no limits),
 --       then for each job id, type, payload, priority, max_retries, tags (JSON or empty), delay in us, run_at in us (or
 --       empty), its keys (empty: none; else JSON: ordering key, unique key, us for which it is unique; false for none)
 -- Returns the order of arrival before these jobs (0: the queue is new), then for each job "k" (known before) with the id of
 --   the one that holds its unique key, "r<rank>" (ready), "d<us>" (due then) or "w" (waits for its ordering key); or, having
---   changed nothing, "full" where `room` has refused them, "ask" where it has to be asked.
-local gates, turns, blocked, pending, most = KEYS[9], KEYS[10], KEYS[11], KEYS[1], tonumber(ARGV[2])
+--   changed nothing, "full" where `check_capacity` has refused them, "ask" where that has to be called.
+local admitted, order_wait, blocked, pending, most = KEYS[9], KEYS[10], KEYS[11], KEYS[1], tonumber(ARGV[2])
 -- with: clock
 -- with: totals
 -- with: waiting
 -- with: rank
--- with: gates
+-- with: ordering
 -- with: unique
-local admitted = ARGV[3] ~= '' and redis.call('GET', KEYS[15])
-if ARGV[3] ~= '' and admitted ~= ARGV[3] then
-  return {admitted == string.match(ARGV[3], '^%x+') .. ':full' and 'full' or 'ask'}
+local answer = ARGV[3] ~= '' and redis.call('GET', KEYS[15])
+if ARGV[3] ~= '' and answer ~= ARGV[3] then
+  return {answer == string.match(ARGV[3], '^%x+') .. ':full' and 'full' or 'ask'}
 end
 local jobs, aging = (#KEYS - 15) / 2, tonumber(ARGV[1])
 local sequence = redis.call('INCRBY', KEYS[4], jobs) - jobs
@@ -53,8 +53,8 @@ for i = 1, jobs do
     changed[#changed + 1] = stamp
     changed[#changed + 1] = id
     count('enqueued', type)
-    waits(place, type, priority, 1)
-    if order and status == 'queued' and not arrive(order, id, sequence + i, rank, stamp) then
+    add_waiting(place, type, priority, 1)
+    if order and status == 'queued' and not admit(order, id, sequence + i, rank, stamp) then
       answers[1 + i] = 'w'
     else
       set[#set + 1] = score

@@ -32,7 +32,7 @@ return redis.call('HGETALL', KEYS[1])
 
 -- name: operation_count
 -- Count the next members of a running operation, whose jobs the parts of this step have changed where they were as frozen.
--- KEYS: 1 operation, 2 operations:unfinished, 3 operations:ended, 4 its marks, then of each member the changes of its job
+-- KEYS: 1 operation, 2 operations:unfinished, 3 operations:ended, 4 its changed members, then of each member the operations_of its job
 -- ARGV: 1 its number, 2 members done, as seen, 3 "<name of the step> <number of its parts>" (or empty: there are none)
 -- Returns 1 (counted), 0 (not as seen: another process was first) or -1 (a part did not run, or a job was elsewhere), then the
 --   fields and values of the operation; only the number where there is no such operation.
@@ -80,7 +80,7 @@ for i = 2, #KEYS do
 end
 return redis.call('HGETALL', KEYS[1])
 
--- name: operation_err
+-- name: operation_fail_member
 -- Count the next member of a running operation as errored.
 -- KEYS: 1 operation, 2 operations:unfinished, 3 operations:ended
 -- ARGV: 1 its number, 2 the note
@@ -98,7 +98,7 @@ return redis.call('HGETALL', KEYS[1])
 
 -- name: operation_move
 -- Move an operation to another state.
--- KEYS: 1 operation, 2 operations:unfinished, 3 operations:ended, 4 operations:preparing, 5 ids of its members, 6 its marks
+-- KEYS: 1 operation, 2 operations:unfinished, 3 operations:ended, 4 operations:preparing, 5 ids of its members, 6 its changed members
 -- ARGV: 1 its number, 2 the state, 3 1 where this is an end (or empty), 4 the note, 5 us for which nothing has changed it (or
 --       empty: whenever), 6 its members, as seen (or empty: however many), then the states that it may come from
 -- Returns 1 (moved), 0 (not) or -1 (there is no such operation, or it has other members).
@@ -136,7 +136,7 @@ end
 end_behind_last()
 return 1
 
--- name: operation_release
+-- name: operation_pass_canary
 -- Let a running operation go on behind its canary.
 -- KEYS: 1 operation
 -- Returns 1, 0 (it does not run, or has no barrier) or -1 (there is no such operation).

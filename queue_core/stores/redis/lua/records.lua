@@ -12,7 +12,7 @@ local function number(text)
   return tonumber(text) or 0
 end
 
--- name: note
+-- name: failure
 -- Shared: keep a failed attempt, and the title of its error with the time when it was first seen; count losses and crashes.
 -- The failure is in ARGV behind `a`: the failure as JSON, its line, its kind, its signature, its title.
 -- An attempt: number, token, started_at, finished_at, the failure as JSON; after the line's end the worker, as it is.

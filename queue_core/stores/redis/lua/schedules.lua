@@ -1,10 +1,10 @@
 -- name: schedule_fire
 -- Record a tick of a schedule, and insert its job, unless another process was first, or it is paused or removed.
--- KEYS: 1 the schedule's hash, 2 ticks, 3 the ticks of it that have passed, then those of `insert`
+-- KEYS: 1 the schedule's hash, 2 ticks, 3 the ticks of it that have fired, then those of `insert`
 -- ARGV: 1 name, 2 the tick in us, 3 the next one in us, 4 the job's id (empty: no job), then those of `insert`
 -- Returns what `insert` returns, or nothing where it was not called. A tick passes once, whatever it brings, even if there
 --   is no room for its job.
-local schedule, ticks, passed = KEYS[1], KEYS[2], KEYS[3]
+local schedule, ticks, fired = KEYS[1], KEYS[2], KEYS[3]
 local name, due, following, job_id = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local function insert(KEYS, ARGV)
 -- with: insert
@@ -12,7 +12,7 @@ end
 if redis.call('HGET', schedule, 'next') ~= due or redis.call('HEXISTS', schedule, 'paused') == 1 then
   return false
 end
-local answers, before = false, redis.call('ZCOUNT', passed, due, due) > 0
+local answers, before = false, redis.call('ZCOUNT', fired, due, due) > 0
 if job_id ~= '' and not before then
   answers = insert({unpack(KEYS, 4)}, {unpack(ARGV, 5)})
   if answers[1] == 'ask' then
@@ -25,7 +25,7 @@ redis.call('ZADD', ticks, following, name)
 if before then
   return false
 end
-redis.call('ZADD', passed, due, due .. ' ' .. job_id)
+redis.call('ZADD', fired, due, due .. ' ' .. job_id)
 redis.call('HSET', schedule, 'last', due, 'last_job', job_id)
 return answers
 
@@ -53,14 +53,14 @@ return 1
 
 -- name: schedule_take
 -- Take a schedule out of its queue, for another one.
--- KEYS: 1 the schedule's hash, 2 ticks, 3 the ticks of it that have passed
+-- KEYS: 1 the schedule's hash, 2 ticks, 3 the ticks of it that have fired
 -- ARGV: 1 name
 -- Returns the fields of the hash, and the members of the last 1,000 ticks, oldest first.
 local fields = redis.call('HGETALL', KEYS[1])
-local passed = redis.call('ZRANGE', KEYS[3], -1000, -1)
+local fired = redis.call('ZRANGE', KEYS[3], -1000, -1)
 redis.call('DEL', KEYS[1], KEYS[3])
 redis.call('ZREM', KEYS[2], ARGV[1])
-return {fields, passed}
+return {fields, fired}
 
 -- name: schedule_write
 -- Write a schedule; its next tick stays as it is, unless cron, tz or type have changed, and it stays paused if it was.

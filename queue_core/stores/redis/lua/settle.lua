@@ -1,20 +1,20 @@
 -- name: bury
 -- Move running jobs whose lease still holds to dead.
--- KEYS: 1 running, 2 unfinished, 3 dlq, 4 cancelling, 5 causes, 6 deaths, 7 tallies, 8 minutes, 9 signatures, 10 seen,
---       11 gates, 12 turns, 13 blocked, 14 pending, then for each job its hash and its attempts
+-- KEYS: 1 running, 2 unfinished, 3 dlq, 4 cancelling, 5 errors, 6 deaths, 7 tallies, 8 minutes, 9 signatures, 10 last_seen,
+--       11 admitted, 12 order_wait, 13 blocked, 14 pending, then for each job its hash and its attempts
 -- ARGV: 1..18 bounds of the histogram in us, 19 jobs of an ordering key at a time, 20 1 where dead ones count (or empty),
 --       then for each job id, token, kind, run time in us, its bucket, the failure as JSON (or empty), its line, its kind,
 --       its signature, its title
--- Returns for each job 1 (written), 2 (this outcome was written before) or 0 (the lease is over); where it let others
---   through, a list: that, then id and rank of each.
-local gates, turns, blocked, pending, most = KEYS[11], KEYS[12], KEYS[13], KEYS[14], tonumber(ARGV[19])
+-- Returns for each job 1 (written), 2 (this outcome was written before) or 0 (the lease is over); where it unblocked others,
+--   a list: that, then id and rank of each.
+local admitted, order_wait, blocked, pending, most = KEYS[11], KEYS[12], KEYS[13], KEYS[14], tonumber(ARGV[19])
 -- with: clock
 -- with: totals
 -- with: wait
 -- with: fence
--- with: note
+-- with: failure
 -- with: deaths
--- with: gates
+-- with: ordering
 local answers = {}
 for i = 1, (#KEYS - 14) / 2 do
   local key, attempts, a = KEYS[13 + 2 * i], KEYS[14 + 2 * i], 20 + 10 * (i - 1)
@@ -42,17 +42,17 @@ for i = 1, (#KEYS - 14) / 2 do
     end
     die(id, signature, type, KEYS[3], KEYS[5], KEYS[6])
     if job[11] and ARGV[20] == '' then
-      answers[i] = told(1, let_go(job[11], id))
+      answers[i] = with_unblocked(1, release_key(job[11], id))
     end
   end
 end
 write_totals(KEYS[7], KEYS[8])
 return answers
 
--- name: end
+-- name: end_leases
 -- End the leases of a worker, so that the next reclaim takes its jobs back.
 -- KEYS: 1 running, then the hashes of the jobs
--- ARGV: 1 worker, 2 1 where they have not begun (or empty), then the ids
+-- ARGV: 1 worker, 2 1 where they have not started (or empty), then the ids
 -- Returns how many have ended.
 -- with: clock
 local ended, til = 0, digits(now - 1)
@@ -71,7 +71,7 @@ end
 return ended
 
 -- name: fence
--- Shared: who may end an attempt. The field `ended` keeps the last eight endings as "<token><letter> ".
+-- Shared: which outcomes may end an attempt. The field `ended` keeps the last eight endings as "<token><letter> ".
 local LETTERS = {completed = 'c', cancelled = 'x', retrying = 'r', released = 'l', dead = 'd'}
 -- Returns 1: the lease holds; 2: this very outcome was written before; 0: the lease is over.
 local function fence(status, held, ended, token, kind)
@@ -86,18 +86,18 @@ end
 
 -- name: finish
 -- Move running jobs whose lease still holds to completed or cancelled.
--- KEYS: 1 running, 2 unfinished, 3 completed, 4 cancelled, 5 cancelling, 6 tallies, 7 minutes, 8 gates, 9 turns, 10 blocked,
+-- KEYS: 1 running, 2 unfinished, 3 completed, 4 cancelled, 5 cancelling, 6 tallies, 7 minutes, 8 admitted, 9 order_wait, 10 blocked,
 --       11 pending, then the jobs' hashes
 -- ARGV: 1..18 bounds of the histogram in us, 19 jobs of an ordering key at a time, then for each job id, token, kind, run
 --       time in us, its bucket, the result as JSON behind a '+' (or empty)
--- Returns for each job 1 (written), 2 (this outcome was written before) or 0 (the lease is over); where it let others
---   through, a list: that, then id and rank of each.
-local gates, turns, blocked, pending, most = KEYS[8], KEYS[9], KEYS[10], KEYS[11], tonumber(ARGV[19])
+-- Returns for each job 1 (written), 2 (this outcome was written before) or 0 (the lease is over); where it unblocked others,
+--   a list: that, then id and rank of each.
+local admitted, order_wait, blocked, pending, most = KEYS[8], KEYS[9], KEYS[10], KEYS[11], tonumber(ARGV[19])
 -- with: clock
 -- with: totals
 -- with: wait
 -- with: fence
--- with: gates
+-- with: ordering
 local answers, ids, sets = {}, {}, {completed = {}, cancelled = {}}
 for i = 1, #KEYS - 11 do
   local key, a = KEYS[11 + i], 19 + 6 * (i - 1)
@@ -127,7 +127,7 @@ for i = 1, #KEYS - 11 do
     set[#set + 1] = stamp
     set[#set + 1] = id
     if order then
-      answers[i] = told(1, let_go(order, id))
+      answers[i] = with_unblocked(1, release_key(order, id))
     end
   end
 end
@@ -145,14 +145,14 @@ return answers
 
 -- name: promote
 -- Move jobs that are due to queued.
--- KEYS: 1 scheduled, 2 retrying, 3 pending, 4 unfinished, 5 depths, 6 gates, 7 turns, 8 blocked, then the hashes
+-- KEYS: 1 scheduled, 2 retrying, 3 pending, 4 unfinished, 5 depths, 6 admitted, 7 order_wait, 8 blocked, then the hashes
 --       of the jobs
 -- ARGV: 1 jobs of an ordering key at a time, then the ids
 -- Returns for each job its rank, or "" where it is not due, not there, or waits for its ordering key.
-local gates, turns, blocked, pending, most = KEYS[6], KEYS[7], KEYS[8], KEYS[3], tonumber(ARGV[1])
+local admitted, order_wait, blocked, pending, most = KEYS[6], KEYS[7], KEYS[8], KEYS[3], tonumber(ARGV[1])
 -- with: clock
 -- with: waiting
--- with: gates
+-- with: ordering
 local answers, keyed = {}, {}
 local function ready(i, id, rank)
   redis.call('ZADD', pending, rank, id)
@@ -171,8 +171,8 @@ for i = 1, #KEYS - 8 do
     redis.call('ZREM', status == 'scheduled' and KEYS[1] or KEYS[2], id)
     redis.call('ZADD', KEYS[4], stamp, id)
     redis.call('HSET', key, 'status', 'queued', 'updated_at', stamp)
-    stands('d', number(priority), -1)
-    stands('q', number(priority), 1)
+    add_depth('d', number(priority), -1)
+    add_depth('q', number(priority), 1)
     if order then
       keyed[#keyed + 1] = {number(seq), i, id, order, rank, digits(number(run_at))}
     else
@@ -180,13 +180,13 @@ for i = 1, #KEYS - 8 do
     end
   end
 end
--- A key lets those of them through that arrived first, whichever was due first.
+-- A key admits those of them that arrived first, whichever was due first.
 table.sort(keyed, function(one, other)
   return one[1] < other[1]
 end)
 for _, job in ipairs(keyed) do
   local seq, i, id, order, rank, run_at = unpack(job)
-  if arrive(order, id, seq, rank, run_at) then
+  if admit(order, id, seq, rank, run_at) then
     ready(i, id, rank)
   end
 end
@@ -195,33 +195,33 @@ return answers
 
 -- name: reclaim
 -- Take running jobs back whose lease expired: to queued, to dead when it was their last, to cancelled when asked for.
--- KEYS: 1 running, 2 unfinished, 3 pending, 4 dlq, 5 cancelled, 6 cancelling, 7 types, 8 causes, 9 deaths, 10 tallies,
---       11 minutes, 12 signatures, 13 seen, 14 depths, 15 gates, 16 turns, 17 blocked, then for each job its hash and its
+-- KEYS: 1 running, 2 unfinished, 3 pending, 4 dlq, 5 cancelled, 6 cancelling, 7 types, 8 errors, 9 deaths, 10 tallies,
+--       11 minutes, 12 signatures, 13 last_seen, 14 depths, 15 admitted, 16 order_wait, 17 blocked, then for each job its hash and its
 --       attempts
 -- ARGV: 1 jobs of an ordering key at a time, 2 1 where dead ones count (or empty), 3 losses that bury a job, then for each job
---       id, token, losses with this one (none where it had not begun: then it is only released), the failure as JSON (or empty), its
+--       id, token, losses with this one (none where it had not started: then it is only released), the failure as JSON (or empty), its
 --       line, its kind, its signature, its title
 -- Returns for each job "r<rank>" (queued), "b" (buried), "c" (cancelled) or "" (not expired, or not as it was seen before);
---   where it let others through, a list: that, then id and rank of each.
-local gates, turns, blocked, pending, most = KEYS[15], KEYS[16], KEYS[17], KEYS[3], tonumber(ARGV[1])
+--   where it unblocked others, a list: that, then id and rank of each.
+local admitted, order_wait, blocked, pending, most = KEYS[15], KEYS[16], KEYS[17], KEYS[3], tonumber(ARGV[1])
 -- with: clock
 -- with: totals
 -- with: waiting
--- with: note
+-- with: failure
 -- with: deaths
--- with: gates
+-- with: ordering
 local answers = {}
 for i = 1, (#KEYS - 17) / 2 do
   local key, attempts, a = KEYS[16 + 2 * i], KEYS[17 + 2 * i], 3 + 8 * (i - 1)
   local id, token, losses, signature = ARGV[a + 1], ARGV[a + 2], tonumber(ARGV[a + 3]), ARGV[a + 7]
   local job = redis.call('HMGET', key, 'status', 'token', 'lease_expires_at', 'losses', 'type', 'rank', 'retry_count',
     'started_at', 'worker', 'cancel_requested', 'ahead', 'priority', 'ordering_key', 'crashes')
-  local type, rank, begun, order = job[5], digits(number(job[6])), job[11] and 0 or 1, job[13]
+  local type, rank, started, order = job[5], digits(number(job[6])), job[11] and 0 or 1, job[13]
   answers[i] = ''
   if job[1] ~= 'running' then
     redis.call('ZREM', KEYS[1], id)
-  elseif job[2] == token and number(job[3]) < now and number(job[4]) + begun == losses then
-    if begun == 1 then
+  elseif job[2] == token and number(job[3]) < now and number(job[4]) + started == losses then
+    if started == 1 then
       fail(key, attempts, KEYS[12], KEYS[13], number(job[7]) + number(job[14]) + losses, token, job[8], job[9], a + 3)
       count('crashed', type)
     end
@@ -229,27 +229,27 @@ for i = 1, (#KEYS - 17) / 2 do
     redis.call('HDEL', key, 'lease_expires_at', 'claim', 'ahead', 'cancel_requested')
     redis.call('ZREM', KEYS[1], id)
     redis.call('HDEL', KEYS[6], id)
-    if begun == 1 and losses >= tonumber(ARGV[3]) then
+    if started == 1 and losses >= tonumber(ARGV[3]) then
       redis.call('HSET', key, 'status', 'dead', 'completed_at', stamp)
       redis.call('ZREM', KEYS[2], id)
       die(id, signature, type, KEYS[4], KEYS[8], KEYS[9])
       count('dead', type)
-      answers[i] = told('b', order and ARGV[2] == '' and let_go(order, id))
+      answers[i] = with_unblocked('b', order and ARGV[2] == '' and release_key(order, id))
     elseif job[10] then
       redis.call('HSET', key, 'status', 'cancelled', 'completed_at', stamp)
       redis.call('HDEL', key, 'progress', 'progress_message')
       redis.call('ZREM', KEYS[2], id)
       redis.call('ZADD', KEYS[5], stamp, id)
       count('cancelled', type)
-      answers[i] = told('c', order and let_go(order, id))
+      answers[i] = with_unblocked('c', order and release_key(order, id))
     else
       redis.call('HSET', key, 'status', 'queued')
       redis.call('HDEL', key, 'started_at', 'worker', 'progress', 'progress_message')
       redis.call('ZADD', KEYS[2], stamp, id)
       redis.call('ZADD', KEYS[3], rank, id)
-      waits('q', type, number(job[12]), 1)
+      add_waiting('q', type, number(job[12]), 1)
       answers[i] = 'r' .. rank
-      if begun == 0 then
+      if started == 0 then
         count('released', type)
       end
     end
@@ -260,24 +260,24 @@ write_waiting(KEYS[7], KEYS[14])
 return answers
 
 -- name: requeue
--- Move running jobs whose lease still holds to retrying, back to queued at their place, or behind the others, as jobs that arrive now, to
+-- Move running jobs whose lease still holds to retrying, back to queued at their rank, or behind the others, as jobs that arrive now, to
 --   queued or scheduled; those with a cancel request to cancelled.
 -- KEYS: 1 running, 2 unfinished, 3 pending, 4 retrying, 5 cancelled, 6 cancelling, 7 types, 8 tallies, 9 minutes,
---       10 signatures, 11 seen, 12 scheduled, 13 seq, 14 depths, 15 gates, 16 turns, 17 blocked, 18 arrival, then for each
+--       10 signatures, 11 last_seen, 12 scheduled, 13 seq, 14 depths, 15 admitted, 16 order_wait, 17 blocked, 18 arrival, then for each
 --       job its hash and its attempts
 -- ARGV: 1..18 bounds of the histogram in us, 19 jobs of an ordering key at a time, 20 aging in us (or 0), then for each job
---       id, token, kind, run time in us, its bucket, delay in us, 1 or "" (arrives now), run_at in us or "", the failure (see `note`)
+--       id, token, kind, run time in us, its bucket, delay in us, 1 or "" (arrives now), run_at in us or "", the failure (see `failure`)
 -- Returns for each job "r<rank>" (queued), "d<us>" (due then), "w" (waits for its ordering key), "c" (cancelled), "k" (this
---   outcome was written before) or "" (lease over); where it let others through, a list: that, then id and rank of each.
-local gates, turns, blocked, pending, most = KEYS[15], KEYS[16], KEYS[17], KEYS[3], tonumber(ARGV[19])
+--   outcome was written before) or "" (lease over); where it unblocked others, a list: that, then id and rank of each.
+local admitted, order_wait, blocked, pending, most = KEYS[15], KEYS[16], KEYS[17], KEYS[3], tonumber(ARGV[19])
 -- with: clock
 -- with: totals
 -- with: wait
 -- with: waiting
 -- with: fence
--- with: note
+-- with: failure
 -- with: rank
--- with: gates
+-- with: ordering
 local answers = {}
 for i = 1, (#KEYS - 18) / 2 do
   local key, attempts, a = KEYS[17 + 2 * i], KEYS[18 + 2 * i], 20 + 13 * (i - 1)
@@ -285,7 +285,7 @@ for i = 1, (#KEYS - 18) / 2 do
   local job = redis.call('HMGET', key, 'status', 'token', 'ended', 'cancel_requested', 'type', 'rank', 'retry_count',
     'crashes', 'run_at', 'started_at', 'worker', 'priority', 'ordering_key', 'losses')
   local type, rank, run_at, started_at = job[5], digits(number(job[6])), job[9], job[10]
-  local retries, order, outcome, opened = number(job[7]), job[13], kind == 'retrying' and 'retried' or kind, nil
+  local retries, order, outcome, unblocked = number(job[7]), job[13], kind == 'retrying' and 'retried' or kind, nil
   local held = fence(job[1], job[2], job[3], token, kind)
   answers[i] = held == 2 and 'k' or ''
   if held == 1 then
@@ -299,7 +299,7 @@ for i = 1, (#KEYS - 18) / 2 do
     redis.call('HDEL', key, 'lease_expires_at', 'claim', 'ahead', 'cancel_requested', 'progress', 'progress_message')
     redis.call('HSET', key, 'updated_at', stamp, 'ended', ending(job[3], token, kind))
     if job[4] then
-      outcome, opened = 'cancelled', order and let_go(order, id)
+      outcome, unblocked = 'cancelled', order and release_key(order, id)
       redis.call('HDEL', KEYS[6], id)
       redis.call('HSET', key, 'status', 'cancelled', 'completed_at', stamp)
       redis.call('ZREM', KEYS[2], id)
@@ -314,18 +314,18 @@ for i = 1, (#KEYS - 18) / 2 do
         status, due = kind, now + delay
         redis.call('HSET', key, 'retry_count', retries + 1, 'run_at', digits(due))
       elseif ARGV[a + 7] ~= '' then
-        opened, seq, due = order and let_go(order, id), redis.call('INCR', KEYS[13]), tonumber(ARGV[a + 8]) or now + delay
+        unblocked, seq, due = order and release_key(order, id), redis.call('INCR', KEYS[13]), tonumber(ARGV[a + 8]) or now + delay
         status, due = due > now and 'scheduled' or 'queued', math.max(now, due)
         rank = rank_of(number(job[12]), seq, due, tonumber(ARGV[20]), KEYS[18])
         redis.call('HSET', key, 'rank', rank, 'run_at', digits(due))
         arrived_at(seq, order, key)
       end
       redis.call('HSET', key, 'status', status)
-      waits(status == 'queued' and 'q' or 'd', type, number(job[12]), 1)
+      add_waiting(status == 'queued' and 'q' or 'd', type, number(job[12]), 1)
       if status ~= 'queued' then
         redis.call('ZADD', status == 'retrying' and KEYS[4] or KEYS[12], digits(due), id)
         answers[i] = 'd' .. digits(due)
-      elseif order and seq and not arrive(order, id, seq, rank, stamp) then
+      elseif order and seq and not admit(order, id, seq, rank, stamp) then
         answers[i] = 'w'
       else
         redis.call('ZADD', KEYS[3], rank, id)
@@ -334,7 +334,7 @@ for i = 1, (#KEYS - 18) / 2 do
     end
     count(outcome, type)
     count_run(outcome, type, ARGV[a + 4], ARGV[a + 5])
-    answers[i] = told(answers[i], opened)
+    answers[i] = with_unblocked(answers[i], unblocked)
   end
 end
 write_totals(KEYS[8], KEYS[9])

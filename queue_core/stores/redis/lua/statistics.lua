@@ -1,9 +1,9 @@
 -- name: deaths
 -- Shared: enter a job among the dead, under the signature of its error.
 -- `deaths` is like `minutes`: "<minute> <signature>" with the score minute * 2^27 + n; 50,000 members at most.
-local function die(id, signature, type, dlq, causes, deaths)
+local function die(id, signature, type, dlq, errors, deaths)
   redis.call('ZADD', dlq, stamp, id)
-  redis.call('HSET', causes, id, signature .. ' ' .. type)
+  redis.call('HSET', errors, id, signature .. ' ' .. type)
   if signature ~= '' then
     in_minute(deaths, signature, 1)
   end

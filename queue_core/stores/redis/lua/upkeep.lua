@@ -1,6 +1,6 @@
 -- name: forget
 -- Forget unique keys whose time is over.
--- KEYS: 1 unique, 2 unique_ends
+-- KEYS: 1 unique, 2 unique_expires
 -- ARGV: 1 number at most
 -- Returns how many these were.
 -- with: clock
