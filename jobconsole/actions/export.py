@@ -107,7 +107,7 @@ class ExportOptions:
 async def export(
     inspector: Inspector, options: ExportOptions, stream: TextSink, report: Callable[[int], None] = lambda number: None
 ) -> int:
-    """Write the jobs of a target and return how many there were; `tell` is called with the number after each page.
+    """Write the jobs of a target and return how many there were; `report` is called with the number after each page.
 
     Raises:
         StoreUnavailable: the store did not answer in time; what was written before is kept.

@@ -12,7 +12,7 @@ from jobconsole.core.rows import NAME
 from jobconsole.format.humanize import plural
 from jobconsole.format.words import IMMEDIATE, WORDS, Kind
 from queue_core.client.operations import this_author
-from queue_core.model.operation import OperationRequest
+from queue_core.model.operation import OperationRequest, OperationVerb
 from queue_core.model.text import safe
 
 
@@ -131,7 +131,7 @@ class ImmediateActions:
     async def _switched(
         self, kind: Kind, name: str, change: Callable[[str], Awaitable[bool]], pause: bool, why: str
     ) -> Switched:
-        verb = "pause" if pause else "resume"
+        verb: OperationVerb = "pause" if pause else "resume"
         words, numbers = IMMEDIATE[kind, verb], list[int]()
 
         async def act() -> str:
@@ -142,7 +142,12 @@ class ImmediateActions:
         return Switched(f"{name} {words.becomes}", True, numbers[0])
 
     async def _noted(
-        self, verb: str, label: str, act: Callable[[], Awaitable[str]], why: str = "", numbers: list[int] | None = None
+        self,
+        verb: OperationVerb,
+        label: str,
+        act: Callable[[], Awaitable[str]],
+        why: str = "",
+        numbers: list[int] | None = None,
     ) -> str:
         def begun(number: int) -> None:
             self._notes.append(number)

@@ -203,7 +203,7 @@ def _since(before: float | None, now: float | None) -> float | None:
 
 
 def measure(options: BenchOptions, write: Callable[[str], None]) -> BenchReport:
-    """Run a benchmark; `say` is called with what is being measured.
+    """Run a benchmark; `write` is called with what is being measured.
 
     Raises:
         DemoError: a server or a worker cannot be used; the error knows its exit code.

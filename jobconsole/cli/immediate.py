@@ -13,6 +13,7 @@ from jobconsole.format.words import IMMEDIATE, Kind
 from queue_core.model.text import safe
 
 if TYPE_CHECKING:
+    from queue_core.model.operation import OperationVerb
     from queue_core.queue import JobQueue
 
 
@@ -31,7 +32,7 @@ def report_dry_run(output: Output, verb: str, names: Sequence[str]) -> int:
 
 
 async def record(
-    jobs: JobQueue, options: argparse.Namespace, verb: str, label: str, act: Callable[[], Awaitable[T]]
+    jobs: JobQueue, options: argparse.Namespace, verb: OperationVerb, label: str, act: Callable[[], Awaitable[T]]
 ) -> T:
     """Do something at once and keep a note of who did it and why; a text that `act` returns becomes part of it.
 

@@ -288,7 +288,7 @@ class TableCursor(Generic[T]):
         self.above = self.above + moved if moved > 0 and self.top else self.above
 
     def _reseat(self, restart: bool) -> None:
-        """Find a row for a cursor whose row is not there: the first one with `anew`, else the one at its old place."""
+        """Find a row for a cursor whose row is not there: the first with `restart`, else the one at its old place."""
         self.place = 0 if restart else max(0, min(self.place, len(self.rows) - 1))
         if not self.rows:
             self.key, self.top = None, 0

@@ -94,7 +94,7 @@ class Stopping:
                 self._tell()
 
     def on_ask(self, call: Callable[[], None] | None) -> None:
-        """Have `tell` called, in the main thread, when the end is asked for; at once when it was already."""
+        """Have `call` called, in the main thread, when the end is asked for; at once when it was already."""
         self._tell = call
         if self._asked and call is not None:
             call()

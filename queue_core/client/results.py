@@ -45,10 +45,10 @@ class Results:
         Raises:
             JobNotFound: no job has this id.
         """
-        finals = await self._backend.store.results([job_id])
-        if not finals:
+        found = await self._backend.store.results([job_id])
+        if not found:
             raise JobNotFound(job_id)
-        return finals[0]
+        return found[0]
 
 
 def _given(final: JobResult) -> Any:

@@ -28,7 +28,10 @@ class Changed(NamedTuple):
 
 
 MemberVerb = Literal["retry", "delete", "restore", "purge", "cancel", "move"]
-"""The verbs that change jobs, at once or step by step. All others are done at once and only noted."""
+"""The verbs that change jobs, at once or step by step."""
+
+OperationVerb = MemberVerb | Literal["pause", "resume", "quiet", "stop", "edit", "trigger", "remove"]
+"""The verbs of operations: those that change jobs, and those that are done at once and recorded."""
 
 WorkerOrder = Literal["quiet", "resume", "stop"]
 """Claim no more jobs; claim them again; end, once the running ones have."""
@@ -135,8 +138,7 @@ UNTHROTTLED = Rollout()
 class OperationRequest:
     """An operation as its author asks for it. All texts may be shown only through `safe()`."""
 
-    # a `MemberVerb`, or what is done at once: pause, resume, quiet, stop, edit, trigger …
-    verb: str
+    verb: OperationVerb
     # what it acts on, for people: "this job", "TimeoutError: smtp <host>:<n>", a queue's name
     label: str
     author: Author

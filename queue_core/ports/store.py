@@ -246,7 +246,7 @@ class JobStore(Protocol):
 
         An unfinished job of the same id stays unchanged, and so does the holder of a unique key: the result has its id.
         Retries and all else that requeues jobs may exceed a limit. A caller that does not know whether an earlier
-        insert was written calls `finals` before inserting again: the job may have finished since.
+        insert was written calls `results` before inserting again: the job may have finished since.
 
         Raises:
             QueueFull: a limit of a queue refuses them; nothing was written.

@@ -43,29 +43,7 @@ ROOTS = ("queue_core", "jobconsole", "benchmarks", "docs", ".ci")
 LEFT: Mapping[str, int] = {
     ".ci": 1,
     "benchmarks": 10,
-    "docs": 1,
-    "jobconsole/actions": 9,
-    "jobconsole/bench": 4,
-    "jobconsole/cli": 9,
-    "jobconsole/cli/commands": 12,
-    "jobconsole/core": 28,
-    "jobconsole/demo": 6,
-    "jobconsole/embedded": 1,
-    "jobconsole/present": 4,
-    "jobconsole/tui": 5,
-    "jobconsole/tui/base": 9,
-    "jobconsole/tui/screens": 11,
-    "jobconsole/tui/sheets": 8,
-    "jobconsole/tui/widgets": 10,
-    "queue_core": 2,
-    "queue_core/client": 5,
-    "queue_core/delivery": 3,
-    "queue_core/model": 2,
-    "queue_core/ports": 1,
-    "queue_core/stores/postgres": 7,
-    "queue_core/stores/redis": 11,
-    "queue_core/stores/sqlite": 5,
-    "queue_core/worker": 12,
+    "jobconsole/core": 1,
 }
 
 
@@ -103,6 +81,134 @@ def _words(text: str) -> Iterator[str]:
             yield node.arg
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id
+
+
+# Modules whose names end like a gerund all the same, and why; all others are nouns, or verbs of the ports.
+GERUNDS: Mapping[str, str] = {
+    "jobconsole/core/listing.py": "a listing is a thing: the jobs of a filter",
+    "jobconsole/core/running.py": "the running jobs: an adjective of the field",
+    "jobconsole/exporter/reading.py": "a reading is a thing: what was read for one scrape",
+    "queue_core/blocking.py": "a documented name",
+    "queue_core/delivery/pairing.py": "a pairing is a thing: a Redis and the database that it belongs to",
+    "queue_core/stores/postgres/ordering.py": "ordering keys: a word of the field",
+    "queue_core/stores/postgres/session/listening.py": "LISTEN: the server's own word",
+    "queue_core/stores/sqlite/ordering.py": "ordering keys: a word of the field",
+    "queue_core/testing.py": "a documented name",
+}
+
+
+def test_no_module_is_a_gerund() -> None:
+    found = {name for name, _ in files(".py") if name.endswith("ing.py") and name.startswith(PACKAGES)}
+    assert found == set(GERUNDS)
+
+
+PACKAGES = ("queue_core/", "jobconsole/")
+
+# Names that were given up, and the names that replaced them.
+RETIRED: Mapping[str, str] = {
+    "AS_IT_WAS": "UNCHANGED",
+    "Announcer": "EventPublisher",
+    "AtOnce": "ImmediateActions",
+    "Audit": "DeliveryAudit, OperationPages",
+    "Beat": "LeaseRenewal",
+    "BeatReply": "HeartbeatReply",
+    "Board": "StableRows",
+    "Claiming": "PostgresClaims, RedisClaims",
+    "Enqueueing": "Enqueuer",
+    "Final": "JobResult",
+    "Forgetting": "LogRemoval, OperationRemoval",
+    "Found": "TargetRow",
+    "Frame": "FrameName, StackFrame, ViewFrame",
+    "Gate": "OrderingLock, OrderingKey",
+    "GateKeeper": "PendingKeys",
+    "Gates": "MemoryOrderingLocks, LockedKeys, SqliteOrderingLocks",
+    "Heart": "StoreHeartbeat",
+    "Held": "RunningRow",
+    "Hints": "QueueHints, DueHints",
+    "Inserting": "RedisInserts, SqliteInserts",
+    "Kept": "PairingRecord, StoredOperation",
+    "Lane": "SerialRunner, SqliteThread",
+    "Loaded": "LoadedSettings, ConsoleConfiguration, DetailData",
+    "Moment": "RenderContext",
+    "NewOperation": "OperationRequest",
+    "News": "PostgresSignals, RedisSignals, FileChanges",
+    "Numbers": "QueueIds",
+    "Opened": "Unblocked",
+    "Pair": "RowChange",
+    "Part": "QueueBatch",
+    "Placed": "InsertRow",
+    "Pool": "ConnectionPool",
+    "Producing": "PostgresInserts",
+    "Rates": "RateMeter",
+    "Record": "QueueHistory, DeliveryRecord",
+    "Seen": "JobState, WatchState",
+    "Selection": "JobSelection, TableCursor",
+    "Sieve": "FilterScan",
+    "Sight": "DetailState",
+    "Standing": "Availability",
+    "Step": "StepResult",
+    "Stepping": "OperationSteps",
+    "Stream": "SetCursor",
+    "Subject": "DetailSubject",
+    "Surroundings": "ExecutionContext, ContextInfo",
+    "Tail": "EventTail, RunFacts",
+    "Taken": "Nomination, DueQueues",
+    "Tallying": "TallyWriter",
+    "Telling": "CreationEffects",
+    "Totals": "SnapshotTotals, MemoryTallies",
+    "Turn": "Position",
+    "Turns": "Positions",
+    "Underway": "ActiveOperations",
+    "Wanted": "KeyRequest, RoomRequest, SnapshotNeeds, ServerNeeds",
+    "Way": "ChangeOptions",
+    "Wish": "ExportOptions",
+    "WorkerBeat": "HeartbeatRequest",
+    "claimable": "filter_claimable",
+    "default_pace": "default_rollout",
+    "err": "fail_member",
+    "finals": "results",
+    "lacking": "missing",
+    "let_go": "release_key",
+    "make_room": "prepare_history",
+    "minutes_tell": "counts_by_minute",
+    "open_gates": "unblock_next",
+    "rehearse": "dry_run",
+    "standing": "rank_of, availability",
+    "thrifty": "compress_styles",
+}
+
+
+def _definitions(node: ast.AST, outer: str = "") -> Iterator[tuple[str, ast.AST]]:
+    """Yield each class and function with its name, behind those of the classes that it is in."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.ClassDef):
+            yield outer + child.name, child
+            yield from _definitions(child, f"{outer}{child.name}.")
+        else:
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield outer + child.name, child
+            yield from _definitions(child, outer)
+
+
+def test_class_names_are_unique() -> None:
+    """A class is known by its name alone, in both packages; one inside another by both names."""
+    homes: dict[str, list[str]] = {}
+    for path, text in files(".py"):
+        for name, node in _definitions(ast.parse(text)) if path.startswith(PACKAGES) else ():
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(name, []).append(path)
+    assert {name: where for name, where in homes.items() if len(where) > 1} == {}
+
+
+def test_retired_names_do_not_come_back() -> None:
+    found = {
+        f"{path}: {name}": RETIRED[name.rpartition(".")[2]]
+        for path, text in files(".py")
+        if path.startswith(PACKAGES)
+        for name, _ in _definitions(ast.parse(text))
+        if name.rpartition(".")[2] in RETIRED
+    }
+    assert found == {}, "a better name is known"
 
 
 @pytest.mark.parametrize(("text", "count"), [

@@ -146,7 +146,7 @@ class View(ViewFrame):
         self.repaint_all()
 
     def adopt(self, snapshot: Snapshot, restart: bool = False) -> None:
-        """Show a snapshot; `anew` sorts it as it came."""
+        """Show a snapshot; `restart` sorts it as it came."""
 
     def operating(self) -> None:
         """Show the progress of operations."""

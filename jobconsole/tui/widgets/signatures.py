@@ -72,7 +72,7 @@ class SignatureTable(MarkTable[SignatureInfo]):
         return ((f"/{self.filter_text}  ", "accent"), by) if self.filter_text else (by,)
 
     def take(self, fresh: tuple[SignatureInfo, ...], window: float, restart: bool = False) -> None:
-        """Show groups as they were just read, with their growth over `window` seconds; `anew` sorts them again."""
+        """Show groups as they were just read, with their growth over `window` seconds; `restart` sorts them again."""
         now = time.monotonic()
         self.columns = signature_columns(word(window))
         other, self.taken = self.taken != self.where, self.where

@@ -222,7 +222,7 @@ def _ranks_by_queue(written: Sequence[Inserted]) -> dict[str, str]:
 
 
 class PostgresInserts:
-    """Inserts and finals; see queue_core.ports.store.JobStore for the methods."""
+    """Inserts and results; see queue_core.ports.store.JobStore for the methods."""
 
     def __init__(self, lane: SerialRunner, looks: SerialRunner, numbers: QueueIds, rules: Rules) -> None:
         self._lane = lane
@@ -290,7 +290,7 @@ class PostgresInserts:
         await run("insert/notify", _ranks_by_queue(written))
         return written
 
-    async def finals(self, ids: Sequence[str], seconds: float) -> list[JobResult]:
+    async def results(self, ids: Sequence[str], seconds: float) -> list[JobResult]:
         """Return the records of these jobs, unknown ids left out; results until `seconds` after the end."""
         rows = await self._looks.look("insert/worker_results", {"ids": plain_array(known_ids(ids)), "seconds": seconds})
         return [result_of(row) for row in rows]

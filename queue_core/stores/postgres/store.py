@@ -121,7 +121,7 @@ class PostgresStore:
         return await self._news.wait(seconds)
 
     async def results(self, ids: Sequence[str]) -> list[JobResult]:
-        return await self.producing.finals(ids, self._results)
+        return await self.producing.results(ids, self._results)
 
     # -- workers
 

@@ -26,7 +26,7 @@ FORGOTTEN = ("gen", "eseq", "admitted")
 """Texts of a queue in version 1 that are made again, under other names."""
 
 
-class Pending(NamedTuple):
+class PendingVersions(NamedTuple):
     """What `migrate` would do with what is stored under a prefix."""
 
     # the version of what is stored; that of a new store where nothing is
@@ -36,7 +36,7 @@ class Pending(NamedTuple):
     earlier: str | None
 
 
-def pending(settings: RedisSettings) -> Pending:
+def pending(settings: RedisSettings) -> PendingVersions:
     """Return what `migrate` would do.
 
     Raises:
@@ -44,10 +44,10 @@ def pending(settings: RedisSettings) -> Pending:
         SchemaNewer: a newer version of this program has stored what is there.
     """
 
-    async def look() -> Pending:
+    async def look() -> PendingVersions:
         async with _link(settings) as link:
             found = await _version(link)
-        return Pending(found, [SCHEMA] if found < SCHEMA else [], settings.prefix if found < SCHEMA else None)
+        return PendingVersions(found, [SCHEMA] if found < SCHEMA else [], settings.prefix if found < SCHEMA else None)
 
     return asyncio.run(look())
 

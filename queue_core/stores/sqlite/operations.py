@@ -20,6 +20,7 @@ from queue_core.model.operation import (
     OperationRecord,
     OperationRequest,
     OperationState,
+    OperationVerb,
     Outcomes,
     Rollout,
     StepResult,
@@ -145,7 +146,7 @@ def write(transaction: Transaction, record: OperationRecord) -> Operation:
 _COUNTED = ("number", "state", "note", "total", "done", "processed", "skipped", "errored", "barrier")
 
 
-def _kept(number: int, verb: str, label: str, user: str, host: str, why: str, *rest: Any) -> OperationRecord:
+def _kept(number: int, verb: OperationVerb, label: str, user: str, host: str, why: str, *rest: Any) -> OperationRecord:
     delay, spread, queue, priority, canary, rate, stop_percent, signatures, state, note, *counts = rest
     total, done, processed, skipped, errored, barrier, created_at, updated_at, started_at, finished_at, next_at = counts
     request = OperationRequest(

@@ -264,7 +264,7 @@ def _lost(failure: Failure | None) -> bool:
     return failure is not None and failure.kind == "lost"
 
 
-def finals(transaction: Transaction, ids: Sequence[str], kept: float | None) -> list[JobResult]:
+def results(transaction: Transaction, ids: Sequence[str], kept: float | None) -> list[JobResult]:
     """Return what is known about jobs; results are kept for so many seconds, or (None) as long as their jobs."""
     since = 0.0 if kept is None else transaction.now - kept
     rows = transaction.rows("settle/worker_results", {"ids": texts(ids), "since": since})

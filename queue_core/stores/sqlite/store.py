@@ -75,7 +75,7 @@ class SqliteStore:
 
     async def results(self, ids: Sequence[str]) -> list[JobResult]:
         """Return what is known about these jobs, unknown ids left out."""
-        return await self._file.read(partial(settle.finals, ids=ids, kept=self._results))
+        return await self._file.read(partial(settle.results, ids=ids, kept=self._results))
 
     # -- workers
 
