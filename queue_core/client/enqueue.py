@@ -144,8 +144,9 @@ class Enqueuer:
         # The reply may have been lost after the commit. The ids are ours alone, so all records of them in the store
         # now were written then (and may have run since); the rest is written again.
         known = {final.id for final in await store.results([job.id for job in jobs])}
-        again = {one.id: one for one in await store.insert([job for job in jobs if job.id not in known])}
-        return [again.get(job.id) or Inserted(job.id, job.queue, None, None, True) for job in jobs]
+        # Their answers may have other ids: those of the holders of their unique keys.
+        again = iter(await store.insert([job for job in jobs if job.id not in known]))
+        return [Inserted(job.id, job.queue, None, None, True) if job.id in known else next(again) for job in jobs]
 
     async def drain(self) -> None:
         """Wait until all added jobs are written and offered."""

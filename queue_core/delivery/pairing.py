@@ -66,8 +66,11 @@ class PairedDelivery(Protocol):
         """
         ...
 
-    async def identify(self, identity: str, database: str, seconds: float) -> str:
-        """Keep an identity where there is none, return the one that is there, and confirm its database for a while."""
+    async def identify(self, identity: str, replaces: str | None, database: str, seconds: float) -> str:
+        """Keep an identity where there is none, or the one that it replaces, and return the one that is kept.
+
+        Where it is this one, its database is confirmed for some seconds.
+        """
         ...
 
     async def intrude(self, database: str, seconds: float) -> None:
@@ -82,9 +85,10 @@ class PairedDelivery(Protocol):
 class Pairing:
     """A random identity is stored in the database and under the prefix of its Redis; equal ones are a pair.
 
-    A side that has lost its identity (FLUSHALL, a restored database, a new server) gets one again, unless the other
-    side is in use by others. Who is not of the pair notes so on the side that is not theirs alone, where the pair's own
-    processes read it: in the database, of another Redis; in Redis, of another database.
+    A side that has lost its identity (FLUSHALL, a restored database, a new server) gets it again from a process that
+    knows it, and else both get a new one, unless one side is in use by others. Who is not of the pair notes so on the
+    side that is not theirs alone, where the pair's own processes read it: in the database, of another Redis; in Redis,
+    of another database.
     Without a Redis (`delivery` is None) any that delivers for the database is another one.
     """
 
@@ -152,7 +156,9 @@ class Pairing:
             return
         if _live(pair) is None and not kept.confirmed:
             if change:
-                await self._found(self._delivery, kept.identity or secrets.token_hex(8), None, True)
+                # A new one, not the one found: that may be of another application, which is down just now. Its own
+                # database still has it, and so it sees that this Redis delivers for another one when it is back.
+                await self._found(self._delivery, secrets.token_hex(8), None, True, kept.identity)
             self._report("", change)
             return
         await self._differs(self._delivery, kept, _live(pair), others, change)
@@ -182,7 +188,9 @@ class Pairing:
         """Return whether one side has lost what this process has seen on both."""
         return bool(self._identity) and {kept or self._identity, theirs or self._identity} == {self._identity}
 
-    async def _found(self, delivery: PairedDelivery, identity: str, pair: Led | None, confirm: bool) -> None:
+    async def _found(
+        self, delivery: PairedDelivery, identity: str, pair: Led | None, confirm: bool, replaces: str | None = None
+    ) -> None:
         if confirm:
             # Two processes of a pair may write the address of its Redis in two ways: the first one's is kept.
             ours = f"{identity} {delivery.place}"
@@ -190,7 +198,7 @@ class Pairing:
             name = kept.worker if kept is not None and kept.worker.startswith(f"{identity} ") else ours
             if not await self._store.acquire_leadership(DUTY, name, WINDOW):
                 return  # another process was first: the next look finds its pair
-            if await delivery.identify(identity, self._database, WINDOW) != identity:
+            if await delivery.identify(identity, replaces, self._database, WINDOW) != identity:
                 return  # a process of another database was first, and the next look finds that
         self._identity, self._foreign = identity, None
 

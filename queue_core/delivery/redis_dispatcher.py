@@ -234,13 +234,10 @@ class RedisDispatcher:
             found, *taken = await commands.execute()
         return PairingRecord(*found), taken != [None]
 
-    async def identify(self, identity: str, database: str, seconds: float) -> str:
-        """Keep an identity where there is none, return the one that is there, and confirm its database for a while."""
+    async def identify(self, identity: str, replaces: str | None, database: str, seconds: float) -> str:
+        """Keep an identity where there is none, or the one it replaces; return the one kept; confirm its database."""
         async with within(self._timeout, self._circuit):
-            commands = self._client.pipeline(transaction=False)
-            commands.set(self._keys.identity, identity, nx=True)
-            commands.get(self._keys.identity)
-            found = str((await commands.execute())[1])
+            found = str(await self._scripts.run("identify", [self._keys.identity], [identity, replaces or ""]))
             if found == identity:
                 await self._client.set(self._keys.confirmed, database, px=round(seconds * 1000))
             return found

@@ -2,12 +2,14 @@
 
 import asyncio
 import math
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from queue_core.errors import ConfigurationError, InvalidJob, TooLarge
+from queue_core.errors import ConfigurationError, InvalidJob, StoreUnavailable, TooLarge
+from queue_core.model.job import Inserted, NewJob
 from queue_core.model.retry import Retry
 from queue_core.model.rules import Priority
 from queue_core.queue import JobQueue
@@ -234,3 +236,24 @@ async def test_calling_a_task_runs_it_here(jobs: JobQueue) -> None:
 
     assert add(1, b=2) == 3
     assert await nothing_written(jobs)
+
+
+async def test_a_lost_answer_to_jobs_of_one_unique_key_makes_up_no_job(
+    jobs: JobQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each caller learns which job holds the key: one that is acknowledged is there, whichever answer came."""
+    insert, lost = jobs.store.insert, []
+
+    async def losing(new: Sequence[NewJob]) -> Sequence[Inserted]:
+        inserted = await insert(new)
+        if not lost:
+            lost.append(len(new))
+            raise StoreUnavailable("store", "the answer got lost")
+        return inserted
+
+    monkeypatch.setattr(jobs.store, "insert", losing)
+    handles = await asyncio.gather(*(jobs.enqueue("resize", unique="a.png") for _ in range(3)))
+    assert lost == [3]
+    assert len({handle.id for handle in handles}) == 1
+    assert [handle.created for handle in handles] == [True, False, False]
+    assert (await jobs.inspector.get(handles[0].id)).unique_key is not None

@@ -155,6 +155,23 @@ async def test_a_restored_database_is_taken_when_nobody_uses_another(
         assert (await jobs.health()).reason == ""
 
 
+async def test_an_application_that_was_down_for_long_learns_that_another_one_has_its_redis(
+    postgres_url: str, second_postgres_url: str, redis_url: str, redis_prefix: str
+) -> None:
+    """The other one must not take over the identity that it finds: both databases would have the same one."""
+    async with unopened(postgres_url, redis_url, redis_prefix) as one:
+        assert await found(one) == (False, "")
+        with psycopg.connect(postgres_url) as connection:
+            connection.execute("update jobconsole.leaders set expires_at = now() - interval '1 minute'")
+        async with Redis.from_url(redis_url) as client:
+            await client.delete(f"{redis_prefix}identity:confirmed")
+        async with unopened(second_postgres_url, redis_url, redis_prefix) as other:
+            assert await found(other) == (False, "")
+            async with unopened(postgres_url, redis_url, redis_prefix) as back:
+                assert (await found(back))[1].endswith(f"delivers for another database ({database_of(other)})")
+            assert "another application uses this Redis" in (await found(other))[1]
+
+
 @pytest.fixture
 def second_postgres_url(empty_postgres_url: str) -> str:
     """Another database with the schema."""

@@ -5,3 +5,10 @@
 --       come back with 14 of their 16 digits.
 -- Returns the number of ids that were not in the ready set. Wakes as many waiting workers.
 return redis.call('ZADD', KEYS[1], unpack(ARGV))
+
+-- name: identify
+-- Keep an identity where there is none, or another one that it replaces; returns the one that is kept.
+local kept = redis.call('GET', KEYS[1])
+if kept and kept ~= ARGV[2] then return kept end
+redis.call('SET', KEYS[1], ARGV[1])
+return ARGV[1]
