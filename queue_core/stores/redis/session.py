@@ -50,6 +50,11 @@ _CANNOT_NOW = re.compile(
 )
 """Their codes, which a pipeline and a script put words before."""
 
+_OF_A_PIPELINE = re.compile(
+    r"Command # \d+ \(.*?\) of pipeline caused error: (?:\(['\"])?(.*?)(?:['\"],\))?", re.DOTALL
+)
+"""What the driver puts around the answer to one of several commands."""
+
 STATES = frozenset(status.value for status in Status)
 
 
@@ -82,6 +87,8 @@ def microseconds(time: tuple[Any, Any]) -> int:
 def unavailable(error: BaseException) -> StoreUnavailable:
     """Return what is raised when the server cannot be reached or used, or refuses a command."""
     text = str(error) or type(error).__name__
+    if whole := _OF_A_PIPELINE.fullmatch(text):
+        text = whole[1]
     if isinstance(error, ResponseError) and not isinstance(error, CANNOT_NOW) and not _CANNOT_NOW.search(text):
         return StoreRefused("redis", text)
     return StoreUnavailable("redis", text)
@@ -126,10 +133,14 @@ class RedisLink:
         Raises:
             SchemaNewer, SchemaEarlier: it was written by another version.
         """
-        commands = self.batch()
-        commands.setnx(self.keys.schema, SCHEMA)
-        commands.get(self.keys.schema)
-        _, found = await self.send(commands)
+        # Read first: a full server answers reads alone.
+        async with self._reaching():
+            found = await self._client.get(self.keys.schema)
+        if found is None:
+            commands = self.batch()
+            commands.setnx(self.keys.schema, SCHEMA)
+            commands.get(self.keys.schema)
+            _, found = await self.send(commands)
         if int(found) > SCHEMA:
             raise SchemaNewer(int(found), SCHEMA)
         if int(found) < SCHEMA:

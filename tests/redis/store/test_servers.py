@@ -173,8 +173,14 @@ async def test_a_full_server_takes_nothing_half(own: RedisStore, own_servers: Em
         job = new_job()
         await own.insert([job])
         await client.config_set("maxmemory", 1)
-        with pytest.raises(StoreUnavailable, match="memory"):
+        with pytest.raises(StoreUnavailable, match="memory") as refused:
             await own.insert([new_job(queue=f"q{n % 2}") for n in range(1200)])
+        assert "Command #" not in str(refused.value)
+        # A program that begins now can still look.
+        looking = RedisStore(settings_of(own_servers, QUICK))
+        await looking.open()
+        assert [one.id for one in await looking.results([job.id])] == [job.id]
+        await looking.close()
         await client.config_set("maxmemory", 0)
         assert await client.zcard(f"jobs:{{{QUEUE}}}:pending") == 1
         assert [name async for name in client.scan_iter("jobs:{q?}:*")] == []
