@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jobconsole.cli.output import Output
@@ -73,6 +74,9 @@ def check_servers(settings: ConsoleSettings) -> None:
     jobs = settings.jobs
     if jobs.mode == "memory":
         raise ConfigurationError("queue_backend 'memory' lives inside one process, where no command can reach it")
+    if settings.read_only and jobs.mode == "sqlite" and not Path(jobs.sqlite.path).exists():
+        # Opening it would make it, with nothing in it.
+        raise ConfigurationError(f"there is no file '{jobs.sqlite.path}' (jobs.sqlite.path)")
     if jobs.mode != "sqlite" and jobs.postgres.url is None and jobs.redis.url is None:
         raise ConfigurationError(_NO_SERVERS)
     if "postgres" in jobs.mode and jobs.postgres.url is None:

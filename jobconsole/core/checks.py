@@ -55,12 +55,18 @@ def unreachable(name: str, reason: str) -> Check:
         return Check(
             name, "fail", safe(reason, 300), "correct its path (jobs.sqlite.path), or see to the file and its disk"
         )
+    if "permission denied" in reason:
+        return Check(name, "fail", safe(reason, 300), "grant this user what docs/operating.md names for its purpose")
     return Check(name, "fail", safe(reason, 300), f"start it, or correct its address (jobs.{name}.url)")
 
 
-def check_postgres(facts: Facts) -> list[Check]:
-    """Return the findings about PostgreSQL and its schema."""
-    return [check(facts) for check in _POSTGRES]
+def check_postgres(facts: Facts, read_only: bool = False) -> list[Check]:
+    """Return the findings about PostgreSQL and its schema; with `read_only`, nothing about what operators change."""
+    left_out = {_operators} if read_only else set()
+    if facts["schema"] != facts["schema_known"]:
+        # Of tables that are not there, or of another version, nothing can be said.
+        left_out |= {_indexes, _tables, _operators}
+    return [check(facts) for check in _POSTGRES if check not in left_out]
 
 
 def check_sqlite(facts: Facts) -> list[Check]:

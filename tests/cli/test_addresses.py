@@ -36,6 +36,15 @@ def test_one_that_cannot_be_is_a_sentence(alone: Cli, wrong: str, verb: str) -> 
     assert "internal error" not in answer.err
 
 
+@pytest.mark.parametrize("verb", ["job list", "doctor", "ui"])
+def test_who_only_looks_makes_no_file(tmp_path: Path, verb: str) -> None:
+    path = tmp_path / "typo.db"
+    answer = Cli({"JOBS__QUEUE_BACKEND": "sqlite", "JOBS__SQLITE__PATH": str(path)})("--read-only", *verb.split())
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err == f"jobconsole: there is no file '{path}' (jobs.sqlite.path)\n"
+    assert not path.exists()
+
+
 @pytest.fixture
 def hanging() -> Iterator[Path]:
     """A folder with the socket of a PostgreSQL that accepts and never answers."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jobconsole.core.checks import Check, check_operations, check_postgres, check_work
+from jobconsole.core.checks import Check, check_operations, check_postgres, check_work, unreachable
 from jobconsole.core.redis_checks import check_redis
 from jobconsole.embedded.servers import EmbeddedServers
 from queue_core.model.operation import Author, Operation, OperationRequest, OperationState
@@ -117,6 +117,20 @@ class TestJudgement:
         (check,) = [check for check in check_postgres(POSTGRES | facts) if check.level != "ok"]
         assert (check.name, check.level) == (name, level)
         assert advice in check.advice
+
+    def test_what_this_user_may_not_change_is_nothing_to_one_that_only_looks(self) -> None:
+        facts = POSTGRES | {"refused": "permission denied for table queues"}
+        assert {check.level for check in check_postgres(facts, read_only=True)} == {"ok"}
+
+    @pytest.mark.parametrize("schema", [0, 99])
+    def test_of_tables_that_are_not_there_nothing_is_said(self, schema: int) -> None:
+        names = {check.name for check in check_postgres(POSTGRES | {"schema": schema})}
+        assert "schema" in names
+        assert not names & {"operators", "tables", "indexes"}
+
+    def test_a_missing_grant_is_no_wrong_address(self) -> None:
+        check = unreachable("postgres", "permission denied for schema jobconsole")
+        assert check.advice.startswith("grant this user")
 
     @pytest.mark.parametrize(
         ("facts", "name", "level", "advice"),

@@ -52,7 +52,7 @@ def run_doctor(options: argparse.Namespace, output: Output) -> int:
     async def look() -> list[Check]:
         jobs = queue_of(settings)
         try:
-            store, delivery = await asyncio.gather(_store(jobs), _delivery(jobs))
+            store, delivery = await asyncio.gather(_store(jobs, settings.read_only), _delivery(jobs))
             return [*store, *delivery]
         finally:
             await jobs.close()
@@ -68,14 +68,15 @@ def run_doctor(options: argparse.Namespace, output: Output) -> int:
 _STORES = {"sqlite": check_sqlite, "redis": check_redis_store}
 
 
-async def _store(jobs: JobQueue) -> list[Check]:
+async def _store(jobs: JobQueue, read_only: bool) -> list[Check]:
     from queue_core.errors import ConfigurationError, QueueCoreError, SchemaEarlier
 
     name = jobs.store.name
     checks: list[Check] = []
     try:
         facts = await jobs.inspector.facts()
-        checks = [Check(name, "ok", "answers"), *_STORES.get(name, check_postgres)(facts)]
+        found = _STORES[name](facts) if name in _STORES else check_postgres(facts, read_only)
+        checks = [Check(name, "ok", "answers"), *found]
         if facts["schema"] != facts["schema_known"]:
             return checks
         overview, operations = (
