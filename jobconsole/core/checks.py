@@ -64,7 +64,7 @@ def check_postgres(facts: Facts, read_only: bool = False) -> list[Check]:
     """Return the findings about PostgreSQL and its schema; with `read_only`, nothing about what operators change."""
     left_out = {_operators} if read_only else set()
     if facts["schema"] != facts["schema_known"]:
-        # Of tables that are not there, or of another version, nothing can be said.
+        # Tables that are missing, or of another version, have no findings.
         left_out |= {_indexes, _tables, _operators}
     return [check(facts) for check in _POSTGRES if check not in left_out]
 
