@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 import redis.utils
+from hypothesis import settings
 
 from jobconsole.embedded.servers import EmbeddedServers
 from tests.emptying import emptied, shared_by_tests
@@ -51,6 +52,9 @@ def pytest_configure(config: pytest.Config) -> None:
     keep_bytecode()
     remember_version()
     hear_signals()
+    # Examples take as long as the machine lets them.
+    settings.register_profile("no deadline", deadline=None)
+    settings.load_profile("no deadline")
 
 
 def keep_bytecode() -> None:

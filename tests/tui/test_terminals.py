@@ -8,10 +8,12 @@ import sys
 import pytest
 from rich.color import ColorSystem, ColorType
 from rich.segment import Segment
+from textual.command import CommandList
 
 from jobconsole.format.glyphs import ASCII
 from jobconsole.tui.base.bindings import ACTIONS
 from jobconsole.tui.base.themes import NIGHT, SCHEMES, TERMINAL, Palette
+from jobconsole.tui.screens.help import Commands
 from jobconsole.tui.screens.view import View
 from queue_core import JobQueue
 from tests.conformance.world import World
@@ -170,4 +172,18 @@ async def test_page_keys_in_the_commands_before_they_are_drawn(sit: Sit, buried:
         await seat.ready()
         for keys in (("pagedown", "r"), ("r", "pagedown", "pageup"), ("x", "y", "pagedown", "end", "home")):
             await seat.pilot.press("colon", *keys, "escape", "escape")
+        await seat.until("Dead letters")
+
+
+async def test_a_search_that_begins_while_the_commands_are_closed(sit: Sit, buried: Buried) -> None:
+    """Keys in a hurry once ended the console so: the list was gone, and the search for it went on."""
+    async with sit() as seat:
+        await seat.ready()
+        await seat.press("colon")
+        await seat.until("find an action")
+        commands = seat.app.screen
+        assert isinstance(commands, Commands)
+        await commands.query(CommandList).remove()
+        await commands._gather_commands("r").wait()
+        commands.dismiss(None)
         await seat.until("Dead letters")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import ClassVar
+from functools import partial
+from inspect import isawaitable
+from typing import Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette
+from textual.css.query import NoMatches
 from textual.screen import ModalScreen
+from textual.worker import ResultType, Worker, WorkType
 
 from jobconsole.format.spans import Line, Spans, wrap
 from jobconsole.tui.base.bindings import CHANGE, CONSOLE, LOOK, MOVE, Action, show_key
@@ -104,10 +108,22 @@ def _section(title: str, rows: tuple[tuple[str, str], ...], width: int) -> list[
 
 
 class Commands(CommandPalette):
-    """Textual's own, with one of its traps closed."""
+    """Textual's own, with two of its traps closed."""
 
     def _action_command_list(self, action: str) -> None:
         # Textual 8.2.8: a page key between a new list of commands and its first drawing looks up a line that is not
         # there yet, which would end the application.
         with suppress(KeyError, IndexError):
             super()._action_command_list(action)
+
+    def run_worker(self, work: WorkType[ResultType], *args: Any, **kwargs: Any) -> Worker[ResultType]:
+        # Textual 8.2.8: a search that begins while this is being closed looks up the list, which is gone already, and
+        # that would end the application.
+        return super().run_worker(partial(_unless_closed, work), *args, **kwargs)
+
+
+async def _unless_closed(work: WorkType[Any]) -> Any:
+    with suppress(NoMatches):
+        found = work() if callable(work) else work
+        return await found if isawaitable(found) else found
+    return None
