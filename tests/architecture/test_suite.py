@@ -91,6 +91,18 @@ def test_each_release_runs_its_servers_parts(suite: ModuleType, monkeypatch: pyt
     ]
 
 
+def test_a_pass_that_could_not_end_in_time_is_named_last(
+    suite: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Cut short, it would end as if a test had failed."""
+    monkeypatch.setattr(suite, "ENOUGH", 1e9)
+    commands = answers(monkeypatch, suite, 0)
+    assert suite.main(60.0, []) == 0
+    assert len(commands) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-3:] == [f"  PostgreSQL {release}: no time was left for it" for release in (15, 16, 17)]
+
+
 def suite_found(release: int) -> Any:
     """Return a server that was found."""
     from releases import Found
