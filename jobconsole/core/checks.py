@@ -51,21 +51,18 @@ class Check:
 
 def unreachable(name: str, reason: str) -> Check:
     """Return the text about a server that does not answer."""
+    advice = f"start it, or correct its address (jobs.{name}.url)"
     if name == "sqlite":
-        return Check(
-            name, "fail", safe(reason, 300), "correct its path (jobs.sqlite.path), or see to the file and its disk"
-        )
-    if "permission denied" in reason:
-        return Check(name, "fail", safe(reason, 300), "grant this user what docs/operating.md names for its purpose")
-    return Check(name, "fail", safe(reason, 300), f"start it, or correct its address (jobs.{name}.url)")
+        advice = "correct its path (jobs.sqlite.path), or see to the file and its disk"
+    elif "permission denied" in reason:
+        advice = "grant this user what docs/operating.md names for its purpose"
+    return Check(name, "fail", safe(reason, 300), advice)
 
 
 def check_postgres(facts: Facts, read_only: bool = False) -> list[Check]:
     """Return the findings about PostgreSQL and its schema; with `read_only`, nothing about what operators change."""
-    left_out = {_operators} if read_only else set()
-    if facts["schema"] != facts["schema_known"]:
-        # Tables that are missing, or of another version, have no findings.
-        left_out |= {_indexes, _tables, _operators}
+    there = facts["schema"] == facts["schema_known"]
+    left_out = ({_operators} if read_only else set()) if there else {_indexes, _tables, _operators}
     return [check(facts) for check in _POSTGRES if check not in left_out]
 
 
@@ -284,18 +281,14 @@ def _notifications(facts: Facts) -> Check:
     if seconds is not None:
         return Check("notifications", "ok", f"arrive within {max(1, round(seconds * 1000))} ms")
     text = f"do not arrive: {safe(facts['notifications_reason'] or 'none was heard in time', 200)}"
-    advice = (
-        "set jobs.postgres.listen_url to a direct address; until then everything is found by looking, up to 1 s late"
-    )
+    advice = "set jobs.postgres.listen_url to a direct address; until then jobs are found by looking, up to 1 s late"
     return Check("notifications", "warn", text, advice)
 
 
 def _operators(facts: Facts) -> Check:
     if not facts["refused"]:
         return Check("operators", "ok", "every verb can be carried out")
-    advice = (
-        "give this user the rights of the one that migrates, or look into the server's log; 'retry' and others fail"
-    )
+    advice = "give this user the rights of the one that migrates, or look into the server's log; verbs like retry fail"
     return Check("operators", "fail", f"a verb was refused: {facts['refused']}", advice)
 
 
