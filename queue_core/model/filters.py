@@ -134,10 +134,12 @@ FIELDS: tuple[str, ...] = (*_FIELDS, "payload.", "trash")
 
 _TERM = re.compile(
     r"""(?P<not>[!-]?)
-        (?:(?P<field>[A-Za-z_]+(?:\.[^\s:=~<>"]+)?)(?P<sign>[:=~<>]+))?
+        (?:(?P<field>[A-Za-z_]+(?:\.[^\s:=~<>"]*)?)(?P<sign>[:=~<>]+))?
         (?P<value>"(?:[^"\\]|\\.)*"(?=\s|$)|[^\s"]\S*|)""",
     re.VERBOSE | re.DOTALL,
 )
+_SIGNS = ":=~<>"
+"""What parts a field from its value; a word that is searched for begins with none of them, unless it is in quotes."""
 _SPACES = re.compile(r"\s*")
 _LONGEST = 4_000
 _MOST_TERMS = 50
@@ -179,6 +181,9 @@ def _term(match: re.Match[str], text: str) -> Term:
     if match["field"] is None:
         if not value:
             raise FilterError("a word is missing", text, match.start())
+        if match["value"][0] in _SIGNS:
+            reason = f"no field before '{match['value'][0]}'; put quotes around words to search for them"
+            raise FilterError(reason, text, match.start("value"))
         return Term("text", "~", value, negated)
     name, field = _field(match, text)
     operator = _operator(name, match["sign"])
@@ -195,13 +200,13 @@ def _term(match: re.Match[str], text: str) -> Term:
 
 def _field(match: re.Match[str], text: str) -> tuple[str, _Field]:
     written = match["field"]
-    head, _, path = written.partition(".")
+    head, dot, path = written.partition(".")
     name = _SHORT.get(head.lower(), head.lower())
     if name == "payload" and path and all(path.split(".")):
         return f"payload.{path}", _PAYLOAD
-    if name in _FIELDS and not path:
+    if name in _FIELDS and not dot:
         return name, _FIELDS[name]
-    if name == "trash" and not path:
+    if name == "trash" and not dot:
         return name, _Field("=", _yes_or_no)
     close = get_close_matches(head.lower(), [*_FIELDS, *_SHORT, "payload", "trash"], 1)
     nearest = "payload.<path>" if name == "payload" else close[0] if close else None

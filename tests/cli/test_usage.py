@@ -32,6 +32,8 @@ WRONG = {
     "job list --status foo": "argument --status: no status 'foo'; one of: scheduled, queued, running, retrying, "
     "completed, cancelled, dead, pending, processing, failed, dlq",
     "job list --filter err:": "filter, character 5: 'err' has no value",
+    "job list --filter :": "filter, character 1: no field before ':'; put quotes around words to search for them",
+    "dlq retry --filter payload.=1": "filter, character 1: no field 'payload.'; did you mean 'payload.<path>'?",
     "job list --log-format xml": "--log-format cannot be 'xml'; one of: json, text",
     "job retry": "which jobs? give ids, a filter such as --signature or --type, or --all",
     "job retry --all 0197": "give either ids or filters, not both",

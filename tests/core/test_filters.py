@@ -85,6 +85,9 @@ def test_any_text_is_a_filter_or_a_filter_error_at_a_place_in_it(text: str) -> N
         ('!"free text"', Term("text", "~", "free text", True)),
         ("mx-7:25", Term("text", "~", "mx-7:25")),
         ("12:30", Term("text", "~", "12:30")),
+        ('":"', Term("text", "~", ":")),
+        ('"payload.=1"', Term("text", "~", "payload.=1")),
+        ("payload.", Term("text", "~", "payload.")),
     ],
 )
 def test_one_term(text: str, term: Term) -> None:
@@ -115,6 +118,13 @@ def test_states_that_can_match() -> None:
         ("signatur:9f", 0, "no field 'signatur'; did you mean 'signature'?", "signature"),
         ("payload:7", 0, "no field 'payload'; did you mean 'payload.<path>'?", "payload.<path>"),
         ("payload..x=7", 0, "no field 'payload..x'; did you mean 'payload.<path>'?", "payload.<path>"),
+        ("payload.=1", 0, "no field 'payload.'; did you mean 'payload.<path>'?", "payload.<path>"),
+        ("payload.a.:1", 0, "no field 'payload.a.'; did you mean 'payload.<path>'?", "payload.<path>"),
+        ("status.:dead", 0, "no field 'status.'; did you mean 'status'?", "status"),
+        ("trash.:yes", 0, "no field 'trash.'; did you mean 'trash'?", "trash"),
+        (":", 0, "no field before ':'; put quotes around words to search for them", None),
+        ("type:x  !=1", 9, "no field before '='; put quotes around words to search for them", None),
+        ("<1h", 0, "no field before '<'; put quotes around words to search for them", None),
         ("https://x", 0, "no field 'https'; put quotes around words to search for them", None),
         ("type:", 5, "'type' has no value", None),
         ('a "b', 2, "a quote is not closed, or something stands right behind it", None),

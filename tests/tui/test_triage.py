@@ -245,14 +245,24 @@ async def test_a_filter_narrows_as_one_types_and_stays_after_an_action(
         await seat.until("2 signatures · 5 jobs")
 
 
-async def test_a_filter_that_makes_no_sense_is_explained_and_the_list_stays(sit: Sit, buried: Buried) -> None:
+@pytest.mark.parametrize(
+    ("written", "reason"),
+    [
+        ("colour:red", "no field 'colour'; put quotes around words to search for them"),
+        (":", "no field before ':'; put quotes around words to search for them"),
+        ("payload.=1", "no field 'payload.'; did you mean 'payload.<path>'?"),
+    ],
+)
+async def test_a_filter_that_makes_no_sense_is_explained_and_the_list_stays(
+    sit: Sit, buried: Buried, written: str, reason: str
+) -> None:
     async with sit() as seat:
         await seat.ready()
         await seat.until("3 signatures")
         await seat.press("slash")
         # At once, as a paste: what is typed letter by letter is a word to look for until its colon.
-        seat.app.post_message(events.Paste("colour:red"))
-        await seat.until("no field 'colo")
+        seat.app.post_message(events.Paste(written))
+        await seat.until(reason)
         assert "3 signatures" in seat.text()
         await seat.press("escape")
         await seat.until(lambda: not seat.view.filter_line.is_open)

@@ -19,7 +19,7 @@ PAUSE_SECONDS = 0.15
 
 
 class _Words(LineWidget):
-    """A few words beside the input."""
+    """A few words beside the input, or a sentence below it."""
 
     def __init__(self, words: Span, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -57,7 +57,7 @@ class FilterLine(Horizontal):
         self._timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
-        """A slash, the input, and what is wrong with it."""
+        """A slash, the input, and the keys; below them what is wrong with it."""
         yield _Words((" / ", "key"), id="filter-slash")
         yield Input(placeholder="type:x  queue:y  err:~smtp  age:<1h  payload.user.id=7  !tag:z", compact=True)
         yield _Words(("", "text"), id="filter-words")
@@ -71,6 +71,7 @@ class FilterLine(Horizontal):
         """Show the line and write in it."""
         self.screen.add_class("-filtering")
         self.add_class("-on")
+        self.remove_class("-wrong")
         self.query_one(Input).focus()
         self._words(("Enter keeps, Esc clears", "muted"))
 
@@ -121,8 +122,10 @@ class FilterLine(Horizontal):
         try:
             where = parse(text)
         except FilterError as error:
+            self.add_class("-wrong")
             self._words((error.reason, "warn"))
             return False
+        self.remove_class("-wrong")
         self._words(("Enter keeps, Esc clears", "muted"))
         if text.strip() != self.text:
             self.text, self.where = text.strip(), where
