@@ -14,6 +14,8 @@ from pydantic import (
     PlainSerializer,
     SecretStr,
     ValidationError,
+    ValidationInfo,
+    field_validator,
     model_validator,
 )
 
@@ -119,8 +121,9 @@ class Defaults(SettingsModel):
     # 0 to 1: the part of a delay that is random
     retry_jitter: float = Field(default=0.0, ge=0.0, le=1.0)
     timeout: Duration = 300.0
-    lease: Duration = 300.0
-    heartbeat: Duration = 60.0
+    lease: Duration = Field(default=300.0, gt=0)
+    # a fifth of the lease where it is left out
+    heartbeat: Duration = Field(default=60.0, gt=0)
     # losses of its workers after which a job is buried although it was not seen to be to blame
     max_losses: int = Field(default=20, ge=1, le=1000)
     # how long an event loop may be blocked before its worker gives back what has not begun
@@ -128,6 +131,20 @@ class Defaults(SettingsModel):
     # child processes of a worker at a time for jobs that run alone, and as many for tasks with `process=True`;
     # None: one for each processor, at least 4 and 2
     children: int | None = Field(default=None, ge=1, le=1000)
+
+    @field_validator("heartbeat")
+    @classmethod
+    def _renews_in_time(cls, value: float, info: ValidationInfo) -> float:
+        lease = info.data.get("lease")
+        if lease is not None and value > lease / 2:
+            raise ValueError(f"the heartbeat ({value:g} s) must be at most half of jobs.defaults.lease ({lease:g} s)")
+        return value
+
+    @model_validator(mode="after")
+    def _follow_the_lease(self) -> Self:
+        if "heartbeat" not in self.model_fields_set:
+            object.__setattr__(self, "heartbeat", self.lease / 5)  # frozen for everybody but its own validation
+        return self
 
 
 class RetentionSettings(SettingsModel):

@@ -134,6 +134,17 @@ def test_a_typo_in_the_file_names_file_key_and_the_nearest(elsewhere: Path, alon
     )
 
 
+@pytest.mark.parametrize(
+    "line", ["job list", "job enqueue t", "migrate", "doctor", "worker run m:jobs", "exporter", "ui"]
+)
+def test_a_heartbeat_that_comes_too_late_for_the_lease_is_refused_by_every_command(alone: Cli, line: str) -> None:
+    environ = {"JOBS__QUEUE_BACKEND": "sqlite", "JOBS__DEFAULTS__LEASE": "5m", "JOBS__DEFAULTS__HEARTBEAT": "10m"}
+    answer = Cli(alone.environ | environ)(*line.split(" "))
+    sentence = "the heartbeat (600 s) must be at most half of jobs.defaults.lease (300 s)"
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err == f"jobconsole: environment: JOBS__DEFAULTS__HEARTBEAT: {sentence}\n"
+
+
 REFUSED = {
     "dlq delete --all": "refused to delete jobs without --yes, since standard input is no terminal to ask at",
     "dlq purge --all": "refused to purge jobs without --yes, since standard input is no terminal to ask at",

@@ -208,6 +208,32 @@ class TestMistakes:
         sentence = refusal(YAML, {"JOBS__DEFAULTS__MAXRETRIES": "many"})
         assert sentence == "environment: JOBS__DEFAULTS__MAXRETRIES: must be a whole number", "as it was written"
 
+    @pytest.mark.parametrize(
+        ("text", "variables", "sentence"),
+        [
+            ("{lease: 5m, heartbeat: 10m}", {}, "c.yaml: jobs.defaults.heartbeat: the heartbeat (600 s) must be at "
+             "most half of jobs.defaults.lease (300 s)"),
+            ("{heartbeat: 10m}", {}, "c.yaml: jobs.defaults.heartbeat: the heartbeat (600 s) must be at most half of "
+             "jobs.defaults.lease (300 s)"),
+            ("{heartbeat: 10s}", {"LEASE": "15s"}, "c.yaml: jobs.defaults.heartbeat: the heartbeat (10 s) must be at "
+             "most half of jobs.defaults.lease (15 s)"),
+            ("{lease: 10m}", {"HEARTBEAT": "6m"}, "environment: JOBS__DEFAULTS__HEARTBEAT: the heartbeat (360 s) must "
+             "be at most half of jobs.defaults.lease (600 s)"),
+            ("{lease: 0}", {}, "c.yaml: jobs.defaults.lease: must be greater than 0"),
+            ("{heartbeat: 0}", {}, "c.yaml: jobs.defaults.heartbeat: must be greater than 0"),
+        ],
+    )  # fmt: skip
+    def test_a_heartbeat_that_comes_too_late_for_the_lease(
+        self, text: str, variables: dict[str, str], sentence: str
+    ) -> None:
+        environ = {f"JOBS__DEFAULTS__{name}": value for name, value in variables.items()}
+        assert refusal(f"jobs: {{defaults: {text}}}", environ) == sentence
+
+    def test_a_heartbeat_that_is_left_out_follows_the_lease(self) -> None:
+        assert read("jobs: {defaults: {lease: 10s}}").settings.defaults.heartbeat == 2
+        assert read("jobs: {defaults: {lease: 10s, heartbeat: 5s}}").settings.defaults.heartbeat == 5
+        assert read().settings.defaults.heartbeat == 60
+
     def test_a_secret_of_a_file_is_named_by_the_variable_of_the_file(self, tmp_path: Path) -> None:
         (tmp_path / "secret").write_text("mysql://app:hunter2@db/app\n")
         sentence = refusal(environ={"JOBS__POSTGRES__URL_FILE": str(tmp_path / "secret")})
