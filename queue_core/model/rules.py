@@ -138,7 +138,7 @@ class QueueRules(SettingsModel):
         return {band: most for band, most in limits.items() if most is not None}
 
     @property
-    def gated(self) -> bool:
+    def limits_claims(self) -> bool:
         """Whether a claim is limited by what runs already or by the time."""
         return self.concurrency is not None or self.rate is not None
 
@@ -199,7 +199,7 @@ def aged_rank(priority: int, arrival_us: int, aging_us: int) -> int:
 
 
 class Allowance(NamedTuple):
-    """What a gated queue lets through now."""
+    """What may start in a queue whose claims are limited."""
 
     # jobs that may start; None: as many as there are
     most: int | None

@@ -113,7 +113,7 @@ POLL_FIRST, POLL_MOST = 0.05, 1.0
 """Seconds between two looks into the store without a dispatcher; growing while nothing is found, with jitter."""
 COOL_DOWN = 0.1
 """Seconds for which a queue is left to others after candidates were given back that only they can run."""
-COOL_DOWN_GATED = 0.02
+COOL_DOWN_LIMITED = 0.02
 """The same where its concurrency or rate lets nothing start: about as long as a job of its own takes to end."""
 PERHAPS_CUT = LARGEST // 4
 """Characters of a claim's payloads from which on the store may have cut it by their bytes."""
@@ -251,9 +251,9 @@ class Fetcher:
 
     async def _holds_back(self, queue: str) -> bool:
         """Return whether a queue has ready jobs that its rules do not let start yet; it cools down then."""
-        if not rules_of(self._rules, queue).gated or not await self._store.list_claimable(queue, 1):
+        if not rules_of(self._rules, queue).limits_claims or not await self._store.list_claimable(queue, 1):
             return False
-        self._cool_until[queue] = time.monotonic() + COOL_DOWN_GATED
+        self._cool_until[queue] = time.monotonic() + COOL_DOWN_LIMITED
         return True
 
     async def _look(self, queues: Sequence[str], limit: int) -> int:
@@ -315,8 +315,8 @@ class Fetcher:
         ready = await self._store.filter_claimable(queue, ids)
         if not ready or self._dispatcher is None:
             return
-        gated = rules_of(self._rules, queue).gated
-        self._cool_until[queue] = time.monotonic() + (COOL_DOWN_GATED if gated else COOL_DOWN)
+        limited = rules_of(self._rules, queue).limits_claims
+        self._cool_until[queue] = time.monotonic() + (COOL_DOWN_LIMITED if limited else COOL_DOWN)
         with contextlib.suppress(DispatchUnavailable):  # the audit offers them
             await self._dispatcher.offer(ready)
         # They come first again the next time, and there may be more of them than are taken at once.

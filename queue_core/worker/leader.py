@@ -308,7 +308,7 @@ class Sweeper:
             for job in lost:
                 self._publish(job)
             ready = [Ready(job.id, job.queue, job.rank) for job in lost if job.rank is not None]
-            await self._offer(ready + [opened for job in lost for opened in job.unblocked])
+            await self._offer(ready + [unblocked for job in lost for unblocked in job.unblocked])
             if len(lost) < RECLAIM_LIMIT:
                 return total
 

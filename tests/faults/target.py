@@ -21,7 +21,7 @@ from queue_core import JobContext, JobQueue, Retry
 from queue_core.delivery import audit
 from queue_core.model.job import Claim, Outcome, Reclaimed, Settled
 from queue_core.ports.store import ClaimRequest
-from queue_core.stores.postgres.session import lane
+from queue_core.stores.postgres.session import runner
 from queue_core.worker import leader
 from tests.faults.impatience import settings
 from tests.faults.ledger import Pen
@@ -151,7 +151,7 @@ FENCE = (
 )
 
 
-def without_fence(name: str, schema: str | None = None, load: Any = lane.load) -> bytes:
+def without_fence(name: str, schema: str | None = None, load: Any = runner.load) -> bytes:
     """Return a query without what refuses outdated tokens, to show that the checks see what comes of it."""
     text: bytes = load(name, schema)
     if name == "settle/finish":
@@ -162,7 +162,7 @@ def without_fence(name: str, schema: str | None = None, load: Any = lane.load) -
 
 
 if os.environ.get("FAULTS_WITHOUT_FENCE"):
-    lane.load = without_fence  # type: ignore[assignment]
+    runner.load = without_fence  # type: ignore[assignment]
 
 jobs = HitQueue(settings=settings(POSTGRES, os.environ["FAULTS_REDIS"], os.environ["FAULTS_PREFIX"]))
 

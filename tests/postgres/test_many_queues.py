@@ -12,7 +12,7 @@ from queue_core.delivery import audit as auditing
 from queue_core.delivery.audit import DeliveryAudit
 from queue_core.model.job import NewJob, new_id
 from queue_core.queue import JobQueue
-from queue_core.stores.postgres.session.lane import SerialRunner
+from queue_core.stores.postgres.session.runner import SerialRunner
 from tests.redis.conftest import announce
 
 QUEUES = [f"queue-{number}" for number in range(1000)]

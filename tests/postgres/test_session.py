@@ -19,15 +19,15 @@ from queue_core.stores.postgres.read import PostgresInspector
 from queue_core.stores.postgres.session import connection as connecting
 from queue_core.stores.postgres.session import pool as pools
 from queue_core.stores.postgres.session import sessions as module
-from queue_core.stores.postgres.session.lane import SerialRunner
+from queue_core.stores.postgres.session.runner import SerialRunner
 from queue_core.stores.postgres.session.sessions import KEPT, Sessions
 from queue_core.stores.postgres.session.transaction import Transactions
 from tests.conformance.working import working
 from tests.waiting import PATIENCE, eventually
 
-LANES = 6
+RUNNERS = 6
 MOST = 4
-"""Connections of a worker process that stay: two of its lanes, the heartbeat's, and the one that listens."""
+"""Connections of a worker process that stay: two of its runners', the heartbeat's, and the one that listens."""
 STAYS = 1.5
 """Seconds after which a connection is none that was opened for a moment, such as for a look at old days."""
 Observer = psycopg.AsyncConnection[tuple[int]]
@@ -60,79 +60,79 @@ async def sessions(postgres_url: str) -> AsyncIterator[Sessions]:
 
 
 @pytest.fixture
-def lanes(postgres_url: str, sessions: Sessions) -> list[SerialRunner]:
+def runners(postgres_url: str, sessions: Sessions) -> list[SerialRunner]:
     """Kinds of work that share them."""
-    return [SerialRunner(PostgresSettings(url=postgres_url), sessions) for _ in range(LANES)]
+    return [SerialRunner(PostgresSettings(url=postgres_url), sessions) for _ in range(RUNNERS)]
 
 
 async def test_many_kinds_of_work_share_few_connections(
-    lanes: list[SerialRunner], observer: psycopg.AsyncConnection[tuple[int]], monkeypatch: pytest.MonkeyPatch
+    runners: list[SerialRunner], observer: psycopg.AsyncConnection[tuple[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "PATIENCE", PATIENCE)
 
-    async def work(lane: SerialRunner) -> None:
+    async def work(runner: SerialRunner) -> None:
         for _ in range(50):
-            await lane.run("insert/sweep_queues")
-            await lane.transaction([("insert/sweep_queues", None), ("migrate/version", None)])
+            await runner.run("insert/sweep_queues")
+            await runner.transaction([("insert/sweep_queues", None), ("migrate/version", None)])
 
-    await asyncio.gather(*(work(lane) for lane in lanes))
+    await asyncio.gather(*(work(runner) for runner in runners))
     assert await count(observer) == KEPT
 
 
 async def test_one_after_the_other_uses_one(
-    lanes: list[SerialRunner], observer: psycopg.AsyncConnection[tuple[int]]
+    runners: list[SerialRunner], observer: psycopg.AsyncConnection[tuple[int]]
 ) -> None:
-    for lane in lanes:
-        await lane.run("insert/sweep_queues")
+    for runner in runners:
+        await runner.run("insert/sweep_queues")
     assert await count(observer) == 1
 
 
 async def test_nobody_waits_long_behind_statements_that_hang(
-    lanes: list[SerialRunner], observer: psycopg.AsyncConnection[tuple[int]], postgres_url: str
+    runners: list[SerialRunner], observer: psycopg.AsyncConnection[tuple[int]], postgres_url: str
 ) -> None:
     """More connections are opened for as long as that lasts, and closed when they are not used any more."""
     with psycopg.connect(postgres_url) as blocker:
         blocker.execute("lock table leaders in access exclusive mode")
-        hanging = [asyncio.ensure_future(lane.run("store/leaders", {"duties": []})) for lane in lanes[: KEPT + 1]]
+        hanging = [asyncio.ensure_future(runner.run("store/leaders", {"duties": []})) for runner in runners[: KEPT + 1]]
         assert await eventually(lambda: _is(count(observer), KEPT + 1))
-        for lane in lanes[KEPT + 1 :]:
-            await lane.run("insert/sweep_queues")
+        for runner in runners[KEPT + 1 :]:
+            await runner.run("insert/sweep_queues")
         assert not any(one.done() for one in hanging)
         assert await count(observer) == KEPT + 2
         blocker.rollback()
         await asyncio.gather(*hanging)
     assert await eventually(lambda: _is(count(observer), KEPT))
-    for lane in lanes:
-        await lane.run("insert/sweep_queues")
+    for runner in runners:
+        await runner.run("insert/sweep_queues")
 
 
 async def test_who_gives_up_waiting_leaves_the_connection_to_others(
-    lanes: list[SerialRunner], observer: psycopg.AsyncConnection[tuple[int]], monkeypatch: pytest.MonkeyPatch
+    runners: list[SerialRunner], observer: psycopg.AsyncConnection[tuple[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whenever that comes: before a connection is handed over, or just after."""
     monkeypatch.setattr(module, "PATIENCE", PATIENCE)
     for delay in [step / 2000 for step in range(40)]:
-        calls = [asyncio.ensure_future(lane.run("insert/sweep_queues")) for lane in lanes for _ in range(2)]
+        calls = [asyncio.ensure_future(runner.run("insert/sweep_queues")) for runner in runners for _ in range(2)]
         await asyncio.sleep(delay)
         for call in calls[KEPT::2]:
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
         assert all(call.cancelled() or call.result() is not None for call in calls)
-    for lane in lanes:
-        await lane.run("insert/sweep_queues")
+    for runner in runners:
+        await runner.run("insert/sweep_queues")
     assert await count(observer) <= KEPT
 
 
-async def test_a_lost_connection_is_not_lent_again(lanes: list[SerialRunner], postgres_url: str) -> None:
+async def test_a_lost_connection_is_not_lent_again(runners: list[SerialRunner], postgres_url: str) -> None:
     with psycopg.connect(postgres_url) as blocker:
         blocker.execute("lock table leaders in access exclusive mode")
-        hanging = [asyncio.ensure_future(lane.run("store/leaders", {"duties": []})) for lane in lanes[:KEPT]]
+        hanging = [asyncio.ensure_future(runner.run("store/leaders", {"duties": []})) for runner in runners[:KEPT]]
         waits = "select pid from pg_locks where not granted and relation = 'leaders'::regclass"
         assert await eventually(lambda: len(blocker.execute(waits).fetchall()) == KEPT)
         blocker.execute(f"select pg_terminate_backend(pid) from ({waits}) waiting")
         for one in await asyncio.gather(*hanging, return_exceptions=True):
             assert isinstance(one, StoreUnavailable)
-    await asyncio.gather(*(lane.run("insert/sweep_queues") for lane in lanes))
+    await asyncio.gather(*(runner.run("insert/sweep_queues") for runner in runners))
 
 
 async def test_an_operators_connection_is_closed_when_it_is_not_used(
@@ -193,7 +193,7 @@ async def _is(found: object, wanted: int) -> bool:
 
 async def test_a_connection_that_is_made_while_all_are_closed_is_closed_too(
     sessions: Sessions,
-    lanes: list[SerialRunner],
+    runners: list[SerialRunner],
     observer: psycopg.AsyncConnection[tuple[int]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -206,7 +206,7 @@ async def test_a_connection_that_is_made_while_all_are_closed_is_closed_too(
         return connection
 
     monkeypatch.setattr(module, "connect", slowly)
-    asked = asyncio.create_task(lanes[0].run("insert/sweep_queues"))
+    asked = asyncio.create_task(runners[0].run("insert/sweep_queues"))
     await made.wait()
     await sessions.close()
     go_on.set()
@@ -220,7 +220,7 @@ async def test_a_connection_that_is_made_while_all_are_closed_is_closed_too(
 )
 async def test_a_connection_is_closed_when_who_wanted_it_gives_up(
     sessions: Sessions,
-    lanes: list[SerialRunner],
+    runners: list[SerialRunner],
     observer: psycopg.AsyncConnection[tuple[int]],
     monkeypatch: pytest.MonkeyPatch,
     owner: object,
@@ -233,7 +233,7 @@ async def test_a_connection_is_closed_when_who_wanted_it_gives_up(
         await asyncio.Event().wait()
 
     monkeypatch.setattr(owner, name, for_ever)
-    asked = asyncio.create_task(lanes[0].run("insert/sweep_queues"))
+    asked = asyncio.create_task(runners[0].run("insert/sweep_queues"))
     await looking.wait()
     asked.cancel()
     await asyncio.wait([asked])
@@ -262,13 +262,13 @@ async def test_a_cancelled_call_does_not_wait_for_a_server_that_hangs(
     monkeypatch.setattr(connecting, "CANCEL_SECONDS", 0.05)
     await asyncio.to_thread(migrate, own_servers.postgres_url)
     sessions = Sessions(PostgresSettings(url=own_servers.postgres_url))
-    lane = SerialRunner(PostgresSettings(url=own_servers.postgres_url, timeout=60.0), sessions)
+    runner = SerialRunner(PostgresSettings(url=own_servers.postgres_url, timeout=60.0), sessions)
     session = await sessions.take(None, asyncio.get_running_loop().time() + PATIENCE)
     sessions.put_back(session)
     status = session.connection.info
     await asyncio.to_thread(own_servers.postgres.pause)
     try:
-        call = asyncio.create_task(lane.run("insert/sweep_queues"))
+        call = asyncio.create_task(runner.run("insert/sweep_queues"))
         await eventually(lambda: status.transaction_status is psycopg.pq.TransactionStatus.ACTIVE)
         call.cancel()
         # The driver alone would wait 5 s for the server to cancel, and 5 s more for the answer.
@@ -278,5 +278,5 @@ async def test_a_cancelled_call_does_not_wait_for_a_server_that_hangs(
         assert session.connection.closed
     finally:
         await asyncio.to_thread(own_servers.postgres.resume)
-    assert isinstance(await lane.run("insert/sweep_queues"), list)
+    assert isinstance(await runner.run("insert/sweep_queues"), list)
     await sessions.close()

@@ -103,6 +103,6 @@ def change(state: MemoryState, verb: MemberVerb, ids: Sequence[str], options: Ch
     changed = [row for row in rows if act(state, row, options)]
     ready = tuple(row.ready() for row in changed if row.status is Status.QUEUED and not row.blocked)
     ids = tuple(row.id for row in changed)
-    opened = (one for one in state.unblocked() if state.jobs[one.id].status is Status.QUEUED)
+    unblocked = (one for one in state.unblocked() if state.jobs[one.id].status is Status.QUEUED)
     # One that was let through first may have been changed itself afterwards.
-    return Changed(ids, ready + tuple(one for one in opened if one.id not in ids))
+    return Changed(ids, ready + tuple(one for one in unblocked if one.id not in ids))

@@ -30,7 +30,7 @@ Key = tuple[str, str]
 class OrderingLock:
     """An ordering key with unfinished jobs."""
 
-    # jobs that were let through and have not ended
+    # jobs that were admitted and have not ended
     open: int = 0
     # (order of arrival, id) of ready jobs that wait for their turn, sorted
     waiting: list[tuple[int, str]] = field(default_factory=list)
@@ -40,43 +40,43 @@ class MemoryOrderingLocks:
     """Lets the jobs of an ordering key through, so many at a time, in the order of their arrival."""
 
     def __init__(self) -> None:
-        self._gates: defaultdict[Key, OrderingLock] = defaultdict(OrderingLock)
+        self._locks: defaultdict[Key, OrderingLock] = defaultdict(OrderingLock)
 
     def arrive(self, row: JobRow, most: int) -> None:
         """Let a job through that becomes ready, or keep it waiting."""
         if row.key is None or row.holds:
             return
-        gate = self._gates[row.queue, row.key]
-        if gate.open < most:
-            gate.open += 1
+        lock = self._locks[row.queue, row.key]
+        if lock.open < most:
+            lock.open += 1
             row.holds = True
         else:
-            insort(gate.waiting, (row.sequence, row.id))
+            insort(lock.waiting, (row.sequence, row.id))
 
     def leave(self, row: JobRow) -> None:
         """Forget a job that waits for its turn, for it is cancelled."""
         if row.key is not None:
-            waiting = self._gates[row.queue, row.key].waiting
+            waiting = self._locks[row.queue, row.key].waiting
             del waiting[bisect_left(waiting, (row.sequence, row.id))]
             self._tidy((row.queue, row.key))
 
     def release_key(self, row: JobRow, most: int) -> list[str]:
-        """Close the gate behind a job that it let through; return the ids of those whose turn it is now."""
+        """Release a job's key, if it holds it; return the ids of the next jobs, which hold it from now on."""
         if row.key is None or not row.holds:
             return []
         row.holds = False
-        gate = self._gates[row.queue, row.key]
-        gate.open -= 1
-        turns = gate.waiting[: max(0, most - gate.open)]
-        del gate.waiting[: len(turns)]
-        gate.open += len(turns)
+        lock = self._locks[row.queue, row.key]
+        lock.open -= 1
+        admitted = lock.waiting[: max(0, most - lock.open)]
+        del lock.waiting[: len(admitted)]
+        lock.open += len(admitted)
         self._tidy((row.queue, row.key))
-        return [job_id for _, job_id in turns]
+        return [job_id for _, job_id in admitted]
 
     def _tidy(self, key: Key) -> None:
-        gate = self._gates[key]
-        if not gate.open and not gate.waiting:
-            del self._gates[key]
+        lock = self._locks[key]
+        if not lock.open and not lock.waiting:
+            del self._locks[key]
 
 
 class MemoryUniqueKeys:
@@ -137,9 +137,9 @@ class MemoryState:
         # number -> an operation
         self.operations: dict[int, OperationRow] = {}
         self.totals = MemoryTallies()
-        self.gates = MemoryOrderingLocks()
+        self.ordering_locks = MemoryOrderingLocks()
         self.unique = MemoryUniqueKeys()
-        self._opened: list[Ready] = []
+        self._unblocked: list[Ready] = []
         self._sequence = 0
         self._token = 0
 
@@ -222,16 +222,16 @@ class MemoryState:
 
     def release_key(self, row: JobRow) -> None:
         """Release a job's ordering key, so that the next jobs become ready."""
-        for job_id in self.gates.release_key(row, rules_of(self.rules, row.queue).open_keys):
-            turn = self.jobs[job_id]
-            turn.holds = True
-            insort(self.queues[turn.queue].ready, (turn.rank, turn.id))
-            self._opened.append(turn.ready())
+        for job_id in self.ordering_locks.release_key(row, rules_of(self.rules, row.queue).open_keys):
+            next_row = self.jobs[job_id]
+            next_row.holds = True
+            insort(self.queues[next_row.queue].ready, (next_row.rank, next_row.id))
+            self._unblocked.append(next_row.ready())
 
     def unblocked(self) -> tuple[Ready, ...]:
         """Return the jobs that became ready since the last call because others released their ordering keys."""
-        opened, self._opened = self._opened, []
-        return tuple(opened)
+        unblocked, self._unblocked = self._unblocked, []
+        return tuple(unblocked)
 
     def take_unique(self, job: NewJob) -> str:
         """Give a job its unique key, where it has one; return the id of the job that holds it now."""
@@ -275,7 +275,7 @@ class MemoryState:
         if row.status in WAITING:
             self.queues[row.queue].waiting[band(row.given.priority)] += 1
         if row.status is Status.QUEUED:
-            self.gates.arrive(row, rules_of(self.rules, row.queue).open_keys)
+            self.ordering_locks.arrive(row, rules_of(self.rules, row.queue).open_keys)
             if not row.blocked:
                 insort(self.queues[row.queue].ready, (row.rank, row.id))
         elif row.status in (Status.SCHEDULED, Status.RETRYING):
@@ -287,7 +287,7 @@ class MemoryState:
         if row.status in WAITING:
             self.queues[row.queue].waiting[band(row.given.priority)] -= 1
         if row.status is Status.QUEUED and row.blocked:
-            self.gates.leave(row)
+            self.ordering_locks.leave(row)
         elif row.status is Status.QUEUED:
             _take(self.queues[row.queue].ready, (row.rank, row.id))
         elif row.status in (Status.SCHEDULED, Status.RETRYING):

@@ -142,7 +142,7 @@ def _is_there(state: MemoryState, job: NewJob, now: float) -> bool:
 
 
 def admitted(state: MemoryState, queue: QueueRow, rules: QueueRules, wanted: int) -> int:
-    """Return how many jobs of a gated queue may start now, refilling the tokens of its rate."""
+    """Return how many jobs of a queue with limited claims may start now, refilling the tokens of its rate."""
     now = state.clock.now()
     running = sum(row.queue == queue.name for row in state.running.values())
     tokens = rules.burst() if isinf(queue.tokens) else queue.tokens
@@ -222,7 +222,7 @@ class MemoryStore:
             wanted = (row for row in self._candidates(request) if types is None or row.given.type in types)
             rules = rules_of(self.state.rules, request.queue)
             most, begin = request.limit, request.limit if request.start_count is None else request.start_count
-            if rules.gated:
+            if rules.limits_claims:
                 most = begin = admitted(self.state, queue, rules, min(most, begin))
             chosen = of_one_claim(islice(wanted, most))
             queue.tokens -= len(chosen)

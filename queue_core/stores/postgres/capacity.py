@@ -11,7 +11,7 @@ from queue_core.errors import QueueFull
 from queue_core.model.job import NewJob
 from queue_core.model.rules import QueueRules, Rules, allowance, band, rules_of
 from queue_core.stores.postgres.dialect import plain_array, text_array
-from queue_core.stores.postgres.session.lane import Plan, Rows
+from queue_core.stores.postgres.session.runner import Plan, Rows
 
 INLINE = 65_536
 """Bytes of payloads that come with a claim under the lock. A server that sends to a client which does not read ignores
@@ -53,7 +53,7 @@ class Running:
         return running + len(known), *rest
 
 
-def claim_gated(query: str, params: Mapping[str, Any], rules: QueueRules, running: Running) -> Plan[Rows]:
+def claim_limited(query: str, params: Mapping[str, Any], rules: QueueRules, running: Running) -> Plan[Rows]:
     """Claim with this query what the rules let start now; all of it begins at once."""
     queue = {"queue_id": params["queue_id"]}
     yield "capacity/rate_lock", queue | {"burst": rules.burst()}
@@ -73,7 +73,7 @@ class RoomRequest(NamedTuple):
     """Room below one limit."""
 
     queue: str
-    number: int
+    queue_id: int
     # the empty text: the whole queue
     band: str
     most: int
@@ -85,7 +85,7 @@ def limited(rules: Rules) -> str:
     return text_array([name for name, one in rules.items() if one.limits])
 
 
-def take_capacity(jobs: Sequence[NewJob], numbers: Mapping[str, int], rules: Rules) -> Plan[None]:
+def take_capacity(jobs: Sequence[NewJob], queue_ids: Mapping[str, int], rules: Rules) -> Plan[None]:
     """Take the room of new jobs, not counting those that are there already.
 
     Raises:
@@ -96,39 +96,39 @@ def take_capacity(jobs: Sequence[NewJob], numbers: Mapping[str, int], rules: Rul
         return
     for (known,) in (yield "capacity/unfinished", {"ids": plain_array(counted)}):
         del counted[known]
-    wanted = list(_wanted(list(counted.values()), numbers, rules))
-    if not wanted:
+    requests = list(_room_requests(list(counted.values()), queue_ids, rules))
+    if not requests:
         return
     # Both take the rows in one order: no two producers wait for each other.
-    yield "capacity/lock", _arrays(wanted)
-    rows = yield "capacity/spend", _arrays(wanted)
-    enough = {(number, name) for number, name, is_enough in rows if is_enough}
-    left = [one for one in wanted if (one.number, one.band) not in enough]
+    yield "capacity/lock", _arrays(requests)
+    rows = yield "capacity/spend", _arrays(requests)
+    enough = {(queue_id, name) for queue_id, name, is_enough in rows if is_enough}
+    left = [one for one in requests if (one.queue_id, one.band) not in enough]
     if not left:
         return
     rows = yield "capacity/count", _arrays(left)
-    fits = {(number, name): is_enough for number, name, is_enough in rows}
+    fits = {(queue_id, name): is_enough for queue_id, name, is_enough in rows}
     for one in left:
-        if not fits[one.number, one.band]:
+        if not fits[one.queue_id, one.band]:
             raise QueueFull(one.queue, one.most, rules_of(rules, one.queue).retry_after, one.band)
 
 
-def _wanted(jobs: Sequence[NewJob], numbers: Mapping[str, int], rules: Rules) -> list[RoomRequest]:
+def _room_requests(jobs: Sequence[NewJob], queue_ids: Mapping[str, int], rules: Rules) -> list[RoomRequest]:
     counts: dict[str, Counter[str]] = {}
     for job in jobs:
         counts.setdefault(job.queue, Counter())[band(job.priority)] += 1
     return [
-        RoomRequest(queue, numbers[queue], name, most, count[name] if name else count.total())
+        RoomRequest(queue, queue_ids[queue], name, most, count[name] if name else count.total())
         for queue, count in counts.items()
         for name, most in rules_of(rules, queue).limits.items()
         if not name or count[name]
     ]
 
 
-def _arrays(wanted: Sequence[RoomRequest]) -> dict[str, str]:
+def _arrays(requests: Sequence[RoomRequest]) -> dict[str, str]:
     return {
-        "queue_id": plain_array([one.number for one in wanted]),
-        "band": text_array([one.band for one in wanted]),
-        "capacity": plain_array([one.most for one in wanted]),
-        "n": plain_array([one.n for one in wanted]),
+        "queue_id": plain_array([one.queue_id for one in requests]),
+        "band": text_array([one.band for one in requests]),
+        "capacity": plain_array([one.most for one in requests]),
+        "n": plain_array([one.n for one in requests]),
     }

@@ -22,7 +22,7 @@ from queue_core.stores.postgres.ordering import (
     take_unique,
     unblock_next,
 )
-from queue_core.stores.postgres.session.lane import Plan, Rows
+from queue_core.stores.postgres.session.runner import Plan, Rows
 
 
 class NoSuchQueue(Exception):
@@ -37,15 +37,15 @@ class Route(NamedTuple):
     """The old and new queue and keys of a moved job."""
 
     id: str
-    # the numbers of its queue and of the one that it goes to
-    source: int
-    number: int
+    # the ids of its queue and of the one that it goes to
+    source_id: int
+    target_id: int
     # the name of that one
     target: str
     # its ordering key there
     key: str | None
     # of the keys that it releases and of those that it waits for
-    gates: tuple[OrderingKey, ...]
+    ordering_keys: tuple[OrderingKey, ...]
     # its unique key, where it is one while the job is unfinished
     unique: str | None
     # it has that key in its queue
@@ -54,8 +54,8 @@ class Route(NamedTuple):
     takes: bool
 
 
-def number_of(queue: str | None) -> Plan[int | None]:
-    """Return the number of a queue.
+def queue_id_of(queue: str | None) -> Plan[int | None]:
+    """Return the id of a queue.
 
     Raises:
         NoSuchQueue: there is none of this name.
@@ -68,15 +68,25 @@ def number_of(queue: str | None) -> Plan[int | None]:
     return int(rows[0][0])
 
 
-def route(row: tuple[Any, ...], options: ChangeOptions, number: int | None, rules: Rules) -> Route:
-    """Return the way of a job in a row of `change/with_rules` or `change/movable`; `number`: of the way's queue."""
-    job_id, queue, source, key, holds, priority, unique, held, takes = row
+def route(row: tuple[Any, ...], options: ChangeOptions, target_id: int | None, rules: Rules) -> Route:
+    """Return the route of a job in a row of `change/with_rules` or `change/movable`; `target_id`: of its new queue."""
+    job_id, queue, source_id, key, holds, priority, unique, held, takes = row
     target = options.queue or queue
-    there = key_in(rules, target, queue, key)
+    target_key = key_in(rules, target, queue, key)
     goes = target != queue or options.priority not in (None, priority)
-    gates = [(queue, key)] if key is not None and holds and goes else []
-    gates += [(target, there)] if there is not None else []
-    return Route(job_id, source, source if number is None else number, target, there, tuple(gates), unique, held, takes)
+    ordering_keys = [(queue, key)] if key is not None and holds and goes else []
+    ordering_keys += [(target, target_key)] if target_key is not None else []
+    return Route(
+        job_id,
+        source_id,
+        source_id if target_id is None else target_id,
+        target,
+        target_key,
+        tuple(ordering_keys),
+        unique,
+        held,
+        takes,
+    )
 
 
 def take_unique_keys(routes: Iterable[Route]) -> Plan[None]:
@@ -86,11 +96,11 @@ def take_unique_keys(routes: Iterable[Route]) -> Plan[None]:
     """
     yield from take_unique(
         [
-            KeyRequest(number, one.unique, one.id)
+            KeyRequest(queue_id, one.unique, one.id)
             for one in routes
             if one.unique is not None
-            for number, wanted in ((one.number, one.takes), (one.source, one.held))
-            if wanted
+            for queue_id, needed in ((one.target_id, one.takes), (one.source_id, one.held))
+            if needed
         ]
     )
 
@@ -98,15 +108,15 @@ def take_unique_keys(routes: Iterable[Route]) -> Plan[None]:
 def release_keys(routes: Iterable[Route], gone: Collection[str]) -> Plan[None]:
     """Release unique keys in the queues that jobs have left; jobs that stayed release those of the other queue."""
     left = [
-        (one.source if one.id in gone else one.number, one.unique, one.id)
+        (one.source_id if one.id in gone else one.target_id, one.unique, one.id)
         for one in routes
-        if one.unique is not None and one.number != one.source and (one.held if one.id in gone else one.takes)
+        if one.unique is not None and one.target_id != one.source_id and (one.held if one.id in gone else one.takes)
     ]
     if left:
         yield (
             "change/unique_release",
             {
-                "queue_id": plain_array([number for number, _, _ in left]),
+                "queue_id": plain_array([queue_id for queue_id, _, _ in left]),
                 "key": text_array([key for _, key, _ in left]),
                 "job_id": plain_array([job_id for _, _, job_id in left]),
             },
@@ -135,7 +145,7 @@ def retry(members: Members, options: ChangeOptions, rules: Rules) -> Plan[Change
     Raises:
         NoSuchQueue: their new queue must be created first.
     """
-    looked = yield (
+    current = yield (
         "change/with_rules",
         arrays(members)
         | {
@@ -143,7 +153,7 @@ def retry(members: Members, options: ChangeOptions, rules: Rules) -> Plan[Change
             "every": options.queue is not None or options.priority is not None,
         },
     )
-    return (yield from _go(members, options, rules, looked, "change/retry"))
+    return (yield from _go(members, options, rules, current, "change/retry"))
 
 
 def move(members: Members, options: ChangeOptions, rules: Rules) -> Plan[Changed]:
@@ -152,35 +162,38 @@ def move(members: Members, options: ChangeOptions, rules: Rules) -> Plan[Changed
     Raises:
         NoSuchQueue: their new queue must be created first.
     """
-    looked = yield "change/movable", arrays(members) | {"queue": options.queue, "priority": options.priority}
-    if not looked:
+    current = yield "change/movable", arrays(members) | {"queue": options.queue, "priority": options.priority}
+    if not current:
         return Changed(())
-    found = {row[0] for row in looked}
-    return (yield from _go([one for one in members if one.id in found], options, rules, looked, "change/move"))
+    found = {row[0] for row in current}
+    return (yield from _go([one for one in members if one.id in found], options, rules, current, "change/move"))
 
 
-def _go(members: Members, options: ChangeOptions, rules: Rules, looked: Rows, query: str) -> Plan[Changed]:
+def _go(members: Members, options: ChangeOptions, rules: Rules, current: Rows, query: str) -> Plan[Changed]:
     """Insert jobs into their new queues, under the keys, limits and aging there."""
-    target = (yield from number_of(options.queue)) if looked else None
+    target = (yield from queue_id_of(options.queue)) if current else None
     # In the given order, so that the first of several with one key takes it.
     places = {one.id: place for place, one in enumerate(members)}
-    routes = {row[0]: route(row, options, target, rules) for row in sorted(looked, key=lambda row: places[row[0]])}
+    routes = {row[0]: route(row, options, target, rules) for row in sorted(current, key=lambda row: places[row[0]])}
     yield from take_unique_keys(routes.values())
-    gates = yield from lock_keys(gate for one in routes.values() for gate in one.gates)
+    locks = yield from lock_keys(key for one in routes.values() for key in one.ordering_keys)
     arrivals = yield from count_arrivals((one.target for one in routes.values()), rules)
     if query == "change/move":
         yield from _lock_jobs(members)
-    rows = yield query, arrays(members) | _way(members, options, target, routes, gates) | _arrivals(arrivals, rules)
+    rows = yield (
+        query,
+        arrays(members) | _change_parameters(members, options, target, routes, locks) | _arrivals(arrivals, rules),
+    )
     if query == "change/retry" and options.later and rows:
         yield "change/put_off", {}
     yield from release_keys(routes.values(), {row[0] for row in rows})
-    opened = yield from unblock_next(gates, rules)
+    unblocked = yield from unblock_next(locks, rules)
     ready = tuple(Ready(*row) for row in rows if row[2] is not None)
-    return in_order(members, Changed(tuple(row[0] for row in rows), ready + _ready(opened)))
+    return in_order(members, Changed(tuple(row[0] for row in rows), ready + _ready(unblocked)))
 
 
-def _way(
-    members: Members, options: ChangeOptions, target: int | None, routes: Mapping[str, Route], gates: LockedKeys
+def _change_parameters(
+    members: Members, options: ChangeOptions, target: int | None, routes: Mapping[str, Route], locks: LockedKeys
 ) -> dict[str, Any]:
     found = [routes.get(one.id) for one in members]
     return {
@@ -188,9 +201,9 @@ def _way(
         "spread": max(options.spread, 0.0),
         "queue": target,
         "priority": options.priority,
-        "sources": plain_array([None if one is None else one.source for one in found]),
+        "sources": plain_array([None if one is None else one.source_id for one in found]),
         "keys": text_array([None if one is None else one.key for one in found]),
-        "locks": gates.accepted(),
+        "locks": locks.accepted(),
     }
 
 
@@ -206,18 +219,18 @@ def _arrivals(arrivals: Arrivals, rules: Rules) -> dict[str, Any]:
 def delete(members: Members, _options: ChangeOptions, rules: Rules) -> Plan[Changed]:
     """Move dead jobs to the trash, and release the next jobs of their ordering keys."""
     keyed = yield "change/keys_of_dead", {"ids": plain_array([one.id for one in members])}
-    gates = yield from lock_keys((queue, key) for _, queue, key in keyed)
-    rows = yield "change/delete", arrays(members) | {"locks": gates.accepted()}
-    return in_order(members, _changed(rows, (yield from unblock_next(gates, rules))))
+    locks = yield from lock_keys((queue, key) for _, queue, key in keyed)
+    rows = yield "change/delete", arrays(members) | {"locks": locks.accepted()}
+    return in_order(members, _changed(rows, (yield from unblock_next(locks, rules))))
 
 
 def cancel(members: Members, _options: ChangeOptions, rules: Rules) -> Plan[Changed]:
     """Cancel waiting jobs, request it of running ones, and release the next jobs of their ordering keys."""
     keyed = yield keys_of_unfinished([one.id for one in members])
-    gates = yield from lock_keys((queue, key) for _, queue, key in keyed)
+    locks = yield from lock_keys((queue, key) for _, queue, key in keyed)
     yield from _lock_jobs(members)
-    rows = yield "change/cancel", arrays(members) | {"locks": gates.accepted()}
-    return in_order(members, _changed(rows, (yield from unblock_next(gates, rules))))
+    rows = yield "change/cancel", arrays(members) | {"locks": locks.accepted()}
+    return in_order(members, _changed(rows, (yield from unblock_next(locks, rules))))
 
 
 def _lock_jobs(members: Members) -> Plan[None]:
@@ -270,9 +283,9 @@ def in_order(members: Members, changed: Changed) -> Changed:
     return Changed(tuple(sorted(changed.ids, key=lambda job_id: places[job_id])), tuple(ready))
 
 
-def _changed(rows: Rows, opened: Iterable[Unblocked] = ()) -> Changed:
-    return Changed(tuple(row[0] for row in rows), _ready(opened))
+def _changed(rows: Rows, unblocked: Iterable[Unblocked] = ()) -> Changed:
+    return Changed(tuple(row[0] for row in rows), _ready(unblocked))
 
 
-def _ready(opened: Iterable[Unblocked]) -> tuple[Ready, ...]:
-    return tuple(one.ready for one in opened)
+def _ready(unblocked: Iterable[Unblocked]) -> tuple[Ready, ...]:
+    return tuple(one.ready for one in unblocked)

@@ -10,7 +10,7 @@ from queue_core.errors import StoreUnavailable
 from queue_core.model.job import Claim, Ready
 from queue_core.model.rules import Rules, rules_of
 from queue_core.ports.store import ClaimRequest
-from queue_core.stores.postgres.capacity import Running, claim_gated
+from queue_core.stores.postgres.capacity import Running, claim_limited
 from queue_core.stores.postgres.dialect import plain_array, text_array
 from queue_core.stores.postgres.insert import QUEUES
 from queue_core.stores.postgres.scans import (
@@ -26,7 +26,7 @@ from queue_core.stores.postgres.scans import (
     rank_parameters,
     read,
 )
-from queue_core.stores.postgres.session.lane import Rows, SerialRunner
+from queue_core.stores.postgres.session.runner import Rows, SerialRunner
 from queue_core.stores.sql.records import known_ids
 
 USUAL, USUAL_EACH = 0.005, 0.00003
@@ -39,8 +39,8 @@ time: their heads show which are."""
 class QueueHeads:
     """See queue_core.ports.store.JobStore for what each method does."""
 
-    def __init__(self, lane: SerialRunner) -> None:
-        self.lane = lane
+    def __init__(self, runner: SerialRunner) -> None:
+        self.runner = runner
         self._passed = Ranks()
         # by queue: which types its workers had announced
         self._announced: dict[str, int] = {}
@@ -63,7 +63,7 @@ class QueueHeads:
             "limit": limit,
         }
         try:
-            rows = await self.lane.run("claim/heads", asked)
+            rows = await self.runner.run("claim/heads", asked)
         except StoreUnavailable:
             for queue in queues:
                 self._passed.of(queue).cut_off()
@@ -72,7 +72,7 @@ class QueueHeads:
         found = self._learn(looks, rows, limit, max(0.0, time.monotonic() - began - usual))
         return [job for jobs in found.values() for job in jobs[:limit]]
 
-    async def list_ready(self, queue: str, number: int | None, rank: int, limit: int, whole: bool) -> list[Ready]:
+    async def list_ready(self, queue: str, queue_id: int | None, rank: int, limit: int, whole: bool) -> list[Ready]:
         """Return the next ready jobs of a queue; without `whole`, leave out the passed ranks.
 
         A whole page reads ended rows, too, once. Where that was cut off, it leaves out the passed ranks, too.
@@ -83,8 +83,8 @@ class QueueHeads:
         parts = [EVERYWHERE] if whole and not passed.given_up else passed.left()
         clipped = [(max(low, rank), high) for low, high in parts if high > rank]
         try:
-            rows = await self.lane.run(
-                "claim/ready_after", {"queue_id": number, "limit": limit, **rank_parameters(clipped)}
+            rows = await self.runner.run(
+                "claim/ready_after", {"queue_id": queue_id, "limit": limit, **rank_parameters(clipped)}
             )
         except StoreUnavailable:
             passed.cut_off()
@@ -93,7 +93,7 @@ class QueueHeads:
 
     async def _know_edge(self, doubtful: Sequence[Passed]) -> None:
         now = time.monotonic()
-        for (place,) in await self.lane.run("claim/sweep_edge") if doubtful else ():
+        for (place,) in await self.runner.run("claim/sweep_edge") if doubtful else ():
             for passed in doubtful:
                 passed.know_edge(place, now)
 
@@ -120,10 +120,10 @@ class QueueHeads:
         """Return the queues that are not paused and have ready or running jobs."""
         began = time.monotonic()
         if began < self._doubt_until:
-            return [queue for queue, _, paused in await self.lane.run(QUEUES) if not paused]
+            return [queue for queue, _, paused in await self.runner.run(QUEUES) if not paused]
         rows: Rows = []
         try:
-            rows = await self.lane.run("claim/ready_queues")
+            rows = await self.runner.run("claim/ready_queues")
         finally:
             took = time.monotonic() - began
             if took > 4 * USUAL + USUAL_EACH * len(rows):
@@ -138,8 +138,8 @@ PAYLOAD, PRIORITY, RANK = 3, 4, 5
 class PostgresClaims:
     """See queue_core.ports.store.JobStore for what each method does."""
 
-    def __init__(self, lane: SerialRunner, sweeps: SerialRunner, rules: Rules) -> None:
-        self._lane = lane
+    def __init__(self, runner: SerialRunner, sweeps: SerialRunner, rules: Rules) -> None:
+        self._runner = runner
         self._rules = rules
         # the ranks that claims have passed
         self.passed = Ranks(PAUSE_CLAIMS)
@@ -148,10 +148,10 @@ class PostgresClaims:
         # the audit's reads
         self.heads = QueueHeads(sweeps)
 
-    async def claim(self, number: int, request: ClaimRequest) -> list[Claim]:
-        """Move ready jobs of the queue with this number to running, unless it is paused; see `JobStore.claim`."""
+    async def claim(self, queue_id: int, request: ClaimRequest) -> list[Claim]:
+        """Move ready jobs of the queue with this id to running, unless it is paused; see `JobStore.claim`."""
         params: dict[str, Any] = {
-            "queue_id": number,
+            "queue_id": queue_id,
             "queue": request.queue,
             "types": None if request.types is None else text_array(request.types),
             "limit": request.limit,
@@ -191,11 +191,11 @@ class PostgresClaims:
 
     async def _claim(self, query: str, queue: str, params: Mapping[str, Any]) -> Rows:
         rules = rules_of(self._rules, queue)
-        if rules.gated:
+        if rules.limits_claims:
             running = self._running.setdefault(queue, Running())
-            claimed = await self._lane.run_plan(lambda: claim_gated(query, params, rules, running))
+            claimed = await self._runner.run_plan(lambda: claim_limited(query, params, rules, running))
             return await self._with_payloads(claimed)
-        return await self._lane.run(query, params)
+        return await self._runner.run(query, params)
 
     async def _claim_by_rank(self, request: ClaimRequest, params: Mapping[str, Any]) -> Rows:
         if rules_of(self._rules, request.queue).aging:
@@ -235,12 +235,14 @@ class PostgresClaims:
     async def _settle_doubts(self, passed: Passed, params: Mapping[str, Any]) -> None:
         now = time.monotonic()
         if passed.wants_edge(now):
-            for (place,) in await self._lane.run("claim/edge", {name: params[name] for name in ("queue_id", "queue")}):
+            for (place,) in await self._runner.run(
+                "claim/edge", {name: params[name] for name in ("queue_id", "queue")}
+            ):
                 passed.know_edge(place, now)
         elif passed.wants_first(now):
             look = passed.look(now)
             asked = {name: params[name] for name in ("queue_id", "types")}
-            rows = await self._lane.run("claim/first", asked | rank_parameters(look.parts))
+            rows = await self._runner.run("claim/first", asked | rank_parameters(look.parts))
             found = [rank for (rank,) in rows]
             passed.stopped(look, found, found[0] if found else MOST, time.monotonic())
 
@@ -249,7 +251,7 @@ class PostgresClaims:
         large = [row[0] for row in rows if row[PAYLOAD] is None]
         if not large:
             return rows
-        fetched = await self._lane.run("claim/payloads", {"ids": plain_array(large)})
+        fetched = await self._runner.run("claim/payloads", {"ids": plain_array(large)})
         found: dict[str, str] = {job_id: payload for job_id, payload in fetched}
         whole = [
             row if row[PAYLOAD] is not None else (*row[:PAYLOAD], found.get(row[0]), *row[PAYLOAD + 1 :])
@@ -257,6 +259,6 @@ class PostgresClaims:
         ]
         return [row for row in whole if row[PAYLOAD] is not None]
 
-    async def filter_claimable(self, queue: str, number: int | None, ids: Sequence[str]) -> list[Ready]:
-        rows = await self._lane.run("claim/claimable", {"queue_id": number, "ids": plain_array(known_ids(ids))})
+    async def filter_claimable(self, queue: str, queue_id: int | None, ids: Sequence[str]) -> list[Ready]:
+        rows = await self._runner.run("claim/claimable", {"queue_id": queue_id, "ids": plain_array(known_ids(ids))})
         return [Ready(job_id, queue, rank) for job_id, rank in rows]

@@ -1,4 +1,4 @@
-"""Inserts, in the store's or a caller's transaction, and the numbers by which queues are stored."""
+"""Inserts, in the store's or a caller's transaction, and the ids by which queues are stored."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from queue_core.stores.postgres.ordering import (
 )
 from queue_core.stores.postgres.scans import named, spell
 from queue_core.stores.postgres.session.failures import LockHeld, QueuesLost
-from queue_core.stores.postgres.session.lane import ANSWER, ROW, Plan, SerialRunner, run_plan
+from queue_core.stores.postgres.session.runner import ANSWER, ROW, Plan, SerialRunner, run_plan
 from queue_core.stores.postgres.session.transaction import driver_connection, run_on
 from queue_core.stores.sql.records import known_ids, result_of
 
 IdsByQueue = Mapping[str, int]
-"""The numbers of queues by their names."""
+"""The ids of queues by their names."""
 
 
 def is_plain(jobs: Sequence[NewJob], rules: Rules) -> bool:
@@ -55,27 +55,29 @@ def _answered_parts(jobs: Sequence[NewJob]) -> list[list[NewJob]]:
     return [part for whole in parts_for(jobs) for part in parts_of(whole, lambda _: ROW, ANSWER)]
 
 
-def insert_parts(parts: Sequence[Sequence[NewJob]], numbers: IdsByQueue, compare: bool = True) -> Plan[list[Inserted]]:
+def insert_parts(
+    parts: Sequence[Sequence[NewJob]], queue_ids: IdsByQueue, compare: bool = True
+) -> Plan[list[Inserted]]:
     """Write jobs without keys, a statement for each part, in one transaction.
 
-    A transaction whose snapshot is older than a queue does not see its row: there the numbers are not compared.
+    A transaction whose snapshot is older than a queue does not see its row: there the ids are not compared.
     """
     written: list[Inserted] = []
     unnamed = {} if compare else {"names": text_array([]), "numbers": plain_array([])}
     for part in parts:
-        rows = yield "insert/jobs", insert_parameters(part, numbers) | unnamed
+        rows = yield "insert/jobs", insert_parameters(part, queue_ids) | unnamed
         written += inserted(part, rows)
     return written
 
 
-def insert_parameters(jobs: Sequence[NewJob], numbers: IdsByQueue) -> dict[str, Any]:
-    """Return the parameters of `insert/jobs`, given the numbers of the queues."""
+def insert_parameters(jobs: Sequence[NewJob], queue_ids: IdsByQueue) -> dict[str, Any]:
+    """Return the parameters of `insert/jobs`, given the ids of the queues."""
     names = list(dict.fromkeys([job.queue for job in jobs]))
     return {
         "names": text_array(names),
-        "numbers": plain_array([numbers[name] for name in names]),
+        "numbers": plain_array([queue_ids[name] for name in names]),
         "id": plain_array([job.id for job in jobs]),
-        "queue_id": plain_array([numbers[job.queue] for job in jobs]),
+        "queue_id": plain_array([queue_ids[job.queue] for job in jobs]),
         "type": text_array([job.type for job in jobs]),
         "payload": text_array([job.payload for job in jobs]),
         "priority": plain_array([job.priority for job in jobs]),
@@ -99,7 +101,7 @@ def _answer(job: NewJob, row: tuple[int | None, float] | None) -> Inserted:
     return Inserted(job.id, job.queue, rank, None if rank is not None else due, True)
 
 
-def insert_ruled(jobs: Sequence[NewJob], numbers: IdsByQueue, rules: Rules) -> Plan[list[Inserted]]:
+def insert_with_rules(jobs: Sequence[NewJob], queue_ids: IdsByQueue, rules: Rules) -> Plan[list[Inserted]]:
     """Write jobs under unique keys, limits, ordering keys and aging, in one transaction.
 
     It locks, in this order, until the transaction ends: unique keys, limits, ordering keys, arrivals.
@@ -109,12 +111,12 @@ def insert_ruled(jobs: Sequence[NewJob], numbers: IdsByQueue, rules: Rules) -> P
     """
     unique = [job for job in jobs if job.unique_key is not None]
     holders = yield from take_unique(
-        [KeyRequest(numbers[job.queue], str(job.unique_key), job.id, job.unique_seconds) for job in unique]
+        [KeyRequest(queue_ids[job.queue], str(job.unique_key), job.id, job.unique_seconds) for job in unique]
     )
-    held = {job.id: holders[numbers[job.queue], str(job.unique_key)] for job in unique}
+    held = {job.id: holders[queue_ids[job.queue], str(job.unique_key)] for job in unique}
     new = [job for job in jobs if held.get(job.id, job.id) == job.id]
-    yield from take_capacity(new, numbers, rules)
-    written = yield from _write(new, numbers, rules)
+    yield from take_capacity(new, queue_ids, rules)
+    written = yield from _write(new, queue_ids, rules)
     answers = {one.id: one for one in written if one.created}
     return [
         answers.pop(job.id)
@@ -124,18 +126,18 @@ def insert_ruled(jobs: Sequence[NewJob], numbers: IdsByQueue, rules: Rules) -> P
     ]
 
 
-def _write(jobs: Sequence[NewJob], numbers: IdsByQueue, rules: Rules) -> Plan[list[Inserted]]:
+def _write(jobs: Sequence[NewJob], queue_ids: IdsByQueue, rules: Rules) -> Plan[list[Inserted]]:
     if not jobs:
         return []
     # One with a delay waits for its key when it is due; one with a time may be due already.
-    gates = yield from lock_keys(
+    locks = yield from lock_keys(
         [(job.queue, job.ordering_key) for job in jobs if job.ordering_key is not None and not job.delay > 0]
     )
     arrivals = yield from count_arrivals((job.queue for job in jobs), rules)
     arrived = iter(list(each_arrival((job.queue for job in jobs), arrivals)))
     rows: list[tuple[Any, ...]] = []
     for part in _answered_parts(jobs):
-        params = insert_parameters(part, numbers) | {
+        params = insert_parameters(part, queue_ids) | {
             "ordering_key": text_array([job.ordering_key for job in part]),
             "unique_key": text_array([job.unique_key for job in part]),
             "unique_seconds": plain_array([job.unique_seconds for job in part]),
@@ -143,70 +145,69 @@ def _write(jobs: Sequence[NewJob], numbers: IdsByQueue, rules: Rules) -> Plan[li
             "arrival_us": plain_array(islice(arrived, len(part))),
         }
         rows += yield "insert/with_rules", params
-    opened = yield from unblock_next(gates, rules, whole=False)
-    ranks = {one.ready.id: one.ready.rank for one in opened}
+    unblocked = yield from unblock_next(locks, rules, whole=False)
+    ranks = {one.ready.id: one.ready.rank for one in unblocked}
     return inserted(jobs, [(job_id, ranks.get(job_id, rank), due) for job_id, rank, due in rows])
 
 
-# The numbers of queues, by which their jobs are stored; a queue never changes its number.
+# The ids of queues, by which their jobs are stored; a queue never changes its id.
 #
-# But a failover to a server that lacks the last commits loses the row of a queue that was just made, and its number may
-# then be given to another one. So each write and claim names the queue, too, and numbers that differ are read
-# again.
+# But a failover to a server that lacks the last commits loses the row of a queue that was just made, and its id may
+# then be given to another one. So each write and claim names the queue, too, and ids that differ are read again.
 
 AGAIN = 30.0
-"""Seconds between two reads of the numbers after nothing was found under one."""
+"""Seconds between two reads of the ids after nothing was found under one."""
 
 
 QUEUES = "insert/sweep_queues"
-"""The statement that reads every queue's name, number, and whether it is paused."""
+"""The statement that reads every queue's name, id, and whether it is paused."""
 
 
 def create_queues(names: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """Return the statement, with its parameters, that creates queues which do not exist and reads their numbers."""
+    """Return the statement, with its parameters, that creates queues which do not exist and reads their ids."""
     return "insert/queues", {"names": text_array(names)}
 
 
 class QueueIds:
-    """The numbers of queues, cached after the first read."""
+    """The ids of queues, cached after the first read."""
 
     def __init__(self) -> None:
         self._known: dict[str, int] = {}
-        # time.monotonic at which all numbers were last read
+        # time.monotonic at which all ids were last read
         self._read_at = float("-inf")
 
-    async def create(self, names: set[str], lane: SerialRunner) -> dict[str, int]:
-        """Return the numbers of queues, among others, after creating those that do not exist."""
+    async def create(self, names: set[str], runner: SerialRunner) -> dict[str, int]:
+        """Return the ids of queues, among others, after creating those that do not exist."""
         missing = sorted(names - self._known.keys())
         if missing:
-            for name, number in await lane.run(*create_queues(missing)):
-                self._known[name] = number
+            for name, queue_id in await runner.run(*create_queues(missing)):
+                self._known[name] = queue_id
         if not names <= self._known.keys():
-            return await self.create(names, lane)  # another producer was creating the same queue at this moment
+            return await self.create(names, runner)  # another producer was creating the same queue at this moment
         return self._known
 
-    async def find(self, queue: str, lane: SerialRunner) -> int | None:
-        """Return the number of a queue, or None when there is no such queue."""
+    async def find(self, queue: str, runner: SerialRunner) -> int | None:
+        """Return the id of a queue, or None when there is no such queue."""
         if queue not in self._known:
-            await self._read(lane)
+            await self._read(runner)
         return self._known.get(queue)
 
-    async def doubt(self, lane: SerialRunner) -> None:
-        """Read all numbers again, if that is some time ago: nothing was found under one."""
+    async def doubt(self, runner: SerialRunner) -> None:
+        """Read all ids again, if that is some time ago: nothing was found under one."""
         if time.monotonic() - self._read_at >= AGAIN:
-            await self._read(lane)
+            await self._read(runner)
 
-    async def _read(self, lane: SerialRunner) -> None:
-        rows = await lane.run(QUEUES)
-        self._known = {name: number for name, number, _ in rows}
+    async def _read(self, runner: SerialRunner) -> None:
+        rows = await runner.run(QUEUES)
+        self._known = {name: queue_id for name, queue_id, _ in rows}
         self._read_at = time.monotonic()
 
     def remember(self, rows: Iterable[tuple[str, int]]) -> None:
-        """Cache names and numbers that have been read."""
+        """Cache names and ids that have been read."""
         self._known.update(rows)
 
     def forget(self, names: Iterable[str]) -> None:
-        """Read these queues again before their numbers are used."""
+        """Read these queues again before their ids are used."""
         for name in names:
             self._known.pop(name, None)
 
@@ -224,10 +225,10 @@ def _ranks_by_queue(written: Sequence[Inserted]) -> dict[str, str]:
 class PostgresInserts:
     """Inserts and results; see queue_core.ports.store.JobStore for the methods."""
 
-    def __init__(self, lane: SerialRunner, looks: SerialRunner, numbers: QueueIds, rules: Rules) -> None:
-        self._lane = lane
-        self._looks = looks
-        self._numbers = numbers
+    def __init__(self, runner: SerialRunner, reads: SerialRunner, queue_ids: QueueIds, rules: Rules) -> None:
+        self._runner = runner
+        self._reads = reads
+        self._queue_ids = queue_ids
         self._rules = rules
 
     async def insert(self, jobs: Sequence[NewJob]) -> list[Inserted]:
@@ -237,17 +238,17 @@ class PostgresInserts:
         try:
             return await self._insert(jobs)
         except QueuesLost:
-            self._numbers.forget({job.queue for job in jobs})
+            self._queue_ids.forget({job.queue for job in jobs})
             return await self._insert(jobs)
 
     async def _insert(self, jobs: Sequence[NewJob]) -> list[Inserted]:
-        numbers = await self._numbers.create({job.queue for job in jobs}, self._lane)
+        queue_ids = await self._queue_ids.create({job.queue for job in jobs}, self._runner)
         parts = parts_for(jobs)
         plain = is_plain(jobs, self._rules)
         if plain and len(parts) == 1:
-            return inserted(jobs, await self._lane.run("insert/jobs", insert_parameters(jobs, numbers)))
-        return await self._lane.run_plan(
-            lambda: insert_parts(parts, numbers) if plain else insert_ruled(jobs, numbers, self._rules),
+            return inserted(jobs, await self._runner.run("insert/jobs", insert_parameters(jobs, queue_ids)))
+        return await self._runner.run_plan(
+            lambda: insert_parts(parts, queue_ids) if plain else insert_with_rules(jobs, queue_ids, self._rules),
             len(parts),
             weight=weight_of(jobs),
         )
@@ -262,35 +263,35 @@ class PostgresInserts:
         return await self.write_on(connection, jobs, await self.prepare(jobs))
 
     async def prepare(self, jobs: Sequence[NewJob]) -> Mapping[str, int]:
-        """Create the queues and gates of these jobs before their transaction locks anything; return queue numbers.
+        """Create these jobs' queues and ordering locks before their transaction locks anything; return the queues' ids.
 
-        Queues are created in a transaction of their own, since a cached number must not be rolled back with the
-        caller's work; and so are gates, so that callers that must not wait for one find it locked.
+        Queues are created in a transaction of their own, since a cached id must not be rolled back with the caller's
+        work; and so are the rows of ordering locks, so that callers that must not wait for one find it locked.
         """
-        # Looked up each time: a wrong number would end the transaction.
-        self._numbers.forget({job.queue for job in jobs})
-        numbers = await self._numbers.create({job.queue for job in jobs}, self._lane)
+        # Looked up each time: a wrong id would end the transaction.
+        self._queue_ids.forget({job.queue for job in jobs})
+        queue_ids = await self._queue_ids.create({job.queue for job in jobs}, self._runner)
         keyed = {(job.queue, job.ordering_key) for job in jobs if job.ordering_key is not None}
         if keyed:
             with suppress(LockHeld):
-                await self._lane.run_plan(lambda: create_locks(keyed), patient=False)
-        return numbers
+                await self._runner.run_plan(lambda: create_locks(keyed), patient=False)
+        return queue_ids
 
-    async def write_on(self, connection: Any, jobs: Sequence[NewJob], numbers: Mapping[str, int]) -> list[Inserted]:
+    async def write_on(self, connection: Any, jobs: Sequence[NewJob], queue_ids: Mapping[str, int]) -> list[Inserted]:
         """Write the jobs in the transaction for which they were prepared."""
-        run = partial(run_on, await driver_connection(connection), self._lane.schema)
+        run = partial(run_on, await driver_connection(connection), self._runner.schema)
         if is_plain(jobs, self._rules):
-            written = await run_plan(insert_parts(parts_for(jobs), numbers, compare=False), run)
+            written = await run_plan(insert_parts(parts_for(jobs), queue_ids, compare=False), run)
         else:
             try:
                 await run_plan(read_committed("a job under the rules of a queue"), run)
             except TransactionError as error:
                 raise InvalidJob(str(error)) from None
-            written = await run_plan(insert_ruled(jobs, numbers, self._rules), run)
+            written = await run_plan(insert_with_rules(jobs, queue_ids, self._rules), run)
         await run("insert/notify", _ranks_by_queue(written))
         return written
 
     async def results(self, ids: Sequence[str], seconds: float) -> list[JobResult]:
         """Return the records of these jobs, unknown ids left out; results until `seconds` after the end."""
-        rows = await self._looks.look("insert/worker_results", {"ids": plain_array(known_ids(ids)), "seconds": seconds})
+        rows = await self._reads.read("insert/worker_results", {"ids": plain_array(known_ids(ids)), "seconds": seconds})
         return [result_of(row) for row in rows]

@@ -10,12 +10,12 @@ from queue_core.errors import JobNotFound
 from queue_core.model.job import LINES, LogEntry, LogLine
 from queue_core.model.report import LogPage, TypeInfo
 from queue_core.stores.postgres.dialect import moment, plain_array, text_array
-from queue_core.stores.postgres.session.lane import SerialRunner
 from queue_core.stores.postgres.session.pool import ConnectionPool
+from queue_core.stores.postgres.session.runner import SerialRunner
 from queue_core.stores.sql.records import id_or_none
 
 
-async def append(lane: SerialRunner, lines: Sequence[LogLine]) -> list[bool]:
+async def append(runner: SerialRunner, lines: Sequence[LogLine]) -> list[bool]:
     """Append lines to the logs of jobs; return for each whether its token still holds."""
     if not lines:
         return []
@@ -27,18 +27,18 @@ async def append(lane: SerialRunner, lines: Sequence[LogLine]) -> list[bool]:
         "text": text_array(line.text for line in lines),
         "keep": LINES,
     }
-    held = {(job_id, token) for job_id, token in await lane.run("logs/append", params)}
+    held = {(job_id, token) for job_id, token in await runner.run("logs/append", params)}
     return [(line.id, line.token) in held for line in lines]
 
 
-async def register_types(lane: SerialRunner, types: Mapping[str, Mapping[str, Any]]) -> None:
+async def register_types(runner: SerialRunner, types: Mapping[str, Mapping[str, Any]]) -> None:
     """Write the JSON Schema of the payloads that each of these types takes, where it has changed."""
-    rows = await lane.run("logs/registered", {"types": text_array(types)}) if types else []
+    rows = await runner.run("logs/registered", {"types": text_array(types)}) if types else []
     known = {name: json.loads(schema) for name, schema in rows}
     changed = {name: schema for name, schema in types.items() if known.get(name) != schema}
     if changed:
         texts = [json.dumps(schema) for schema in changed.values()]
-        await lane.run("logs/write", {"type": text_array(changed), "schema": text_array(texts)})
+        await runner.run("logs/write", {"type": text_array(changed), "schema": text_array(texts)})
 
 
 async def read_log(pool: ConnectionPool, job_id: str, limit: int = LINES, after: int | None = None) -> LogPage:
@@ -78,8 +78,8 @@ START = ("00000000-0000-0000-0000-000000000000", 0)
 class LogRemoval:
     """One walk at a time."""
 
-    def __init__(self, lane: SerialRunner) -> None:
-        self._lane = lane
+    def __init__(self, runner: SerialRunner) -> None:
+        self._runner = runner
         # the last key looked at; None: no walk is under way
         self._place: tuple[str, int] | None = None
         self._rounds = 0
@@ -98,7 +98,7 @@ class LogRemoval:
             self._again |= gone
         for _ in range(STEPS):
             job, number = self._place
-            rows = await self._lane.run("logs/forget_logs", {"job": job, "number": number, "limit": LIMIT})
+            rows = await self._runner.run("logs/forget_logs", {"job": job, "number": number, "limit": LIMIT})
             if not rows or rows[0][2] < LIMIT:
                 self._place, self._again = (START if self._again else None), False
                 return

@@ -34,8 +34,8 @@ from queue_core.stores.postgres.dialect import DIALECT, load, plain_array, text_
 from queue_core.stores.postgres.insert import create_queues
 from queue_core.stores.postgres.schedules import rehearse_schedule
 from queue_core.stores.postgres.session.bounds import bounds
-from queue_core.stores.postgres.session.lane import Plan, Rows, run_plan
 from queue_core.stores.postgres.session.pool import ConnectionPool
+from queue_core.stores.postgres.session.runner import Plan, Rows, run_plan
 from queue_core.stores.postgres.upkeep import abandon_operations
 from queue_core.stores.sql.records import id_or_none, known_ids
 

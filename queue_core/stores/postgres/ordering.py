@@ -16,7 +16,7 @@ from queue_core.model.rules import Rules, rules_of
 from queue_core.runtime import parts_of
 from queue_core.stores.postgres.dialect import plain_array, text_array
 from queue_core.stores.postgres.session.failures import LockHeld
-from queue_core.stores.postgres.session.lane import ANSWER, ROW, Plan, Rows, SerialRunner
+from queue_core.stores.postgres.session.runner import ANSWER, ROW, Plan, Rows, SerialRunner
 
 Arrivals = Mapping[str, int]
 """The first of some arrivals in each queue, in microseconds since the epoch."""
@@ -38,16 +38,16 @@ def each_arrival(queues: Iterable[str], first: Arrivals) -> list[int | None]:
     return [next(following[queue]) if queue in following else None for queue in queues]
 
 
-# Ordering keys: a transaction that releases one, or adds a job to it, locks its gate and then releases the next jobs.
+# Ordering keys: a transaction that releases one, or adds a job to it, locks it and then releases its next jobs.
 #
-# Gates are locked before the rows of jobs, and in one order. The statement that lets jobs through comes after the lock
+# Keys are locked before the rows of jobs, and in one order. The statement that lets jobs through comes after the lock
 # and sees the changes of all its earlier holders, so the last of them leaves no key with room and a waiting job.
 
 OrderingKey = tuple[str, str]
 """A queue and an ordering key."""
 
 PATIENCE = "250ms"
-"""How long the end of a job waits for a gate. Producers and other ends have it for a moment, but a caller's transaction
+"""How long the end of a job waits for a key. Producers and other ends have it for a moment, but a caller's transaction
 that enqueued a job of this key has it until it ends, and no worker may hang on that."""
 FIRST = (-1, "")
 """A place before all keys."""
@@ -55,83 +55,83 @@ CHECKED = 2_000
 """Keys checked a minute for unreleased jobs: some 20 ms."""
 
 SLOW, SLOW_EACH, SLOW_TIMES = 0.02, 0.0002, 3
-"""Seconds in which gates are opened, and each of them; how often in a row that has to take longer until their keys note
-what they have passed: after 10,000 jobs of one key have ended beside an open snapshot."""
+"""Seconds in which the next jobs of keys are found, and those of each; how often in a row that has to take longer until
+the keys note what they have passed: after 10,000 jobs of one key have ended beside an open snapshot."""
 SLOW_UNBLOCKED = 500
-"""How often a process must have opened a gate for that: it is the ends of its own key that make it slow. Gates of keys
-that know what they have passed stay, so they must be few."""
+"""How often a process must have released jobs of a key for that: it is the ends of its own jobs that make it slow. The
+locks of keys that know what they have passed stay, so they must be few."""
 SLOW_MOST = 1000
-"""Gates about which that is remembered."""
+"""Keys about which that is remembered."""
 
 
 class Unblocked(NamedTuple):
-    """A job that its gate let through."""
+    """A job that its ordering key released."""
 
-    gate: OrderingKey
+    key: OrderingKey
     ready: Ready
 
 
 class LockedKeys(NamedTuple):
-    """Locked gates."""
+    """Ordering keys that this transaction has locked."""
 
-    # (queue, its number, key)
+    # (queue, its id, key)
     rows: Rows
 
     def accepted(self) -> str:
-        """Return what the statements that end attempts take as `gates`."""
-        return text_array([f"{number} {key}" for _, number, key in self.rows])
+        """Return what the statements that end attempts take as `locks`."""
+        return text_array([f"{queue_id} {key}" for _, queue_id, key in self.rows])
 
 
 NO_KEYS = LockedKeys([])
 
 
-def key_arrays(gates: Iterable[OrderingKey]) -> dict[str, str]:
-    """Return the parameters that name gates."""
-    wanted = set(gates)
-    return {"queue": text_array([queue for queue, _ in wanted]), "key": text_array([key for _, key in wanted])}
+def key_arrays(keys: Iterable[OrderingKey]) -> dict[str, str]:
+    """Return the parameters that name ordering keys."""
+    distinct = set(keys)
+    return {"queue": text_array([queue for queue, _ in distinct]), "key": text_array([key for _, key in distinct])}
 
 
-def lock_keys(gates: Iterable[OrderingKey]) -> Plan[LockedKeys]:
-    """Lock the gates of ordering keys until the transaction ends."""
-    wanted = set(gates)
-    return _locked(wanted, (yield "ordering/lock", key_arrays(wanted))) if wanted else NO_KEYS
+def lock_keys(keys: Iterable[OrderingKey]) -> Plan[LockedKeys]:
+    """Lock ordering keys until the transaction ends."""
+    distinct = set(keys)
+    return _locked(distinct, (yield "ordering/lock", key_arrays(distinct))) if distinct else NO_KEYS
 
 
-def lock_keys_soon(gates: Iterable[OrderingKey]) -> Plan[LockedKeys]:
-    """Lock gates, or fail as `LockHeld` when another transaction has one locked for long."""
-    wanted = set(gates)
-    if not wanted:
+def lock_keys_soon(keys: Iterable[OrderingKey]) -> Plan[LockedKeys]:
+    """Lock ordering keys, or fail as `LockHeld` when another transaction has one locked for long."""
+    distinct = set(keys)
+    if not distinct:
         return NO_KEYS
-    return _locked(wanted, (yield "ordering/lock_soon", key_arrays(wanted) | {"patience": PATIENCE}))
+    return _locked(distinct, (yield "ordering/lock_soon", key_arrays(distinct) | {"patience": PATIENCE}))
 
 
-def _locked(wanted: Iterable[OrderingKey], rows: Rows) -> LockedKeys:
-    """Return locked gates, given the numbers of their queues: their keys are not sent back."""
-    numbers: dict[str, int] = dict(rows)
-    return LockedKeys([(queue, numbers[queue], key) for queue, key in wanted if queue in numbers])
+def _locked(keys: Iterable[OrderingKey], rows: Rows) -> LockedKeys:
+    """Return locked keys, given the ids of their queues: the keys are not sent back."""
+    queue_ids: dict[str, int] = dict(rows)
+    return LockedKeys([(queue, queue_ids[queue], key) for queue, key in keys if queue in queue_ids])
 
 
-def create_locks(gates: Iterable[OrderingKey]) -> Plan[None]:
-    """Make gates that are missing, or fail as `LockHeld` when an open transaction has made one of them."""
-    wanted = set(gates)
-    if wanted:
-        yield "ordering/make_locks", key_arrays(wanted) | {"patience": PATIENCE}
+def create_locks(keys: Iterable[OrderingKey]) -> Plan[None]:
+    """Create the rows of locks that are missing, or fail as `LockHeld` when an open transaction has created one."""
+    distinct = set(keys)
+    if distinct:
+        yield "ordering/make_locks", key_arrays(distinct) | {"patience": PATIENCE}
 
 
-def lock_free_keys(gates: Iterable[OrderingKey]) -> Plan[tuple[LockedKeys, LockedKeys]]:
-    """Lock the existing gates that no other transaction has locked; return these, and the others."""
+def lock_free_keys(keys: Iterable[OrderingKey]) -> Plan[tuple[LockedKeys, LockedKeys]]:
+    """Lock the existing keys that no other transaction has locked; return these, and the others."""
     rows: Rows = []
-    for part in parts_of(set(gates), lambda gate: ROW + len(gate[0]) + len(gate[1]), ANSWER):
+    for part in parts_of(set(keys), lambda key: ROW + len(key[0]) + len(key[1]), ANSWER):
         rows += yield "ordering/lock_free", key_arrays(part)
     return LockedKeys([row[:3] for row in rows if row[3]]), LockedKeys([row[:3] for row in rows if not row[3]])
 
 
-def promote_gated(named: Rows, rules: Rules, make: bool = True) -> Plan[tuple[list[Ready], bool]]:
-    """Let due jobs arrive at the gates of their ordering keys, and open the noted gates, both named by `store/promote`.
+def promote_with_keys(named: Rows, rules: Rules, make: bool = True) -> Plan[tuple[list[Ready], bool]]:
+    """Let due jobs arrive under their ordering keys, and release the next of pending keys; `store/promote` names both.
 
-    A locked gate is noted for a later round: its jobs, if left, would come before all others.
-    Returns the jobs that became ready, and whether any gate was locked. With `make`, raises `LockHeld` when an
-    open transaction has made one of the gates; without, such a gate counts as locked.
+    A locked key is noted for a later round: its jobs, if left, would come before all others.
+    Returns the jobs that became ready, and whether any key was locked. With `make`, raises `LockHeld` when an
+    open transaction has created one of the locks; without, such a key counts as locked.
     """
     if make:
         yield from create_locks((queue, key) for _, queue, _, key in named)
@@ -174,74 +174,76 @@ def keys_of_unfinished(ids: Iterable[str]) -> tuple[str, dict[str, str]]:
     return "ordering/keys_of_unfinished", {"ids": plain_array(ids)}
 
 
-def note_pending(gates: LockedKeys) -> Plan[None]:
-    """Note gates locked by others, whose next jobs the leader releases later."""
-    if gates.rows:
-        numbers, keys = [row[1] for row in gates.rows], [row[2] for row in gates.rows]
-        yield "ordering/add_pending", {"queue_id": plain_array(numbers), "key": text_array(keys)}
+def note_pending(locks: LockedKeys) -> Plan[None]:
+    """Note keys locked by others, whose next jobs the leader releases later."""
+    if locks.rows:
+        queue_ids, keys = [row[1] for row in locks.rows], [row[2] for row in locks.rows]
+        yield "ordering/add_pending", {"queue_id": plain_array(queue_ids), "key": text_array(keys)}
 
 
 class SlowKeys:
-    """Gates that this process has opened often, and whose opening took long several times in a row."""
+    """Keys whose next jobs this process has released often, and slowly several times in a row."""
 
     def __init__(self) -> None:
-        # how often each was opened, and how often in a row that took long; the last ones
-        self._opened: dict[OrderingKey, int] = {}
+        # how often jobs of each were released, and how often in a row that took long; the last ones
+        self._unblocked: dict[OrderingKey, int] = {}
         self._times: dict[OrderingKey, int] = {}
 
-    def note(self, gates: Collection[OrderingKey], seconds: float) -> list[OrderingKey]:
-        """Note how long it took to open some gates; return those whose keys should know what they have passed."""
-        for gate in gates:
-            self._opened[gate] = self._opened.pop(gate, 0) + 1
-        while len(self._opened) > SLOW_MOST:
+    def note(self, keys: Collection[OrderingKey], seconds: float) -> list[OrderingKey]:
+        """Note how long the next jobs of some keys took; return the keys that should know what they have passed."""
+        for key in keys:
+            self._unblocked[key] = self._unblocked.pop(key, 0) + 1
+        while len(self._unblocked) > SLOW_MOST:
             self._times.pop(self._forget_first(), None)
-        if seconds <= SLOW + SLOW_EACH * len(gates):
+        if seconds <= SLOW + SLOW_EACH * len(keys):
             if self._times:
-                for gate in gates:
-                    self._times.pop(gate, None)
+                for key in keys:
+                    self._times.pop(key, None)
             return []
-        often = [gate for gate in gates if self._opened.get(gate, 0) >= SLOW_UNBLOCKED]
-        self._times.update({gate: self._times.get(gate, 0) + 1 for gate in often})
-        return [gate for gate in often if self._times[gate] >= SLOW_TIMES]
+        often = [key for key in keys if self._unblocked.get(key, 0) >= SLOW_UNBLOCKED]
+        self._times.update({key: self._times.get(key, 0) + 1 for key in often})
+        return [key for key in often if self._times[key] >= SLOW_TIMES]
 
     def _forget_first(self) -> OrderingKey:
-        first = next(iter(self._opened))
-        del self._opened[first]
+        first = next(iter(self._unblocked))
+        del self._unblocked[first]
         return first
 
 
 _slow = SlowKeys()
 
 
-def unblock_next(gates: LockedKeys, rules: Rules, whole: bool = True) -> Plan[list[Unblocked]]:
-    """Let the next jobs of locked gates through and return them, best rank first.
+def unblock_next(locks: LockedKeys, rules: Rules, whole: bool = True) -> Plan[list[Unblocked]]:
+    """Release the next jobs of locked keys and return them, best rank first.
 
-    `whole`: also jobs that came to wait at an earlier place than others that were let through already.
+    `whole`: also jobs that came to wait at an earlier place than others that were released already.
     """
     rows: Rows = []
-    for part in parts_of(gates.rows, lambda row: ROW + len(row[2]), ANSWER):
+    for part in parts_of(locks.rows, lambda row: ROW + len(row[2]), ANSWER):
         rows += yield from _unblock_next(part, rules, whole)
-    names = {number: queue for queue, number, _ in gates.rows}
-    opened = [Unblocked((names[number], key), Ready(job_id, names[number], rank)) for number, key, job_id, rank in rows]
-    return sorted(opened, key=lambda one: one.ready.rank)
+    names = {queue_id: queue for queue, queue_id, _ in locks.rows}
+    unblocked = [
+        Unblocked((names[queue_id], key), Ready(job_id, names[queue_id], rank)) for queue_id, key, job_id, rank in rows
+    ]
+    return sorted(unblocked, key=lambda one: one.ready.rank)
 
 
-def _unblock_next(gates: Rows, rules: Rules, whole: bool) -> Plan[Rows]:
-    named = {(queue, key): (number, key) for queue, number, key in gates}
+def _unblock_next(locks: Rows, rules: Rules, whole: bool) -> Plan[Rows]:
+    named = {(queue, key): (queue_id, key) for queue, queue_id, key in locks}
     began = time.monotonic()
     rows = yield (
         "ordering/unblock_next",
         {
-            "queue_id": plain_array([number for number, _ in named.values()]),
+            "queue_id": plain_array([queue_id for queue_id, _ in named.values()]),
             "key": text_array([key for _, key in named.values()]),
             "capacity": plain_array([rules_of(rules, queue).open_keys for queue, _ in named]),
             "whole": whole,
         },
     )
-    slow = [named[gate] for gate in _slow.note(named.keys(), time.monotonic() - began)]
+    slow = [named[key] for key in _slow.note(named.keys(), time.monotonic() - began)]
     if slow:
-        numbers, keys = zip(*slow, strict=True)
-        yield "ordering/raise_watermark", {"queue_id": plain_array(numbers), "key": text_array(keys)}
+        queue_ids, keys = zip(*slow, strict=True)
+        yield "ordering/raise_watermark", {"queue_id": plain_array(queue_ids), "key": text_array(keys)}
     return rows
 
 
@@ -251,17 +253,17 @@ def blocking(rules: Rules) -> str:
 
 
 class PendingKeys:
-    """The safety net under the gates: a rule that lets more through than before counts at the next look, too."""
+    """The safety net under the locks: a rule that lets more through than before counts at the next check, too."""
 
-    def __init__(self, lane: SerialRunner, rules: Rules) -> None:
-        self._lane = lane
+    def __init__(self, runner: SerialRunner, rules: Rules) -> None:
+        self._runner = runner
         self._rules = rules
         self._place = FIRST
 
     async def run(self) -> None:
         """Check the next keys, and release jobs that should have been released."""
         rules = self._rules
-        looked = await self._lane.run(
+        checked = await self._runner.run(
             "ordering/stalled",
             {
                 "queue": text_array(rules),
@@ -271,18 +273,18 @@ class PendingKeys:
                 "limit": CHECKED,
             },
         )
-        stalled: Collection[OrderingKey] = [(queue, key) for _, queue, key, is_stalled in looked if is_stalled]
+        stalled: Collection[OrderingKey] = [(queue, key) for _, queue, key, is_stalled in checked if is_stalled]
         if stalled:
             with suppress(LockHeld):  # the next round comes in a minute
-                await self._lane.run_plan(lambda: unblock_pending(stalled, rules), patient=False)
-        self._place = (looked[-1][0], looked[-1][2]) if len(looked) == CHECKED else FIRST
+                await self._runner.run_plan(lambda: unblock_pending(stalled, rules), patient=False)
+        self._place = (checked[-1][0], checked[-1][2]) if len(checked) == CHECKED else FIRST
 
 
-def unblock_pending(gates: Iterable[OrderingKey], rules: Rules) -> Plan[list[Unblocked]]:
-    """Release jobs at the gates that no other transaction has locked."""
-    wanted = set(gates)
-    yield from create_locks(wanted)
-    locked, _ = yield from lock_free_keys(wanted)
+def unblock_pending(keys: Iterable[OrderingKey], rules: Rules) -> Plan[list[Unblocked]]:
+    """Release the next jobs of the keys that no other transaction has locked."""
+    distinct = set(keys)
+    yield from create_locks(distinct)
+    locked, _ = yield from lock_free_keys(distinct)
     return (yield from unblock_next(locked, rules))
 
 
@@ -296,55 +298,55 @@ START = (-1, "")
 class KeyRequest(NamedTuple):
     """A unique key that a job is to have."""
 
-    # the number of its queue
-    queue: int
+    # the id of its queue
+    queue_id: int
     key: str
     job_id: str
     # None: while the job is unfinished
     seconds: float | None = None
 
 
-def take_unique(wanted: Sequence[KeyRequest]) -> Plan[dict[tuple[int, str], str]]:
+def take_unique(requests: Sequence[KeyRequest]) -> Plan[dict[tuple[int, str], str]]:
     """Take free unique keys; return the holder of each. Of several jobs with one key, the first gets it."""
     first: dict[tuple[int, str], KeyRequest] = {}
-    for one in wanted:
-        first.setdefault((one.queue, one.key), one)
+    for one in requests:
+        first.setdefault((one.queue_id, one.key), one)
     # In the order in which each statement locks, too, so that several are as one.
-    ordered = sorted(first.values(), key=lambda one: (one.queue, one.key.encode()))
+    ordered = sorted(first.values(), key=lambda one: (one.queue_id, one.key.encode()))
     holders: dict[tuple[int, str], str] = {}
     for part in _parts(ordered):
-        holders |= {(queue, key): job_id for queue, key, job_id in (yield "ordering/unique_lock", _arrays(part))}
-    for part in _parts([one for one in ordered if (one.queue, one.key) not in holders]):
-        holders |= {(queue, key): job_id for queue, key, job_id in (yield "ordering/unique_take", _arrays(part))}
+        holders |= {(queue_id, key): job_id for queue_id, key, job_id in (yield "ordering/unique_lock", _arrays(part))}
+    for part in _parts([one for one in ordered if (one.queue_id, one.key) not in holders]):
+        holders |= {(queue_id, key): job_id for queue_id, key, job_id in (yield "ordering/unique_take", _arrays(part))}
     return holders
 
 
-def _parts(wanted: Sequence[KeyRequest]) -> Iterator[list[KeyRequest]]:
-    return parts_of(wanted, lambda one: ROW + len(one.key), ANSWER)
+def _parts(requests: Sequence[KeyRequest]) -> Iterator[list[KeyRequest]]:
+    return parts_of(requests, lambda one: ROW + len(one.key), ANSWER)
 
 
-def _arrays(wanted: Sequence[KeyRequest]) -> dict[str, str]:
+def _arrays(requests: Sequence[KeyRequest]) -> dict[str, str]:
     return {
-        "queue_id": plain_array([one.queue for one in wanted]),
-        "key": text_array([one.key for one in wanted]),
-        "job_id": plain_array([one.job_id for one in wanted]),
-        "seconds": plain_array([one.seconds for one in wanted]),
+        "queue_id": plain_array([one.queue_id for one in requests]),
+        "key": text_array([one.key for one in requests]),
+        "job_id": plain_array([one.job_id for one in requests]),
+        "seconds": plain_array([one.seconds for one in requests]),
     }
 
 
 class UnusedKeys:
     """Deletes keys without a holder: so the end of a job never waits for a transaction that has its key locked."""
 
-    def __init__(self, lane: SerialRunner) -> None:
-        self._lane = lane
+    def __init__(self, runner: SerialRunner) -> None:
+        self._runner = runner
         self._place = START
 
     async def run(self) -> None:
         """Forget what expired, and walk on over the keys of unfinished jobs."""
-        while (await self._lane.run("ordering/unique_expire", {"limit": LIMIT}))[0][0] == LIMIT:
+        while (await self._runner.run("ordering/unique_expire", {"limit": LIMIT}))[0][0] == LIMIT:
             pass
         for _ in range(STEPS):
-            if await self._lane.run_plan(self._step):
+            if await self._runner.run_plan(self._step):
                 break
 
     def _step(self) -> Plan[bool]:

@@ -66,13 +66,13 @@ class _Counts:
         *,
         ranked: Iterable[Row],
         running: Iterable[Row],
-        gated: Iterable[Row],
+        blocked: Iterable[Row],
         waiting: Iterable[Row],
         dead: Iterable[Row],
     ):
         self.depth: dict[int, Counter[int]] = defaultdict(Counter)
         # jobs that wait for their ordering keys
-        self.gated = list(gated)
+        self.blocked = list(blocked)
         self.running: Counter[int] = Counter()
         self.ahead: Counter[int] = Counter()
         self.waiting = {(queue, status): n for queue, status, n in waiting}
@@ -88,7 +88,7 @@ class _Counts:
                 self.depth[queue][priority] = ready
         # of these alone the first in order are looked at
         self.ready = [(queue, priority) for queue, depth in self.depth.items() for priority in depth]
-        for queue, priority, _, n, _ in self.gated:
+        for queue, priority, _, n, _ in self.blocked:
             self.depth[queue][priority] += n
 
 
@@ -98,7 +98,7 @@ async def _counts(fetch: Fetch, aging: Collection[int]) -> _Counts:
     return _Counts(
         ranked=aged + await fetch("read/depths", params),
         running=await fetch("read/running"),
-        gated=await fetch("read/blocked"),
+        blocked=await fetch("read/blocked"),
         waiting=await fetch("read/waiting"),
         dead=await fetch("read/dead"),
     )
@@ -191,7 +191,7 @@ class PostgresInspector:
             fetch = partial(self._pool.fetch, connection)
             counts = await _counts(fetch, aging)
             heads = await _heads(fetch, counts, aging)
-            heads += [(queue, type_, n, since) for queue, _, type_, n, since in counts.gated]
+            heads += [(queue, type_, n, since) for queue, _, type_, n, since in counts.blocked]
             due = await self._pool.fetch(connection, "read/due", {"limit": HEAD})
             workers = [_worker(row) for row in await self._pool.fetch(connection, "read/workers")]
         names = {number: name for number, name, _ in queues}

@@ -17,7 +17,7 @@ from math import inf
 from typing import Any
 
 from queue_core.stores.postgres.dialect import plain_array
-from queue_core.stores.postgres.session.lane import Rows, SerialRunner
+from queue_core.stores.postgres.session.runner import Rows, SerialRunner
 
 # Which ranks of a queue have nothing left to claim, so that jobs which ended there are not read again and again.
 #
@@ -343,8 +343,8 @@ BLOCKS = 1024
 class Walk:
     """One table and how far it has been scanned; each call takes the next step, and all of it where that is short."""
 
-    def __init__(self, lane: SerialRunner, table: str) -> None:
-        self._lane = lane
+    def __init__(self, runner: SerialRunner, table: str) -> None:
+        self._runner = runner
         self._table = table
         self._long = False
         self._block = 0
@@ -356,7 +356,7 @@ class Walk:
         places = await self._places() if self._long else WHOLE
         began = time.monotonic()
         try:
-            rows = await self._lane.run(query, {**params, **places})
+            rows = await self._runner.run(query, {**params, **places})
         finally:
             self._long = self._long or time.monotonic() - began > SCAN_LONG
         if self._long and places is not WHOLE and not unfinished(rows):
@@ -364,7 +364,7 @@ class Walk:
         return rows
 
     async def _places(self) -> Mapping[str, str]:
-        blocks = (await self._lane.run("scans/blocks", {"table": self._table}))[0][0]
+        blocks = (await self._runner.run("scans/blocks", {"table": self._table}))[0][0]
         if blocks <= BLOCKS:
             self._long = False
             return WHOLE

@@ -11,8 +11,8 @@ from queue_core.model.schedule import Announcement, PassedTick, Planned, Plannin
 from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres.dialect import plain_array, text_array
 from queue_core.stores.postgres.session.bounds import Connection
-from queue_core.stores.postgres.session.lane import Plan
 from queue_core.stores.postgres.session.pool import ConnectionPool
+from queue_core.stores.postgres.session.runner import Plan
 from queue_core.stores.postgres.store import PostgresStore
 
 
@@ -67,13 +67,13 @@ class PostgresSchedules:
         }
 
         jobs = [] if tick.job is None else [tick.job]
-        numbers = await self._store.producing.prepare(jobs)
+        queue_ids = await self._store.producing.prepare(jobs)
 
         async def run(connection: Connection) -> Inserted | None:
             if not await self._pool.fetch(connection, "schedules/pass", passing):
                 return None
             await self._pool.fetch(connection, "schedules/last", passing)
-            return (await self._store.producing.write_on(connection, jobs, numbers))[0] if jobs else None
+            return (await self._store.producing.write_on(connection, jobs, queue_ids))[0] if jobs else None
 
         return await self._pool.transact(run)
 

@@ -34,7 +34,7 @@ from queue_core.stores.postgres.ordering import (
 )
 from queue_core.stores.postgres.scans import NOWHERE, WHOLE, Walk
 from queue_core.stores.postgres.session.failures import LockHeld
-from queue_core.stores.postgres.session.lane import Plan, Rows, SerialRunner
+from queue_core.stores.postgres.session.runner import Plan, Rows, SerialRunner
 
 BOUNDS_US = plain_array(round(bound * 1_000_000) for bound in HISTOGRAM_BOUNDS)
 """The histogram's bounds in microseconds. `width_bucket` counts from 0 for values below the first, so a bucket's
@@ -52,30 +52,30 @@ Key = tuple[str, int]
 NO_RULES: Rules = MappingProxyType({})
 
 
-async def settle(lane: SerialRunner, keyed: SerialRunner, outcomes: Sequence[Outcome], rules: Rules) -> list[Settled]:
+async def settle(runner: SerialRunner, keyed: SerialRunner, outcomes: Sequence[Outcome], rules: Rules) -> list[Settled]:
     """End attempts whose token still holds; refuse the others without changing anything.
 
-    `keyed`: the lane for what locks gates.
+    `keyed`: the runner of what locks ordering keys.
     """
     # Groups: of several outcomes of an attempt the first counts, for it has ended by then.
     first: dict[Key, Outcome] = {}
     plain: list[Outcome] = []
-    ruled: list[Outcome] = []
+    with_rules: list[Outcome] = []
     for outcome in outcomes:
         key = (outcome.id, outcome.token)
         if key not in first:
             first[key] = outcome
             several = outcome.ordering_key is not None or (outcome.to_back and rules_of(rules, outcome.queue).aging > 0)
-            (ruled if several else plain).append(outcome)
+            (with_rules if several else plain).append(outcome)
     # Parameters and rows: a statement for each group, a plan for those that take several.
     done: dict[Key, Settled] = {}
     for statement, group in by_statement(plain).items():
-        done |= accepted(await lane.run(statement, group_parameters(statement, group, rules)))
-    if ruled:
-        done |= await _settle_ruled(keyed, ruled, rules)
+        done |= accepted(await runner.run(statement, group_parameters(statement, group, rules)))
+    if with_rules:
+        done |= await _settle_with_rules(keyed, with_rules, rules)
     if len(done) < len(first):
         refused = [outcome for key, outcome in first.items() if key not in done]
-        done |= await _second_look(lane, keyed, refused, rules)
+        done |= await _settle_refused(runner, keyed, refused, rules)
     # Answers, in the order of the outcomes.
     return [
         done[key]
@@ -97,10 +97,10 @@ def group_parameters(
     statement: str,
     group: Sequence[Outcome],
     rules: Rules = NO_RULES,
-    gates: LockedKeys = NO_KEYS,
+    locks: LockedKeys = NO_KEYS,
     arrivals: Arrivals = NO_ARRIVALS,
 ) -> dict[str, Any]:
-    """Return the parameters of one settle statement; jobs with an ordering key only end where its gate is locked.
+    """Return the parameters of one settle statement; jobs with an ordering key only end where it is locked.
 
     `arrivals` are the first arrivals of jobs that requeue in queues with aging.
     """
@@ -109,7 +109,7 @@ def group_parameters(
         "token": plain_array([outcome.token for outcome in group]),
         "run_us": plain_array([outcome.run_us for outcome in group]),
         "bounds": BOUNDS_US,
-        "locks": gates.accepted(),
+        "locks": locks.accepted(),
     }
     if statement == "settle/finish":
         return common | {
@@ -160,7 +160,7 @@ def accepted(rows: Rows) -> dict[Key, Settled]:
     return {(row[0], row[1]): Settled(row[0], True, *row[2:]) for row in rows}
 
 
-async def _settle_ruled(keyed: SerialRunner, outcomes: Sequence[Outcome], rules: Rules) -> dict[Key, Settled]:
+async def _settle_with_rules(keyed: SerialRunner, outcomes: Sequence[Outcome], rules: Rules) -> dict[Key, Settled]:
     """End attempts in one transaction, with the ordering keys that this releases and the ranks by age that it gives."""
     weight = sum(len(outcome.result or "") for outcome in outcomes)
     try:
@@ -173,30 +173,30 @@ def settle_soon(outcomes: Sequence[Outcome], rules: Rules) -> Plan[dict[Key, Set
     """End attempts whose token still holds, and release the next jobs of their ordering keys.
 
     A key that an outcome does not name correctly is not released: such an outcome is not in the answer. Raises
-    `LockHeld` when another transaction has a gate locked for long; then `settle_late` is to be used.
+    `LockHeld` when another transaction has a key locked for long; then `settle_late` is to be used.
     """
-    gates = yield from lock_keys_soon(_gates(outcomes))
-    done = yield from _settle(outcomes, rules, gates)
-    return _with_opened(outcomes, done, (yield from unblock_next(gates, rules, whole=False)))
+    locks = yield from lock_keys_soon(_ordering_keys(outcomes))
+    done = yield from _settle(outcomes, rules, locks)
+    return _with_unblocked(outcomes, done, (yield from unblock_next(locks, rules, whole=False)))
 
 
 def settle_late(outcomes: Sequence[Outcome], rules: Rules) -> Plan[dict[Key, Settled]]:
-    """Do the same, leaving the gates that other transactions have locked to the leader."""
-    free, locked = yield from lock_free_keys(_gates(outcomes))
+    """Do the same, leaving the keys that other transactions have locked to the leader."""
+    free, locked = yield from lock_free_keys(_ordering_keys(outcomes))
     done = yield from _settle(outcomes, rules, LockedKeys(free.rows + locked.rows))
     yield from note_pending(locked)
-    return _with_opened(outcomes, done, (yield from unblock_next(free, rules, whole=False)))
+    return _with_unblocked(outcomes, done, (yield from unblock_next(free, rules, whole=False)))
 
 
-def _gates(outcomes: Sequence[Outcome]) -> set[OrderingKey]:
-    return {_gate(outcome) for outcome in outcomes if outcome.ordering_key is not None}
+def _ordering_keys(outcomes: Sequence[Outcome]) -> set[OrderingKey]:
+    return {_ordering_key(outcome) for outcome in outcomes if outcome.ordering_key is not None}
 
 
-def _settle(outcomes: Sequence[Outcome], rules: Rules, gates: LockedKeys) -> Plan[dict[Key, Settled]]:
+def _settle(outcomes: Sequence[Outcome], rules: Rules, locks: LockedKeys) -> Plan[dict[Key, Settled]]:
     arrivals = yield from count_arrivals((outcome.queue for outcome in outcomes if outcome.to_back), rules)
     done: dict[Key, Settled] = {}
     for statement, group in by_statement(outcomes).items():
-        rows = yield statement, group_parameters(statement, group, rules, gates, arrivals)
+        rows = yield statement, group_parameters(statement, group, rules, locks, arrivals)
         done |= accepted(rows)
     instead = [
         outcome
@@ -204,50 +204,50 @@ def _settle(outcomes: Sequence[Outcome], rules: Rules, gates: LockedKeys) -> Pla
         if outcome.kind in ("retrying", "released") and (outcome.id, outcome.token) not in done
     ]
     if instead:
-        rows = yield "settle/cancel_instead", group_parameters("settle/cancel_instead", instead, rules, gates)
+        rows = yield "settle/cancel_instead", group_parameters("settle/cancel_instead", instead, rules, locks)
         done |= {(job_id, token): Settled(job_id, True, cancelled=True) for job_id, token in rows}
     return done
 
 
-def _gate(outcome: Outcome) -> OrderingKey:
+def _ordering_key(outcome: Outcome) -> OrderingKey:
     return outcome.queue, str(outcome.ordering_key)
 
 
-def _with_opened(
-    outcomes: Sequence[Outcome], done: Mapping[Key, Settled], opened: Sequence[Unblocked]
+def _with_unblocked(
+    outcomes: Sequence[Outcome], done: Mapping[Key, Settled], unblocked: Sequence[Unblocked]
 ) -> dict[Key, Settled]:
     """Add to each attempt the jobs that its end released: other jobs, or the job itself if it was requeued."""
-    ranks = {one.ready.id: one.ready.rank for one in opened}
+    ranks = {one.ready.id: one.ready.rank for one in unblocked}
     through: dict[OrderingKey, list[Ready]] = {}
-    for one in opened:
-        through.setdefault(one.gate, []).append(one.ready)
+    for one in unblocked:
+        through.setdefault(one.key, []).append(one.ready)
     found = {}
     for outcome in outcomes:
         key = (outcome.id, outcome.token)
         if key in done:
             settled = done[key]
-            others = [ready for ready in through.pop(_gate(outcome), ()) if ready.id != outcome.id]
+            others = [ready for ready in through.pop(_ordering_key(outcome), ()) if ready.id != outcome.id]
             found[key] = settled._replace(rank=ranks.get(outcome.id, settled.rank), unblocked=tuple(others))
     return found
 
 
-async def _second_look(
-    lane: SerialRunner, keyed: SerialRunner, refused: Sequence[Outcome], rules: Rules
+async def _settle_refused(
+    runner: SerialRunner, keyed: SerialRunner, refused: Sequence[Outcome], rules: Rules
 ) -> dict[Key, Settled]:
     """Return what becomes of outcomes that were refused.
 
     They did not name their ordering key, are to be cancelled instead, were written before (a lost reply), or stale.
     """
     done: dict[Key, Settled] = {}
-    named = with_keys(refused, await lane.run(*keys_of_unfinished([one.id for one in refused])))
+    named = with_keys(refused, await runner.run(*keys_of_unfinished([one.id for one in refused])))
     if named:
-        done |= await _settle_ruled(keyed, named, rules)
+        done |= await _settle_with_rules(keyed, named, rules)
     ends = [one for one in refused if one.kind in ("retrying", "released") and (one.id, one.token) not in done]
     if ends:
-        rows = await lane.run("settle/cancel_instead", group_parameters("settle/cancel_instead", ends))
+        rows = await runner.run("settle/cancel_instead", group_parameters("settle/cancel_instead", ends))
         done |= {(job_id, token): Settled(job_id, True, cancelled=True) for job_id, token in rows}
     left = [outcome for outcome in refused if (outcome.id, outcome.token) not in done]
-    rows = await lane.run(
+    rows = await runner.run(
         "settle/settled_already",
         {
             "id": plain_array([outcome.id for outcome in left]),
@@ -273,9 +273,9 @@ def complete(outcome: Outcome, rules: Rules) -> Plan[Settled]:
             return Settled(outcome.id, False)
         (outcome,) = named
     yield from read_committed("the end of a job with an ordering key")
-    gates = yield from lock_keys(_gates([outcome]))
-    done = yield from _settle([outcome], rules, gates)
-    answers = _with_opened([outcome], done, (yield from unblock_next(gates, rules, whole=False)))
+    locks = yield from lock_keys(_ordering_keys([outcome]))
+    done = yield from _settle([outcome], rules, locks)
+    answers = _with_unblocked([outcome], done, (yield from unblock_next(locks, rules, whole=False)))
     return answers.get((outcome.id, outcome.token), Settled(outcome.id, False))
 
 
@@ -287,7 +287,7 @@ async def reclaim(leases: Walk, keyed: SerialRunner, limit: int, bound: int, rul
     taken = [Reclaimed(*row[:-1]) for row in rows if row[3] is not None]
     named = [row for row in rows if row[3] is None]
     if named:
-        taken += await keyed.run_plan(lambda: reclaim_gated(named, rules, bound))
+        taken += await keyed.run_plan(lambda: reclaim_with_keys(named, rules, bound))
     return taken
 
 
@@ -295,7 +295,7 @@ def reclaim_parameters(
     limit: int,
     rules: Rules = NO_RULES,
     ids: Sequence[str] | None = None,
-    gates: LockedKeys = NO_KEYS,
+    locks: LockedKeys = NO_KEYS,
     bound: int = MOST_LOSSES,
 ) -> dict[str, Any]:
     """Return the parameters of `settle/reclaim`, which ends lost workers' attempts, of all jobs or of these.
@@ -308,7 +308,7 @@ def reclaim_parameters(
     return {
         "limit": limit,
         "ids": None if ids is None else plain_array(ids),
-        "locks": gates.accepted(),
+        "locks": locks.accepted(),
         "blocking": blocking(rules),
         "limited": limited(rules),
         "bound": bound,
@@ -322,18 +322,20 @@ def reclaim_parameters(
     }
 
 
-def reclaim_gated(named: Sequence[tuple[Any, ...]], rules: Rules, bound: int = MOST_LOSSES) -> Plan[list[Reclaimed]]:
+def reclaim_with_keys(
+    named: Sequence[tuple[Any, ...]], rules: Rules, bound: int = MOST_LOSSES
+) -> Plan[list[Reclaimed]]:
     """Reclaim the jobs that release their ordering keys, as named by `settle/reclaim`.
 
-    A locked gate is opened in a later round: its jobs, if left, would come before all others.
+    The next jobs of a locked key are released in a later round: its lost jobs, if left, would come before all others.
     """
     free, locked = yield from lock_free_keys((row[1], row[-1]) for row in named)
-    gates = LockedKeys(free.rows + locked.rows)
-    rows = yield "settle/reclaim", reclaim_parameters(len(named), rules, [row[0] for row in named], gates, bound)
+    locks = LockedKeys(free.rows + locked.rows)
+    rows = yield "settle/reclaim", reclaim_parameters(len(named), rules, [row[0] for row in named], locks, bound)
     yield from note_pending(locked)
     through: dict[OrderingKey, list[Ready]] = {}
     for one in (yield from unblock_next(free, rules)):
-        through.setdefault(one.gate, []).append(one.ready)
+        through.setdefault(one.key, []).append(one.ready)
     return [
         Reclaimed(*row[:-1])._replace(unblocked=tuple(through.pop((row[1], row[-1]), ())))
         for row in rows

@@ -9,8 +9,8 @@ from queue_core.model.filters import Filter, Term
 from queue_core.model.report import Conservation, SeriesPoint, SignatureInfo, Tally, counts_by_minute
 from queue_core.model.states import Status
 from queue_core.stores.postgres.dialect import conditions, filled, load, moment, text_array
-from queue_core.stores.postgres.session.lane import Rows, SerialRunner
 from queue_core.stores.postgres.session.pool import ConnectionPool, Row
+from queue_core.stores.postgres.session.runner import Rows, SerialRunner
 from queue_core.stores.sql.records import tallies_of
 
 _DEAD = Term("status", "=", Status.DEAD.value)
@@ -107,8 +107,8 @@ BEGIN = ("-infinity", "00000000-0000-0000-0000-000000000000")
 class Titles:
     """One walk at a time; the first begins a while after the start."""
 
-    def __init__(self, lane: SerialRunner) -> None:
-        self._lane = lane
+    def __init__(self, runner: SerialRunner) -> None:
+        self._runner = runner
         # seconds of time.monotonic
         self._begin_at = time.monotonic() + FIRST
         # the last signature looked at
@@ -134,7 +134,7 @@ class Titles:
     async def _choose(self) -> bool:
         """Look at the next signatures; False when there were no more of them."""
         wanted = {"after": self._after, "seconds": KEPT, "limit": LIMIT}
-        rows = await self._lane.run("statistics/titles", wanted)
+        rows = await self._runner.run("statistics/titles", wanted)
         if rows:
             self._after, self._place = rows[-1][0], BEGIN
             self._unused = {signature for signature, unused, old in rows if unused and old}
@@ -142,19 +142,19 @@ class Titles:
 
     async def _look_into_trash(self) -> None:
         at, job_id = self._place
-        rows = await self._lane.run("statistics/titles_in_trash", {"at": at, "id": job_id, "limit": PAGE})
+        rows = await self._runner.run("statistics/titles_in_trash", {"at": at, "id": job_id, "limit": PAGE})
         self._unused.difference_update(row[2] for row in rows)
         if len(rows) == PAGE:
             self._place = rows[-1][:2]
         elif self._unused:
             signatures = {"signatures": text_array(sorted(self._unused))}
             self._unused = set()
-            self._forgotten += await self._lane.run("statistics/forget_titles", signatures)
+            self._forgotten += await self._runner.run("statistics/forget_titles", signatures)
 
     async def _restore(self) -> None:
         if not self._forgotten:
             return
         columns = [text_array(column) for column in zip(*self._forgotten, strict=True)]
         names = ("signatures", "titles", "exceptions", "first_seen")
-        await self._lane.run("statistics/restore_titles", dict(zip(names, columns, strict=True)))
+        await self._runner.run("statistics/restore_titles", dict(zip(names, columns, strict=True)))
         self._forgotten = []

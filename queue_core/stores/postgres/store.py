@@ -27,12 +27,12 @@ from queue_core.stores.postgres.claim import PostgresClaims
 from queue_core.stores.postgres.dialect import text_array
 from queue_core.stores.postgres.insert import QUEUES, PostgresInserts, QueueIds
 from queue_core.stores.postgres.migrate import require_schema
-from queue_core.stores.postgres.ordering import promote_gated
+from queue_core.stores.postgres.ordering import promote_with_keys
 from queue_core.stores.postgres.scans import Walk
 from queue_core.stores.postgres.session.failures import LockHeld
 from queue_core.stores.postgres.session.heartbeat import PostgresHeartbeat
-from queue_core.stores.postgres.session.lane import Rows, SerialRunner
 from queue_core.stores.postgres.session.listening import Notifications, PostgresSignals
+from queue_core.stores.postgres.session.runner import Rows, SerialRunner
 from queue_core.stores.postgres.session.transaction import Transactions
 from queue_core.stores.postgres.settle import complete, reclaim, settle
 from queue_core.stores.postgres.upkeep import EVER, DueTimes, PostgresUpkeep, ScanTimes
@@ -62,10 +62,10 @@ class PostgresStore:
         self._settings = settings
         self._notifications = notifications or Notifications(settings)
         self._sessions = self._notifications.sessions
-        # A lane for each kind of work, so that none waits for all calls of another: an enqueue does not wait for
+        # A runner for each kind of work, so that none waits for all calls of another: an enqueue does not wait for
         # reads of results, nor a plain settle for one of ordering keys that another transaction has locked.
-        lanes = [SerialRunner(settings, self._sessions) for _ in range(7)]
-        self._inserts, self._claims, self._settles, self._sweeps, self._looks, self._logs, self._keyed = lanes
+        runners = [SerialRunner(settings, self._sessions) for _ in range(7)]
+        self._inserts, self._claims, self._settles, self._sweeps, self._reads, self._logs, self._keyed = runners
         retention, rules = retention or RetentionSettings(), rules or {}
         self._upkeep = PostgresUpkeep(self._sweeps, self._keyed, settings, retention, rules)
         # Seconds; a thousand years mean never.
@@ -74,8 +74,8 @@ class PostgresStore:
         # duties and the workers of this process that lead them, as far as is known
         self._leading: set[tuple[str, str]] = set()
         self._transactions = Transactions(settings)
-        self._numbers = QueueIds()
-        self.producing = PostgresInserts(self._inserts, self._looks, self._numbers, rules)
+        self._queue_ids = QueueIds()
+        self.producing = PostgresInserts(self._inserts, self._reads, self._queue_ids, rules)
         self._claiming = PostgresClaims(self._claims, self._sweeps, rules)
         self._notifications.on("ranks", self._claiming.heard)
         self._rules = rules
@@ -126,12 +126,12 @@ class PostgresStore:
     # -- workers
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
-        number = await self._numbers.find(request.queue, self._claims)
-        if number is None or request.limit <= 0:
+        queue_id = await self._queue_ids.find(request.queue, self._claims)
+        if queue_id is None or request.limit <= 0:
             return []
-        claims = await self._claiming.claim(number, request)
+        claims = await self._claiming.claim(queue_id, request)
         if not claims:
-            await self._numbers.doubt(self._claims)
+            await self._queue_ids.doubt(self._claims)
         return claims
 
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
@@ -183,18 +183,22 @@ class PostgresStore:
         ready = [Ready(job_id, queue, rank) for job_id, queue, rank, key in rows if key is None]
         named = [row for row in rows if row[3] is not None]
         if named:
-            ready = sorted(ready + await self._promote_gated(named), key=lambda one: one.rank)
+            ready = sorted(ready + await self._promote_with_keys(named), key=lambda one: one.rank)
         else:
             self._locked = False
         self._claiming.came_back(ready)
         return ready
 
-    async def _promote_gated(self, named: Rows) -> list[Ready]:
+    async def _promote_with_keys(self, named: Rows) -> list[Ready]:
         try:
-            opened, self._locked = await self._keyed.run_plan(lambda: promote_gated(named, self._rules), patient=False)
+            unblocked, self._locked = await self._keyed.run_plan(
+                lambda: promote_with_keys(named, self._rules), patient=False
+            )
         except LockHeld:
-            opened, self._locked = await self._keyed.run_plan(lambda: promote_gated(named, self._rules, make=False))
-        return opened
+            unblocked, self._locked = await self._keyed.run_plan(
+                lambda: promote_with_keys(named, self._rules, make=False)
+            )
+        return unblocked
 
     async def next_due(self) -> float | None:
         """Return the seconds until the next scheduled or retrying job is due, or None."""
@@ -223,16 +227,16 @@ class PostgresStore:
         return await self._claiming.heads.ready_queues()
 
     async def filter_claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
-        return await self._claiming.filter_claimable(queue, await self._numbers.find(queue, self._claims), ids)
+        return await self._claiming.filter_claimable(queue, await self._queue_ids.find(queue, self._claims), ids)
 
     async def list_ready(self, queue: str, rank: int, limit: int, whole: bool = True) -> list[Ready]:
         """Return ready jobs of a queue with a higher rank than this, in order, those that are passed if `whole`."""
-        number = await self._numbers.find(queue, self._sweeps)
-        return await self._claiming.heads.list_ready(queue, number, rank, limit, whole)
+        queue_id = await self._queue_ids.find(queue, self._sweeps)
+        return await self._claiming.heads.list_ready(queue, queue_id, rank, limit, whole)
 
     async def queues(self) -> dict[str, bool]:
         rows = await self._sweeps.run(QUEUES)
-        self._numbers.remember((name, number) for name, number, _ in rows)
+        self._queue_ids.remember((name, queue_id) for name, queue_id, _ in rows)
         return {name: paused for name, _, paused in rows}
 
     async def acquire_leadership(self, duty: str, worker: str, seconds: float) -> bool:

@@ -26,7 +26,7 @@ from queue_core.stores.postgres.scans import Walk
 from queue_core.stores.postgres.session.bounds import Connection
 from queue_core.stores.postgres.session.connection import BY_INDEX, connect, connection_options
 from queue_core.stores.postgres.session.failures import LockHeld
-from queue_core.stores.postgres.session.lane import Plan, Rows, SerialRunner
+from queue_core.stores.postgres.session.runner import Plan, Rows, SerialRunner
 from queue_core.stores.postgres.statistics import Titles
 
 logger = logging.getLogger("queue_core.worker")
@@ -181,24 +181,24 @@ class PostgresUpkeep:
 
     def __init__(
         self,
-        lane: SerialRunner,
+        runner: SerialRunner,
         keyed: SerialRunner,
         settings: PostgresSettings,
         retention: RetentionSettings,
         rules: Rules,
     ) -> None:
-        self._lane = lane
+        self._runner = runner
         self.history = History(settings, retention.completed)
-        # for what locks gates
+        # for what locks ordering keys
         self._keyed = keyed
         self._retention = retention
-        self._deltas = Walk(lane, "tally_deltas")
-        self._leases = Walk(lane, "leases")
+        self._deltas = Walk(runner, "tally_deltas")
+        self._leases = Walk(runner, "leases")
         self._pruned_at = float("-inf")
-        self._forgetting = LogRemoval(lane)
-        self._titles = Titles(lane)
+        self._forgetting = LogRemoval(runner)
+        self._titles = Titles(runner)
         self._rules = rules
-        self._keepers = (UnusedKeys(lane), PendingKeys(keyed, rules))
+        self._keepers = (UnusedKeys(runner), PendingKeys(keyed, rules))
 
     async def run(self) -> None:
         """Fold what has gathered; once a minute prune."""
@@ -213,10 +213,10 @@ class PostgresUpkeep:
     async def prepare_history(self) -> None:
         """Make partitions ahead, unless the history is locked: they exist a week ahead."""
         try:
-            await self._lane.run_plan(_make_partitions, patient=False)
+            await self._runner.run_plan(_make_partitions, patient=False)
         except LockHeld as error:
             # Many workers that start at once want the same days; one of them makes these, and fails if it cannot.
-            ((made,),) = await self._lane.run("upkeep/partitions_made")
+            ((made,),) = await self._runner.run("upkeep/partitions_made")
             level = logging.INFO if made else logging.WARNING
             logger.log(level, "no days of the history are made now: %s", error)
 
@@ -230,17 +230,17 @@ class PostgresUpkeep:
             ("upkeep/empty_trash", self._retention.trash),
         ):
             while seconds is not None:
-                removed = (await self._lane.run(query, {"seconds": seconds, "limit": PRUNE_LIMIT, "ids": None}))[0][0]
+                removed = (await self._runner.run(query, {"seconds": seconds, "limit": PRUNE_LIMIT, "ids": None}))[0][0]
                 gone += removed
                 if removed < PRUNE_LIMIT:
                     break
         gone += await self._expire_holding()
         for keeper in self._keepers:
             await keeper.run()
-        await self._lane.run("upkeep/trim_capacity")
+        await self._runner.run("upkeep/trim_capacity")
         await self._trim_ticks()
         await self._trim_operations()
-        await self._lane.run("upkeep/trim_series", {"seconds": SERIES_SECONDS})
+        await self._runner.run("upkeep/trim_series", {"seconds": SERIES_SECONDS})
         await self._leases.run("upkeep/orphans", {})
         await self._forgetting.run(gone > 0)
         await self._titles.run()
@@ -250,7 +250,7 @@ class PostgresUpkeep:
         seconds, gone = self._retention.dead, 0
         while seconds is not None:
             found = {"seconds": seconds, "limit": PRUNE_LIMIT}
-            rows = await self._lane.run("upkeep/keys_of_expired", found)
+            rows = await self._runner.run("upkeep/keys_of_expired", found)
             removed = await self._keyed.run_plan(partial(self._expire, rows, found)) if rows else 0
             gone += removed
             # Locked rows are left to a later round.
@@ -259,27 +259,27 @@ class PostgresUpkeep:
         return gone
 
     def _expire(self, rows: Rows, found: Mapping[str, Any]) -> Plan[int]:
-        wanted = {(queue, key) for _, queue, key in rows}
-        gates, _ = yield from lock_free_keys(wanted)
-        locked = {(queue, key) for queue, _, key in gates.rows}
+        keys = {(queue, key) for _, queue, key in rows}
+        locks, _ = yield from lock_free_keys(keys)
+        locked = {(queue, key) for queue, _, key in locks.rows}
         ids = [job_id for job_id, queue, key in rows if (queue, key) in locked]
         removed = yield "upkeep/expire_dead", {**found, "ids": plain_array(ids)}
-        yield from unblock_next(gates, self._rules)
+        yield from unblock_next(locks, self._rules)
         return int(removed[0][0])
 
     async def _trim_ticks(self) -> None:
         seconds = self._retention.completed
         while seconds is not None:
-            gone = await self._lane.run("upkeep/trim_schedule_ticks", {"seconds": seconds, "limit": PRUNE_LIMIT})
+            gone = await self._runner.run("upkeep/trim_schedule_ticks", {"seconds": seconds, "limit": PRUNE_LIMIT})
             if gone[0][0] < PRUNE_LIMIT:
                 break
 
     async def _trim_operations(self) -> None:
-        await self._lane.run(*abandon_operations())
+        await self._runner.run(*abandon_operations())
         seconds, more = self._retention.operations, True
         while seconds is not None and more:
             wanted = {"seconds": seconds, "limit": PRUNE_LIMIT}
-            more = (await self._lane.run("upkeep/forget_operations", wanted))[0][0]
+            more = (await self._runner.run("upkeep/forget_operations", wanted))[0][0]
 
 
 # Looks that read what ended as well: each as a whole while that is fast, and rarely while it is not.

@@ -13,7 +13,7 @@ from queue_core.model.rules import BANDS, QueueRules, Rules, rules_of
 from queue_core.redis.scripts import Call
 from queue_core.stores.redis.session import RedisLink
 
-GATES = ("admitted", "order_wait", "blocked")
+ORDERING_KEYS = ("admitted", "order_wait", "blocked")
 """The keys with the released and the waiting jobs of ordering keys."""
 
 _LIMITS = ("", *BANDS)
@@ -24,8 +24,8 @@ def answer_of(queue: str, answer: Any) -> tuple[Any, tuple[Ready, ...]]:
     """Return a script's answer for a job, and the jobs that became ready because that one released its key."""
     if not isinstance(answer, list):
         return answer, ()
-    own, *opened = answer
-    pairs = zip(opened[::2], opened[1::2], strict=True)
+    own, *unblocked = answer
+    pairs = zip(unblocked[::2], unblocked[1::2], strict=True)
     return own, tuple(Ready(job_id, queue, int(rank)) for job_id, rank in pairs)
 
 
@@ -39,7 +39,7 @@ def keys_text(job: NewJob) -> str:
     return json.dumps(list(keys), ensure_ascii=False)
 
 
-def gate_arguments(rules: QueueRules) -> tuple[int | str, int | str, int | str]:
+def limit_arguments(rules: QueueRules) -> tuple[int | str, int | str, int | str]:
     """Return a queue's rules as arguments of `claim`."""
     concurrency = "" if rules.concurrency is None else rules.concurrency
     return (concurrency, "", "") if rules.rate is None else (concurrency, repr(rules.rate), repr(rules.burst()))

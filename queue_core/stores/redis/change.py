@@ -11,7 +11,7 @@ from queue_core.model.job import Ready
 from queue_core.model.operation import UNCHANGED, VERBS, Changed, ChangeOptions, MemberVerb, WorkerOrder
 from queue_core.model.rules import Rules, key_in, rules_of
 from queue_core.redis.scripts import Call
-from queue_core.stores.redis.capacity import GATES, answer_of
+from queue_core.stores.redis.capacity import ORDERING_KEYS, answer_of
 from queue_core.stores.redis.delivery import ORDER
 from queue_core.stores.redis.hints import DueHints
 from queue_core.stores.redis.session import RedisLink, chunks
@@ -24,18 +24,18 @@ STATE_FIELDS = ("status", "token", "type", "ordering_key", "unique_key")
 
 _RETRY = (
     "pending", "scheduled", "unfinished", "completed", "dlq", "trash", "errors", "seq", "types", "tallies", "minutes",
-    "depths", *GATES, "unique", "unique_expires", "arrival",
+    "depths", *ORDERING_KEYS, "unique", "unique_expires", "arrival",
 )  # fmt: skip
 _CANCEL = (
     "pending", "offered", "scheduled", "retrying", "unfinished", "cancelled", "cancelling", "types", "tallies",
-    "minutes", "depths", *GATES,
+    "minutes", "depths", *ORDERING_KEYS,
 )  # fmt: skip
-_DELETE = ("dlq", "trash", *GATES, "pending")
+_DELETE = ("dlq", "trash", *ORDERING_KEYS, "pending")
 _RESTORE = ("dlq", "trash")
-_REMOVE = ("errors", "tallies", "minutes", *GATES, "pending", "unique", "unique_expires")
+_REMOVE = ("errors", "tallies", "minutes", *ORDERING_KEYS, "pending", "unique", "unique_expires")
 _TRANSFER = (
     "pending", "offered", "scheduled", "retrying", "unfinished", "completed", "dlq", "trash", "errors", "types",
-    "depths", *GATES, "unique", "unique_expires", "signatures", "last_seen",
+    "depths", *ORDERING_KEYS, "unique", "unique_expires", "signatures", "last_seen",
 )  # fmt: skip
 _RECORDS = ("job", "attempts", "log", "by_type")
 
@@ -92,7 +92,7 @@ class ChangeOutcome:
     def take(self, part: QueueBatch, answers: Iterable[Any]) -> None:
         """Read the answers of a part."""
         for job_id, answer in zip(part.ids, answers, strict=True):
-            own, opened = answer_of(part.queue, answer)
+            own, unblocked = answer_of(part.queue, answer)
             if own and part.changes:
                 self._changed[job_id] = None
             if own:
@@ -100,7 +100,7 @@ class ChangeOutcome:
                 self._ready.pop(job_id, None)
             if own and part.changes and str(own).startswith("r"):
                 self._ready[job_id] = Ready(job_id, part.target, int(own[1:]))
-            self._ready |= {one.id: one for one in opened}
+            self._ready |= {one.id: one for one in unblocked}
 
     def result(self, ids: Sequence[str] = ()) -> Changed:
         """Return what was changed, and which jobs are ready now; those with these ids in their order, before others."""

@@ -19,7 +19,7 @@ from queue_core.ports.store import ClaimRequest, HeartbeatReply, HeartbeatReques
 from queue_core.redis.client import keys_of, make_thread_client
 from queue_core.redis.scripts import Call, digest, source
 from queue_core.runtime import LARGEST
-from queue_core.stores.redis.capacity import gate_arguments
+from queue_core.stores.redis.capacity import limit_arguments
 from queue_core.stores.redis.delivery import DUE, ORDER
 from queue_core.stores.redis.hints import DueHints
 from queue_core.stores.redis.records import entries_of, entry_text, tags_of, whole
@@ -48,9 +48,9 @@ class RedisClaims:
         self._looked: dict[tuple[str, frozenset[str]], int] = {}
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
-        """Move ready jobs to running, best rank first; those of a gated queue all begin at once."""
-        gated = rules_of(self._rules, request.queue).gated
-        if gated and request.start_count is not None:
+        """Move ready jobs to running, best rank first; where claims are limited, all of them start at once."""
+        limited = rules_of(self._rules, request.queue).limits_claims
+        if limited and request.start_count is not None:
             request = request._replace(limit=min(request.limit, request.start_count), start_count=None)
         if request.limit <= 0 or request.types == ():
             return []
@@ -64,7 +64,7 @@ class RedisClaims:
             left = request._replace(limit=request.limit - len(claims), start_count=begin)
             more = await self._claim(left, [job.id for job in ready])
             claims += more
-            if not ready or len(claims) >= request.limit or (gated and not more) or _is_full(claims):
+            if not ready or len(claims) >= request.limit or (limited and not more) or _is_full(claims):
                 break
         return claims
 
@@ -93,8 +93,8 @@ class RedisClaims:
         name = self._unanswered.pop(asked, None) or f"{request.number}.{secrets.token_hex(4)}"
         lease = round(request.lease * 1e6)
         types = ["*"] if request.types is None else [len(request.types), *request.types]
-        gate = gate_arguments(rules_of(self._rules, request.queue))
-        args = [request.worker, lease, request.limit, name, request.start_count, *gate, *types, *ids]
+        limits = limit_arguments(rules_of(self._rules, request.queue))
+        args = [request.worker, lease, request.limit, name, request.start_count, *limits, *types, *ids]
         # Before the claim, so that a crash in between loses no hint.
         await self._hints.leased(request.queue, request.lease)
         try:

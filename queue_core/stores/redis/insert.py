@@ -12,7 +12,7 @@ from queue_core.errors import InvalidJob, StoreUnavailable
 from queue_core.model.job import Inserted, NewJob
 from queue_core.model.rules import Rules, parse_priority, rules_of
 from queue_core.redis.scripts import Call
-from queue_core.stores.redis.capacity import GATES, UNASKED, Question, ask, check_room, keys_text
+from queue_core.stores.redis.capacity import ORDERING_KEYS, UNASKED, Question, ask, check_room, keys_text
 from queue_core.stores.redis.session import TOGETHER, RedisLink, chunks, portions
 
 NAMED = 3600.0
@@ -21,7 +21,7 @@ ASKED = 3
 """How often a server is asked for room that has to load its scripts again each time."""
 
 _SETS = (
-    "pending", "scheduled", "unfinished", "seq", "types", "tallies", "minutes", "depths", *GATES, "unique",
+    "pending", "scheduled", "unfinished", "seq", "types", "tallies", "minutes", "depths", *ORDERING_KEYS, "unique",
     "unique_expires", "arrival",
 )  # fmt: skip
 

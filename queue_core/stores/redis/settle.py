@@ -12,7 +12,7 @@ from queue_core.model.outcome import failure_of_loss
 from queue_core.model.report import HISTOGRAM_BOUNDS
 from queue_core.model.rules import QueueRules, Rules, rules_of
 from queue_core.redis.scripts import Call
-from queue_core.stores.redis.capacity import GATES, answer_of, dead_holds
+from queue_core.stores.redis.capacity import ORDERING_KEYS, answer_of, dead_holds
 from queue_core.stores.redis.hints import WAITING, DueHints
 from queue_core.stores.redis.records import failure_text
 from queue_core.stores.redis.session import CHUNK, TOGETHER, RedisLink, chunks, portions
@@ -28,15 +28,16 @@ _VERBS = {
 }
 _SETS = {
     "finish": (
-        "running", "unfinished", "completed", "cancelled", "cancelling", "tallies", "minutes", *GATES, "pending",
+        "running", "unfinished", "completed", "cancelled", "cancelling", "tallies", "minutes", *ORDERING_KEYS,
+        "pending",
     ),
     "requeue": (
         "running", "unfinished", "pending", "retrying", "cancelled", "cancelling", "types", "tallies", "minutes",
-        "signatures", "last_seen", "scheduled", "seq", "depths", *GATES, "arrival",
+        "signatures", "last_seen", "scheduled", "seq", "depths", *ORDERING_KEYS, "arrival",
     ),
     "bury": (
         "running", "unfinished", "dlq", "cancelling", "errors", "deaths", "tallies", "minutes", "signatures",
-        "last_seen", *GATES, "pending",
+        "last_seen", *ORDERING_KEYS, "pending",
     ),
 }  # fmt: skip
 
@@ -125,11 +126,11 @@ def failure_arguments(failure: Failure | None) -> tuple[str, str, str, str, str]
 
 
 def _settled(outcome: Outcome, verb: str, answer: Any) -> Settled:
-    opened: tuple[Ready, ...] = ()
+    unblocked: tuple[Ready, ...] = ()
     if isinstance(answer, list):
-        answer, opened = answer_of(outcome.queue, answer)
+        answer, unblocked = answer_of(outcome.queue, answer)
     if verb != "requeue":
-        return Settled(outcome.id, answer > 0, unblocked=opened)
+        return Settled(outcome.id, answer > 0, unblocked=unblocked)
     what, number = answer[:1], answer[1:]
     return Settled(
         outcome.id,
@@ -137,14 +138,14 @@ def _settled(outcome: Outcome, verb: str, answer: Any) -> Settled:
         rank=int(number) if what == "r" else None,
         due=int(number) / 1e6 if what == "d" else None,
         cancelled=what == "c",
-        unblocked=opened,
+        unblocked=unblocked,
     )
 
 
-_PROMOTE = (*WAITING, "pending", "unfinished", "depths", *GATES)
+_PROMOTE = (*WAITING, "pending", "unfinished", "depths", *ORDERING_KEYS)
 _RECLAIM = (
     "running", "unfinished", "pending", "dlq", "cancelled", "cancelling", "types", "errors", "deaths", "tallies",
-    "minutes", "signatures", "last_seen", "depths", *GATES,
+    "minutes", "signatures", "last_seen", "depths", *ORDERING_KEYS,
 )  # fmt: skip
 
 
@@ -302,7 +303,7 @@ def _arguments(job: _Lost) -> tuple[Any, ...]:
 
 
 def _reclaimed(job: _Lost, answer: Any) -> Reclaimed:
-    answer, opened = answer_of(job.queue, answer)
+    answer, unblocked = answer_of(job.queue, answer)
     rank = int(answer[1:]) if answer[0] == "r" else None
     return Reclaimed(
         job.id,
@@ -314,5 +315,5 @@ def _reclaimed(job: _Lost, answer: Any) -> Reclaimed:
         rank,
         cancelled=answer == "c",
         started=job.failure is not None,
-        unblocked=opened,
+        unblocked=unblocked,
     )

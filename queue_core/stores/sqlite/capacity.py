@@ -90,7 +90,7 @@ def check_limits(transaction: Transaction, queue: KnownQueue, rules: QueueRules,
 
 
 class Admitted(NamedTuple):
-    """What a gated queue lets start now."""
+    """What may start in a queue whose claims are limited."""
 
     request: ClaimRequest
     queue: OpenQueue

@@ -79,7 +79,7 @@ class Positions:
     def __init__(self, transaction: Transaction, rules: Rules, count: int) -> None:
         self._transaction = transaction
         self._seq = next_numbers(transaction, count)
-        self._gates = SqliteOrderingLocks(transaction, rules)
+        self._ordering_locks = SqliteOrderingLocks(transaction, rules)
         self._arrivals = Arrivals(transaction, rules)
         self._ready: list[tuple[int, Ready]] = []
 
@@ -90,7 +90,7 @@ class Positions:
         admitted = True if job.admitted else None
         if not due:
             return Position(self._seq, aged_rank, None, admitted)
-        admitted = admitted or self._gates.arrive(job.queue, job.queue_id, job.key)
+        admitted = admitted or self._ordering_locks.arrive(job.queue, job.queue_id, job.key)
         if admitted is False:
             return Position(self._seq, aged_rank, None, admitted)
         rank = rank_of(job.priority, self._seq, aged_rank)
@@ -116,7 +116,7 @@ def hand_over(transaction: Transaction, pairs: Iterable[RowChange]) -> None:
             unique.take(new.queue_id, new.unique_key, new.number, new.id, None)
 
 
-def open_next(transaction: Transaction, rules: Rules, jobs: Iterable[TargetRow]) -> tuple[Ready, ...]:
+def unblock_next(transaction: Transaction, rules: Rules, jobs: Iterable[TargetRow]) -> tuple[Ready, ...]:
     """Return the next jobs of ordering keys, after their release by these jobs was written."""
     return release_keys(transaction, rules, [(job.queue, job.queue_id, job.key) for job in jobs if job.admitted])
 
@@ -147,8 +147,8 @@ def move(transaction: Transaction, rules: Rules, jobs: list[TargetRow], options:
     ready = turns.write()
     count_waiting(transaction, [old for old, _ in waiting], -1)
     count_waiting(transaction, [new for _, new in waiting], 1)
-    opened = open_next(transaction, rules, [old for old, _ in pairs])
-    return Changed(tuple(old.id for old, _ in pairs), ready + opened)
+    unblocked = unblock_next(transaction, rules, [old for old, _ in pairs])
+    return Changed(tuple(old.id for old, _ in pairs), ready + unblocked)
 
 
 def transferred(
@@ -204,14 +204,14 @@ def retry(transaction: Transaction, rules: Rules, jobs: list[TargetRow], options
     ready = turns.write()
     count_waiting(transaction, [new for _, new in pairs], 1)
     _count(transaction, jobs, "retried_by_operator")
-    opened = open_next(transaction, rules, [old for old, new in pairs if old is not new])
-    return _changed(jobs, ready + opened)
+    unblocked = unblock_next(transaction, rules, [old for old, new in pairs if old is not new])
+    return _changed(jobs, ready + unblocked)
 
 
 def delete(transaction: Transaction, rules: Rules, jobs: list[TargetRow], _options: ChangeOptions) -> Changed:
     """Move dead jobs to the trash, which lets go of their ordering keys."""
     transaction.run_many("change/delete", [(transaction.now, job.number) for job in jobs])
-    return _changed(jobs, open_next(transaction, rules, jobs))
+    return _changed(jobs, unblock_next(transaction, rules, jobs))
 
 
 def restore(transaction: Transaction, _rules: Rules, jobs: list[TargetRow], _options: ChangeOptions) -> Changed:
@@ -236,7 +236,7 @@ def cancel(transaction: Transaction, rules: Rules, jobs: list[TargetRow], _optio
     transaction.run_many("change/cancel", [(transaction.now, job.number) for job in waiting])
     count_waiting(transaction, waiting, -1)
     _count(transaction, waiting, "cancelled")
-    return _changed(jobs, open_next(transaction, rules, waiting))
+    return _changed(jobs, unblock_next(transaction, rules, waiting))
 
 
 _VERBS: dict[MemberVerb, Callable[[Transaction, Rules, list[TargetRow], ChangeOptions], Changed]] = {

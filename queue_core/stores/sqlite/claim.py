@@ -102,7 +102,7 @@ def claim(transaction: Transaction, request: ClaimRequest, rules: Rules) -> list
     if not found:
         return []
     queue, ruled = OpenQueue._make(found[0]), rules_of(rules, request.queue)
-    if ruled.gated:
+    if ruled.limits_claims:
         request, queue = admit(transaction, queue, ruled, request)
     rows = _candidates(transaction, request, queue.number)
     if not rows:

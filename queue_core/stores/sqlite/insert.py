@@ -39,7 +39,7 @@ class RuledInserts:
     def __init__(self, transaction: Transaction, rules: Rules) -> None:
         self._transaction = transaction
         self._rules = rules
-        self._gates = SqliteOrderingLocks(transaction, rules)
+        self._ordering_locks = SqliteOrderingLocks(transaction, rules)
         self._arrivals = Arrivals(transaction, rules)
         self._unique = SqliteUniqueKeys(transaction)
         # queue -> new jobs by band of priority
@@ -60,7 +60,7 @@ class RuledInserts:
         aged_rank = self._arrivals.aged_rank(job.queue, queue_id, job.priority, run_at)
         rank = admitted = None
         if run_at <= self._transaction.now:
-            admitted = self._gates.arrive(job.queue, queue_id, job.ordering_key)
+            admitted = self._ordering_locks.arrive(job.queue, queue_id, job.ordering_key)
             rank = None if admitted is False else rank_of(job.priority, number, aged_rank)
         return InsertRow(rank, (aged_rank, job.ordering_key, admitted, job.unique_key, job.unique_seconds))
 

@@ -70,17 +70,17 @@ class SqliteOrderingLocks:
         self._transaction = transaction
         self._rules = rules
         # (queue, key) -> jobs that were let through, those included that are about to be written
-        self._opened: dict[tuple[int, str], int] = {}
+        self._admitted: dict[tuple[int, str], int] = {}
 
     def arrive(self, queue: str, queue_id: int, key: str | None) -> bool | None:
         """Return whether a job that becomes ready is let through, which the caller writes; None: it has no key."""
         if key is None:
             return None
-        opened = self._opened.get((queue_id, key))
-        if opened is None:
-            opened = self._count(queue_id, key)
-        through = opened < rules_of(self._rules, queue).open_keys
-        self._opened[queue_id, key] = opened + through
+        admitted = self._admitted.get((queue_id, key))
+        if admitted is None:
+            admitted = self._count(queue_id, key)
+        through = admitted < rules_of(self._rules, queue).open_keys
+        self._admitted[queue_id, key] = admitted + through
         return through
 
     def leave(self, number: int, queue: str, queue_id: int, key: str) -> tuple[Ready, ...]:
@@ -90,12 +90,12 @@ class SqliteOrderingLocks:
 
     def refill(self, queue: str, queue_id: int, key: str) -> tuple[Ready, ...]:
         """Release the next jobs, after other jobs' releases of the key were written."""
-        opened = self._count(queue_id, key)
-        free = max(0, rules_of(self._rules, queue).open_keys - opened)
-        turns = self._transaction.rows("ordering/next_jobs", (queue_id, key, free))
-        ready = [(rank_of(*order), number, job_id) for number, job_id, *order in turns]
+        admitted = self._count(queue_id, key)
+        free = max(0, rules_of(self._rules, queue).open_keys - admitted)
+        rows = self._transaction.rows("ordering/next_jobs", (queue_id, key, free))
+        ready = [(rank_of(*order), number, job_id) for number, job_id, *order in rows]
         self._transaction.run_many("ordering/admit", [(rank, number) for rank, number, _ in ready])
-        self._opened[queue_id, key] = opened + len(ready)
+        self._admitted[queue_id, key] = admitted + len(ready)
         return tuple(Ready(job_id, queue, rank) for rank, _, job_id in ready)
 
     def _count(self, queue_id: int, key: str) -> int:
@@ -106,12 +106,12 @@ def release_keys(
     transaction: Transaction, rules: Rules, keys: Iterable[tuple[str, int, str | None]]
 ) -> tuple[Ready, ...]:
     """Release the next jobs of keys (queue, its number, key), after other jobs' releases were written."""
-    gates = SqliteOrderingLocks(transaction, rules)
+    locks = SqliteOrderingLocks(transaction, rules)
     found: list[Ready] = []
     for queue, queue_id, key in dict.fromkeys(keys):
-        if key is not None and (opened := gates.refill(queue, queue_id, key)):
-            notify_arrived(transaction, [queue_id] * len(opened))
-            found += opened
+        if key is not None and (unblocked := locks.refill(queue, queue_id, key)):
+            notify_arrived(transaction, [queue_id] * len(unblocked))
+            found += unblocked
     return tuple(found)
 
 

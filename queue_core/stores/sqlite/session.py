@@ -245,7 +245,7 @@ class SqliteThread:
             raise StoreUnavailable("sqlite", late) from None
 
     async def close(self) -> None:
-        """Finish what is on its way and disconnect; doing it twice is safe, and using the lane opens it again."""
+        """Finish what is on its way and disconnect; doing it twice is safe, and using it opens it again."""
         thread, self._thread = self._thread, None
         if thread is None:
             return
@@ -259,7 +259,7 @@ class SqliteThread:
 class SqliteFile:
     """Shared by the store, the inspector and the delivery of a queue object.
 
-    SQLite has one writer at a time: within a process the writes line up in a lane instead of polling for the lock.
+    SQLite has one writer at a time: within a process the writes line up in one thread instead of polling for the lock.
     Readers see the last commit and never wait.
     """
 
@@ -296,5 +296,5 @@ class SqliteFile:
 
     async def close(self) -> None:
         """Disconnect; doing it twice is safe, and using it again opens it again."""
-        for lane in (self._looks, self._reads, self._writes):
-            await lane.close()
+        for thread in (self._looks, self._reads, self._writes):
+            await thread.close()

@@ -109,7 +109,7 @@ class SqliteSettlement:
         self._now = transaction.now
         # as the outcomes before leave them
         self._jobs = jobs
-        self._gates = SqliteOrderingLocks(transaction, rules)
+        self._ordering_locks = SqliteOrderingLocks(transaction, rules)
         self._arrivals = Arrivals(transaction, rules)
         # statement -> its parameters, of jobs without ordering keys
         self._writes: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
@@ -148,20 +148,20 @@ class SqliteSettlement:
 
     def _complete(self, job: RunningRow, outcome: Outcome) -> Settled:
         self._measure(job, outcome, "completed")
-        opened = () if job.key is None else self._release_key(job, job.key)
+        unblocked = () if job.key is None else self._release_key(job, job.key)
         self._write(job, "settle/complete", (self._now, outcome.result, job.number))
-        return Settled(job.id, True, unblocked=opened)
+        return Settled(job.id, True, unblocked=unblocked)
 
     def _cancel(self, job: RunningRow, outcome: Outcome) -> Settled:
         self._measure(job, outcome, "cancelled")
         failure = outcome.failure if outcome.kind in {"retrying", "released"} else None
-        opened = () if job.key is None else self._release_key(job, job.key)
+        unblocked = () if job.key is None else self._release_key(job, job.key)
         self._write(
             job,
             "settle/cancel",
             (self._now, outcome.kind, *failure_columns(failure), job.losses + _lost(failure), job.number),
         )
-        return Settled(job.id, True, unblocked=opened)
+        return Settled(job.id, True, unblocked=unblocked)
 
     def _cancel_instead(self, job: RunningRow, outcome: Outcome) -> Settled:
         """Cancel a job whose request came too late for this attempt; it must not run another one."""
@@ -185,13 +185,13 @@ class SqliteSettlement:
             self._tallying.death(job.queue_id, failure.signature)
         crashes = job.crashes + (failure is not None and failure.kind == "poison")
         blocks = job.key is not None and rules_of(self._rules, job.queue).dead_blocks_key
-        opened = () if blocks or job.key is None else self._release_key(job, job.key)
+        unblocked = () if blocks or job.key is None else self._release_key(job, job.key)
         self._write(
             job,
             "settle/bury",
             (self._now, "dead", *failure_columns(failure), crashes, job.losses + _lost(failure), job.number),
         )
-        return Settled(job.id, True, unblocked=opened)
+        return Settled(job.id, True, unblocked=unblocked)
 
     def _release(self, job: RunningRow, outcome: Outcome) -> Settled:
         self._tallying.note(job.queue_id, job.type, "released", run_us=outcome.run_us)
@@ -209,20 +209,20 @@ class SqliteSettlement:
         seq = next_numbers(self._transaction, 1) + 1
         run_at = max(now, now + outcome.delay if outcome.run_at is None else outcome.run_at)
         aged_rank = self._arrivals.aged_rank(job.queue, job.queue_id, job.priority, run_at)
-        opened = () if job.key is None else self._release_key(job, job.key)
+        unblocked = () if job.key is None else self._release_key(job, job.key)
         state, admitted, rank = "scheduled", None, None
         if run_at <= now:
-            state, admitted = "queued", self._gates.arrive(job.queue, job.queue_id, job.key)
+            state, admitted = "queued", self._ordering_locks.arrive(job.queue, job.queue_id, job.key)
             rank = None if admitted is False else rank_of(job.priority, seq, aged_rank)
         self._write(job, "settle/reschedule", (now, rank, state, seq, run_at, job.number, aged_rank, admitted))
         self._arrived[job.queue_id] += rank is not None
-        return Settled(job.id, True, rank=rank, due=run_at if state == "scheduled" else None, unblocked=opened)
+        return Settled(job.id, True, rank=rank, due=run_at if state == "scheduled" else None, unblocked=unblocked)
 
     def _release_key(self, job: RunningRow, key: str) -> tuple[Ready, ...]:
         """Release the job's ordering key; return the next jobs."""
-        opened = self._gates.leave(job.number, job.queue, job.queue_id, key)
-        self._arrived[job.queue_id] += len(opened)
-        return opened
+        unblocked = self._ordering_locks.leave(job.number, job.queue, job.queue_id, key)
+        self._arrived[job.queue_id] += len(unblocked)
+        return unblocked
 
     def write(self) -> None:
         """Write what has gathered: the jobs of each statement, then what counts and wakes."""
@@ -285,7 +285,7 @@ class SqliteReclaim:
         self._transaction = transaction
         self._rules = rules
         self._bound = bound
-        self._gates = SqliteOrderingLocks(transaction, rules)
+        self._ordering_locks = SqliteOrderingLocks(transaction, rules)
         self._failures = Failures()
         self._tallying = TallyWriter()
         self._arrived: Counter[int] = Counter()
@@ -313,16 +313,16 @@ class SqliteReclaim:
         if losses >= self._bound:
             self._tallying.note(job.queue_id, job.type, "dead")
             self._tallying.death(job.queue_id, failure.signature)
-            opened = () if rules_of(self._rules, job.queue).dead_blocks_key else self._release_key(job)
+            unblocked = () if rules_of(self._rules, job.queue).dead_blocks_key else self._release_key(job)
             self._transaction.run(
                 "settle/bury", (now, None, *failure_columns(failure), job.crashes, losses, job.number)
             )
-            return taken._replace(unblocked=opened)
+            return taken._replace(unblocked=unblocked)
         if job.cancel:
             self._tallying.note(job.queue_id, job.type, "cancelled")
-            opened = self._release_key(job)
+            unblocked = self._release_key(job)
             self._transaction.run("settle/cancel", (now, None, *failure_columns(failure), losses, job.number))
-            return taken._replace(cancelled=True, unblocked=opened)
+            return taken._replace(cancelled=True, unblocked=unblocked)
         self._transaction.run("settle/take_back", (now, job.rank, *failure_columns(failure), losses, job.number))
         return taken._replace(rank=job.rank)
 
@@ -332,12 +332,12 @@ class SqliteReclaim:
         taken = Reclaimed(job.id, job.queue, job.type, job.token, worker, job.losses, None, started=False)
         if job.cancel:
             self._tallying.note(job.queue_id, job.type, "cancelled")
-            opened = self._release_key(job)
+            unblocked = self._release_key(job)
             self._transaction.run("settle/cancel", (now, None, *failure_columns(None), job.losses, job.number))
-            return taken._replace(cancelled=True, unblocked=opened)
+            return taken._replace(cancelled=True, unblocked=unblocked)
         self._tallying.note(job.queue_id, job.type, "released")
         self._transaction.run("settle/take_back", (now, job.rank, *failure_columns(None), job.losses, job.number))
         return taken._replace(rank=job.rank)
 
     def _release_key(self, job: RunningRow) -> tuple[Ready, ...]:
-        return () if job.key is None else self._gates.leave(job.number, job.queue, job.queue_id, job.key)
+        return () if job.key is None else self._ordering_locks.leave(job.number, job.queue, job.queue_id, job.key)

@@ -159,23 +159,23 @@ def promote(transaction: Transaction, limit: int, rules: Rules) -> list[Ready]:
 
     What waits for its ordering key from here on is not among those that are returned.
     """
-    now, gates = transaction.now, SqliteOrderingLocks(transaction, rules)
+    now, locks = transaction.now, SqliteOrderingLocks(transaction, rules)
     promoted: list[tuple[int, float, int]] = []
-    gated: list[tuple[int | None, bool | None, float, int]] = []
+    with_keys: list[tuple[int | None, bool | None, float, int]] = []
     ready: list[tuple[int, int, str, str]] = []
     due = transaction.rows("upkeep/due", (now, max(limit, 0)))
     # An ordering key lets those of them through that arrived first, whichever was due first.
     for number, job_id, queue_id, queue, priority, seq, aged_rank, key, admitted in sorted(due, key=lambda row: row[5]):
         rank = rank_of(priority, seq, aged_rank)
-        through = True if admitted or key is None else gates.arrive(queue, queue_id, key)
+        through = True if admitted or key is None else locks.arrive(queue, queue_id, key)
         if key is None:
             promoted.append((rank, now, number))
         else:
-            gated.append((rank if through else None, through, now, number))
+            with_keys.append((rank if through else None, through, now, number))
         if through:
             ready.append((rank, queue_id, job_id, queue))
     transaction.run_many("upkeep/promote", promoted)
-    transaction.run_many("upkeep/promote_keyed", gated)
+    transaction.run_many("upkeep/promote_keyed", with_keys)
     notify_arrived(transaction, Counter(queue_id for _, queue_id, _, _ in ready))
     return [Ready(job_id, queue, rank) for rank, _, job_id, queue in sorted(ready)]
 

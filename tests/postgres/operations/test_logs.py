@@ -7,7 +7,7 @@ import pytest
 from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres import logs
 from queue_core.stores.postgres.logs import LogRemoval
-from queue_core.stores.postgres.session.lane import SerialRunner
+from queue_core.stores.postgres.session.runner import SerialRunner
 from tests.postgres.operations.filling import Database
 
 FILL = """
@@ -28,7 +28,7 @@ select '00000000-0000-7000-8000-000000000007', 1, 1, 5, 'completed', now(), 'tas
 
 
 @pytest.fixture
-async def lane(postgres_url: str) -> SerialRunner:
+async def runner(postgres_url: str) -> SerialRunner:
     """The connection of the leader's rounds."""
     return SerialRunner(PostgresSettings(url=postgres_url))
 
@@ -38,12 +38,12 @@ async def left(database: Database) -> dict[int, int]:
     return dict(rows)
 
 
-async def test_a_walk_in_steps(database: Database, lane: SerialRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_walk_in_steps(database: Database, runner: SerialRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "LIMIT", 4)
     monkeypatch.setattr(logs, "STEPS", 3)
     for statement in FILL.strip().split(";\n"):
         await database.do(statement, {})
-    walk = LogRemoval(lane)
+    walk = LogRemoval(runner)
     try:
         await walk.run(gone=False)
         assert sum((await left(database)).values()) == 70, "every worker's start comes here"
@@ -61,17 +61,17 @@ async def test_a_walk_in_steps(database: Database, lane: SerialRunner, monkeypat
             await walk.run(gone=False)
         assert await left(database) == {3: 7, 7: 7}
     finally:
-        await lane.close()
+        await runner.close()
 
 
 async def test_jobs_that_go_behind_the_walk(
-    database: Database, lane: SerialRunner, monkeypatch: pytest.MonkeyPatch
+    database: Database, runner: SerialRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logs, "LIMIT", 10)
     monkeypatch.setattr(logs, "STEPS", 4)
     for statement in FILL.strip().split(";\n"):
         await database.do(statement, {})
-    walk = LogRemoval(lane)
+    walk = LogRemoval(runner)
     try:
         await walk.run(gone=True)
         await database.do("delete from jobs", {})
@@ -81,4 +81,4 @@ async def test_jobs_that_go_behind_the_walk(
             await walk.run(gone=False)
         assert await left(database) == {5: 7, 7: 7}
     finally:
-        await lane.close()
+        await runner.close()

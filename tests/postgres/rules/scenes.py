@@ -12,10 +12,10 @@ from queue_core.model.rules import QueueRules, Rules
 from queue_core.model.settings import SCHEMA
 from queue_core.stores.postgres.change import TargetJob, cancel, delete, members_of, move, retry
 from queue_core.stores.postgres.dialect import load
-from queue_core.stores.postgres.insert import insert_ruled
-from queue_core.stores.postgres.ordering import promote_gated
-from queue_core.stores.postgres.session.lane import Plan
-from queue_core.stores.postgres.settle import reclaim_gated, settle_late, settle_soon
+from queue_core.stores.postgres.insert import insert_with_rules
+from queue_core.stores.postgres.ordering import promote_with_keys
+from queue_core.stores.postgres.session.runner import Plan
+from queue_core.stores.postgres.settle import reclaim_with_keys, settle_late, settle_soon
 from tests.conformance.making import QUEUE, TYPE, failure
 from tests.postgres.traps.hands import Hand, new_job
 
@@ -87,7 +87,7 @@ class State(NamedTuple):
 
     holding: int
     waiting: int
-    gates: int
+    locks: int
 
     @property
     def well(self) -> bool:
@@ -117,9 +117,9 @@ ACTIONS: dict[str, Action] = {
     "bury": lambda on: settle_soon([on.outcome("dead", failure=failure())], RULES),
     "reschedule": lambda on: settle_soon([on.outcome("released", to_back=True)], RULES),
     "complete late": lambda on: settle_late([on.outcome("completed")], RULES),
-    "reclaim": lambda on: reclaim_gated([(on.lost, QUEUE, on.key)], RULES),
-    "insert": lambda on: insert_ruled([new_job(ordering_key=on.key) for _ in range(2)], NUMBERS, RULES),
-    "promote": lambda on: promote_gated([(on.due, QUEUE, None, on.key)], RULES),
+    "reclaim": lambda on: reclaim_with_keys([(on.lost, QUEUE, on.key)], RULES),
+    "insert": lambda on: insert_with_rules([new_job(ordering_key=on.key) for _ in range(2)], NUMBERS, RULES),
+    "promote": lambda on: promote_with_keys([(on.due, QUEUE, None, on.key)], RULES),
     "cancel": lambda on: cancel(members_of([on.first, on.due, on.running, on.lost]), ChangeOptions(), RULES),
     "retry": lambda on: retry(members_of([on.dead, on.free]), ChangeOptions(), RULES),
     "retry elsewhere": lambda on: retry(members_of([on.dead, on.free]), ChangeOptions(queue=OTHER), RULES),

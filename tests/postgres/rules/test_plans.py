@@ -41,7 +41,7 @@ insert into capacity_requeued select 2, '', 1, now() from generate_series(1, 200
 
 def statements(on: Scene) -> dict[str, dict[str, Any]]:
     """Return every statement of the rules on the way of jobs, for one key and for a few jobs."""
-    gates = {"queue_id": "{1,1}", "key": f"{{{on.key},busy}}", "capacity": "{3,3}", "whole": True}
+    keys = {"queue_id": "{1,1}", "key": f"{{{on.key},busy}}", "capacity": "{3,3}", "whole": True}
     unique = {"queue_id": "{1}", "key": "{other}", "job_id": plain_array([new_id()]), "seconds": "{NULL}"}
     room = {"queue_id": "{1}", "band": '{""}', "capacity": "{100}", "n": "{1}"}
     ids = plain_array([on.running, on.due])
@@ -53,8 +53,8 @@ def statements(on: Scene) -> dict[str, dict[str, Any]]:
         "ordering/make_locks": {"queue": f"{{{QUEUE}}}", "key": f"{{{on.key}}}", "patience": "1s"},
         "ordering/add_pending": {"queue_id": "{1}", "key": f"{{{on.key}}}"},
         "ordering/clear_pending": {"locks": f'{{"1 {on.key}"}}'},
-        "ordering/unblock_next": gates,
-        "ordering/raise_watermark": gates,
+        "ordering/unblock_next": keys,
+        "ordering/raise_watermark": keys,
         "ordering/keys_of_unfinished": {"ids": ids},
         "change/keys_of_dead": {"ids": plain_array([on.dead])},
         "settle/finish": group_parameters("settle/finish", [on.outcome("completed")]) | locked,
@@ -94,7 +94,7 @@ def after_a_burst(hand: Hand, url: str, **options: Any) -> dict[str, int]:
                     connection.execute(load(name, SCHEMA), params, prepare=True)
         hand.do(BURST)
         for name, params in statements(on).items():
-            connections[name].execute(load("lane/forget_plans"), prepare=False)
+            connections[name].execute(load("runner/forget_plans"), prepare=False)
             found[name] = looked_at(connections[name], name, params)
     return found
 

@@ -7,7 +7,7 @@ import pytest
 
 from queue_core.model.settings import PostgresSettings
 from queue_core.ports.store import ClaimRequest, LeaseRenewal
-from queue_core.stores.postgres.session.lane import SerialRunner
+from queue_core.stores.postgres.session.runner import SerialRunner
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome, worker_beat
 from tests.postgres.traps.conftest import NewHand
@@ -101,10 +101,10 @@ async def test_trap_17_a_claim_leaves_nothing_on_its_connection(store: PostgresS
 
 @pytest.mark.parametrize("prepare", [True, False])
 async def test_trap_17_prepared_statements_are_an_option(postgres_url: str, prepare: bool) -> None:
-    lane = SerialRunner(PostgresSettings(url=postgres_url, prepare=prepare))
+    runner = SerialRunner(PostgresSettings(url=postgres_url, prepare=prepare))
     for _ in range(5):
-        await lane.run("store/next_due", {"back": 1e9})
-    assert lane._session is not None
-    cursor = await lane._session.connection.execute("select count(*) from pg_prepared_statements")
+        await runner.run("store/next_due", {"back": 1e9})
+    assert runner._session is not None
+    cursor = await runner._session.connection.execute("select count(*) from pg_prepared_statements")
     assert await cursor.fetchone() == (int(prepare),)
-    await lane.close()
+    await runner.close()

@@ -14,7 +14,7 @@ from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres import claim as heads
 from queue_core.stores.postgres import scans, upkeep
 from queue_core.stores.postgres.session.connection import hot_options
-from queue_core.stores.postgres.session.lane import SerialRunner
+from queue_core.stores.postgres.session.runner import SerialRunner
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, TYPE, WORKER, held, outcome, worker_beat
 from tests.postgres.traps.conftest import NewHand
@@ -112,9 +112,9 @@ async def asked(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> list[t
     found: list[tuple[str, Mapping[str, Any] | None]] = []
     step = SerialRunner._step
 
-    async def noted(lane: SerialRunner, connection: Any, query: str, params: Mapping[str, Any] | None) -> Any:
+    async def noted(runner: SerialRunner, connection: Any, query: str, params: Mapping[str, Any] | None) -> Any:
         found.append((query, params))
-        return await step(lane, connection, query, params)
+        return await step(runner, connection, query, params)
 
     with monkeypatch.context() as noting:
         noting.setattr(SerialRunner, "_step", noted)

@@ -14,7 +14,7 @@ from queue_core.model.settings import SCHEMA, PostgresSettings
 from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres.dialect import load, plain_array
 from queue_core.stores.postgres.scans import EVERYWHERE, rank_parameters
-from queue_core.stores.postgres.session import lane
+from queue_core.stores.postgres.session import runner
 from queue_core.stores.postgres.session.connection import hot_options
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome, worker_beat
@@ -144,7 +144,7 @@ async def test_trap_10_no_statement_reads_a_table_as_a_whole(
     store: PostgresStore, new_hand: NewHand, postgres_url: str
 ) -> None:
     """Neither the backlog nor what is finished, dead or delayed, though statistics know of none of these."""
-    found = await looked_at_after_a_burst(store, new_hand(), postgres_url, load("lane/forget_plans"))
+    found = await looked_at_after_a_burst(store, new_hand(), postgres_url, load("runner/forget_plans"))
     assert {name: rows for name, rows in found.items() if rows > FEW} == {}
 
 
@@ -182,7 +182,7 @@ async def test_trap_10_a_burst_on_an_idle_worker_is_claimed_at_once(
         await store.claim(request._replace(ids=[job.id]))
     burst(hand)
     ids = [row[0] for row in hand.do("select id::text from jobs where status = 'queued' order by rank desc limit 10")]
-    monkeypatch.setattr(lane, "PLANS_SECONDS", 0.0)
+    monkeypatch.setattr(runner, "PLANS_SECONDS", 0.0)
     assert await rows_of_a_claim(store, request._replace(ids=ids if by_ids else None)) < FEW
 
 
@@ -226,12 +226,12 @@ async def test_trap_10_plans_are_forgotten_by_themselves(
             loaded.append(name)
         return load(name, schema)
 
-    monkeypatch.setattr(lane, "load", noting)
-    monkeypatch.setattr(lane, "PLANS_SECONDS", 3600.0)
+    monkeypatch.setattr(runner, "load", noting)
+    monkeypatch.setattr(runner, "PLANS_SECONDS", 3600.0)
     for _ in range(5):
         await store.next_due()
     assert loaded == ["store/next_due"] * 5
     loaded.clear()
-    monkeypatch.setattr(lane, "PLANS_SECONDS", 0.0)
+    monkeypatch.setattr(runner, "PLANS_SECONDS", 0.0)
     await store.next_due()
-    assert loaded == ["lane/forget_plans", "store/next_due"]
+    assert loaded == ["runner/forget_plans", "store/next_due"]

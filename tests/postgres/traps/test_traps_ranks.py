@@ -14,7 +14,7 @@ from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres import claim, scans, upkeep
 from queue_core.stores.postgres.scans import EVERYWHERE, Passed, Ranks, merged, named, rank_parameters, spell
 from queue_core.stores.postgres.session.connection import hot_options
-from queue_core.stores.postgres.session.lane import SerialRunner
+from queue_core.stores.postgres.session.runner import SerialRunner
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome, worker_beat
 from tests.postgres.traps.conftest import NewHand
@@ -155,10 +155,10 @@ async def test_trap_10_heads_find_types_that_are_announced_late(store: PostgresS
     heart.close()
 
 
-async def read_by(lane: SerialRunner, call: Callable[[], Awaitable[T]]) -> tuple[T, int]:
+async def read_by(runner: SerialRunner, call: Callable[[], Awaitable[T]]) -> tuple[T, int]:
     """Return what a call returns, and how many rows and entries of indexes its statements look at."""
-    assert lane._session is not None
-    connection = lane._session.connection
+    assert runner._session is not None
+    connection = runner._session.connection
     async with connection.transaction():
         before = await (await connection.execute(LOOKED_AT)).fetchone()
         found = await call()

@@ -15,7 +15,7 @@ from queue_core.stores.postgres import scans, upkeep
 from queue_core.stores.postgres.dialect import load, plain_array
 from queue_core.stores.postgres.scans import WHOLE, Walk
 from queue_core.stores.postgres.session.connection import hot_options
-from queue_core.stores.postgres.session.lane import SerialRunner
+from queue_core.stores.postgres.session.runner import SerialRunner
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome, worker_beat
 from tests.postgres.traps.conftest import NewHand
@@ -166,8 +166,8 @@ async def test_trap_12_a_long_scan_goes_on_in_steps_and_misses_nothing(
     await store.insert(jobs)
     await store.claim(ClaimRequest(QUEUE, WORKER, (TYPE,), 20, LEASE, [job.id for job in jobs]))
     hand.do("update leases set expires_at = now() - interval '1 second'")
-    lane = SerialRunner(PostgresSettings(url=postgres_url))
-    walk = Walk(lane, "leases")
+    runner = SerialRunner(PostgresSettings(url=postgres_url))
+    walk = Walk(runner, "leases")
     steps: list[int] = []
     while sum(steps) < 20:
         rows = await walk.run("settle/reclaim", reclaim_parameters() | {"limit": 5}, lambda rows: len(rows) == 5)
@@ -178,8 +178,8 @@ async def test_trap_12_a_long_scan_goes_on_in_steps_and_misses_nothing(
     hand.do("vacuum (truncate) leases")
     snapshot.do("begin")
     await walk.run("settle/reclaim", reclaim_parameters())
-    assert await lane.run("scans/blocks", {"table": "leases"}) <= [(64,)]
-    await lane.close()
+    assert await runner.run("scans/blocks", {"table": "leases"}) <= [(64,)]
+    await runner.close()
 
 
 async def test_trap_10_due_jobs_are_found_beside_those_that_were_promoted(

@@ -95,7 +95,7 @@ async def test_the_end_of_a_keyed_job_whose_answer_got_lost(store: RedisStore) -
     assert [ready.id for ready in await store.list_ready(QUEUE, -1, 10)] == [jobs[1].id]
 
 
-async def test_a_gated_claim_whose_answer_got_lost_counts_once(settings: RedisSettings) -> None:
+async def test_a_limited_claim_whose_answer_got_lost_counts_once(settings: RedisSettings) -> None:
     store = RedisStore(settings, rules={QUEUE: QueueRules(rate="3/h", concurrency=5)})
     jobs = [new_job() for _ in range(10)]
     await store.insert(jobs)

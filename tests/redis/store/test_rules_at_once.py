@@ -107,9 +107,9 @@ def overlap(runs: list[Run]) -> int:
 
 def test_no_more_run_than_the_concurrency(pool: ProcessPoolExecutor, link: Link) -> None:
     crowd.opened(link, lambda store: store.insert([new_job() for _ in range(300)]))
-    gated = link._replace(rules={"concurrency": 4})
+    limited = link._replace(rules={"concurrency": 4})
     kinds = {"completed": 3, "released": 1}
-    working = [pool.submit(crowd.work_off, gated, f"w{number}", 300, kinds) for number in range(PROCESSES)]
+    working = [pool.submit(crowd.work_off, limited, f"w{number}", 300, kinds) for number in range(PROCESSES)]
     runs = [run for some in done(working) for run in some]
     assert sum(run.kind == "completed" for run in runs) == 300
     assert 2 <= overlap(runs) <= 4

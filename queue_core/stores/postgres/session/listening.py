@@ -17,7 +17,7 @@ from queue_core.stores.postgres.dialect import channels_of, load, text_array
 from queue_core.stores.postgres.session.bounds import Connection, Try, cut
 from queue_core.stores.postgres.session.connection import connect, connection_options
 from queue_core.stores.postgres.session.failures import BROKEN
-from queue_core.stores.postgres.session.lane import SerialRunner
+from queue_core.stores.postgres.session.runner import SerialRunner
 from queue_core.stores.postgres.session.sessions import Sessions
 
 logger = logging.getLogger("queue_core.delivery")
@@ -56,7 +56,7 @@ class Notifications:
         self._direct = (
             settings if settings.listen_url is None else settings.model_copy(update={"url": settings.listen_url})
         )
-        self._lane = SerialRunner(settings, self.sessions)
+        self._runner = SerialRunner(settings, self.sessions)
         # channel -> what is called with each payload
         self._calls: dict[str, list[Callable[[str], None]]] = {"probe": []}
         self._gaps: list[Callable[[], None]] = []
@@ -117,7 +117,7 @@ class Notifications:
         Raises:
             StoreUnavailable: the store did not answer in time.
         """
-        await self._lane.run("listening/notify", {"channel": channel, "messages": text_array(messages)}, light=True)
+        await self._runner.run("listening/notify", {"channel": channel, "messages": text_array(messages)}, light=True)
 
     async def notify_each(self, messages: Sequence[tuple[str, str]]) -> None:
         """Notify channels of messages, in this order and all at once: each process is woken once.
@@ -126,7 +126,7 @@ class Notifications:
             StoreUnavailable: the store did not answer in time.
         """
         channels = text_array([channel for channel, _ in messages])
-        await self._lane.run(
+        await self._runner.run(
             "listening/notify_each",
             {"channels": channels, "messages": text_array([message for _, message in messages])},
             light=True,
@@ -139,7 +139,7 @@ class Notifications:
             StoreUnavailable: the store did not answer in time.
         """
         start = time.perf_counter()
-        await self._lane.run("listening/probe", light=True)
+        await self._runner.run("listening/probe", light=True)
         return time.perf_counter() - start
 
     async def close(self) -> None:

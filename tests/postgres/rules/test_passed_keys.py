@@ -30,7 +30,7 @@ delete from jobs
 
 @pytest.fixture
 async def store(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[PostgresStore]:
-    """A store to which every gate opens slowly."""
+    """A store to which every key releases its next jobs slowly."""
     monkeypatch.setattr(ordering, "SLOW", -1.0)
     monkeypatch.setattr(ordering, "SLOW_EACH", 0.0)
     monkeypatch.setattr(ordering, "SLOW_TIMES", 1)
@@ -78,7 +78,7 @@ async def test_what_comes_back_to_an_earlier_place_is_let_through_first(
         assert await eventually_promoted(store) == [jobs[2]]
         assert [await run_one(store) for _ in range(4)] == jobs[2:]
         assert await store.claim(ClaimRequest(QUEUE, WORKER, (TYPE,), 10, LEASE)) == []
-        assert passed(hand)[0] > 0, "an idle key that was slow keeps its gate"
+        assert passed(hand)[0] > 0, "an idle key that was slow keeps its lock"
         more = await insert(store, 2)
         assert [await run_one(store) for _ in range(2)] == more
 
@@ -97,7 +97,7 @@ async def eventually_promoted(store: PostgresStore) -> list[str]:
 
 
 async def test_a_caller_s_open_transaction_holds_up_no_other_key(store: PostgresStore, postgres_url: str) -> None:
-    """It has noted what its key has passed; who makes the gate of another key must not wait for that."""
+    """It has noted what its key has passed; who creates the lock of another key must not wait for that."""
     await insert(store)
     await run_one(store)
     await insert(store, delay=0.001)
@@ -137,15 +137,15 @@ async def test_a_key_is_opened_without_reading_what_ended(store: PostgresStore, 
     assert read[True] >= ENDED
 
 
-def test_only_gates_that_are_opened_often_and_slow_again_and_again_are_noted() -> None:
-    slow, gate, other = ordering.SlowKeys(), ("q", "k"), ("q", "l")
+def test_only_keys_that_are_unblocked_often_and_slow_again_and_again_are_noted() -> None:
+    slow, key, other = ordering.SlowKeys(), ("q", "k"), ("q", "l")
     long, quick = ordering.SLOW + 1, 0.0
-    assert [slow.note([gate, other], long) for _ in range(5)] == [[]] * 5
+    assert [slow.note([key, other], long) for _ in range(5)] == [[]] * 5
     for _ in range(ordering.SLOW_UNBLOCKED):
-        assert slow.note([gate], quick) == []
-    assert [slow.note([gate, other], seconds) for seconds in (long, long, quick, long, long)] == [[]] * 5
-    assert slow.note([gate, other], long) == [gate]
+        assert slow.note([key], quick) == []
+    assert [slow.note([key, other], seconds) for seconds in (long, long, quick, long, long)] == [[]] * 5
+    assert slow.note([key, other], long) == [key]
     for number in range(2 * ordering.SLOW_MOST):
         slow.note([("q", str(number))], long)
-    assert len(slow._opened) == ordering.SLOW_MOST
+    assert len(slow._unblocked) == ordering.SLOW_MOST
     assert len(slow._times) == 0

@@ -117,7 +117,7 @@ async def test_an_answer_that_takes_too_long(new_file: NewFile) -> None:
     with pytest.raises(StoreUnavailable, match=r"gave no answer within 0\.2 s"):
         await file.look(slow)
     assert time.monotonic() - start < 30
-    # It was ended, not only left alone: the lane is free again.
+    # It was ended, not only left alone: the thread is free again.
     assert await file.look(lambda transaction: transaction.rows("read/ping")) == [(1,)]
 
 

@@ -1,4 +1,4 @@
-"""Lanes of statements: each runs one at a time, a statement or a plan of several in one transaction."""
+"""Serial runners: each runs one call at a time, a statement or a plan of several in one transaction."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from queue_core.stores.postgres.session.sessions import Session, Sessions
 T = TypeVar("T")
 
 
-# A plan is a generator: it yields a query's name with its parameters and is sent the rows. Its caller
-# provides the transaction: a lane, the operations path's pool, or a caller's own connection. Plans rest on READ
+# A plan is a generator: it yields a query's name with its parameters and is sent the rows. Its caller provides the
+# transaction: a serial runner, the operations path's pool, or a caller's own connection. Plans rest on READ
 # COMMITTED: a statement sees what was committed while the one before it waited for a lock.
 
 ANSWER = 96 << 10
@@ -67,7 +67,7 @@ keeps it until the next ANALYZE: after a burst of 300,000 jobs a claim took 13 s
 class SerialRunner:
     """Runs one statement at a time, each its own transaction, within a time limit.
 
-    Lanes with the same `sessions` share connections; without, a lane has its own.
+    Runners with the same `sessions` share connections; without, a runner has its own.
     """
 
     def __init__(self, settings: PostgresSettings, sessions: Sessions | None = None) -> None:
@@ -93,7 +93,7 @@ class SerialRunner:
         """
         return await self._again(lambda connection, _: self._alone(connection, query, params), light=light)
 
-    async def look(self, query: str, params: Mapping[str, Any] | None = None) -> Rows:
+    async def read(self, query: str, params: Mapping[str, Any] | None = None) -> Rows:
         """Run a query file that changes nothing; again at once if its idle connection was closed."""
         loop = asyncio.get_running_loop()
         soon = loop.time() + self._settings.timeout / 2
@@ -114,7 +114,7 @@ class SerialRunner:
         return await self._again(work)
 
     async def run_plan(self, begin: Callable[[], Plan[T]], times: int = 1, patient: bool = True, weight: int = 0) -> T:
-        """Carry out a plan in one transaction, within so many time limits; it is begun again if others get in its way.
+        """Run a plan in one transaction, within so many time limits; again if other transactions conflict with it.
 
         `weight`: about how many bytes it sends.
 
@@ -130,7 +130,7 @@ class SerialRunner:
         return await self._again(work, times, patient)
 
     async def _again(self, work: Work[T], times: int = 1, patient: bool = True, light: bool = False) -> T:
-        # The time limit is the caller's: waiting for the lane counts, and so do all attempts.
+        # The time limit is the caller's: waiting for earlier calls counts, and so do all attempts.
         seconds = self._settings.timeout * times
         ends = asyncio.get_running_loop().time() + seconds
         await self._take_turn(ends)
@@ -177,7 +177,7 @@ class SerialRunner:
         try:
             aged = time.monotonic() - session.planned_at >= PLANS_SECONDS
             if aged and not one.light and prepares(self._settings):
-                await connection.execute(load("lane/forget_plans"), prepare=False)
+                await connection.execute(load("runner/forget_plans"), prepare=False)
                 session.planned_at = time.monotonic()
             done = await work(connection, one)
         except BaseException as error:

@@ -12,7 +12,7 @@ from queue_core.model.settings import SCHEMA
 from queue_core.stores.postgres import ordering
 from queue_core.stores.postgres.change import cancel, members_of
 from queue_core.stores.postgres.dialect import load
-from queue_core.stores.postgres.ordering import promote_gated
+from queue_core.stores.postgres.ordering import promote_with_keys
 from tests.conformance.making import QUEUE
 from tests.postgres.rules.conftest import NewHand
 from tests.postgres.rules.scenes import ACTIONS, OTHER, RULES, Player, Text, meet, ours, scene, state
@@ -25,7 +25,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def unlocked(name: str) -> bytes:
-    """Return the queries, but that no gate is locked."""
+    """Return the queries, but that no key is locked."""
     text = load(name, SCHEMA)
     if name in ("ordering/lock", "ordering/lock_soon"):
         start, end = text.index(b", locked AS ("), text.index(b"SELECT DISTINCT queue, id FROM wanted")
@@ -47,7 +47,7 @@ def outcomes(new_hand: NewHand, one: str, other: str, alone: bool, text: Text = 
             return wrong
         if watcher.do("select key from ordering_pending where key = %(key)s", {"key": on.key}):
             # What the leader finds in its next round.
-            Player(watcher, promote_gated([(None, QUEUE, None, on.key)], RULES)).finish()
+            Player(watcher, promote_with_keys([(None, QUEUE, None, on.key)], RULES)).finish()
         found = [state(watcher, on.key, queue) for queue in (QUEUE, OTHER)]
         if not all(one.well for one in found):
             wrong.append(f"{other} after {after} steps of {one}: {found}")
@@ -82,6 +82,6 @@ def test_a_key_that_nobody_uses_leaves_nothing_behind(new_hand: NewHand) -> None
     for job_id in (on.running, on.lost, on.second):
         hand.do("delete from leases where id = %(id)s", {"id": job_id})
     Player(hand, ACTIONS["delete"](on)).finish()
-    assert state(hand, on.key).gates == 1
+    assert state(hand, on.key).locks == 1
     Player(hand, cancel(members_of([on.running, on.lost, on.second]), ChangeOptions(), RULES)).finish()
     assert tuple(state(hand, on.key)) == (0, 0, 0)
