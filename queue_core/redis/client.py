@@ -163,9 +163,14 @@ def _understood() -> Iterator[None]:
     """Raise, in this package's words, what the driver does not understand of a URL."""
     try:
         yield
-    except (TypeError, ValueError, redis.RedisError) as error:
+    except (AttributeError, TypeError, ValueError, redis.RedisError) as error:
         unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
-        problem = f"it has a parameter '{unknown.group(1)}' that is not known" if unknown else str(error).rstrip(".")
+        if unknown:
+            problem = f"it has a parameter '{unknown.group(1)}' that is not known"
+        elif isinstance(error, AttributeError | TypeError):
+            problem = "it has a parameter that only a program can give"
+        else:
+            problem = str(error).rstrip(".")
         raise ConfigurationError(f"jobs.redis.url cannot be used: {problem}") from None
 
 

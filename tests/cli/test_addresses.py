@@ -21,11 +21,20 @@ WRONG = {
     "--redis-url unix:///tmp/r.sock?sentinel=x": "it has a parameter 'sentinel' that is not known",
     "--redis-url redis://127.0.0.1:1/0?socket_timeout=x": "socket_timeout",
     "--redis-url redis://127.0.0.1:1/0?protocol=9": "protocol must be",
-    "--postgres-url postgresql://app:hunter2@127.0.0.1:1/db?sentinel=x": "no address that PostgreSQL's client",
+    "--redis-url redis://127.0.0.1:1/0?retry=x": "it has a parameter that only a program can give",
+    "--postgres-url postgresql://app:hunter2@127.0.0.1:1/db?sentinel=x": "jobs.postgres.url: PostgreSQL's client knows "
+    "no option 'sentinel'",
+    "--postgres-url postgresql://h/db?sslmod=require": "jobs.postgres.url: PostgreSQL's client knows no option "
+    "'sslmod'; did you mean 'sslmode'?",
+    "--redis-url redis://127.0.0.1:1/0 --postgres-url postgresql://h/db?nosuch=1": "jobs.postgres.url: PostgreSQL's "
+    "client knows no option 'nosuch'",
+    "--postgres-url postgresql://app:1/?hunter2=x@h/db": "jobs.postgres.url: this is no address",
+    "--postgres-url postgresql://h/db?ssl=hunter2": "jobs.postgres.url: PostgreSQL's client knows no option 'ssl'",
+    "--postgres-url postgresql://h/db?sslmode=nonsense": "the option 'sslmode' of the PostgreSQL URL must be one of",
 }
 
 
-@pytest.mark.parametrize("verb", ["queue list", "job enqueue task", "doctor", "dlq retry --all"])
+@pytest.mark.parametrize("verb", ["queue list", "job enqueue task", "doctor", "dlq retry --all", "migrate"])
 @pytest.mark.parametrize("wrong", WRONG)
 def test_one_that_cannot_be_is_a_sentence(alone: Cli, wrong: str, verb: str) -> None:
     answer = alone(*wrong.split(), *verb.split())
@@ -34,6 +43,16 @@ def test_one_that_cannot_be_is_a_sentence(alone: Cli, wrong: str, verb: str) -> 
     assert answer.err.count("\n") == 1
     assert "hunter2" not in answer.err
     assert "internal error" not in answer.err
+
+
+def test_one_for_listening_is_named_as_such() -> None:
+    environ = {
+        "JOBS__POSTGRES__URL": "postgresql:///x",
+        "JOBS__POSTGRES__LISTEN_URL": "postgresql://:hunter2@h/x?nosuch=1",
+    }
+    answer = Cli(environ)("queue", "list")
+    sentence = "jobs.postgres.listen_url: PostgreSQL's client knows no option 'nosuch'"
+    assert (answer.code, answer.err) == (2, f"jobconsole: {sentence}\n")
 
 
 @pytest.mark.parametrize("verb", ["job list", "doctor", "ui"])

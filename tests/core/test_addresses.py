@@ -20,6 +20,9 @@ GOOD_POSTGRES = [
     "postgresql://a:1@[::1]:5433/x",
     "postgresql://one:5432,two:5433/app?target_session_attrs=read-write",
     "postgresql:///app",
+    "postgresql://app:1?hunter2@db/app",
+    "postgresql:///app?host=/tmp/with%20space&port=5432,",
+    "postgresql://db/app?connect_timeout=-1&options=-c%20a%3Db&of_a_later_client=1",
 ]
 GOOD_REDIS = [
     "redis://localhost:6379/0",
@@ -27,6 +30,7 @@ GOOD_REDIS = [
     "redis://",
     "unix:///tmp/r.sock?db=0",
     "unix://user:secret@/tmp/r.sock",
+    "unix:///tmp/with%20space.sock",
 ]
 BAD_POSTGRES = {
     "mysql://a:hunter2@db/x": "a PostgreSQL URL begins with postgresql:// or postgres://, not with mysql://",
@@ -36,6 +40,20 @@ BAD_POSTGRES = {
     "postgresql://a:hunter2%zz@db/x": "the PostgreSQL URL holds a % that is no escape; "
     "write %25 for the character itself",
     "postgresql://a:hunter2@db/x y": "the PostgreSQL URL holds a space or a control character",
+    "postgresql://a:hunter2@db/x%00": "the PostgreSQL URL holds %00, which no address can hold",
+    "postgresql://a:hunter2@db:0/x": "the port of the PostgreSQL URL must be a number from 1 to 65535",
+    "postgresql:///x?password=hunter2&port=1,x": "the port of the PostgreSQL URL must be a number from 1 to 65535",
+    "postgresql:///x?host=/tmp/a b": "the PostgreSQL URL holds a space or a control character",
+    "postgresql:///x?password=hunter2&sslmode=nonsense": "the option 'sslmode' of the PostgreSQL URL must be one of: "
+    "disable, allow, prefer, require, verify-ca, verify-full",
+    "postgresql:///x?target_session_attrs=hunter2": "the option 'target_session_attrs' of the PostgreSQL URL must be "
+    "one of: any, read-write, read-only, primary, standby, prefer-standby",
+    "postgresql:///x?connect_timeout=hunter2": "the option 'connect_timeout' of the PostgreSQL URL must be a whole "
+    "number",
+    **dict.fromkeys(
+        ["postgresql:///x?hunter2", "postgresql:///x?=hunter2", "postgresql:///x?&", "postgresql:///x?a=hunter2=b"],
+        "the options of the PostgreSQL URL are written name=value with & between them, and = in a value as %3D",
+    ),
     "postgresql://a:hunter2:@[db/x": "the host of the PostgreSQL URL cannot be read; "
     "write the special characters of a password as %XX",
 }
@@ -43,6 +61,10 @@ BAD_REDIS = {
     "http://:hunter2@h": "a Redis URL begins with redis://, rediss:// or unix://, not with http://",
     "redis://:hunter2@h/jobs": "the database of a Redis URL must be a number, as in redis://localhost:6379/0",
     "unix:///s.sock?db=x": "the database of a Redis URL must be a number, as in redis://localhost:6379/0",
+    "redis://:hunter2@h:0/0": "the port of the Redis URL must be a number from 1 to 65535",
+    "redis://:hunter2@h/0%00": "the Redis URL holds %00, which no address can hold",
+    "unix:///tmp/a b.sock": "the Redis URL holds a space or a control character",
+    "unix:///": "a Redis URL with unix:// needs the absolute path of a socket, as in unix:///run/redis.sock",
     "unix://s.sock": "a Redis URL with unix:// needs the absolute path of a socket, as in unix:///run/redis.sock",
 }
 

@@ -12,7 +12,6 @@ from psycopg import errors as pg
 from psycopg import sql
 
 from queue_core.errors import (
-    ConfigurationError,
     SchemaEarlier,
     SchemaError,
     SchemaMissing,
@@ -22,6 +21,7 @@ from queue_core.errors import (
 )
 from queue_core.model.settings import SCHEMA
 from queue_core.stores.postgres.dialect import PACKAGE, load, qualified
+from queue_core.stores.postgres.session.connection import read_address
 from queue_core.stores.sql.migrations import (
     FIRST,
     RENAMED,
@@ -105,6 +105,7 @@ def pending(url: str, schema: str = SCHEMA) -> Pending:
 
 @contextmanager
 def _connect(url: str, server: str = "read-write") -> Iterator[Connection]:
+    read_address(url)
     try:
         with psycopg.connect(
             url,
@@ -116,9 +117,6 @@ def _connect(url: str, server: str = "read-write") -> Iterator[Connection]:
             yield connection
     except psycopg.OperationalError as error:
         raise StoreUnavailable("postgres", _sentence(error)) from error
-    except psycopg.ProgrammingError as error:
-        # The driver's message contains the address, and that may contain a password.
-        raise ConfigurationError("this is no address that PostgreSQL's client understands") from error
 
 
 class _Migrating:

@@ -7,13 +7,14 @@ import logging
 import os
 import re
 from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from queue_core.errors import ConfigurationError
-from queue_core.model.addresses import named
+from queue_core.model.addresses import named, postgres_options
 from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres.dialect import load
 from queue_core.stores.postgres.session.bounds import PATIENCE_MS, Connection, Try, cut
@@ -59,10 +60,14 @@ def prepares(settings: PostgresSettings) -> bool:
 
 
 def place_of(settings: PostgresSettings) -> str:
-    """Return the server, the database and the schema of the settings, for people; it distinguishes two queues."""
+    """Return the server, the database and the schema of the settings, for people; it distinguishes two queues.
+
+    Raises:
+        ConfigurationError: the URL cannot be read.
+    """
     if settings.url is None:
         return "no database"
-    parts = conninfo_to_dict(settings.url.get_secret_value())
+    parts = read_address(settings.url.get_secret_value())
     hosts = str(parts.get("host") or parts.get("hostaddr") or os.environ.get("PGHOST") or "localhost").split(",")
     ports = str(parts.get("port") or os.environ.get("PGPORT") or "5432").split(",")
     ports *= len(hosts) if len(ports) == 1 else 1
@@ -92,7 +97,7 @@ def connection_options(settings: PostgresSettings, ours: str = "") -> dict[str, 
     if settings.url is None:
         raise ConfigurationError("jobs.postgres.url is not set")
     url = settings.url.get_secret_value()
-    read = _read(url)
+    read = read_address(url)
     hosts = str(read.get("host") or "").count(",") + 1
     prepared = prepares(settings)
     options: dict[str, Any] = {
@@ -214,9 +219,29 @@ def _unacceptable() -> ConfigurationError:
     )
 
 
-def _read(url: str) -> dict[str, Any]:
+def read_address(url: str, setting: str = "jobs.postgres.url") -> dict[str, Any]:
+    """Return what a URL gives; `setting` is the name under which it was set.
+
+    Raises:
+        ConfigurationError: the driver cannot read it.
+    """
     try:
         return conninfo_to_dict(url)
-    except psycopg.ProgrammingError as error:
+    except psycopg.ProgrammingError:
         # The driver's message contains the address, and that may contain a password.
-        raise ConfigurationError("jobs.postgres.url is no address that PostgreSQL's client understands") from error
+        raise ConfigurationError(f"{setting}: {_unread(url)}") from None
+
+
+def _unread(url: str) -> str:
+    """Return why the driver cannot read a URL."""
+    known = {one.keyword.decode() for one in psycopg.pq.Conninfo.get_defaults()}
+    try:
+        # Behind a / and a ? in a password that is not escaped, what looks like an option may be a part of it.
+        options = [] if "@" in url.partition("?")[2] else postgres_options(url)
+    except ValueError as error:
+        return str(error)
+    for name, _ in options:
+        if name not in known and re.fullmatch(r"[A-Za-z]\w{0,40}", name):
+            near = get_close_matches(name.lower(), known, 1)
+            return f"PostgreSQL's client knows no option '{name}'" + (f"; did you mean '{near[0]}'?" if near else "")
+    return "this is no address that PostgreSQL's client understands"

@@ -15,7 +15,7 @@ from queue_core.errors import QueueCoreError, StoreUnavailable
 from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres.dialect import channels_of, load, text_array
 from queue_core.stores.postgres.session.bounds import Connection, Try, cut
-from queue_core.stores.postgres.session.connection import connect, connection_options
+from queue_core.stores.postgres.session.connection import connect, connection_options, read_address
 from queue_core.stores.postgres.session.failures import BROKEN
 from queue_core.stores.postgres.session.runner import SerialRunner
 from queue_core.stores.postgres.session.sessions import Sessions
@@ -53,9 +53,10 @@ class Notifications:
         self._prefix = f"{channels_of(settings.schema)}_"
         # for all that this process asks, here and in the store
         self.sessions = Sessions(settings)
-        self._direct = (
-            settings if settings.listen_url is None else settings.model_copy(update={"url": settings.listen_url})
-        )
+        self._direct = settings
+        if settings.listen_url is not None:
+            read_address(settings.listen_url.get_secret_value(), "jobs.postgres.listen_url")
+            self._direct = settings.model_copy(update={"url": settings.listen_url})
         self._runner = SerialRunner(settings, self.sessions)
         # channel -> what is called with each payload
         self._calls: dict[str, list[Callable[[str], None]]] = {"probe": []}

@@ -18,7 +18,7 @@ import psycopg
 from psycopg import errors as pg
 from psycopg.rows import AsyncRowFactory, dict_row, tuple_row
 
-from queue_core.errors import ConfigurationError, QueueCoreError, StoreRefused, StoreUnavailable
+from queue_core.errors import QueueCoreError, StoreRefused, StoreUnavailable
 from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres.dialect import load
 from queue_core.stores.postgres.migrate import EARLIER, VERSION, require
@@ -246,12 +246,8 @@ class ConnectionPool:
         # Through a pooler in transaction mode neither these options nor a SET reach the right session: see `limits`.
         limit = max(1, int(self._settings.timeout * 900))
         ours = f"{PLANNED} -c statement_timeout={limit} -c tcp_user_timeout={limit}"
-        try:
-            level = psycopg.IsolationLevel.READ_COMMITTED
-            return await connect(self._settings, connection_options(self._settings, ours), level)
-        except psycopg.ProgrammingError as error:
-            # The driver's message contains the address, and that may contain a password.
-            raise ConfigurationError("jobs.postgres.url is no address that PostgreSQL's client understands") from error
+        level = psycopg.IsolationLevel.READ_COMMITTED
+        return await connect(self._settings, connection_options(self._settings, ours), level)
 
     async def _put_back(self, connection: Connection, generation: int) -> None:
         idle = connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
