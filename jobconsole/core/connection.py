@@ -128,10 +128,10 @@ class Connection:
 
     @property
     def deaf(self) -> str:
-        """Why no events come, although the store answers: then it is read each second; "" while they come."""
+        """Why no events come, although the store answers, so that it is read each second, and what to do; else ""."""
         # of the event buses, only the one on notifications can be deaf without knowing it from its connection
         hearing: Hearing | None = None if self._jobs is None else getattr(self._jobs.bus, "hearing", None)
-        return "" if hearing is None or hearing.lost_since is None else hearing.reason
+        return "" if hearing is None or hearing.lost_since is None else f"{hearing.reason}; {hearing.advice}"
 
     @property
     def usable(self) -> bool:

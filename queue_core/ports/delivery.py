@@ -110,6 +110,11 @@ class Hearing(Protocol):
         ...
 
     @property
+    def advice(self) -> str:
+        """What to do when they do not arrive, as these settings are."""
+        ...
+
+    @property
     def lost_since(self) -> float | None:
         """The seconds since the epoch since when they are known not to arrive; None: they do, or it is not known."""
         ...

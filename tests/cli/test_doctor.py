@@ -26,6 +26,7 @@ POSTGRES: dict[str, Any] = {
     "held_snapshots": [], "blockers": [], "partitions_ahead_days": 7, "tables": {}, "clock_skew_s": 0.1,
     "clock_skew_error_s": 0.0, "pooler": False,
     "refused": "", "notifications_s": 0.003, "notifications_reason": "",
+    "notifications_advice": "set jobs.postgres.listen_url",
 }  # fmt: skip
 REDIS: dict[str, Any] = {
     "version": None, "redis_version": "7.0.15", "aof_enabled": 1, "aof_last_write_status": "ok", "maxmemory": 0,

@@ -297,9 +297,9 @@ class PostgresInspector:
         tables, and idle ones with locks there, the oldest first; see locks in sql/read.sql); invalid_indexes;
         partitions_ahead_days (None: no schema); tables (name → live, dead, bytes, vacuumed_s); clock_skew_s (server
         minus this machine, give or take clock_skew_error_s); notifications_s (until the first one arrived; None: none
-        did within some seconds, and notifications_reason has the reason); pooler (True: something between here and the
-        server keeps sessions of its own); refused (why something that operators do is not carried out; "" when all
-        is, or nothing can be written).
+        did within some seconds, notifications_reason has the reason, and notifications_advice what to do); pooler
+        (True: something between here and the server keeps sessions of its own); refused (why something that operators
+        do is not carried out; "" when all is, or nothing can be written).
         """
         schema = await self._pool.schema()
         async with self._pool.connection(any_schema=True) as connection:
@@ -314,7 +314,7 @@ class PostgresInspector:
                 blockers = await cursor.fetchall()
             pooler = found.pop("backend_pid") != connection.info.backend_pid
         tried = schema == KNOWN and not found["read_only"]
-        seconds, reason = await self._notifications()
+        seconds, reason, advice = await self._notifications()
         return {
             "backend": "postgres",
             **found,
@@ -329,15 +329,17 @@ class PostgresInspector:
             "refused": await dry_run(self._pool, self._rules) if tried else "",
             "notifications_s": seconds,
             "notifications_reason": reason,
+            "notifications_advice": advice,
         }
 
-    async def _notifications(self) -> tuple[float | None, str]:
-        """Listen and notify; return the seconds until it arrived, or the reason why it did not."""
+    async def _notifications(self) -> tuple[float | None, str, str]:
+        """Listen and notify; return the seconds until it arrived, or why it did not and what to do."""
         notifications = Notifications(self._pool.settings)
         began = time.perf_counter()
         try:
             arrive = await notifications.known(LONGEST)
-            return (time.perf_counter() - began if arrive else None), notifications.reason
+            seconds = time.perf_counter() - began if arrive else None
+            return seconds, notifications.reason, notifications.advice
         finally:
             await notifications.close()
 

@@ -11,6 +11,8 @@ from typing import Any
 import psycopg
 import pytest
 
+from jobconsole.core.checks import check_postgres
+from jobconsole.core.connection import Connection
 from queue_core import JobContext, JobQueue, Retry
 from queue_core.errors import JobCancelled
 from queue_core.model.settings import JobsSettings, PostgresSettings
@@ -26,6 +28,7 @@ from tests.waiting import PATIENCE, eventually
 CLOSED = "postgresql://app@127.0.0.1:9/nowhere"
 """An address at which nothing answers."""
 DEAF = "notifications do not arrive"
+LEADS = "jobs.postgres.listen_url has to lead to the database of jobs.postgres.url, without a pooler in between"
 
 
 def settings(url: str, **postgres: Any) -> JobsSettings:
@@ -99,7 +102,9 @@ async def test_every_job_runs_behind_a_pooler(pooled_url: str, caplog: pytest.Lo
     assert health.degraded_since is not None
     assert DEAF in health.reason
     assert sum(DEAF in record.message for record in caplog.records) == 3, "once in each that listens"
-    assert "listen_url" in caplog.text
+    advice = "behind a pooler, set jobs.postgres.listen_url to a direct address"
+    assert advice in caplog.text
+    assert health.reason.endswith(f"; {advice}")
 
 
 async def test_subscribers_behind_a_pooler_read_the_store(pooled_url: str) -> None:
@@ -131,8 +136,31 @@ async def test_every_job_runs_with_a_listen_url_at_which_nothing_answers(
             assert await eventually(lambda: ticks(jobs))
             health = await jobs.health()
     assert health.healthy
+    assert health.reason.startswith(f"{DEAF}: jobs.postgres.listen_url: ")
     assert "refused" in health.reason
+    assert health.reason.endswith(f"; {LEADS}")
     assert once(caplog, DEAF)
+    assert once(caplog, LEADS)
+    assert "set jobs.postgres.listen_url" not in caplog.text
+
+
+async def test_a_listen_url_that_leads_through_the_pooler_is_not_advised_again(
+    pooled_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In the log, by health(), in the console and by doctor."""
+    async with opened(pooled_url, listen_url=pooled_url) as jobs, working(jobs):
+        reason = f"jobs.postgres.listen_url: one that was sent was not heard within 3 s; {LEADS}"
+        assert (await jobs.health()).reason == f"{DEAF}: {reason}"
+        assert once(caplog, reason)
+        facts = await (await jobs.backend()).inspector.facts()
+        console = Connection(jobs)
+        await console.check()
+        assert console.deaf == reason
+        await console.close()
+    (check,) = [check for check in check_postgres(dict(facts)) if check.name == "notifications"]
+    assert (check.level, check.said) == ("warn", "do not arrive: " + reason.partition(";")[0])
+    assert check.advice == f"{LEADS}; until then jobs are found by looking, up to 1 s late"
+    assert "set jobs.postgres.listen_url" not in caplog.text
 
 
 @pytest.mark.parametrize("frozen_first", [True, False], ids=["from the start", "later"])

@@ -30,6 +30,9 @@ SILENCE = 5.0
 that listens receives it, so a fleet sends few."""
 PATIENCE = 3.0
 """Seconds within which a probe must be received. On a loaded server it takes some milliseconds."""
+POOLED = "behind a pooler, set jobs.postgres.listen_url to a direct address"
+DIRECT = "jobs.postgres.listen_url has to lead to the database of jobs.postgres.url, without a pooler in between"
+"""What to do when none arrive: where no address is set for listening, and where one is."""
 CONNECT = 5.0
 """Seconds for one try to connect: a way that swallows everything must not pass for one that is merely new."""
 SOON = 0.02
@@ -54,6 +57,7 @@ class Notifications:
         # for all that this process asks, here and in the store
         self.sessions = Sessions(settings)
         self._direct = settings
+        self.advice = POOLED if settings.listen_url is None else DIRECT
         if settings.listen_url is not None:
             read_address(settings.listen_url.get_secret_value(), "jobs.postgres.listen_url")
             self._direct = settings.model_copy(update={"url": settings.listen_url})
@@ -161,11 +165,12 @@ class Notifications:
             try:
                 await self._session()
             except Deaf as error:
-                self._lost(str(error), certain=True)
+                self._lost(self._named(str(error)), certain=True)
             except (*BROKEN, psycopg.Error, QueueCoreError) as error:
                 failures = 1 if self._heard_at > heard_before else failures + 1
+                reason = _sentence(error) if isinstance(error, StoreUnavailable) else self._named(_sentence(error))
                 # A connection that comes back at once is no news.
-                self._lost(_sentence(error), certain=failures > 1 or self._heard_at == float("-inf"))
+                self._lost(reason, certain=failures > 1 or self._heard_at == float("-inf"))
             if self._heard_at > heard_before:
                 pause = PAUSE_FIRST
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
@@ -269,6 +274,10 @@ class Notifications:
             logger.warning("notifications arrive again after %.1f s", time.time() - self.lost_since)
         self.lost_since, self.reason = None, ""
 
+    def _named(self, reason: str) -> str:
+        """Return a reason that is one of the listening connection, with the setting of its address."""
+        return f"jobs.postgres.listen_url: {reason}" if self._direct is not self._settings else reason
+
     def _lost(self, reason: str, certain: bool) -> None:
         self._arriving = False
         if not certain:
@@ -279,9 +288,9 @@ class Notifications:
         if self.lost_since is None:
             self.lost_since = time.time()
             logger.warning(
-                "notifications do not arrive, looking into the store every 0.05 to 1 s instead: %s; "
-                "behind a pooler, set jobs.postgres.listen_url to a direct address",
+                "notifications do not arrive, looking into the store every 0.05 to 1 s instead: %s; %s",
                 reason,
+                self.advice,
             )
 
 
