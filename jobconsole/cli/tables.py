@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jobconsole.cli.output import Output, TextColumn
 from jobconsole.core.rows import bands
 from jobconsole.format.humanize import elapsed, exact, plural, rate
-from jobconsole.present.facts import Fact, Facts, cells, moment, of_job, worker_state
+from jobconsole.present.facts import Fact, Facts, cells, moment, of_job
 from queue_core.model.job import LINE_BYTES, Attempt, Job
 from queue_core.model.report import LogPage, QueueInfo, WorkerInfo
 from queue_core.model.rules import BANDS
@@ -169,7 +169,7 @@ def queue_body(queue: QueueInfo) -> dict[str, Any]:
 def worker_body(worker: WorkerInfo) -> dict[str, Any]:
     """Return a worker as JSON."""
     own = {field.name: getattr(worker, field.name) for field in dataclasses.fields(worker)}
-    return own | {"state": worker_state(worker)}
+    return own | {"state": worker.state}
 
 
 OPERATIONS = (

@@ -103,17 +103,9 @@ def _about_now(overview: Overview, queues: Sequence[str]) -> Iterator[Metric]:
     yield _values("job_queue_depth", depth)
     oldest = {(safe(one.name),): one.oldest.timestamp() for one in overview.queues if one.oldest is not None}
     yield _values("job_queue_oldest_enqueued_timestamp_seconds", oldest)
-    workers = Counter((_state(worker),) for worker in overview.workers)
+    workers: Counter[tuple[str, ...]] = Counter((worker.state,) for worker in overview.workers)
     yield _values("job_workers", {(state,): workers[state,] for state in WORKER_STATES})
     yield _values("job_handlers_stuck", {(): sum(worker.stuck for worker in overview.workers if not worker.lost)})
-
-
-def _state(worker: WorkerInfo) -> str:
-    if worker.lost:
-        return "lost"
-    if worker.quiet:
-        return "quiet"
-    return "busy" if worker.busy else "idle"
 
 
 def _by_queue(queues: Sequence[str], tallies: Sequence[Tally]) -> Iterator[Metric]:

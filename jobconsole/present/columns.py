@@ -15,7 +15,7 @@ from jobconsole.core.running import FREE, RunningJob
 from jobconsole.format import humanize
 from jobconsole.format.glyphs import Glyphs, spark
 from jobconsole.format.spans import STATE_TONES, Line, RenderContext, Spans, labelled
-from jobconsole.present.facts import Fact, queue_state, worker_state
+from jobconsole.present.facts import Fact, queue_state
 from queue_core.model.report import SignatureInfo, WorkerInfo
 from queue_core.model.states import Status
 
@@ -326,7 +326,7 @@ TYPES: tuple[Column[TypeLine], ...] = (
 
 
 def _worker_state(worker: WorkerInfo, context: RenderContext) -> Spans:
-    word, glyphs = worker_state(worker), context.glyphs
+    word, glyphs = worker.state, context.glyphs
     if worker.stuck and word in {"busy", "idle"}:
         return ((f"{worker.stuck} stuck", "warn"),)
     glyph, tone = {

@@ -1,6 +1,6 @@
 """The facts of a job, group, operation, schedule, queue and worker, for screens and for the command line.
 
-A screen lays facts out with `format.spans.facts_in`, the command line prints them one a line, or as the cells of a
+A screen lays facts out with `present.columns.fact_lines`, the command line prints them one a line, or as the cells of a
 table under the titles that are their labels.
 """
 
@@ -140,22 +140,13 @@ def of_worker(info: WorkerInfo) -> Facts:
         Fact("id", info.id),
         Fact("host", info.host, "strong"),
         Fact("pid", info.pid),
-        Fact("state", worker_state(info)),
+        Fact("state", info.state),
         Fact("busy", f"{info.busy}/{info.concurrency}" + (f" + {info.stuck} stuck" if info.stuck else "")),
         Fact("beat", age(info.heartbeat_age)),
         Fact("version", info.version),
         Fact("queues", ", ".join(info.queues)),
         Fact("types", "every type" if info.types is None else ", ".join(info.types)),
     )
-
-
-def worker_state(worker: WorkerInfo) -> str:
-    """Return lost, quiet, busy or idle."""
-    if worker.lost:
-        return "lost"
-    if worker.quiet:
-        return "quiet"
-    return "busy" if worker.busy else "idle"
 
 
 def of_schedule(planned: Planned, now: float) -> Facts:

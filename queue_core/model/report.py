@@ -46,6 +46,7 @@ class Announced:
 # without an index. None of it is used by the hot path.
 
 Order = Literal["newest", "oldest"]
+WorkerState = Literal["busy", "idle", "quiet", "lost"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,15 @@ class WorkerInfo:
     lost: bool
     # handlers that were given up, for they swallow their cancellation or cannot be ended, and still run
     stuck: int = 0
+
+    @property
+    def state(self) -> WorkerState:
+        """Lost; else quiet, where it claims no more jobs; else busy or idle."""
+        if self.lost:
+            return "lost"
+        if self.quiet:
+            return "quiet"
+        return "busy" if self.busy else "idle"
 
     def runs(self, queue: str, type_: str) -> bool:
         """Return whether this worker is alive and claims jobs of this type from this queue."""

@@ -17,7 +17,6 @@ from jobconsole.cli.root import Parser, add_globals, duration, positive, whole
 from jobconsole.cli.session import connected
 from jobconsole.format import humanize
 from jobconsole.format.humanize import exact, plural
-from jobconsole.present.facts import worker_state
 from queue_core.model.events import Event, EventBatch, EventName
 from queue_core.model.text import safe
 
@@ -226,6 +225,6 @@ def _body(snapshot: Snapshot) -> dict[str, object]:
         "signatures": snapshot.signatures,
         "running": [{"id": job.id, "type": job.type, "queue": job.queue, "progress": job.progress,
                      "message": job.message, "started_at": job.started_at} for job in snapshot.running],
-        "workers": [{"id": worker.id, "state": worker_state(worker), "busy": worker.busy,
+        "workers": [{"id": worker.id, "state": worker.state, "busy": worker.busy,
                      "concurrency": worker.concurrency} for worker in snapshot.workers],
     }  # fmt: skip
