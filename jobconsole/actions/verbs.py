@@ -12,7 +12,7 @@ from jobconsole.core.rows import NAME
 from jobconsole.format.humanize import plural
 from jobconsole.format.words import IMMEDIATE, WORDS, Kind
 from queue_core.client.operations import this_author
-from queue_core.model.operation import OperationRequest, OperationVerb
+from queue_core.model.operation import OperationRequest, OperationVerb, WorkerOrder
 from queue_core.model.text import safe
 
 
@@ -49,7 +49,6 @@ def tone_of(report: Report) -> str:
     return "good" if report.processed and operation.state == "done" else "warn"
 
 
-Order = Literal["quiet", "resume", "stop"]
 ScheduleVerb = Literal["pause", "resume", "trigger"]
 Steer = Literal["pause", "resume", "cancel"]
 
@@ -107,7 +106,7 @@ class ImmediateActions:
                 return f"{safe(one.request.author.user, NAME)} has {past} {safe(name, NAME)} since (#{one.number})"
         return ""
 
-    async def order(self, worker: str, label: str, order: Order) -> str:
+    async def order(self, worker: str, label: str, order: WorkerOrder) -> str:
         """Give a worker an order, which its next heartbeat brings."""
 
         async def act() -> str:

@@ -21,7 +21,7 @@ from queue_core.errors import ConfigurationError, ReadOnly
 from queue_core.model.text import safe
 
 if TYPE_CHECKING:
-    from jobconsole.actions.verbs import Order
+    from queue_core.model.operation import WorkerOrder
     from queue_core.queue import JobQueue
 
 LONGEST_VARIABLE = (128 << 10) - 100
@@ -133,7 +133,7 @@ def run_stop(options: argparse.Namespace, output: Output) -> int:
     return _order(options, output, "stop")
 
 
-def _order(options: argparse.Namespace, output: Output, order: Order) -> int:
+def _order(options: argparse.Namespace, output: Output, order: WorkerOrder) -> int:
     asks = order == "stop" and not (options.yes or options.dry_run)
     if asks:
         check_terminal("stop workers")

@@ -11,14 +11,14 @@ from textual.message import Message
 from jobconsole.actions import plan as plans
 from jobconsole.actions.edit import Draft, Edited, submit_edit
 from jobconsole.actions.plan import REPORTED_IDS, REVERSIBLE, Plan, Report, Target, Verb
-from jobconsole.actions.verbs import ImmediateActions, Order, ScheduleVerb, Steer, Switched
+from jobconsole.actions.verbs import ImmediateActions, ScheduleVerb, Steer, Switched
 from jobconsole.core.connection import Connection
 from jobconsole.tui.base.messages import Finished, PlanReady, Progressed
 from jobconsole.tui.base.undo import Change, Kind, PausedChange, Remembered, SubmittedChange
 from queue_core.client.operations import this_author
 from queue_core.errors import OperationNotFound, QueueCoreError, ReadOnly, StoreUnavailable
 from queue_core.model.job import Job
-from queue_core.model.operation import Operation
+from queue_core.model.operation import Operation, WorkerOrder
 
 LOOK_SECONDS = 1.0
 """Seconds at most between two looks for operations to carry out, and at this console's own ones."""
@@ -214,7 +214,7 @@ class Operator:
         connection = self._connection
         return await submit_edit(connection.jobs, job, draft, this_author(), why, connection.operations)
 
-    async def order(self, worker: str, label: str, order: Order) -> str:
+    async def order(self, worker: str, label: str, order: WorkerOrder) -> str:
         """Give a worker an order; returns a sentence.
 
         Raises:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from jobconsole.actions.edit import refusal
 from jobconsole.actions.plan import Target
-from jobconsole.actions.verbs import Order, Steer
+from jobconsole.actions.verbs import Steer
 from jobconsole.core.progress import OperationLine
 from jobconsole.format.humanize import plural
 from jobconsole.format.words import IMMEDIATE
@@ -20,6 +20,7 @@ from jobconsole.tui.widgets.live import QueueTable, WorkerTable
 from jobconsole.tui.widgets.operations import MemberTable, OperationFacts, OperationTable
 from jobconsole.tui.widgets.signatures import SignatureTable
 from queue_core.errors import QueueCoreError
+from queue_core.model.operation import WorkerOrder
 from queue_core.model.report import WorkerInfo
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class WorkerActions(RowActions):
         if agreed:
             spawn(self.view, "order", self._order, worker, "stop")
 
-    async def _order(self, worker: WorkerInfo, order: Order) -> None:
+    async def _order(self, worker: WorkerInfo, order: WorkerOrder) -> None:
         try:
             sentence = await self.console.operator.order(worker.id, f"{worker.host}:{worker.pid}", order)
         except QueueCoreError as error:
