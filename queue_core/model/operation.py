@@ -51,6 +51,10 @@ class VerbFacts(NamedTuple):
     # the fields of `ChangeOptions` that it takes
     options: frozenset[str] = frozenset()
 
+    def acts_on(self, status: Status, trashed: bool) -> bool:
+        """Return whether it acts on a job in this state."""
+        return status in self.states and self.trash in (None, trashed)
+
 
 _DEAD = frozenset({Status.DEAD})
 

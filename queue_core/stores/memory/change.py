@@ -1,4 +1,4 @@
-"""What operators change: each function moves one job, or returns that its state does not allow it.
+"""What operators change: each function changes one job in a state that its verb acts on; False: it left it as it is.
 
 A job that may be changed again gets a new token, so that an operation that had chosen it before passes it over.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from random import uniform
 
-from queue_core.model.operation import UNCHANGED, Changed, ChangeOptions, MemberVerb
-from queue_core.model.states import WAITING, Status
+from queue_core.model.operation import UNCHANGED, VERBS, Changed, ChangeOptions, MemberVerb
+from queue_core.model.states import Status
 from queue_core.stores.memory.records import JobRow
 from queue_core.stores.memory.state import MemoryState
 
@@ -19,8 +19,6 @@ def retry(state: MemoryState, row: JobRow, options: ChangeOptions) -> bool:
 
     It queues behind the others, so that a bulk retry does not push in front of live work.
     """
-    if row.status not in (Status.DEAD, Status.COMPLETED):
-        return False
     now = state.clock.now()
     state.totals.note(row, "retried_by_operator", now)
     row.retry_count = row.losses = 0
@@ -35,8 +33,7 @@ def retry(state: MemoryState, row: JobRow, options: ChangeOptions) -> bool:
 
 def move(state: MemoryState, row: JobRow, options: ChangeOptions) -> bool:
     """Give a waiting or dead job to another queue or priority; its state and its times stay."""
-    movable = row.status in WAITING or (row.status is Status.DEAD and row.trashed_at is None)
-    if not movable or not _elsewhere(row, options):
+    if not _elsewhere(row, options):
         return False
     state.transfer(row, options)
     state.renew(row)
@@ -49,8 +46,6 @@ def _elsewhere(row: JobRow, options: ChangeOptions) -> bool:
 
 def delete(state: MemoryState, row: JobRow, _options: ChangeOptions) -> bool:
     """Move a dead job to the trash."""
-    if row.status is not Status.DEAD or row.trashed_at is not None:
-        return False
     row.trashed_at = row.updated_at = state.clock.now()
     state.release_key(row)
     state.renew(row)
@@ -59,8 +54,7 @@ def delete(state: MemoryState, row: JobRow, _options: ChangeOptions) -> bool:
 
 def restore(state: MemoryState, row: JobRow, _options: ChangeOptions) -> bool:
     """Move a job from the trash back into the DLQ, at the time of its death."""
-    if row.trashed_at is None or row.finished_at is None:
-        return False
+    assert row.finished_at is not None
     row.trashed_at, row.updated_at = None, row.finished_at
     state.renew(row)
     return True
@@ -68,8 +62,6 @@ def restore(state: MemoryState, row: JobRow, _options: ChangeOptions) -> bool:
 
 def purge(state: MemoryState, row: JobRow, _options: ChangeOptions) -> bool:
     """Remove a job in the trash for good."""
-    if row.trashed_at is None:
-        return False
     state.remove(row, "purged")
     return True
 
@@ -79,8 +71,6 @@ def cancel(state: MemoryState, row: JobRow, _options: ChangeOptions) -> bool:
     if row.lease is not None:
         asked, row.lease.cancel = row.lease.cancel, True
         return not asked
-    if row.status not in WAITING:
-        return False
     state.finish(row, Status.CANCELLED)
     state.totals.note(row, "cancelled", state.clock.now())
     return True
@@ -96,11 +86,15 @@ _VERBS: dict[MemberVerb, Callable[[MemoryState, JobRow, ChangeOptions], bool]] =
 }
 
 
+def _acts_on(verb: MemberVerb, row: JobRow) -> bool:
+    return VERBS[verb].acts_on(row.status, row.trashed_at is not None)
+
+
 def change(state: MemoryState, verb: MemberVerb, ids: Sequence[str], options: ChangeOptions = UNCHANGED) -> Changed:
     """Change those of these jobs whose states allow it; the caller holds the lock."""
     act = _VERBS[verb]
     rows = [state.jobs[job_id] for job_id in dict.fromkeys(ids) if job_id in state.jobs]
-    changed = [row for row in rows if act(state, row, options)]
+    changed = [row for row in rows if _acts_on(verb, row) and act(state, row, options)]
     ready = tuple(row.ready() for row in changed if row.status is Status.QUEUED and not row.blocked)
     ids = tuple(row.id for row in changed)
     unblocked = (one for one in state.unblocked() if state.jobs[one.id].status is Status.QUEUED)
