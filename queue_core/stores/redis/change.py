@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 STATE_FIELDS = ("status", "token", "type", "ordering_key", "unique_key")
-"""The fields that a `Seen` is made of."""
+"""The fields that a `JobState` is made of."""
 
 _RETRY = (
     "pending", "scheduled", "unfinished", "completed", "dlq", "trash", "errors", "seq", "types", "tallies", "minutes",
@@ -54,7 +54,7 @@ class JobState(NamedTuple):
 
 
 def state_of(job_id: str, queue: str, row: Sequence[str | None], place: int = 0) -> JobState:
-    """Return a job whose `LOOK` fields were read."""
+    """Return a job whose `STATE_FIELDS` were read."""
     status, token, type_, key, unique_key = row
     return JobState(job_id, queue, status or "", token or "0", type_ or "", key, unique_key, place)
 

@@ -106,7 +106,7 @@ def _decoded(text: str | None) -> Any:
 
 
 def result_of(row: Sequence[Any]) -> JobResult:
-    """Return the final state in a row of `worker_finals`."""
+    """Return the final state in a row of `worker_results`."""
     job_id, status, result, error, expired = row
     return JobResult(job_id, Status(status), result, error, bool(expired))
 

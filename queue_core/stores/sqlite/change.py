@@ -84,7 +84,7 @@ class Positions:
         self._ready: list[tuple[int, Ready]] = []
 
     def take(self, job: TargetRow, run_at: float, due: bool) -> Position:
-        """Return the next turn."""
+        """Return the next position, that of a job that arrives now."""
         self._seq += 1
         aged_rank = self._arrivals.aged_rank(job.queue, job.queue_id, job.priority, run_at)
         admitted = True if job.admitted else None
@@ -135,16 +135,16 @@ def move(transaction: Transaction, rules: Rules, jobs: list[TargetRow], options:
     pairs = [pair for pair in transferred(transaction, rules, jobs, options) if pair.old is not pair.new]
     waiting = [pair for pair in pairs if pair.old.state != "dead"]
     dead = [pair for pair in pairs if pair.old.state == "dead"]
-    turns = Positions(transaction, rules, len(waiting))
+    positions = Positions(transaction, rules, len(waiting))
     rows = []
     for _, job in waiting:
-        turn = turns.take(job, job.run_at, job.state == "queued")
-        rows.append((job.queue_id, job.priority, job.key, *turn, job.number))
+        position = positions.take(job, job.run_at, job.state == "queued")
+        rows.append((job.queue_id, job.priority, job.key, *position, job.number))
     hand_over(transaction, waiting)
     transaction.run_many("change/move", rows)
     forget(transaction, [(old.queue_id, old.unique_key, old.number) for old, _ in dead])
     transaction.run_many("change/move_dead", [(new.queue_id, new.priority, new.key, new.number) for _, new in dead])
-    ready = turns.write()
+    ready = positions.write()
     count_waiting(transaction, [old for old, _ in waiting], -1)
     count_waiting(transaction, [new for _, new in waiting], 1)
     unblocked = unblock_next(transaction, rules, [old for old, _ in pairs])
@@ -191,17 +191,17 @@ def retry(transaction: Transaction, rules: Rules, jobs: list[TargetRow], options
     """Move finished jobs to queued, or to scheduled when they are put off, each as one that arrives now."""
     now, due = transaction.now, options.delay <= 0 and options.spread <= 0
     pairs = transferred(transaction, rules, jobs, options)
-    turns = Positions(transaction, rules, len(jobs))
+    positions = Positions(transaction, rules, len(jobs))
     rows = []
     for _, job in pairs:
         run_at = now + max(options.delay, 0.0) + uniform(0, max(options.spread, 0.0))
-        seq, aged_rank, rank, admitted = turns.take(job, run_at, due)
+        seq, aged_rank, rank, admitted = positions.take(job, run_at, due)
         state = "queued" if due else "scheduled"
         arrival = (seq, rank, run_at, now, job.number, aged_rank, admitted)
         rows.append((state, *arrival, job.queue_id, job.priority, job.key))
     hand_over(transaction, pairs)
     transaction.run_many("change/retry", rows)
-    ready = turns.write()
+    ready = positions.write()
     count_waiting(transaction, [new for _, new in pairs], 1)
     _count(transaction, jobs, "retried_by_operator")
     unblocked = unblock_next(transaction, rules, [old for old, new in pairs if old is not new])
