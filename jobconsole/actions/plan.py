@@ -90,6 +90,9 @@ REVERSIBLE = frozenset(verb for verb, facts in VERBS.items() if facts.undo)
 MOVABLE = WAITING | {Status.DEAD}
 ACTS_ON: dict[str, frozenset[Status]] = {verb: facts.states for verb, facts in VERBS.items()}
 """The states that each verb acts on, for the lists that show why a key is off."""
+ON_DEAD = frozenset(verb for verb, facts in VERBS.items() if facts.acts_on(Status.DEAD, trashed=False))
+"""The verbs on dead jobs that are not in the trash."""
+NOT_CANCELLED = "dead jobs cannot be cancelled; D moves them to the trash"
 
 FREEZE_LIMIT = 1_000_000
 """Ids that one operation takes at most; the plan has `capped` set when there are more."""

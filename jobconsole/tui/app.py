@@ -210,10 +210,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
 
     def refusal_shown(self, action: str) -> str | None:
         """The same for the key bar, which leaves out what never makes sense in the pane with the focus."""
-        pane = self.view.pane if self.view is not None else None
-        if self.view is None or (pane is not None and action in pane.NEVER):
-            return None
-        if action == "restore" and (pane is None or not pane.in_trash):
+        if self.view is None or self.view.never(action):
             return None
         return None if action == "back" and not self.view.can_go_back() else self.refusal_of(action)
 

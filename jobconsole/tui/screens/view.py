@@ -79,14 +79,18 @@ class View(ViewFrame):
             return None
         reason = refusal(BY_ID[action], self.console.availability(self.small))
         pane = self.pane
-        if not reason and action == "restore" and (pane is None or not pane.in_trash):
-            return NOT_IN_TRASH
-        if not reason and pane is not None:
-            reason = pane.NEVER.get(action) or pane.refuses(action)
+        reason = reason or self.never(action) or (pane.refuses(action) if pane is not None else "")
         if not reason and action in {"open", "full"} and isinstance(pane, Table) and pane.selection.row is None:
             # Without a row, what opens would be about more than was chosen.
             return pane.nothing()
         return reason or next((why for rows in self.rows if (why := rows.refuses(action))), "")
+
+    def never(self, action: str) -> str:
+        """Why an action makes no sense in the pane with the focus, on whichever row; "" when it may."""
+        pane = self.pane
+        if action == "restore" and (pane is None or not pane.in_trash):
+            return NOT_IN_TRASH
+        return "" if pane is None else pane.NEVER.get(action, "")
 
     def missing(self) -> frozenset[str]:
         """Actions that there are none of on this screen now."""

@@ -10,7 +10,7 @@ from typing import ClassVar
 from textual.message import Message
 
 from jobconsole.actions import edit
-from jobconsole.actions.plan import ACTS_ON, Choice, Target, one_job
+from jobconsole.actions.plan import ACTS_ON, NOT_CANCELLED, Choice, Target, one_job
 from jobconsole.core.history import pairs
 from jobconsole.format.humanize import moment_of
 from jobconsole.format.spans import Line, Spans
@@ -238,11 +238,7 @@ class Detail(ScrollPane):
         if action not in ACTS_ON and action not in {"edit", "export"}:
             return ""
         if self.subject.group is not None:
-            return (
-                ""
-                if action in {"retry", "delete", "edit", "move", "export"}
-                else "dead jobs cannot be cancelled; D moves them to the trash"
-            )
+            return NOT_CANCELLED if action == "cancel" else ""
         if self._loaded is None:
             return "nothing is chosen"
         if action == "export":

@@ -12,6 +12,7 @@ from jobconsole.format.humanize import exact, plural
 from jobconsole.format.spans import Spans
 from jobconsole.present.columns import EVENTS
 from jobconsole.tui.base.links import Link
+from jobconsole.tui.widgets.pane import off_for_jobs
 from jobconsole.tui.widgets.table import Table
 from queue_core.model.filters import Filter
 
@@ -27,12 +28,7 @@ SAVED_SECONDS = 2.0
 class EventTable(Table[EventLine]):
     """Newest first."""
 
-    NEVER: ClassVar[dict[str, str]] = {
-        "retry": "open the job first (Enter)",
-        "delete": "open the job first (Enter)",
-        "edit": "open the job first (Enter)",
-        "move": "open the job first (Enter)",
-    }
+    NEVER: ClassVar[dict[str, str]] = off_for_jobs("open the job first (Enter)", "cancel", "export")
 
     empty = "nothing has happened since this console began to listen"
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import ClassVar
 
-from jobconsole.actions.plan import Choice, Target
+from jobconsole.actions.plan import ACTS_ON, Choice, Target
 from jobconsole.core.latency import TypeLine
 from jobconsole.core.listing import TableCursor
 from jobconsole.core.rows import QueueLine
@@ -15,12 +15,14 @@ from jobconsole.format import humanize
 from jobconsole.format.glyphs import columns, spark
 from jobconsole.format.humanize import elapsed, exact, plural, rate
 from jobconsole.format.spans import Line, Spans
+from jobconsole.format.words import IMMEDIATE, WORDS
 from jobconsole.present.columns import RUNNING_JOBS, TYPES, WORKERS, Column
 from jobconsole.tui.base.links import Link
-from jobconsole.tui.widgets.pane import Pane
+from jobconsole.tui.widgets.pane import Pane, off_for_jobs
 from jobconsole.tui.widgets.table import Table
 from queue_core.model.filters import Filter, Term
 from queue_core.model.report import WorkerInfo
+from queue_core.model.states import Status
 
 
 class Chart(Pane):
@@ -64,9 +66,7 @@ class Chart(Pane):
 class QueueTable(Table[QueueLine]):
     """One line for each queue, by name."""
 
-    NEVER: ClassVar[dict[str, str]] = dict.fromkeys(
-        ("retry", "delete", "edit", "move", "cancel"), "choose a job, not a queue"
-    )
+    NEVER: ClassVar[dict[str, str]] = off_for_jobs("choose a job, not a queue", "export")
 
     empty = "no queues yet"
     cursor_always = False
@@ -104,14 +104,17 @@ SPARK = 16
 """Cells of the throughput beside the title."""
 
 
+NOT_RUNNING = {verb: WORDS[verb].past for verb, states in ACTS_ON.items() if Status.RUNNING not in states} | {
+    "edit": IMMEDIATE["job", "edit"].past
+}
+"""What cannot be done with running jobs, with its past tense."""
+
+
 class RunningTable(Table[RunningJob]):
     """The running jobs, longest first when they are sorted; lines do not move while they are read."""
 
     NEVER: ClassVar[dict[str, str]] = {
-        "retry": "a running job cannot be retried; X cancels it",
-        "delete": "a running job cannot be deleted; X cancels it",
-        "edit": "a running job cannot be edited; X cancels it",
-        "move": "a running job cannot be moved; X cancels it",
+        action: f"a running job cannot be {past}; X cancels it" for action, past in NOT_RUNNING.items()
     }
 
     empty = "nothing runs longer than a moment"
@@ -168,12 +171,13 @@ class RunningTable(Table[RunningJob]):
         return None if self.selection.row is None else Link("job", self.selection.row.id)
 
 
+NO_TYPE = "choose a job, not a type"
+
+
 class TypeTable(Table[TypeLine]):
     """One line for each type that ended attempts, those that fail most first."""
 
-    NEVER: ClassVar[dict[str, str]] = dict.fromkeys(
-        ("retry", "delete", "edit", "move", "cancel", "open"), "choose a job, not a type"
-    )
+    NEVER: ClassVar[dict[str, str]] = off_for_jobs(NO_TYPE, "export") | {"open": NO_TYPE}
 
     empty = "no attempt has ended yet"
     cursor_always = False
@@ -195,12 +199,13 @@ class TypeTable(Table[TypeLine]):
         self.show(self.console.model.latency.lines())
 
 
+NO_WORKER = "choose a job, not a worker"
+
+
 class WorkerTable(Table[WorkerInfo]):
     """One line for each worker process that announced itself."""
 
-    NEVER: ClassVar[dict[str, str]] = dict.fromkeys(
-        ("retry", "delete", "edit", "move", "cancel", "open"), "choose a job, not a worker"
-    )
+    NEVER: ClassVar[dict[str, str]] = off_for_jobs(NO_WORKER, "export") | {"open": NO_WORKER}
 
     empty = "no worker has announced itself: start one with jobconsole worker run module:jobs"
     cursor_always = False

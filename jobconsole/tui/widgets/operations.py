@@ -18,7 +18,7 @@ from jobconsole.present.operation import MEMBERS, OPERATIONS, operation_lines, s
 from jobconsole.tui.base.host import Renewal, replace
 from jobconsole.tui.base.links import Link
 from jobconsole.tui.base.refresher import PAGE, OperationSight
-from jobconsole.tui.widgets.pane import Pane
+from jobconsole.tui.widgets.pane import Pane, off_for_jobs
 from jobconsole.tui.widgets.scroll import ScrollPane
 from jobconsole.tui.widgets.table import Table
 from queue_core.errors import QueueCoreError
@@ -34,7 +34,7 @@ AHEAD = 50
 class OperationTable(Table[OperationLine]):
     """One line for each operation; those under way are kept up to date."""
 
-    NEVER: ClassVar[dict[str, str]] = dict.fromkeys(("retry", "delete", "restore", "export"), CHOOSE)
+    NEVER: ClassVar[dict[str, str]] = off_for_jobs(CHOOSE, "cancel")
 
     empty = EMPTY
     heads = True
@@ -226,7 +226,7 @@ class OperationFacts(ScrollPane):
 
     GLANCE = 10
     NEVER: ClassVar[dict[str, str]] = {
-        **dict.fromkeys(("retry", "delete", "restore", "export"), CHOOSE),
+        **off_for_jobs(CHOOSE, "cancel"),
         "filter": "go back to the list to filter it",
     }
 

@@ -15,6 +15,7 @@ from jobconsole.actions.plan import Choice, Target
 from jobconsole.format.spans import Line, Span, Spans, changed, fit, width_of
 from jobconsole.tui.base.host import Host, host_of
 from jobconsole.tui.base.links import Link
+from queue_core.model.operation import VERBS
 from queue_core.model.text import safe
 
 
@@ -108,6 +109,11 @@ class Extent:
     top: int
     shown: int
     total: int
+
+
+def off_for_jobs(why: str, *but: str) -> dict[str, str]:
+    """Return `Pane.NEVER` of a pane that shows no jobs: actions on jobs are off for this reason, `but` for some."""
+    return {action: why for action in (*VERBS, "edit", "export") if action not in but}
 
 
 class Pane(LineWidget):

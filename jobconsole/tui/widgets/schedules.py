@@ -17,6 +17,7 @@ from jobconsole.format.spans import Line, RenderContext, Spans
 from jobconsole.present.schedule import SCHEDULES, TICKS, brief_lines, schedule_lines
 from jobconsole.tui.base.host import Renewal
 from jobconsole.tui.base.links import Link
+from jobconsole.tui.widgets.pane import off_for_jobs
 from jobconsole.tui.widgets.scroll import ScrollPane
 from jobconsole.tui.widgets.table import Table
 from queue_core.errors import QueueCoreError
@@ -33,7 +34,7 @@ CHOOSE = "choose a tick's job, not a schedule: Enter shows the ticks"
 class ScheduleTable(Table[ScheduleLine]):
     """One line for each schedule, by name."""
 
-    NEVER: ClassVar[dict[str, str]] = dict.fromkeys(("retry", "delete", "cancel", "export"), CHOOSE)
+    NEVER: ClassVar[dict[str, str]] = off_for_jobs(CHOOSE)
 
     empty = EMPTY
     still = False
@@ -239,7 +240,7 @@ class ScheduleFacts(ScrollPane):
 
     GLANCE = 9
     NEVER: ClassVar[dict[str, str]] = {
-        **dict.fromkeys(("retry", "delete", "cancel", "export"), CHOOSE),
+        **off_for_jobs(CHOOSE),
         "filter": "go back to the list to filter it",
         "sort": "go back to the list to sort it",
     }

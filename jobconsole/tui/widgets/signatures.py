@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from jobconsole.actions.plan import Choice, Target, dead_of, dead_only
+from jobconsole.actions.plan import NOT_CANCELLED, ON_DEAD, Choice, Target, dead_of, dead_only
 from jobconsole.core.latency import word
 from jobconsole.core.listing import TableCursor
 from jobconsole.core.rows import held_order
@@ -40,7 +40,7 @@ ORDERS: tuple[tuple[str, Callable[[SignatureInfo], Any] | None], ...] = (
 class SignatureTable(MarkTable[SignatureInfo]):
     """Groups of dead jobs. Their order stays as it is while they are read; `r` sorts them again."""
 
-    NEVER: ClassVar[dict[str, str]] = {"cancel": "dead jobs cannot be cancelled; D moves them to the trash"}
+    NEVER: ClassVar[dict[str, str]] = {"cancel": NOT_CANCELLED}
 
     empty = "no dead letters"
     still = False
@@ -148,11 +148,11 @@ class SignatureTable(MarkTable[SignatureInfo]):
         """Why an action makes no sense on this row."""
         if action == "edit" and (self.selection.everything or len(self.selection.marks) > 1):
             return "E edits one job at a time; Backspace takes the marks away"
-        if action in {"retry", "delete", "move", "export"} and self.selection.everything:
+        if action in {*ON_DEAD, "export"} and self.selection.everything:
             return "" if self.selection.rows or self.taken != self.where else self.nothing()
-        if action in {"retry", "delete", "edit", "move", "export", "open", "full"} and self.taken != self.where:
+        if action in {*ON_DEAD, "edit", "export", "open", "full"} and self.taken != self.where:
             return UNFROZEN if self.console.frozen else UNREAD
-        if action in {"retry", "delete", "edit", "move", "export"}:
+        if action in {*ON_DEAD, "edit", "export"}:
             return "" if self.selection.marks or self.selection.row else self.nothing()
         return ""
 
