@@ -298,8 +298,8 @@ def _known(number: int) -> int:
 
 AUTHOR = Author("doctor", "doctor")
 CREATE = "operations/rehearse_create"
-VERBS: tuple[tuple[MemberVerb, ChangeOptions, int], ...] = (
-    # verb, how, and to which of two dead jobs, in an order that each of them can be carried out in
+REHEARSED: tuple[tuple[MemberVerb, ChangeOptions, int], ...] = (
+    # every verb, how, and to which of two dead jobs, in an order that each of them can be carried out in
     ("move", ChangeOptions(priority=7), 0),
     ("delete", ChangeOptions(), 0),
     ("restore", ChangeOptions(), 0),
@@ -336,7 +336,7 @@ def _everything(rules: Rules) -> Plan[str]:
     queue, jobs = f"doctor {uuid4().hex}", [new_id(), new_id()]
     yield create_queues([queue])
     yield "operations/rehearse_dead", {"queue": queue, "ids": plain_array(jobs)}
-    for verb, options, which in VERBS:
+    for verb, options, which in REHEARSED:
         changed = yield from _operation(
             OperationRequest(verb, "", AUTHOR, options=options, rollout=Rollout(rate=1e6)), jobs[which], rules
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from queue_core.model.operation import VERBS
 from queue_core.stores.postgres import operations
 from queue_core.stores.postgres.read import PostgresInspector
 from tests.postgres.operations.filling import Database
@@ -20,6 +21,10 @@ create trigger refuse before {event} on {table} for each row execute function re
 
 async def counts(database: Database) -> dict[str, int]:
     return {table: await database.value(f"select count(*) from {table}") for table in TABLES}
+
+
+def test_every_verb_is_tried() -> None:
+    assert {verb for verb, _, _ in operations.REHEARSED} == set(VERBS)
 
 
 async def test_everything_can_be_done_and_nothing_stays(inspector: PostgresInspector, database: Database) -> None:
@@ -55,7 +60,7 @@ async def test_what_the_server_refuses_is_found(
 async def test_a_verb_that_changes_nothing_is_found(
     inspector: PostgresInspector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(operations, "VERBS", (operations.VERBS[2],))
+    monkeypatch.setattr(operations, "REHEARSED", (operations.REHEARSED[2],))
     assert (await inspector.facts())["refused"] == "a restore changed 0 of 1 job"
 
 
