@@ -82,7 +82,8 @@ COLUMNS = (
     "signature", "error", "payload", "result", "traceback",
 )  # fmt: skip
 _FORMULA = frozenset("=+-@\t\r\n＝＋－＠")
-_LEFT_OUT = frozenset({"payload_text", "token", "lease_expires_at", "progress", "progress_message", "cancel_requested"})
+LEFT_OUT = frozenset({"payload_text", "token", "lease_expires_at", "progress", "progress_message", "cancel_requested"})
+"""Fields of a job that no export has; a CSV has no keys either."""
 
 
 class TextSink(Protocol):
@@ -189,7 +190,7 @@ async def _found(inspector: Inspector, job_id: str) -> list[Job]:
 
 def _json_writer(stream: TextSink) -> Callable[[Job], object]:
     def write(job: Job) -> None:
-        body = {field.name: getattr(job, field.name) for field in fields(job) if field.name not in _LEFT_OUT}
+        body = {field.name: getattr(job, field.name) for field in fields(job) if field.name not in LEFT_OUT}
         if job.payload is None:
             # The stored text is no JSON.
             body["payload_text"] = job.payload_text

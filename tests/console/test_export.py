@@ -5,15 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import fields
 
 import pytest
 
 from jobconsole.actions import export as exporting
-from jobconsole.actions.export import COLUMNS, PAGE, ExportOptions, cell, export
+from jobconsole.actions.export import COLUMNS, LEFT_OUT, PAGE, ExportOptions, cell, export
 from jobconsole.actions.plan import Target
 from jobconsole.core.snapshot import DEAD
 from queue_core import JobQueue
 from queue_core.model.filters import parse
+from queue_core.model.job import Job
 from tests.conformance.making import failure
 from tests.conformance.world import World
 
@@ -45,6 +47,11 @@ async def written(jobs: JobQueue, wish: ExportOptions) -> tuple[int, str]:
 )
 def test_a_cell_is_no_formula_and_no_escape_sequence(text: object, shown: str) -> None:
     assert cell(text) == shown
+
+
+def test_every_field_of_a_job_is_a_column_or_left_out_on_purpose() -> None:
+    keys = {"ordering_key", "unique_key"}
+    assert {field.name for field in fields(Job)} == {*COLUMNS, *LEFT_OUT, *keys}
 
 
 async def test_a_table_for_spreadsheets(jobs: JobQueue, world: World) -> None:
