@@ -97,9 +97,9 @@ class Peer:
             _until(lambda: not record.missing(), self.name)
             _until(lambda: not self._left(), self.name)
             ended = time.time()
-            ((_, begun),) = record.begun().items()
-            cpu = (cpu_seconds(process.pid) or 0.0) - begun.cpu
-        return {"drain": jobs / (ended - begun.at), "worker_us": cpu / jobs * 1e6}
+            ((_, start),) = record.starts().items()
+            cpu = (cpu_seconds(process.pid) or 0.0) - start.cpu
+        return {"drain": jobs / (ended - start.at), "worker_us": cpu / jobs * 1e6}
 
     def _fresh(self) -> list[dict[str, Any]]:
         """Empty both servers, make the peer's tables and return the settings worth trying."""

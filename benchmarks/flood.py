@@ -52,7 +52,7 @@ class Screen(NamedTuple):
     # what narrows it so that a probe can be seen; None: nothing has to
     narrow: str | None = None
     # whether it shows what an event holds
-    tells: bool = True
+    shows_text: bool = True
 
 
 class Flood:
@@ -64,12 +64,12 @@ class Flood:
             [sys.executable, str(script), servers.postgres_url, servers.redis_url],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
-        self.told = 0
+        self.published = 0
         self.counted = threading.Event()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
-    def say(self, line: str) -> None:
+    def send(self, line: str) -> None:
         """Command it."""
         assert self._process.stdin is not None
         self._process.stdin.write(line + "\n")
@@ -83,7 +83,7 @@ class Flood:
     def _read(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            self.told = int(line)
+            self.published = int(line)
             self.counted.set()
 
 
@@ -107,7 +107,7 @@ def screens() -> list[Screen]:
     return [
         Screen("Triage", key["triage"]),
         Screen("Live", key["live"]),
-        Screen("Jobs", key["jobs"], tells=False),
+        Screen("Jobs", key["jobs"], shows_text=False),
         Screen("Events", key["events"], up="g", narrow="probe"),
     ]
 
@@ -126,11 +126,11 @@ def places_of(terminal: Terminal, screen: Screen) -> dict[str, tuple[int, int]]:
 
 def share(terminal: Terminal, flood: Flood, seconds: float) -> dict[str, float]:
     """Measure the processor time and the bytes of some seconds without a key."""
-    began, cpu, sent, told = time.perf_counter(), terminal.cpu_seconds(), terminal.total, flood.told
+    began, cpu, sent, published = time.perf_counter(), terminal.cpu_seconds(), terminal.total, flood.published
     terminal.listen(seconds)
     passed = time.perf_counter() - began
     return {
-        "events/s": round((flood.told - told) / passed),
+        "events/s": round((flood.published - published) / passed),
         "core %": round(100 * (terminal.cpu_seconds() - cpu) / passed, 1),
         "KB/s": round((terminal.total - sent) / passed / 1000, 2),
     }
@@ -149,7 +149,7 @@ def keys(terminal: Terminal, screen: Screen, places: dict[str, tuple[int, int]],
 
 def staleness(terminal: Terminal, flood: Flood, screen: Screen, count: int) -> dict[str, float]:
     """Measure from the moment in which an event is published until its text has come out."""
-    if not screen.tells:
+    if not screen.shows_text:
         return {}
     if screen.narrow:
         terminal.press("/")
@@ -160,7 +160,7 @@ def staleness(terminal: Terminal, flood: Flood, screen: Screen, count: int) -> d
         terminal.listen(random.uniform(0.3, 0.9))
         word = f"probe-{number:03}"
         terminal.press("")
-        flood.say(f"probe {word}")
+        flood.send(f"probe {word}")
         took.append(1000 * terminal.until(word))
     if screen.narrow:
         terminal.press("\x1b")
@@ -173,14 +173,14 @@ def percentile(values: list[float], rank: int) -> float:
     return ordered[min(len(ordered) - 1, len(ordered) * rank // 100)]
 
 
-def look(
+def measure(
     size: tuple[int, int], environment: dict[str, str], flood: Flood, options: argparse.Namespace
 ) -> Iterator[Row]:
     """Measure every screen at one size."""
     with opened(size, environment) as terminal:
         terminal.until(r"40 signatures")
         for screen in screens():
-            flood.say("rate 100")
+            flood.send("rate 100")
             terminal.listen(1.0)
             terminal.press(screen.key)
             terminal.listen(2.0)
@@ -188,7 +188,7 @@ def look(
             terminal.press("r")
             terminal.listen(2.0)
             places = places_of(terminal, screen)
-            flood.say(f"rate {options.rate}")
+            flood.send(f"rate {options.rate}")
             terminal.listen(SETTLING_SECONDS)
             row: Row = {"screen": screen.name, "size": f"{size[0]}x{size[1]}"}
             row |= share(terminal, flood, options.seconds)
@@ -203,14 +203,14 @@ def remember(environment: dict[str, str], flood: Flood, rate: float) -> Row:
         terminal.until(r"40 signatures")
         terminal.press(screens()[-1].key)
         terminal.until(r"events? heard")
-        before = flood.told
-        flood.say(f"rate {rate}")
+        before = flood.published
+        flood.send(f"rate {rate}")
         held: list[int] = []
         for target in (SETTLED, LAST):
-            while flood.told - before < target:
+            while flood.published - before < target:
                 terminal.listen(0.5)
             held.append(terminal.memory())
-        flood.say("rate 0")
+        flood.send("rate 0")
     grown = 100 * (held[1] - held[0]) / held[0]
     row = {f"MB after {events:,}": round(size / 1e6, 1) for events, size in zip((SETTLED, LAST), held, strict=True)}
     return {**row, "grown %": round(grown, 1)}
@@ -232,7 +232,7 @@ def main() -> int:
     with EmbeddedServers.start() as servers:
         environment = seed(servers, options.jobs)
         with flooded(servers) as flood:
-            rows = told(look(size, environment, flood, options) for size in SIZES)
+            rows = measured(measure(size, environment, flood, options) for size in SIZES)
             memory = {} if options.no_memory else remember(environment, flood, options.fast)
     slower = max(slower, stretch())
     bars = {name: bar * (slower if name in ON_THE_CLOCK else 1.0) for name, bar in BARS.items()}
@@ -246,7 +246,7 @@ def main() -> int:
     return verdict(short)
 
 
-def told(rounds: Iterable[Iterable[Row]]) -> list[Row]:
+def measured(rounds: Iterable[Iterable[Row]]) -> list[Row]:
     """Return all rows, each written beside the result when it is there: together they take some minutes."""
     rows: list[Row] = []
     sys.stderr.write("  ".join(f"{title:>12}" for title in TITLES) + "\n")

@@ -48,12 +48,12 @@ class Worker:
         self._owed += events / 4
         jobs, self._owed = int(self._owed), self._owed % 1
         self._bursts.append([self._job() for _ in range(jobs)])
-        told = 0
+        published = 0
         for age, burst in enumerate(reversed(self._bursts)):
             for event in (event for job in burst for event in self._events(job, age)):
                 self._bus.publish(event)
-                told += 1
-        return told
+                published += 1
+        return published
 
     def _job(self) -> tuple[str, str, str, int]:
         self._made += 1
@@ -71,9 +71,9 @@ class Worker:
         elif token % 20:
             yield Event(EventName.COMPLETED, queue, job_id, type_, token, {"ms": 40.125})
         else:
-            said = {"error": "TimeoutError: smtp mx-7:25 timed out", "signature": "9f31c2a07b11", "kind": "error"}
-            yield Event(EventName.FAILED, queue, job_id, type_, token, said)
-            yield Event(EventName.DEAD, queue, job_id, type_, token, said)
+            failure = {"error": "TimeoutError: smtp mx-7:25 timed out", "signature": "9f31c2a07b11", "kind": "error"}
+            yield Event(EventName.FAILED, queue, job_id, type_, token, failure)
+            yield Event(EventName.DEAD, queue, job_id, type_, token, failure)
 
 
 class Flood:
@@ -85,13 +85,13 @@ class Flood:
         self._workers = [Worker(number, self._bus) for number in range(WORKERS)]
         self._running: list[Claim] = []
         self.rate = 0.0
-        self.told = 0
+        self.published = 0
 
     async def run(self) -> None:
         """Publish until the input ends."""
         self._running = await self._start_long()
         async with asyncio.TaskGroup() as group:
-            loops = [self._bus.run(), self._burst(), self._progress(), self._count(), self._beat()]
+            loops = [self._bus.run(), self._burst(), self._progress(), self._count(), self._renew()]
             tasks = [group.create_task(loop) for loop in loops]
             await self._obey()
             for task in tasks:
@@ -114,7 +114,7 @@ class Flood:
             for worker in self._workers:
                 due += TICK / WORKERS
                 await asyncio.sleep(due - time.monotonic())
-                self.told += worker.burst(self.rate * TICK / WORKERS)
+                self.published += worker.burst(self.rate * TICK / WORKERS)
 
     async def _progress(self) -> None:
         percent = 0
@@ -122,24 +122,24 @@ class Flood:
             percent = percent % 99 + 1
             for claim in self._running[1:]:
                 await asyncio.sleep(1.0 / LONG)
-                self._say(claim, percent, f"step {percent} of 99")
+                self._report(claim, percent, f"step {percent} of 99")
 
     async def _count(self) -> None:
         while True:
-            print(self.told, flush=True)
+            print(self.published, flush=True)
             await asyncio.sleep(1.0)
 
-    async def _beat(self) -> None:
+    async def _renew(self) -> None:
         """The worker that holds the long jobs is alive."""
-        heart, leases = (
+        heartbeat, leases = (
             self._jobs.store.open_heartbeat(),
             [LeaseRenewal(claim.id, claim.token) for claim in self._running],
         )
-        beat = HeartbeatRequest(
+        request = HeartbeatRequest(
             self._workers[0].name, "bench", 1, "1", QUEUES, None, 64, LONG, False, LEASE, 10.0, leases
         )  # fmt: skip
         while True:
-            await asyncio.to_thread(heart.beat, beat)
+            await asyncio.to_thread(heartbeat.renew, request)
             await asyncio.sleep(5.0)
 
     async def _obey(self) -> None:
@@ -148,13 +148,13 @@ class Flood:
             if word == "rate":
                 self.rate = float(rest)
             else:
-                self._say(self._running[0], 50, rest)
+                self._report(self._running[0], 50, rest)
 
-    def _say(self, claim: Claim, percent: int, message: str) -> None:
+    def _report(self, claim: Claim, percent: int, message: str) -> None:
         # the message first: a narrow list of events cuts what comes behind it
-        told = {"message": message, "progress": percent}
-        self._bus.publish(Event(EventName.PROGRESS, claim.queue, claim.id, claim.type, claim.token, told))
-        self.told += 1
+        published = {"message": message, "progress": percent}
+        self._bus.publish(Event(EventName.PROGRESS, claim.queue, claim.id, claim.type, claim.token, published))
+        self.published += 1
 
 
 async def main() -> None:

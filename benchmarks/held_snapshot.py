@@ -161,7 +161,7 @@ async def held(options: argparse.Namespace, mode: str) -> dict[str, object]:
         ends, pairs = time.monotonic() + options.seconds, list[tuple[Part, Part]]()
         while time.monotonic() < ends:
             pairs.append((await without.turn(CLEAN_SECONDS), await beside.turn(HELD_SECONDS)))
-            sys.stderr.write(f"{mode} {said(*pairs[-1])}\n")
+            sys.stderr.write(f"{mode} {in_words(*pairs[-1])}\n")
     last = pairs[-LAST:]
     return {
         "mode": mode,
@@ -176,7 +176,7 @@ async def held(options: argparse.Namespace, mode: str) -> dict[str, object]:
     }
 
 
-def said(clean: Part, part: Part) -> str:
+def in_words(clean: Part, part: Part) -> str:
     """Return what two turns were like."""
     return ", ".join(
         f"{name} {one.rate:,.0f} jobs/s of {one.worker:.1f} + {one.servers:.1f} us"

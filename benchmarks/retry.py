@@ -27,7 +27,7 @@ from queue_core.model.filters import Filter
 from queue_core.model.operation import UNTHROTTLED
 
 BARS = {"seconds": 30.0, "longest statement": 0.5}
-LOOK = 0.003
+POLL_SECONDS = 0.003
 """Seconds between two looks at the statements that run."""
 RUNNING = (
     "SELECT coalesce(max(extract(epoch FROM clock_timestamp() - query_start)), 0)::float8 FROM pg_stat_activity "
@@ -42,7 +42,7 @@ class Watch:
         self.longest = 0.0
         self._url = url
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._look)
+        self._thread = threading.Thread(target=self._poll)
 
     def __enter__(self) -> Watch:
         self._thread.start()
@@ -52,9 +52,9 @@ class Watch:
         self._over.set()
         self._thread.join()
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         with psycopg.connect(self._url, autocommit=True) as connection:
-            while not self._over.wait(LOOK):
+            while not self._over.wait(POLL_SECONDS):
                 ((seconds,),) = connection.execute(RUNNING).fetchall()
                 self.longest = max(self.longest, seconds)
 

@@ -120,7 +120,7 @@ def draft_of(job: Job) -> Draft:
     return Draft(pretty(job.payload_text), *rest)
 
 
-async def look_up(inspector: Inspector, type_: str, queue: str) -> Known:
+async def read_known(inspector: Inspector, type_: str, queue: str) -> Known:
     """Return what workers announced of a type.
 
     Raises:
@@ -139,7 +139,7 @@ async def original(jobs: JobQueue, job_id: str) -> Original:
         JobNotFound, StoreUnavailable: there is none, or the store did not answer in time.
     """
     job = await jobs.inspector.get(job_id)
-    return Original(job, await look_up(jobs.inspector, job.type, job.queue), jobs.settings.limits.payload)
+    return Original(job, await read_known(jobs.inspector, job.type, job.queue), jobs.settings.limits.payload)
 
 
 def check(draft: Draft, job: Job, known: Known, limit: int) -> list[Problem]:

@@ -87,7 +87,7 @@ class ImmediateActions:
             return f"enqueued job {(await self._connection.schedules.trigger(schedule)).id}"
 
         becomes = IMMEDIATE["schedule", "trigger"].becomes
-        return f"{schedule} {becomes}: {(await self._noted('trigger', f'schedule {schedule}', act))}"
+        return f"{schedule} {becomes}: {(await self._recorded('trigger', f'schedule {schedule}', act))}"
 
     async def pause_schedule(self, name: str, pause: bool, why: str = "") -> Switched:
         """Pause a schedule, or let it tick again."""
@@ -112,7 +112,7 @@ class ImmediateActions:
         async def act() -> str:
             return "" if await self._connection.operations.command(worker, order) else "it was gone"
 
-        gone = await self._noted(order, f"worker {label}", act)
+        gone = await self._recorded(order, f"worker {label}", act)
         return (
             f"{label} is gone" if gone else f"{label} {IMMEDIATE['worker', order].becomes} from its next heartbeat on"
         )
@@ -124,7 +124,7 @@ class ImmediateActions:
         async def act() -> str:
             return "" if await change(number) else "it was in no state for that any more"
 
-        late = await self._noted(verb, f"operation #{number}", act, why)
+        late = await self._recorded(verb, f"operation #{number}", act, why)
         return f"#{number}: {late}" if late else f"#{number} {IMMEDIATE['operation', verb].becomes}"
 
     async def _switched(
@@ -136,11 +136,11 @@ class ImmediateActions:
         async def act() -> str:
             return "" if await change(name) else f"it {words.already}"
 
-        if await self._noted(verb, f"{kind} {name}", act, why, numbers):
+        if await self._recorded(verb, f"{kind} {name}", act, why, numbers):
             return Switched(f"{name} {words.already}", False, numbers[0])
         return Switched(f"{name} {words.becomes}", True, numbers[0])
 
-    async def _noted(
+    async def _recorded(
         self,
         verb: OperationVerb,
         label: str,
@@ -148,10 +148,10 @@ class ImmediateActions:
         why: str = "",
         numbers: list[int] | None = None,
     ) -> str:
-        def begun(number: int) -> None:
+        def on_record(number: int) -> None:
             self._notes.append(number)
             if numbers is not None:
                 numbers.append(number)
 
-        asked = OperationRequest(verb, label, this_author(), why)
-        return await self._connection.operations.record(asked, act, begun=begun)
+        request = OperationRequest(verb, label, this_author(), why)
+        return await self._connection.operations.record(request, act, on_record=on_record)

@@ -74,7 +74,7 @@ class Bench:
     def __init__(self, options: BenchOptions, ground: Ground, write: Callable[[str], None]) -> None:
         self._options = options
         self._ground = ground
-        self._say = write
+        self._write = write
         self._recorder = Recorder()
         self._jobs = register(JobQueue.from_settings(ground.settings), self._recorder)
         self.report: BenchReport | None = None
@@ -87,11 +87,11 @@ class Bench:
         """
         options = self._options
         async with self._jobs:
-            self._say("latency of an idle queue")
+            self._write("latency of an idle queue")
             delays = await self._latency()
-            self._say(f"enqueueing {options.jobs:,} jobs")
+            self._write(f"enqueueing {options.jobs:,} jobs")
             enqueued = await self._enqueue()
-            self._say("draining them")
+            self._write("draining them")
             record = DeliveryRecord(self._ground.folder / "drain", options.jobs)
             async with self._crew(record) as crew:
                 drained = await self._drain(crew)
@@ -153,19 +153,19 @@ class Bench:
 
     async def _drain(self, crew: Crew) -> Drained:
         record, ground = crew.record, self._ground
-        await self._until(crew, lambda: bool(record.begun()))
+        await self._until(crew, lambda: bool(record.starts()))
         before = [_used(ground.postgres), _used(ground.redis)]
         await self._until(crew, lambda: not record.missing())
         while await self._unfinished():
             crew.check()
             await asyncio.sleep(STEP_SECONDS)
         ended, own = time.time(), time.process_time()
-        begun = record.begun()
-        if not begun:
+        starts = record.starts()
+        if not starts:
             raise DemoError(f"No job was started within {STALL_SECONDS:g} s.")
-        used = [_since(at.cpu, cpu_seconds(pid) if crew.pids else own) for pid, at in begun.items()]
+        used = [_since(at.cpu, cpu_seconds(pid) if crew.pids else own) for pid, at in starts.items()]
         return Drained(
-            ended - min(at.at for at in begun.values()),
+            ended - min(at.at for at in starts.values()),
             sum(each for each in used if each is not None) or None,
             _since(before[0], _used(ground.postgres)),
             _since(before[1], _used(ground.redis)),

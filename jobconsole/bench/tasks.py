@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from queue_core import JobQueue
 
-_BEGUN = struct.Struct("dd")
+_START = struct.Struct("dd")
 _DELAY = struct.Struct("d")
 
 
-class Begun(NamedTuple):
+class ProcessStart(NamedTuple):
     """The moment at which a process ran its first job."""
 
     # seconds since the epoch
@@ -33,7 +33,7 @@ class Recorder:
 
     def open(self, folder: Path) -> None:
         """Note into this folder from now on; a `Record` has made it."""
-        self._begun = False
+        self._started = False
         self._folder = folder
         with (folder / "seen").open("r+b") as seen:
             self._seen = mmap.mmap(seen.fileno(), 0)
@@ -41,9 +41,9 @@ class Recorder:
 
     def note(self, number: int, sent: float) -> None:
         """Note one run of a job; `sent`: when its enqueue was called, in seconds since the epoch, 0 = no matter."""
-        if not self._begun:
-            self._begun = True
-            (self._folder / f"{os.getpid()}.begun").write_bytes(_BEGUN.pack(time.time(), time.process_time()))
+        if not self._started:
+            self._started = True
+            (self._folder / f"{os.getpid()}.started").write_bytes(_START.pack(time.time(), time.process_time()))
         self._seen[number] = min(255, self._seen[number] + 1)
         if sent:
             os.write(self._delays, _DELAY.pack(time.time() - sent))
@@ -72,13 +72,13 @@ class DeliveryRecord:
         """Return the seconds from enqueue to handler, shortest first."""
         return sorted(delay for (delay,) in _DELAY.iter_unpack((self.folder / "delays").read_bytes()))
 
-    def begun(self) -> dict[int, Begun]:
+    def starts(self) -> dict[int, ProcessStart]:
         """Return for each process that ran a job when it began."""
         found = {}
-        for path in self.folder.glob("*.begun"):
+        for path in self.folder.glob("*.started"):
             packed = path.read_bytes()
-            if len(packed) == _BEGUN.size:
-                found[int(path.stem)] = Begun(*_BEGUN.unpack(packed))
+            if len(packed) == _START.size:
+                found[int(path.stem)] = ProcessStart(*_START.unpack(packed))
         return found
 
 

@@ -20,7 +20,15 @@ from jobconsole.cli.failures import (
     warn,
 )
 from jobconsole.cli.output import Output
-from jobconsole.cli.pace import add_pace, add_spread, add_target, end_of_limit, paced, run_to_end, submit_plan
+from jobconsole.cli.pace import (
+    add_rollout,
+    add_spread,
+    add_target,
+    end_of_limit,
+    options_and_rollout,
+    run_to_end,
+    submit_plan,
+)
 from jobconsole.cli.root import Parser, add_change
 from jobconsole.cli.selection import JobSelection, add_selection, check_queue, selection_of
 from jobconsole.cli.session import connected
@@ -66,7 +74,7 @@ def operate(options: argparse.Namespace, output: Output, verb: Verb, narrowed: S
         if options.detach:
             return await _detached(jobs, output, report)
         report = await run_to_end(jobs, report)
-        return _reported(output, verb, await _looked_after(jobs, verb, chosen, report))
+        return _reported(output, verb, await _explain_unchanged(jobs, verb, chosen, report))
 
     return connected(options, output, run, "" if options.dry_run else f"{options.noun} {verb}")
 
@@ -78,8 +86,8 @@ async def _planned(jobs: JobQueue, options: argparse.Namespace, verb: Verb, chos
     signatures = await _signatures(jobs, chosen)
     target = Target(_label(chosen), chosen.ids, wheres, signatures=signatures)
     made = await plan(jobs.inspector, verb, target)
-    way, pace = paced(options, len(made.ids))
-    return replace(made, options=way, rollout=pace, why=options.why)
+    changes, rollout = options_and_rollout(options, len(made.ids))
+    return replace(made, options=changes, rollout=rollout, why=options.why)
 
 
 def _label(chosen: JobSelection) -> str:
@@ -164,7 +172,7 @@ class _Result:
     refused: tuple[str, ...] = ()
 
 
-async def _looked_after(jobs: JobQueue, verb: Verb, chosen: JobSelection, report: Report) -> _Result:
+async def _explain_unchanged(jobs: JobQueue, verb: Verb, chosen: JobSelection, report: Report) -> _Result:
     from queue_core.errors import JobNotFound, WrongState
 
     changed = set(report.changed)
@@ -247,6 +255,6 @@ def add_verb(
     )
     if verb == "retry":
         add_spread(parser)
-        add_pace(parser)
+        add_rollout(parser)
     if verb in {"retry", "move"}:
         add_target(parser)

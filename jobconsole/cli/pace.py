@@ -53,11 +53,11 @@ async def submit_plan(jobs: JobQueue, plan: Plan) -> Report:
     finally:
         progress("")
     if report.problem:
-        raise _not_begun(report)
+        raise _not_started(report)
     return report
 
 
-def _not_begun(report: Report) -> CommandError:
+def _not_started(report: Report) -> CommandError:
     error = report.error
     if isinstance(error, OutcomeUnknown):
         return Unreachable(f"{error}; 'jobconsole op show {error.number}' tells, and if it was, workers carry it out")
@@ -94,7 +94,7 @@ async def changed_one(jobs: JobQueue, verb: str, job_id: str, why: str) -> bool:
     plan = Plan("retry" if verb == "retry" else "delete", f"job {job_id}", (job_id,), why=why)
     report = await apply(jobs.operations, plan, this_author())
     if report.problem and report.processed != 1:
-        raise _not_begun(report) if report.operation is None else Unreachable(report.problem)
+        raise _not_started(report) if report.operation is None else Unreachable(report.problem)
     return report.processed == 1
 
 
@@ -149,7 +149,7 @@ def add_spread(verb: Parser) -> None:
     verb.add_argument("--delay", type=duration, default=0.0, metavar="T", help="due after this time, as in 5m")
 
 
-def add_pace(verb: Parser) -> None:
+def add_rollout(verb: Parser) -> None:
     """Declare the options of a retry that begins carefully."""
     verb.add_argument("--canary", type=whole(0, _MOST), metavar="N", help="N jobs first, and wait for their outcome")
     verb.add_argument("--rate", type=rate, metavar="R", help="at most so many jobs a second, as in 100, 100/s or 90/m")
@@ -204,7 +204,7 @@ def priority(text: str) -> int:
         raise argparse.ArgumentTypeError(str(problem)) from None
 
 
-def paced(options: argparse.Namespace, number: int) -> tuple[ChangeOptions, Rollout]:
+def options_and_rollout(options: argparse.Namespace, number: int) -> tuple[ChangeOptions, Rollout]:
     """Return way and pace from the options, for an operation on so many jobs.
 
     A canary is never the default: a script must not wait for its outcome unless an option asks for it.

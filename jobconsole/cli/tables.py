@@ -117,9 +117,9 @@ def _show_operations(output: Output, operations: Sequence[Operation]) -> None:
         output.line()
         output.line("operations:")
     for operation in operations:
-        asked = operation.request
-        why = f": {asked.why}" if asked.why else ""
-        text = f"#{operation.number} {asked.verb} by {'@'.join(asked.author)}{why}"
+        request = operation.request
+        why = f": {request.why}" if request.why else ""
+        text = f"#{operation.number} {request.verb} by {'@'.join(request.author)}{why}"
         output.line(f"  {moment(operation.created_at)}  {safe(text, 600)}")
 
 
@@ -191,30 +191,30 @@ def show_operations(output: Output, operations: Iterable[Operation]) -> None:
 
 
 def _row(operation: Operation) -> tuple[object, ...]:
-    asked, members = operation.request, operation.total
+    request, members = operation.request, operation.total
     return (
         operation.number,
         moment(operation.created_at),
-        "@".join(asked.author),
-        asked.verb,
+        "@".join(request.author),
+        request.verb,
         operation.state,
         f"{exact(operation.done)}/{exact(members)}" if members else None,
         exact(operation.skipped) if members else None,
         exact(operation.errored) if members else None,
-        f"{asked.label} ({asked.why})" if asked.why else asked.label,
+        f"{request.label} ({request.why})" if request.why else request.label,
     )
 
 
 def state_of_progress(operation: Operation) -> str:
     """Return how far an operation is, on one line."""
-    pace = operation.request.rollout
+    rollout = operation.request.rollout
     if operation.awaiting_canary:
         where = f"waits for the outcome of its canary of {plural(operation.barrier, 'job')}"
     else:
         where = f"{exact(operation.done)} of {plural(operation.total, 'job')}"
         where += "" if operation.state == "running" else f", {operation.state}"
-    if pace.rate and operation.state == "running" and not operation.in_canary:
-        where += f", {rate(pace.rate)}, {elapsed((operation.total - operation.done) / pace.rate)} left"
+    if rollout.rate and operation.state == "running" and not operation.in_canary:
+        where += f", {rate(rollout.rate)}, {elapsed((operation.total - operation.done) / rollout.rate)} left"
     skipped = f", skipped {exact(operation.skipped)}" if operation.skipped else ""
     errored = f", errored {exact(operation.errored)}" if operation.errored else ""
     return f"#{operation.number} {operation.request.verb}: {where}{skipped}{errored}"
@@ -233,18 +233,18 @@ def outcome(operation: Operation) -> str:
 
 def operation_body(operation: Operation) -> dict[str, Any]:
     """Return an operation as JSON."""
-    asked = operation.request
+    request = operation.request
     return {
         "number": operation.number,
-        "verb": asked.verb,
-        "label": asked.label,
+        "verb": request.verb,
+        "label": request.label,
         "state": operation.state,
-        "user": asked.author.user,
-        "host": asked.author.host,
-        "why": asked.why,
-        **asked.options._asdict(),
-        **asked.rollout._asdict(),
-        "signatures": asked.signatures,
+        "user": request.author.user,
+        "host": request.author.host,
+        "why": request.why,
+        **request.options._asdict(),
+        **request.rollout._asdict(),
+        "signatures": request.signatures,
         "total": operation.total,
         "done": operation.done,
         "processed": operation.processed,

@@ -55,9 +55,9 @@ class AlertWatcher:
 
     def __init__(self, thresholds: Thresholds) -> None:
         self.thresholds = thresholds
-        self._told: set[str] = set()
+        self._alerted: set[str] = set()
 
-    def look(self, snapshot: Snapshot) -> list[str]:
+    def update(self, snapshot: Snapshot) -> list[str]:
         """Return a sentence for each threshold that was crossed since the metric was last below it."""
         sentences: list[str] = []
         for measure in _MEASURES:
@@ -65,11 +65,11 @@ class AlertWatcher:
             if limit is None:
                 continue
             value = measure.value(snapshot)
-            if value >= limit and measure.name not in self._told:
-                self._told.add(measure.name)
+            if value >= limit and measure.name not in self._alerted:
+                self._alerted.add(measure.name)
                 sentences.append(f"{measure.sentence(value)} (threshold {_limit(measure.name, limit)})")
             elif value < limit * REARM:
-                self._told.discard(measure.name)
+                self._alerted.discard(measure.name)
         return sentences
 
 

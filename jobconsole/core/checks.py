@@ -39,12 +39,12 @@ _NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One text."""
+    """What was examined, how it is, and what to do about it."""
 
     name: str
     level: Level
     # the result in a few words; a longer one has one sentence a line
-    said: str
+    finding: str
     # what to do; empty when nothing has to be done
     advice: str = ""
 

@@ -107,7 +107,7 @@ class Connection:
         # the attempt to open it that is under way
         self._opening: asyncio.Task[None] | None = None
         # pings without an answer as yet
-        self._asked: dict[str, PendingPing] = {}
+        self._pings: dict[str, PendingPing] = {}
         now = datetime.now(UTC)
         self._servers: dict[str, Server] = {"store": Server("store", "connecting", now)}
 
@@ -185,10 +185,10 @@ class Connection:
             self._opening.cancel()
             await asyncio.wait({self._opening})
             self._opening = None
-        for asked in self._asked.values():
-            asked.answer.cancel()
-        await asyncio.gather(*(asked.answer for asked in self._asked.values()), return_exceptions=True)
-        self._asked.clear()
+        for pending in self._pings.values():
+            pending.answer.cancel()
+        await asyncio.gather(*(pending.answer for pending in self._pings.values()), return_exceptions=True)
+        self._pings.clear()
         jobs, self._jobs = self._jobs, None
         if jobs is not None and jobs is not self._source:
             with suppress(QueueCoreError, OSError, TimeoutError):
@@ -230,30 +230,30 @@ class Connection:
         await asyncio.gather(*pings)
 
     async def _ping_one(self, which: str, ping: Callable[[], Awaitable[float]]) -> None:
-        asked = self._asked.get(which)
-        if asked is None:
-            asked = self._asked[which] = PendingPing(asyncio.ensure_future(ping()), datetime.now(UTC))
-        done, _ = await asyncio.wait({asked.answer}, timeout=CHECK_SECONDS)
+        pending = self._pings.get(which)
+        if pending is None:
+            pending = self._pings[which] = PendingPing(asyncio.ensure_future(ping()), datetime.now(UTC))
+        done, _ = await asyncio.wait({pending.answer}, timeout=CHECK_SECONDS)
         if not done:
             # It continues until the store's own time limit. Cancelled, the driver of PostgreSQL would ask the server to
             # cancel the query and wait up to 10 s for that: so long the header showed LIVE.
             self._note(which, None, NO_ANSWER)
             return
         try:
-            latency = await asked.answer
+            latency = await pending.answer
         except (QueueCoreError, DispatchUnavailable, OSError, TimeoutError) as error:
             self._note(which, None, _why(error) or NO_ANSWER)
         else:
             self._note(which, latency, "")
         finally:
-            del self._asked[which]
+            del self._pings[which]
 
     def _note(self, which: str, latency: float | None, error: str) -> None:
-        before, asked, now = self._servers[which], self._asked.get(which), datetime.now(UTC)
+        before, pending, now = self._servers[which], self._pings.get(which), datetime.now(UTC)
         state: ServerState = "lost" if error else "up"
         # A server that refuses answers at once.
-        unheard = asked is not None and (now - asked.at).total_seconds() >= SILENT_SECONDS
-        since = now if asked is None or not (error and unheard) else asked.at
+        unheard = pending is not None and (now - pending.at).total_seconds() >= SILENT_SECONDS
+        since = now if pending is None or not (error and unheard) else pending.at
         if before.state == state:
             since, unheard = before.since, unheard or before.silent
         self._servers[which] = Server(before.name, state, since, latency, error, bool(error) and unheard)

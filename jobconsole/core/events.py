@@ -64,18 +64,18 @@ class EventTail:
         """Return the number of the newest event that matches, 0 when there is none."""
         if not where.terms:
             return self.total
-        self._look_through(where)
+        self._filter(where)
         return self._matched[-1][0] if self._matched else 0
 
     def newest(self, where: Filter, limit: int) -> list[EventLine]:
         """Return the newest events that match, the newest first."""
         if where.terms:
-            self._look_through(where)
+            self._filter(where)
             return [event_line(*found) for found in islice(reversed(self._matched), limit)]
         numbered = zip(range(self.total, 0, -1), reversed(self._events), strict=False)
         return [event_line(number, at, event) for number, (at, event) in islice(numbered, limit)]
 
-    def _look_through(self, where: Filter) -> None:
+    def _filter(self, where: Filter) -> None:
         if where == self._where:
             return
         self._where = where

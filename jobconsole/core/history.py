@@ -133,12 +133,14 @@ def timeline(job: Job, attempts: Sequence[Attempt], operations: Sequence[Operati
 
 def operated(operation: Operation) -> str:
     """Return what an operation did to a job: by whom, in which operation, why."""
-    asked = operation.request
-    where = f" to {safe(asked.options.queue, NAME)}" if asked.options.queue is not None else ""
+    request = operation.request
+    where = f" to {safe(request.options.queue, NAME)}" if request.options.queue is not None else ""
     # The reason; of an edit, which job was made from which.
-    text = ": ".join(safe(text, LINE) for text in (asked.why, operation.note if asked.verb == "edit" else "") if text)
-    past = PAST.get(asked.verb, safe(asked.verb, NAME))
-    return f"{past}{where} by {safe(asked.author.user, NAME)} (#{operation.number}){': ' if text else ''}{text}"
+    text = ": ".join(
+        safe(text, LINE) for text in (request.why, operation.note if request.verb == "edit" else "") if text
+    )
+    past = PAST.get(request.verb, safe(request.verb, NAME))
+    return f"{past}{where} by {safe(request.author.user, NAME)} (#{operation.number}){': ' if text else ''}{text}"
 
 
 def _between(times: Sequence[datetime], before: Attempt, after: Attempt) -> bool:

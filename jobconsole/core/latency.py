@@ -56,7 +56,7 @@ class Latency:
         self._kept: deque[tuple[float, dict[str, TypeTotals]]] = deque()
         self._newest: tuple[float, dict[str, TypeTotals]] | None = None
 
-    def look(self, tallies: Iterable[Tally], steady: float) -> None:
+    def update(self, tallies: Iterable[Tally], steady: float) -> None:
         """Take the totals as they were just read."""
         totals = by_type(tallies)
         self._newest = (steady, totals)

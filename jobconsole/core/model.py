@@ -73,9 +73,9 @@ class Model:
     def adopt(self, snapshot: Snapshot) -> None:
         """Adopt a snapshot: its counts as they are, its running jobs where no newer event contradicts."""
         self.running.adopt(snapshot.running, not snapshot.more_running, snapshot.began, self.gap)
-        self.snapshot = replace(snapshot, queues=self.record.look(snapshot.queues, snapshot.taken))
+        self.snapshot = replace(snapshot, queues=self.record.update(snapshot.queues, snapshot.taken))
         self._offset = snapshot.now.timestamp() - (snapshot.began + snapshot.taken) / 2
-        self.rates.look(snapshot.series, snapshot.now, snapshot.taken)
+        self.rates.update(snapshot.series, snapshot.now, snapshot.taken)
         self.gap = False
         self.stale = False
 

@@ -83,14 +83,14 @@ class OperationLine:
 
 def operation_line(operation: Operation) -> OperationLine:
     """Return the operation as a list shows it."""
-    asked = operation.request
+    request = operation.request
     return OperationLine(
         operation=operation,
-        verb=safe(asked.verb, NAME),
-        label=safe(asked.label, LINE),
-        user=safe(asked.author.user, NAME),
-        host=safe(asked.author.host, NAME),
-        why=safe(asked.why, LINE),
+        verb=safe(request.verb, NAME),
+        label=safe(request.label, LINE),
+        user=safe(request.author.user, NAME),
+        host=safe(request.author.host, NAME),
+        why=safe(request.why, LINE),
         note=safe(operation.note, LINE),
     )
 

@@ -111,7 +111,7 @@ class QueueLine:
     low: int
     scheduled: int
     retrying: int
-    # begun; those that wait in a worker for a slot are left out
+    # started; those that wait in a worker for a slot are left out
     running: int
     dead: int
     oldest: datetime | None
@@ -150,7 +150,7 @@ def queue_line(info: QueueInfo) -> QueueLine:
         low=depth["low"],
         scheduled=info.scheduled,
         retrying=info.retrying,
-        running=info.begun,
+        running=info.started,
         dead=info.dead,
         oldest=info.oldest,
     )

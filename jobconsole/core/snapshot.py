@@ -163,7 +163,7 @@ class RateMeter:
             ring.add(steady)
             self._missing[name] -= 1
 
-    def look(self, series: Sequence[SeriesPoint], now: datetime, steady: float) -> None:
+    def update(self, series: Sequence[SeriesPoint], now: datetime, steady: float) -> None:
         """Take the store's counts by the minute as of `now`, which is `steady` seconds by this process's clock."""
         for name, field in COUNTED.items():
             if self._started:
@@ -229,7 +229,7 @@ class QueueHistory:
             ring = self._rates[batch.queue] = Ring(2 * RATE_SECONDS)
         ring.add(steady, done)
 
-    def look(self, queues: Sequence[QueueLine], steady: float) -> tuple[QueueLine, ...]:
+    def update(self, queues: Sequence[QueueLine], steady: float) -> tuple[QueueLine, ...]:
         """Return the queues with their rate and history; the depths are kept once a minute."""
         due = self._sampled is None or steady - self._sampled >= EVERY_SECONDS
         if due:

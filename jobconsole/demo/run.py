@@ -68,9 +68,9 @@ class Stopping:
     """Listens to the ending signals while it is entered; for the main thread."""
 
     def __init__(self) -> None:
-        self._asked = False
+        self._requested = False
         self._before: dict[signal.Signals, Any] = {}
-        self._tell: Callable[[], None] | None = None
+        self._on_request: Callable[[], None] | None = None
 
     def __enter__(self) -> Self:
         for number in ENDING:
@@ -82,27 +82,27 @@ class Stopping:
             signal.signal(number, handler)
 
     @property
-    def asked(self) -> bool:
+    def requested(self) -> bool:
         """Return whether the end was asked for."""
-        return self._asked
+        return self._requested
 
-    def ask(self) -> None:
+    def request(self) -> None:
         """Ask for the end, as the first signal does."""
-        self._asked = True
-        if self._tell is not None:
+        self._requested = True
+        if self._on_request is not None:
             with suppress(RuntimeError):  # the loop is closed already
-                self._tell()
+                self._on_request()
 
-    def on_ask(self, call: Callable[[], None] | None) -> None:
+    def on_request(self, call: Callable[[], None] | None) -> None:
         """Have `call` called, in the main thread, when the end is asked for; at once when it was already."""
-        self._tell = call
-        if self._asked and call is not None:
+        self._on_request = call
+        if self._requested and call is not None:
             call()
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
-        if self._asked:
+        if self._requested:
             raise KeyboardInterrupt
-        self.ask()
+        self.request()
 
     async def wait(self, seconds: float, task: asyncio.Task[Any] | None = None) -> bool:
         """Wait until the end is asked for, `task` is done or the time is over; answer whether it was asked for."""
@@ -111,21 +111,21 @@ class Stopping:
         def call() -> None:
             loop.call_soon_threadsafe(event.set)
 
-        self.on_ask(call)
-        asked = asyncio.create_task(event.wait())
+        self.on_request(call)
+        requested = asyncio.create_task(event.wait())
         try:
             await asyncio.wait(
-                {asked} if task is None else {asked, task},
+                {requested} if task is None else {requested, task},
                 timeout=max(0.0, seconds),
                 return_when=asyncio.FIRST_COMPLETED,
             )
         finally:
-            self._tell = None
-            asked.cancel()
-        return self._asked
+            self._on_request = None
+            requested.cancel()
+        return self._requested
 
 
-LOOK_SECONDS = 0.5
+POLL_SECONDS = 0.5
 
 
 def has_terminal() -> bool:
@@ -150,9 +150,9 @@ async def show_console(stage: Stage, stopping: Stopping, end: float, facts: Sequ
     app = ConsoleApp(Connection(lambda: JobQueue.from_settings(stage.settings)), context="demo", hints=hints)
     running: asyncio.Task[Any] = asyncio.create_task(app.run_async())
     try:
-        while not running.done() and not stopping.asked and time.monotonic() < end:
+        while not running.done() and not stopping.requested and time.monotonic() < end:
             stage.fleet.check()
-            await stopping.wait(min(LOOK_SECONDS, end - time.monotonic()), running)
+            await stopping.wait(min(POLL_SECONDS, end - time.monotonic()), running)
     finally:
         if not running.done():
             app.exit()
@@ -181,7 +181,7 @@ class Ticker:
             DemoError: a process of the demo has ended by itself.
         """
         following = time.monotonic()
-        while not stopping.asked and self._voice.heard and time.monotonic() < end:
+        while not stopping.requested and self._voice.heard and time.monotonic() < end:
             self._stage.fleet.check()
             try:
                 await self._tick()

@@ -24,7 +24,7 @@ from queue_core.model.report import WorkerInfo
 from queue_core.model.settings import JobsSettings
 from queue_core.ports.inspector import Inspector
 
-BEATS_PER_LEASE = 5
+HEARTBEATS_PER_LEASE = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def _environment(options: DemoOptions, places: ServerPlaces) -> dict[str, str]:
         "JOBS__REDIS__URL": places.redis_url,
         "JOBS__REDIS__PREFIX": places.redis_prefix,
         "JOBS__DEFAULTS__LEASE": str(options.lease),
-        "JOBS__DEFAULTS__HEARTBEAT": str(options.lease / BEATS_PER_LEASE),
+        "JOBS__DEFAULTS__HEARTBEAT": str(options.lease / HEARTBEATS_PER_LEASE),
     }
 
 

@@ -122,7 +122,7 @@ async def expected(inspector: Inspector) -> dict[str, float]:
         outcomes[tally.outcome] = outcomes.get(tally.outcome, 0) + tally.count
     return {name: outcomes[outcome] for name, outcome in _OUTCOMES.items()} | {
         "queue_size": sum(queue.pending for queue in queues),
-        "queue_processing": sum(queue.begun for queue in queues),
+        "queue_processing": sum(queue.started for queue in queues),
         "job_dlq_size": sum(queue.dead for queue in queues),
         "jobs_enqueued_total": outcomes["enqueued"],
     }

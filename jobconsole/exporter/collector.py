@@ -91,7 +91,7 @@ def _about_now(overview: Overview, queues: Sequence[str]) -> Iterator[Metric]:
         return _values(name, _zeros(queues) | {(safe(one.name),): value(one) for one in overview.queues})
 
     yield gauge("queue_size", lambda queue: queue.pending)
-    yield gauge("queue_processing", lambda queue: queue.begun)
+    yield gauge("queue_processing", lambda queue: queue.started)
     yield gauge("queue_claimed_ahead", lambda queue: queue.ahead)
     yield gauge("jobs_scheduled", lambda queue: queue.scheduled + queue.retrying)
     yield gauge("job_dlq_size", lambda queue: queue.dead)

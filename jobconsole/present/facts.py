@@ -123,7 +123,7 @@ def of_queue(info: QueueInfo, now: datetime) -> Facts:
         *(Fact(name, exact(number)) for name, number in bands(info).items()),
         Fact("scheduled", exact(info.scheduled)),
         Fact("retrying", exact(info.retrying)),
-        Fact("running", exact(info.begun)),
+        Fact("running", exact(info.started)),
         Fact("dead", exact(info.dead)),
         Fact("oldest", age(seconds_between(info.oldest, now))),
     )
@@ -181,16 +181,16 @@ def of_operation(operation: Operation, outcomes: Outcomes | None, canary: Outcom
 
     `outcomes`: of the jobs that it has retried; `canary`: of its canary, while that is waited for.
     """
-    asked, members = operation.request, operation.total or None
+    request, members = operation.request, operation.total or None
     return (
         Fact("operation", f"#{operation.number}", "strong"),
-        Fact("verb", asked.verb, "strong"),
-        Fact("what", asked.label),
+        Fact("verb", request.verb, "strong"),
+        Fact("what", request.label),
         Fact("state", operation.state),
-        Fact("who", "@".join(asked.author)),
-        Fact("why", asked.why, "accent"),
-        Fact("how", ", ".join(in_words(asked.options, asked.rollout))),
-        Fact("signatures", ", ".join(asked.signatures), "muted"),
+        Fact("who", "@".join(request.author)),
+        Fact("why", request.why, "accent"),
+        Fact("how", ", ".join(in_words(request.options, request.rollout))),
+        Fact("signatures", ", ".join(request.signatures), "muted"),
         Fact("created", operation.created_at),
         Fact("started", operation.started_at),
         Fact("last step", operation.updated_at),
@@ -221,26 +221,26 @@ def _outcomes(outcomes: Outcomes) -> str:
     return f"of the last {exact(outcomes.looked)}: {outcome_words(outcomes)}"
 
 
-def in_words(way: ChangeOptions, pace: Rollout) -> list[str]:
+def in_words(options: ChangeOptions, rollout: Rollout) -> list[str]:
     """Return the options of an operation as sentences; none for those that have their defaults."""
-    return [*_pace_in_words(pace), *_way_in_words(way)]
+    return [*_rollout_in_words(rollout), *_options_in_words(options)]
 
 
-def _pace_in_words(pace: Rollout) -> Iterator[str]:
-    if pace.canary:
-        yield f"a canary of {plural(pace.canary, 'job')} first"
-    if pace.rate is not None:
-        yield f"{pace.rate:g} a second"
-    if pace.stop_percent is not None:
-        yield f"stopped when more than {pace.stop_percent:g}% die again"
+def _rollout_in_words(rollout: Rollout) -> Iterator[str]:
+    if rollout.canary:
+        yield f"a canary of {plural(rollout.canary, 'job')} first"
+    if rollout.rate is not None:
+        yield f"{rollout.rate:g} a second"
+    if rollout.stop_percent is not None:
+        yield f"stopped when more than {rollout.stop_percent:g}% die again"
 
 
-def _way_in_words(way: ChangeOptions) -> Iterator[str]:
-    if way.queue is not None:
-        yield f"into queue {safe(way.queue, 120)}"
-    if way.priority is not None:
-        yield f"with priority {way.priority}"
-    if way.delay:
-        yield f"due after {duration(way.delay)}"
-    if way.spread:
-        yield f"spread over {duration(way.spread)}"
+def _options_in_words(options: ChangeOptions) -> Iterator[str]:
+    if options.queue is not None:
+        yield f"into queue {safe(options.queue, 120)}"
+    if options.priority is not None:
+        yield f"with priority {options.priority}"
+    if options.delay:
+        yield f"due after {duration(options.delay)}"
+    if options.spread:
+        yield f"spread over {duration(options.spread)}"

@@ -157,10 +157,10 @@ def operation_lines(
     text = NO_EXECUTOR if alone and one.state == "running" else WHAT.get(one.state, "")
     lines += [((part, "warn" if line.waits or alone else "muted"),) for part in wrap(text, width) if part]
     facts = of_operation(one, outcomes, line.canary)
-    asked = but(facts, "operation", "verb", "what", "state", "jobs", "done", *CAME)
+    request = but(facts, "operation", "verb", "what", "state", "jobs", "done", *CAME)
     progress = _progress_lines(line, context)
     came = only(facts, *CAME)
-    return [*lines, (), *progress, *fact_lines(came, context, width), *fact_lines(asked, context, width)]
+    return [*lines, (), *progress, *fact_lines(came, context, width), *fact_lines(request, context, width)]
 
 
 def _progress_lines(line: OperationLine, context: RenderContext) -> list[Line]:

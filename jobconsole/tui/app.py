@@ -279,7 +279,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
     def do_window(self) -> None:
         """Count growth over the next time window."""
         window = next_window(self.refresher.wanted.window)
-        self.refresher.look_back(window)
+        self.refresher.set_lookback(window)
         self.show_notice(f"growth is counted over the last {word(window)}", "muted")
 
     def do_palette(self) -> None:

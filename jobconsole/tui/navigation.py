@@ -86,20 +86,20 @@ class Navigation:
         """Ask for the format, then write jobs into a file."""
         self._app.push_screen(ExportSheet(target), self._begin_export)
 
-    def _begin_export(self, wish: ExportOptions | None) -> None:
-        if wish is not None:
-            spawn(self._app, "export", self._export, wish)
+    def _begin_export(self, options: ExportOptions | None) -> None:
+        if options is not None:
+            spawn(self._app, "export", self._export, options)
 
-    async def _export(self, wish: ExportOptions) -> None:
-        name = f"jobs-{self._host.model.now.strftime('%Y%m%d-%H%M%S')}.{wish.format}"
+    async def _export(self, options: ExportOptions) -> None:
+        name = f"jobs-{self._host.model.now.strftime('%Y%m%d-%H%M%S')}.{options.format}"
         try:
-            number, path = await self._write(wish, name)
+            number, path = await self._write(options, name)
         except (QueueCoreError, OSError) as error:
             self._host.show_notice(f"nothing was exported: {error}", "bad")
         else:
             self._host.show_notice(f"wrote {plural(number, 'job')} to {path}", "good")
 
-    async def _write(self, wish: ExportOptions, name: str) -> tuple[int, Path]:
+    async def _write(self, options: ExportOptions, name: str) -> tuple[int, Path]:
         """Write into the current folder, or into this program's own where that one is not for writing."""
         path = Path.cwd() / name
         if not os.access(path.parent, os.W_OK):
@@ -107,5 +107,5 @@ class Navigation:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         inspector = self._host.connection.jobs.inspector
         return await export_file(
-            inspector, wish, path, lambda number: self._host.show_notice(f"wrote {number:,} ...", "muted")
+            inspector, options, path, lambda number: self._host.show_notice(f"wrote {number:,} ...", "muted")
         ), path

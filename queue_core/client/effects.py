@@ -105,8 +105,8 @@ class CreationEffects:
         # jobs in there and on their way
         self._jobs = 0
         self._task: asyncio.Task[None] | None = None
-        # when the batch on its way was begun, by the loop's clock
-        self._begun = 0.0
+        # when the batch under way was started, by the loop's clock
+        self._started_at = 0.0
         self._moved = asyncio.Event()
         self._dropping = False
 
@@ -128,7 +128,7 @@ class CreationEffects:
     async def _room(self) -> bool:
         """Wait until the backlog is smaller; return False when the server seems to hang."""
         while self._jobs >= MOST:
-            left = self._begun + PATIENCE - asyncio.get_running_loop().time()
+            left = self._started_at + PATIENCE - asyncio.get_running_loop().time()
             if left <= 0:
                 return False
             self._moved.clear()
@@ -142,7 +142,7 @@ class CreationEffects:
     async def _run(self) -> None:
         while self._waiting:
             jobs, inserted = self._waiting.popleft()
-            self._begun = asyncio.get_running_loop().time()
+            self._started_at = asyncio.get_running_loop().time()
             try:
                 await self._publish_batch(jobs, inserted)
             except Exception:

@@ -43,7 +43,7 @@ class Enqueuer:
         for batcher in (self._batcher, self._limited):
             batcher.limit_waits(self._seconds, self._no_answer)
         self._pacing = Pacing()
-        self._telling = CreationEffects(lambda: self._backend)
+        self._effects = CreationEffects(lambda: self._backend)
 
     def _no_answer(self) -> StoreUnavailable:
         return StoreUnavailable(self._backend.store.name, f"no answer within {self._seconds:g} s")
@@ -130,7 +130,7 @@ class Enqueuer:
     async def _flush(self, jobs: list[NewJob]) -> list[Inserted]:
         inserted = await self._insert(jobs)
         # The caller waits for durability only; offers and events are sent meanwhile.
-        await self._telling.add(jobs, inserted)
+        await self._effects.add(jobs, inserted)
         return inserted
 
     async def _insert(self, jobs: list[NewJob]) -> list[Inserted]:
@@ -152,7 +152,7 @@ class Enqueuer:
         """Wait until all added jobs are written and offered."""
         await self._batcher.drain()
         await self._limited.drain()
-        await self._telling.drain()
+        await self._effects.drain()
 
 
 def _unique_key(type_: str, options: EnqueueOptions) -> tuple[str | None, float | None]:

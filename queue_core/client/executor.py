@@ -21,11 +21,11 @@ RATED_STEP = 0.25
 """Seconds of its rate that one step of a throttled operation takes."""
 POLL_SECONDS = 1.0
 """Seconds between two reads of operations, and between two reads of the outcomes of retried jobs."""
-CANARY_LOOK = 0.5
+CANARY_POLL = 0.5
 """Seconds between two reads of a canary's outcomes."""
 LATELY = 1000
 """How many of the last retried jobs decide whether an operation is stopped."""
-ABANDON_LOOK = 60.0
+ABANDON_POLL = 60.0
 """Seconds between two searches for abandoned operations."""
 MOST = 100
 """Operations that run concurrently."""
@@ -38,7 +38,7 @@ class Executor:
         self._store = store
         self._effects = effects
         # operation -> time.monotonic of the next read of its outcomes
-        self._look_at: dict[int, float] = {}
+        self._poll_at: dict[int, float] = {}
         # operation -> members to take one by one, after a step of many failed
         self._single: dict[int, int] = {}
         # seconds of time.monotonic
@@ -73,7 +73,7 @@ class Executor:
         wait = POLL_SECONDS
         if time.monotonic() >= self._abandon_at:
             await self._store.abandon()
-            self._abandon_at = time.monotonic() + ABANDON_LOOK
+            self._abandon_at = time.monotonic() + ABANDON_POLL
         for operation in await self._store.list_operations(MOST, unfinished=True):
             if operation.state == "running":
                 try:
@@ -91,17 +91,17 @@ class Executor:
         if operation.state != "running":
             return POLL_SECONDS
         if not await self._may_go_on(operation):
-            return CANARY_LOOK
+            return CANARY_POLL
         return await self._step(operation)
 
     async def _may_go_on(self, operation: Operation) -> bool:
         """Check the outcomes of the jobs, when due; return False when the next step must wait or must not follow."""
-        pace, number = operation.request.rollout, operation.number
-        due = self._look_at.get(number, 0.0) <= time.monotonic()
-        watched = operation.request.verb == "retry" and pace.stop_percent is not None and operation.processed > 0
+        rollout, number = operation.request.rollout, operation.number
+        due = self._poll_at.get(number, 0.0) <= time.monotonic()
+        watched = operation.request.verb == "retry" and rollout.stop_percent is not None and operation.processed > 0
         if not (operation.awaiting_canary or (watched and due)):
             return True
-        self._look_at[number] = time.monotonic() + POLL_SECONDS
+        self._poll_at[number] = time.monotonic() + POLL_SECONDS
         outcomes = await self._store.outcomes(number, operation.barrier if operation.in_canary else LATELY)
         verdict = judge(operation, outcomes)
         if verdict == "stop":
@@ -133,9 +133,9 @@ class Executor:
             return 0.0
         await self._effects.publish(operation.request.verb, step.changed)  # type: ignore[arg-type]
         if step.operation.ended:
-            self._look_at.pop(number, None)
+            self._poll_at.pop(number, None)
             self._single.pop(number, None)
-        return CANARY_LOOK if step.operation.awaiting_canary else step.wait
+        return CANARY_POLL if step.operation.awaiting_canary else step.wait
 
 
 def _wait_for(error: Exception) -> bool:

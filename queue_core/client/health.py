@@ -74,7 +74,7 @@ async def health(backend: Backend, mode: str) -> Health:
     return Health(
         healthy=True,
         pending=sum(queue.pending for queue in overview.queues),
-        running=sum(queue.begun for queue in overview.queues),
+        running=sum(queue.started for queue in overview.queues),
         workers=sum(not worker.lost for worker in overview.workers),
         mode=mode,
         degraded_since=since,
@@ -107,7 +107,7 @@ async def _unpaired(backend: Backend) -> tuple[datetime | None, str]:
     if backend.pairing is None:
         return None, ""
     try:
-        await backend.pairing.look(change=False)
+        await backend.pairing.check(change=False)
     except (DispatchUnavailable, QueueCoreError) as error:
         return datetime.now(UTC), str(error)
     since = backend.pairing.since
@@ -137,7 +137,7 @@ async def stats(inspector: Inspector) -> Stats:
         pending_normal=max(0, total - by_band["high"] - by_band["low"]),
         pending_low=by_band["low"],
         total_pending=total,
-        processing=sum(queue.begun for queue in queues),
+        processing=sum(queue.started for queue in queues),
         claimed_ahead=sum(queue.ahead for queue in queues),
         dlq=sum(queue.dead for queue in queues),
         completed_24h=completed,

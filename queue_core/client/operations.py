@@ -100,7 +100,7 @@ class Operations(Guarded):
             InvalidArgument: it is no verb that changes jobs, no list of ids, or an option cannot be.
         """
         self._check(str(verb))
-        changed = await self._store.change(verb, check_ids(ids), _checked_way(verb, options))
+        changed = await self._store.change(verb, check_ids(ids), _checked_options(verb, options))
         await self._effects.publish(verb, changed)
         return changed
 
@@ -177,14 +177,14 @@ class Operations(Guarded):
             await self._give_up(number)
             raise
         except StoreUnavailable as error:
-            return await self._begun_after_all(number, error)
+            return await self._started_after_all(number, error)
         with contextlib.suppress(StoreUnavailable):
             return await self._store.get(number)
         canary = operation.request.rollout.canary
         barrier = canary if 0 < canary < operation.total else operation.total
         return replace(operation, state="running", barrier=barrier, started_at=operation.updated_at)
 
-    async def _begun_after_all(self, number: int, error: StoreUnavailable) -> Operation:
+    async def _started_after_all(self, number: int, error: StoreUnavailable) -> Operation:
         """Return whether a call without an answer has started an operation."""
         try:
             found = await self._store.get(number)
@@ -203,7 +203,7 @@ class Operations(Guarded):
         Raises:
             OperationNotFound: there is no such operation.
         """
-        self._check("op carry_out")
+        self._check("op run")
         executor = self.executor()
         while True:
             wait = await executor.advance(operation := await self._store.get(number))
@@ -222,19 +222,19 @@ class Operations(Guarded):
         request: OperationRequest,
         act: Callable[[], Awaitable[T]],
         ids: Sequence[str] = (),
-        begun: Callable[[int], object] = lambda number: None,
+        on_record: Callable[[int], object] = lambda number: None,
     ) -> T:
         """Make a change at once and record it as an operation; its failure is recorded, too, and raised.
 
         The record is written before, so that no change is unrecorded; when its end cannot be written, that is logged,
-        since the change is made. `ids`: the jobs concerned. `begun` is called with the record's number.
+        since the change is made. `ids`: the jobs concerned. `on_record` is called with the record's number.
 
         Raises:
             InvalidArgument: a value in it cannot be; nothing was done.
         """
-        self._check("op noted")
+        self._check("op record")
         number = (await self._store.create(_shortened(request))).number
-        begun(number)
+        on_record(number)
         try:
             if ids:
                 await self._store.add(number, check_ids(ids))
@@ -345,18 +345,18 @@ class Operations(Guarded):
 
 def _checked(request: OperationRequest) -> OperationRequest:
     """Return an operation that a store may keep."""
-    options, pace = _checked_way(request.verb, request.options), request.rollout
-    if isinstance(pace.canary, bool) or not isinstance(pace.canary, int) or pace.canary < 0:
-        raise InvalidArgument(f"a canary is a whole number of jobs, not {pace.canary!r}")
-    if pace.rate is not None and not 0 < pace.rate < float("inf"):
-        raise InvalidArgument(f"a rate is more than 0 jobs a second, not {pace.rate!r}")
-    if pace.stop_percent is not None and not 0 <= pace.stop_percent <= 100:
-        raise InvalidArgument(f"a threshold is 0 to 100 percent, not {pace.stop_percent!r}")
-    careful = pace if request.verb == "retry" else Rollout(rate=pace.rate)
+    options, rollout = _checked_options(request.verb, request.options), request.rollout
+    if isinstance(rollout.canary, bool) or not isinstance(rollout.canary, int) or rollout.canary < 0:
+        raise InvalidArgument(f"a canary is a whole number of jobs, not {rollout.canary!r}")
+    if rollout.rate is not None and not 0 < rollout.rate < float("inf"):
+        raise InvalidArgument(f"a rate is more than 0 jobs a second, not {rollout.rate!r}")
+    if rollout.stop_percent is not None and not 0 <= rollout.stop_percent <= 100:
+        raise InvalidArgument(f"a threshold is 0 to 100 percent, not {rollout.stop_percent!r}")
+    careful = rollout if request.verb == "retry" else Rollout(rate=rollout.rate)
     return _shortened(replace(request, options=options, rollout=careful))
 
 
-def _checked_way(verb: object, options: ChangeOptions) -> ChangeOptions:
+def _checked_options(verb: object, options: ChangeOptions) -> ChangeOptions:
     """Return options that a store may keep, for a verb that it has."""
     if not isinstance(verb, str) or verb not in VERBS:
         raise InvalidArgument(f"'{verb}' is no verb that changes jobs")

@@ -16,22 +16,22 @@ logger = logging.getLogger("queue_core.audit")
 
 
 HEAD = 500
-"""Ready jobs looked at per queue and round; whatever is lost deeper surfaces as the head moves."""
+"""Ready jobs checked per queue and round; whatever is lost deeper surfaces as the head moves."""
 QUEUES, PEEK = 500, 20
 """Queues whose heads are read together, and so many jobs of each: most have fewer."""
 DEEP_QUEUES = 10
 """Queues of which so many jobs are ready that their whole heads are read, in one statement."""
 SETTLE_SECONDS = 0.1
-"""A job that a worker has taken and is just claiming looks lost for a moment, so what is lacking is looked at twice."""
+"""A job that a worker has taken and is just claiming looks lost for a moment, so what is missing is checked twice."""
 PAGE = 5000
 """Jobs offered at a time in a rebuild, and where nearly all of a head is lacking."""
 NEARLY = 0.9
 """Part of a full head, or of a page, that lacks where many offers were lost: after a pause, a large commit in
 another program, a type announced late, a restored database. By heads alone 500 of those a second would come back."""
 MOST = 50_000
-"""Jobs looked at by pages in one round, over all queues: about a second. The next round goes on there."""
+"""Jobs checked by pages in one round, over all queues: about a second. The next round goes on there."""
 IDLE_SECONDS, IDLE_QUEUES = 10.0, 20
-"""Seconds between two looks at queues that have no ready jobs, and so many of them at a time, in turn: what another
+"""Seconds between two checks of queues that have no ready jobs, and so many of them at a time, in turn: what another
 program has written there would keep workers from waiting at the dispatcher."""
 
 
@@ -49,11 +49,11 @@ class DeliveryAudit:
         self._reached: dict[str, int] = {}
         # jobs that this round may still page through
         self._left = MOST
-        # time.monotonic of the last look at idle queues, and the last of these
+        # time.monotonic of the last check of idle queues, and the last of these
         self._idle_at, self._idle_last = time.monotonic(), ""
 
     async def run_once(self) -> int:
-        """Look at every queue that may have ready jobs once and return how many jobs were offered again."""
+        """Check every queue that may have ready jobs once and return how many jobs were offered again."""
         offered, self._left, self.waits = 0, MOST, False
         try:
             queues = await self._store.ready_queues()
@@ -92,51 +92,51 @@ class DeliveryAudit:
         rest = sorted(deep)
         for start in range(0, len(rest), DEEP_QUEUES):
             part = rest[start : start + DEEP_QUEUES]
-            lacking = await self._check_heads(await self._store.list_claimable_in(part, HEAD), HEAD)
-            offered += len(lacking)
+            missing = await self._check_heads(await self._store.list_claimable_in(part, HEAD), HEAD)
+            offered += len(missing)
             for queue in part:
-                offered += await self._page_on(queue, [job for job in lacking if job.queue == queue])
+                offered += await self._page_on(queue, [job for job in missing if job.queue == queue])
         return offered
 
     async def _check_heads(self, heads: Sequence[Ready], limit: int) -> list[Ready]:
         """Offer those of the first ready jobs that the dispatcher lacks, and return them."""
-        lacking = await self._dispatcher.missing(heads) if heads else []
-        if not lacking:
+        missing = await self._dispatcher.missing(heads) if heads else []
+        if not missing:
             return []
         await asyncio.sleep(SETTLE_SECONDS)
-        suspects = {job.id for job in lacking}
-        again = await self._store.list_claimable_in(sorted({job.queue for job in lacking}), limit)
-        lacking = await self._dispatcher.missing([job for job in again if job.id in suspects])
-        await self._dispatcher.offer(lacking)
-        return lacking
+        suspects = {job.id for job in missing}
+        again = await self._store.list_claimable_in(sorted({job.queue for job in missing}), limit)
+        missing = await self._dispatcher.missing([job for job in again if job.id in suspects])
+        await self._dispatcher.offer(missing)
+        return missing
 
     async def offer_head(self, queue: str) -> None:
-        """Offer the first ready jobs that the dispatcher lacks without a second look, for they have just come."""
+        """Offer the first ready jobs that the dispatcher misses without a second check, for they have just come."""
         try:
-            lacking = await self._dispatcher.missing(await self._store.list_claimable(queue, HEAD))
-            await self._dispatcher.offer(lacking)
-            await self._page_on(queue, lacking)
+            missing = await self._dispatcher.missing(await self._store.list_claimable(queue, HEAD))
+            await self._dispatcher.offer(missing)
+            await self._page_on(queue, missing)
         except DispatchUnavailable:
             return  # workers look into the store themselves
 
-    async def _page_on(self, queue: str, lacking: Sequence[Ready] = ()) -> int:
+    async def _page_on(self, queue: str, missing: Sequence[Ready] = ()) -> int:
         """Offer what is lacking behind a head that was, or where the last round stopped; return how much.
 
         Types that no live worker announced are left out: they would come back at once.
         """
         rank = self._reached.pop(queue, None)
-        if len(lacking) >= NEARLY * HEAD:
-            rank = lacking[-1].rank
+        if len(missing) >= NEARLY * HEAD:
+            rank = missing[-1].rank
         offered = 0
         while rank is not None and self._left > 0:
             page = await self._store.list_ready(queue, rank, PAGE, whole=False)
             self._left -= PAGE
-            lacking = await self._dispatcher.missing(page)
-            if lacking:
-                ready = await self._store.filter_claimable(queue, [job.id for job in lacking])
+            missing = await self._dispatcher.missing(page)
+            if missing:
+                ready = await self._store.filter_claimable(queue, [job.id for job in missing])
                 await self._dispatcher.offer(ready)
                 offered += len(ready)
-            rank = page[-1].rank if len(page) == PAGE and len(lacking) >= NEARLY * PAGE else None
+            rank = page[-1].rank if len(page) == PAGE and len(missing) >= NEARLY * PAGE else None
         if rank is not None:
             self._reached[queue] = rank
         return offered

@@ -24,7 +24,7 @@ WINDOW = 75.0
 NONE = "none"
 """The identity of the other Redis for workers in mode `postgres`, which have none."""
 PAIRED, DOUBTFUL, UNSURE = 8.0, 5.0, 2.0
-"""Seconds between two looks: while the pair is found, while it is not, and while that is not known."""
+"""Seconds between two checks: while the pair is found, while it is not, and while that is not known."""
 
 
 class PairingRecord(NamedTuple):
@@ -111,7 +111,7 @@ class Pairing:
         self.since: float | None = None
 
     async def run(self) -> None:
-        """Look again and again, for ever."""
+        """Check again and again, for ever."""
         while True:
             try:
                 await self._glance()
@@ -123,7 +123,7 @@ class Pairing:
             await asyncio.sleep(pause * random.uniform(0.8, 1.0))
 
     async def _glance(self) -> None:
-        """Look; but of the processes that are a pair only one at a time asks the database, and the others Redis alone.
+        """Check; but of the processes that are a pair only one at a time asks the database, and the others Redis alone.
 
         An idle fleet asks for little: twenty workers would ask PostgreSQL twice a second, all of them for the same.
         """
@@ -131,16 +131,16 @@ class Pairing:
             kept, first = await self._delivery.kept(PAIRED)
             if not (first or kept.identity != self._identity or kept.others or kept.beside):
                 return
-        await self.look()
+        await self.check()
 
-    async def look(self, change: bool = True) -> None:
+    async def check(self, change: bool = True) -> None:
         """Compare the two sides; pair them where neither belongs to others, unless nothing is to be changed.
 
         Raises:
             StoreUnavailable, DispatchUnavailable: one of the sides does not answer; what was found before is kept.
         """
         if self._delivery is None:
-            await self._look_without(change)
+            await self._check_without_redis(change)
             return
         # Redis is written last and read first: what it confirms is stored in its database.
         kept, _ = await self._delivery.kept()
@@ -163,8 +163,8 @@ class Pairing:
             return
         await self._differs(self._delivery, kept, _live(pair), others, change)
 
-    async def _look_without(self, change: bool) -> None:
-        """Look whether a Redis delivers for the database, which learns nothing of what this process makes ready."""
+    async def _check_without_redis(self, change: bool) -> None:
+        """Check whether a Redis delivers for the database, which learns nothing of what this process makes ready."""
         pair = _live((await self._store.leaders((DUTY,))).get(DUTY))
         if pair is None:
             self._foreign = None
@@ -197,9 +197,9 @@ class Pairing:
             kept = _live(pair)
             name = kept.worker if kept is not None and kept.worker.startswith(f"{identity} ") else ours
             if not await self._store.acquire_leadership(DUTY, name, WINDOW):
-                return  # another process was first: the next look finds its pair
+                return  # another process was first: the next check finds its pair
             if await delivery.identify(identity, replaces, self._database, WINDOW) != identity:
-                return  # a process of another database was first, and the next look finds that
+                return  # a process of another database was first, and the next check finds that
         self._identity, self._foreign = identity, None
 
     async def _differs(

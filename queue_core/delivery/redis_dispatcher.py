@@ -53,14 +53,14 @@ class Wholeness:
 
     async def doubtful(self, queues: Sequence[str]) -> list[str]:
         """Return those of the queues whose ready sets may have lost jobs since they were declared whole."""
-        run = await self._look_at_server()
+        run = await self._check_server()
         now = time.monotonic()
         new = [queue for queue in queues if queue not in self._whole_at]
         asked = set(queues)
         old = [queue for queue, at in self._whole_at.items() if now - at >= AGAIN and queue in asked][:AT_ONCE]
         found: list[str] = []
         for part in _parts([*new, *old]):
-            for queue, whole in zip(part, await self._look_at(part, run), strict=True):
+            for queue, whole in zip(part, await self._check_queues(part, run), strict=True):
                 self._whole_at.pop(queue, None)
                 if whole:
                     self._whole_at[queue] = now
@@ -74,7 +74,7 @@ class Wholeness:
         self._whole_at.pop(queue, None)
         self._whole_at[queue] = time.monotonic()
 
-    async def _look_at_server(self) -> str:
+    async def _check_server(self) -> str:
         """Return the run id of the server; what was known of queues is forgotten when its marker is another one."""
         commands = self._client.pipeline(transaction=False)
         commands.get(self._keys.generation)
@@ -93,7 +93,7 @@ class Wholeness:
         information = await self._client.info("server")
         return f"{information['run_id']}:{secrets.token_hex(4)}"
 
-    async def _look_at(self, queues: Sequence[str], run: str) -> list[bool]:
+    async def _check_queues(self, queues: Sequence[str], run: str) -> list[bool]:
         """Return for each queue whether it is whole; remove what would stop delivery, or stay for ever."""
         names = [self._ready, *_OTHER_KEYS]
         commands = self._client.pipeline(transaction=False)

@@ -69,7 +69,7 @@ class QueueInfo:
     ahead: int = 0
 
     @property
-    def begun(self) -> int:
+    def started(self) -> int:
         """Running jobs whose handlers were started."""
         return self.running - self.ahead
 

@@ -126,7 +126,7 @@ class Defaults(SettingsModel):
     heartbeat: Duration = Field(default=60.0, gt=0)
     # losses of its workers after which a job is buried although it was not seen to be to blame
     max_losses: int = Field(default=20, ge=1, le=1000)
-    # how long an event loop may be blocked before its worker gives back what has not begun
+    # how long an event loop may be blocked before its worker gives back what has not started
     stall: Duration = 10.0
     # child processes of a worker at a time for jobs that run alone, and as many for tasks with `process=True`;
     # None: one for each processor, at least 4 and 2

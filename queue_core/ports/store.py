@@ -87,7 +87,7 @@ class HeartbeatRequest(NamedTuple):
     place: str = ""
     process: str = ""
     # whether it asks for the other workers of this place
-    look: bool = False
+    with_neighbours: bool = False
     # claims whose leases it asks for
     doubts: Sequence[Doubt] = ()
     # abandoned handlers that still run; they hold no slot
@@ -132,7 +132,7 @@ class HeartbeatReply(NamedTuple):
 
     # ids whose leases are lost: stop them, their writes will be refused
     lost: tuple[str, ...]
-    # ids of its jobs with a cancel request, whether their leases were in the beat or not
+    # ids of its jobs with a cancel request, whether their leases were in the request or not
     cancel: tuple[str, ...]
     # "", "quiet", "resume" or "stop"
     command: str
@@ -145,7 +145,7 @@ class HeartbeatReply(NamedTuple):
 class StoreHeartbeat(Protocol):
     """The heartbeat's link to the store: blocking, used by one thread, on its own connection."""
 
-    def beat(self, beat: HeartbeatRequest) -> HeartbeatReply:
+    def renew(self, request: HeartbeatRequest) -> HeartbeatReply:
         """Prolong the leases that still hold, record their progress, and renew the worker's entry.
 
         A lease that expired holds until the job is reclaimed. A cancel request is returned until the attempt ends, an
@@ -293,7 +293,7 @@ class JobStore(Protocol):
     async def reclaim(self, limit: int, bound: int = MOST_LOSSES) -> list[Reclaimed]:
         """Move jobs whose lease expired to queued with one loss more, or to dead as lost where that makes `bound`.
 
-        A job that had not begun is queued as if released; a job with a cancel request is cancelled instead of queued.
+        A job that had not started is queued as if released; a job with a cancel request is cancelled instead of queued.
         """
         ...
 

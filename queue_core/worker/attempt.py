@@ -83,7 +83,7 @@ class RunningAttempt:
         "task",
         "thread",
         "unheard",
-        "untold",
+        "unreported",
     )
 
     def __init__(self, claim: Claim, claimed_at: float, journal: LineKeeper | None = None) -> None:
@@ -107,10 +107,10 @@ class RunningAttempt:
         self.progress: int | None = None
         self.message = ""
         # progress that neither the store nor the subscribers have received
-        self.untold = False
+        self.unreported = False
         # over its soft time limit
         self.late = False
-        # claimed for a slot that was not free yet, and the store does not know that it has begun
+        # claimed for a slot that was not free yet, and the store does not know that it has started
         self.ahead = False
         # given back before it began, while the event loop was blocked: it must not begin any more
         self.handed_back = False
@@ -138,7 +138,7 @@ class RunningAttempt:
         """Note the newest progress; called by handlers, from any thread."""
         self.progress = percent
         self.message = message
-        self.untold = True
+        self.unreported = True
 
     def log(self, text: str) -> bool:
         """Note a line; called by handlers, from any thread. True when lines come faster than they are written."""
@@ -150,8 +150,8 @@ class RunningAttempt:
             for line, text in lines:
                 self.journal.note(self, text, line)
 
-    def has_news(self) -> bool:
-        """Return whether the store does not know yet that a job which waited for its slot has begun."""
+    def start_unreported(self) -> bool:
+        """Return whether the store does not know yet that a job which waited for its slot has started."""
         return self.ahead and self.started > 0
 
     def run_us(self) -> int:
@@ -232,7 +232,7 @@ def _driven(handler: Coroutine[Any, Any, R], limit: _SoftLimit) -> Generator[Any
             error = limit.instead_of(raised)
 
 
-LOOK = 0.25
+CHECK_SECONDS = 0.25
 """Seconds between two questions to the loop: a few microseconds of its time each."""
 LAG = 1.0
 """Seconds without an answer after which it is logged who holds the loop up."""
@@ -244,7 +244,7 @@ LOOPS = frozenset({"asyncio", "selectors", "uvloop"})
 class Patience(NamedTuple):
     """Seconds without an answer from the event loop."""
 
-    # after which what has not begun is given back
+    # after which what has not started is given back
     stall: float
     # after which it is given up
     wedged: float
@@ -270,7 +270,7 @@ class Watchdog:
         self._patience = patience
         self._stalled = stalled
         # whether that was called since the loop last answered
-        self._told_stalled = False
+        self._stall_reported = False
         self._give_up = give_up
         self._answered = 0.0
         self._stop = threading.Event()
@@ -292,7 +292,7 @@ class Watchdog:
     def _run(self, loop: asyncio.AbstractEventLoop, watched: int) -> None:
         since: float | None = None
         asked_at = time.monotonic()
-        while not self._stop.wait(LOOK):
+        while not self._stop.wait(CHECK_SECONDS):
             now = time.monotonic()
             if now - asked_at > LAG:
                 # This thread did not run either: the machine or the process was frozen, and no job is to blame.
@@ -306,13 +306,13 @@ class Watchdog:
             if silent <= LAG:
                 if since is not None:
                     logger.warning("the event loop answers again after %.1f s", now - since)
-                since, self._told_stalled = None, False
+                since, self._stall_reported = None, False
                 continue
             if since is None:
                 since = self._answered
                 self._report(loop, watched, silent)
-            if silent > self._patience.stall and not self._told_stalled:
-                self._told_stalled = True
+            if silent > self._patience.stall and not self._stall_reported:
+                self._stall_reported = True
                 self._stalled()
             if self._give_up is not None and silent > self._patience.wedged:
                 logger.critical("the event loop has not answered for %.0f s; this process ends", silent)

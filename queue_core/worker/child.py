@@ -29,7 +29,7 @@ from queue_core.worker.options import EXIT_USAGE
 from queue_core.worker.process import load_target, run_loop
 
 ORPHAN_TICK = 0.5
-"""Seconds between two looks whether the worker is still there."""
+"""Seconds between two checks whether the worker is still there."""
 
 
 class ReportingAttempt(RunningAttempt):
@@ -58,7 +58,7 @@ async def run(jobs: JobQueue, worker: str, source: TextIO, output: TextIO) -> No
         while (line := await asyncio.to_thread(source.readline)).endswith("\n"):
             claim = Claim(*json.loads(line))
             claim = claim._replace(tags=tuple(claim.tags))
-            _send(output, {"begun": claim.id})
+            _send(output, {"started": claim.id})
             attempt = ReportingAttempt(claim, output)
             attempt.started = time.perf_counter()
             # A task of its own: the context variables that a job sets are not those of the next one.

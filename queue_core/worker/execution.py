@@ -34,7 +34,7 @@ R = TypeVar("R")
 
 
 class Completion:
-    """One attempt's transaction: begun by the handler's first block, committed when the handler has returned."""
+    """One attempt's transaction: started by the handler's first block, committed when the handler has returned."""
 
     def __init__(self, store: TransactionalStore) -> None:
         self._store = store
@@ -48,9 +48,9 @@ class Completion:
         async with self._beginning:
             first = self._connection is None
             if first:
-                begun = self._store.transaction()
-                self._connection = await begun.__aenter__()
-                self._open = begun
+                transaction = self._store.transaction()
+                self._connection = await transaction.__aenter__()
+                self._open = transaction
         if not first:
             async with self._connection.transaction():  # a savepoint: the blocks before this one stay
                 yield self._connection
@@ -63,10 +63,10 @@ class Completion:
 
     async def undo(self) -> None:
         """Roll back what the handler did, if anything is left of it; the next block begins a new transaction."""
-        begun, self._open, self._connection = self._open, None, None
-        if begun is not None:
+        transaction, self._open, self._connection = self._open, None, None
+        if transaction is not None:
             undone = _Undone()
-            await begun.__aexit__(_Undone, undone, None)
+            await transaction.__aexit__(_Undone, undone, None)
 
     async def end(self, attempt: RunningAttempt, outcome: Outcome, failed: Callable[[Exception], Outcome]) -> Outcome:
         """Commit a completed attempt together with what its handler did, and return how it ended.
@@ -84,9 +84,9 @@ class Completion:
             if not attempt.settled.accepted:
                 await self.undo()
             else:
-                begun, self._open = self._open, None
-                assert begun is not None
-                await begun.__aexit__(None, None, None)
+                transaction, self._open = self._open, None
+                assert transaction is not None
+                await transaction.__aexit__(None, None, None)
         except Exception as error:  # noqa: BLE001  whatever a deferred constraint or a lost server raises
             # Whether the commit was done is not known if its answer got lost. The failure stored now decides: the
             # store refuses it after the commit, which can no longer come when the store has accepted it.

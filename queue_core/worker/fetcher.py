@@ -110,7 +110,7 @@ WAIT_ALONE = 6.0
 AT_ONCE = 0.001
 """Seconds of a wait that only collects what is there."""
 POLL_FIRST, POLL_MOST = 0.05, 1.0
-"""Seconds between two looks into the store without a dispatcher; growing while nothing is found, with jitter."""
+"""Seconds between two polls of the store without a dispatcher; growing while nothing is found, with jitter."""
 COOL_DOWN = 0.1
 """Seconds for which a queue is left to others after candidates were given back that only they can run."""
 COOL_DOWN_LIMITED = 0.02
@@ -150,12 +150,12 @@ class Fetcher:
         self._in_hand_number = 0
         # queues in which the store may have more than was asked for
         self._unfinished: deque[str] = deque()
-        # while it is doubtful, Redis may not learn of all jobs: this worker looks into the store, too, at intervals
+        # while it is doubtful, Redis may not learn of all jobs: this worker polls the store, too, at intervals
         self.pairing: Pairing | None = None
         # seconds
         self.wait = WAIT_ALONE if store.name == "redis" else WAIT
         # time.monotonic
-        self._look_at = float("-inf")
+        self._poll_at = float("-inf")
         # seconds of time.monotonic at which a claim last worked, for health
         self.worked_at = time.monotonic()
 
@@ -194,10 +194,10 @@ class Fetcher:
         if not queues:
             await asyncio.sleep(self._coolest() - now)
             return
-        if self.pairing is not None and self.pairing.doubtful and now >= self._look_at:
-            self._look_at = now + POLL_MOST * random.uniform(0.5, 1.0)
-            if await self._look(queues, limit):
-                self._look_at = now  # there may be more
+        if self.pairing is not None and self.pairing.doubtful and now >= self._poll_at:
+            self._poll_at = now + POLL_MOST * random.uniform(0.5, 1.0)
+            if await self._claim_from_store(queues, limit):
+                self._poll_at = now  # there may be more
                 return
         try:
             taken = await self._take(queues, limit)
@@ -209,7 +209,7 @@ class Fetcher:
         if self.quiet:
             return  # stopped while waiting; the audit finds what was taken
         if taken.ids is None:
-            if await self._look([taken.queue], limit) >= limit or await self._holds_back(taken.queue):
+            if await self._claim_from_store([taken.queue], limit) >= limit or await self._holds_back(taken.queue):
                 self._unfinished.append(taken.queue)
             return
         await self._claim_taken(taken, taken.ids, limit)
@@ -234,7 +234,7 @@ class Fetcher:
             raise DispatchUnavailable("there is none")
         unfinished = next((queue for queue in self._unfinished if queue in queues), None)
         if unfinished is not None:
-            # A look that found all it asked for may have left some; the other queues still get their turn first.
+            # A poll that found all it asked for may have left some; the other queues still get their turn first.
             taken = await self._dispatcher.take(queues, limit, AT_ONCE)
             taken = taken or Nomination(unfinished, None)
             with contextlib.suppress(ValueError):
@@ -256,7 +256,7 @@ class Fetcher:
         self._cool_until[queue] = time.monotonic() + COOL_DOWN_LIMITED
         return True
 
-    async def _look(self, queues: Sequence[str], limit: int) -> int:
+    async def _claim_from_store(self, queues: Sequence[str], limit: int) -> int:
         """Ask the store for its best ranks, queue after queue; return how many jobs were claimed."""
         found = 0
         for queue in queues:
@@ -266,8 +266,8 @@ class Fetcher:
         return found
 
     async def _poll_store(self, queues: Sequence[str], limit: int) -> None:
-        """Look into the store without a dispatcher; wait a little when there is nothing."""
-        if await self._look(queues, limit):
+        """Poll the store without a dispatcher; wait a little when there is nothing."""
+        if await self._claim_from_store(queues, limit):
             self._poll = POLL_FIRST
         else:
             await asyncio.sleep(self._poll * random.uniform(0.5, 1.0))
@@ -291,14 +291,14 @@ class Fetcher:
         begin = self._runner.free()
         number = self.claims.begin(queue, number)
         request = self._request._replace(queue=queue, limit=limit, ids=ids, start_count=begin, number=number)
-        asking = asyncio.ensure_future(self._store.claim(request))
+        claiming = asyncio.ensure_future(self._store.claim(request))
         try:
-            claims = await asyncio.shield(asking)
+            claims = await asyncio.shield(claiming)
         except asyncio.CancelledError:
             # What the store may be giving right now is this worker's: a stop gives it back, and must not forget it.
             self.claims.failed(number)
             with contextlib.suppress(QueueCoreError):
-                self._runner.accept(await asking, sent, begin)
+                self._runner.accept(await claiming, sent, begin)
                 self.claims.forget(number)
             raise
         except Exception:
@@ -320,4 +320,4 @@ class Fetcher:
         with contextlib.suppress(DispatchUnavailable):  # the audit offers them
             await self._dispatcher.offer(ready)
         # They come first again the next time, and there may be more of them than are taken at once.
-        await self._look([queue], room)
+        await self._claim_from_store([queue], room)

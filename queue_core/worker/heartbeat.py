@@ -38,11 +38,11 @@ logger = logging.getLogger("queue_core.worker")
 
 
 TICK = 1.0
-"""Seconds between two small beats, which carry progress there and orders and cancellations back."""
+"""Seconds between two small heartbeats, which carry progress there and orders and cancellations back."""
 IDLE = 15.0
 """The same while a worker holds nothing and orders reach it at once."""
 CLOSE_SECONDS = 5.0
-"""What the last beat may take at the end of a worker."""
+"""What the last heartbeat may take at the end of a worker."""
 MARGIN = 0.2
 """Part of a lease before whose end a worker that cannot reach the store stops its own jobs."""
 
@@ -80,12 +80,12 @@ class Times:
 
     @property
     def tick(self) -> float:
-        """Return the seconds between two looks; a short lease shortens them."""
+        """Return the seconds between two reads; a short lease shortens them."""
         return min(TICK, self.interval)
 
     @property
     def idle(self) -> float:
-        """Return the seconds between two beats of a worker that has nothing to report."""
+        """Return the seconds between two heartbeats of a worker that has nothing to report."""
         return min(IDLE, self.interval)
 
 
@@ -120,11 +120,11 @@ def times_of(defaults: Defaults, lease: Duration | None, heartbeat: Duration | N
 
 
 class Heartbeat:
-    """Renews every held lease each interval; in between, only what has news."""
+    """Renews every held lease each interval; in between, only those with something to report."""
 
     def __init__(
         self,
-        heart: StoreHeartbeat,
+        store_heartbeat: StoreHeartbeat,
         identity: Callable[[], HeartbeatRequest],
         times: Times,
         held: dict[str, RunningAttempt],
@@ -132,22 +132,22 @@ class Heartbeat:
         listener: Listener,
         claims: Claims,
     ) -> None:
-        self._heart = heart
+        self._store_heartbeat = store_heartbeat
         self._identity = identity
         self._times = times
         self._held = held
         self._publisher = publisher
         self._listener = listener
         self._claims = claims
-        # the event loop is blocked, and what has not begun is still to be handed back
+        # the event loop is blocked, and what has not started is still to be handed back
         self._stalled = threading.Event()
         # where others on this machine find this process
         self.place, self._process = neighbours.place(), neighbours.process()
         # whether orders reach the worker at once, and has claimed nothing lately; set by the worker
         self.may_rest: Callable[[], bool] = lambda: False
-        # the last beat has announced that the next one may come later
+        # the last heartbeat has announced that the next one may come later
         self._rested = self._called = False
-        self._beaten_at = float("-inf")
+        self._renewed_at = float("-inf")
         self._stop = threading.Event()
         self._woken = threading.Event()
         # the thread has come to its end
@@ -156,11 +156,11 @@ class Heartbeat:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._last_full = float("-inf")
         self._failed_since: float | None = None
-        # seconds of time.monotonic at which the beat that is on its way was begun
-        self._beating_since: float | None = None
+        # seconds of time.monotonic at which the heartbeat under way was started
+        self._renewing_since: float | None = None
 
     def start(self) -> None:
-        """Start the thread; the first beat announces the worker."""
+        """Start the thread; the first heartbeat announces the worker."""
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._live, name="heartbeat", daemon=True)
         self._thread.start()
@@ -176,18 +176,18 @@ class Heartbeat:
                 self._thread.join(CLOSE_SECONDS)
 
     def hand_back(self) -> None:
-        """Give back with the next beat what has not begun, since the event loop is blocked; from any thread."""
+        """Give back with the next heartbeat what has not started, since the event loop is blocked; from any thread."""
         self._stalled.set()
 
     def _hand_back(self) -> None:
-        """Let the leases end of all that has not begun, also of what answers to claims hold that are not read."""
+        """Let the leases end of all that has not started, also of what answers to claims hold that are not read."""
         held = list(self._held.values())
         waiting = [attempt for attempt in held if not attempt.started]
         for attempt in waiting:
             attempt.handed_back = True
         unread = self._claims.void()
         if waiting or unread:
-            self._heart.hand_back(self._identity().worker, [one.claim.id for one in held if one.started])
+            self._store_heartbeat.hand_back(self._identity().worker, [one.claim.id for one in held if one.started])
             logger.warning(
                 "the event loop stands still; jobs that have not begun here are given back: %d", len(waiting)
             )
@@ -195,13 +195,13 @@ class Heartbeat:
         self._stalled.clear()
 
     def wake(self) -> None:
-        """Beat now: an order was left."""
+        """Send a heartbeat now: an order was left."""
         self._called = True
         self._woken.set()
 
     def _rests(self, now: float) -> bool:
         quiet = not self._held and self.may_rest()
-        return quiet and self._rested and not self._called and now - self._beaten_at < self._times.idle
+        return quiet and self._rested and not self._called and now - self._renewed_at < self._times.idle
 
     def _live(self) -> None:
         try:
@@ -219,12 +219,12 @@ class Heartbeat:
                     break
                 continue
             full = now - self._last_full >= self._times.interval - self._times.tick / 2
-            self._beating_since = now
+            self._renewing_since = now
             called, self._called = self._called, False
             try:
                 if self._stalled.is_set():
                     self._hand_back()
-                self._beat(full, called)
+                self._renew(full, called)
                 if full:
                     self._last_full = now
                 self._failed_since = None
@@ -235,50 +235,50 @@ class Heartbeat:
                     unexpected = not isinstance(error, QueueCoreError)
                     logger.warning("heartbeat failed: %s", error, exc_info=unexpected)
                 self._give_up_in_time(time.monotonic())
-            self._beating_since = None
+            self._renewing_since = None
             self._woken.wait(self._times.tick)
             self._woken.clear()
             if self._stop.is_set():
                 break
         if self._claims.doubts(True):
             with suppress(Exception):  # what is left is left until its lease ends
-                self._heart.hand_back(self._identity().worker, [])
-        self._heart.close()
+                self._store_heartbeat.hand_back(self._identity().worker, [])
+        self._store_heartbeat.close()
 
-    def _beat(self, full: bool, called: bool = False) -> None:
+    def _renew(self, full: bool, called: bool = False) -> None:
         held = [attempt for attempt in list(self._held.values()) if not attempt.handed_back]
-        attempts = [attempt for attempt in held if full or attempt.untold or attempt.has_news()]
-        news = [attempt for attempt in attempts if attempt.untold]
-        for attempt in news:
-            attempt.untold = False
+        attempts = [attempt for attempt in held if full or attempt.unreported or attempt.start_unreported()]
+        progressed = [attempt for attempt in attempts if attempt.unreported]
+        for attempt in progressed:
+            attempt.unreported = False
         sent = time.monotonic()
-        beats = [LeaseRenewal(a.claim.id, a.claim.token, a.progress, a.message, a.started > 0) for a in attempts]
+        renewals = [LeaseRenewal(a.claim.id, a.claim.token, a.progress, a.message, a.started > 0) for a in attempts]
         rests = not self._held and self.may_rest()
         request = self._identity()._replace(
-            leases=beats,
+            leases=renewals,
             interval=self._times.idle if rests else self._times.tick,
             place=self.place,
             process=self._process,
             # A resting worker learns of those that come to its place, or leave it.
-            look=self._process != "" and (full or called or not rests),
+            with_neighbours=self._process != "" and (full or called or not rests),
             doubts=self._claims.doubts(full),
             held_in=tuple({attempt.claim.queue for attempt in held}),
         )
         try:
-            reply = self._heart.beat(request)
+            reply = self._store_heartbeat.renew(request)
         except Exception:
-            for attempt in news:
-                attempt.untold = True
+            for attempt in progressed:
+                attempt.unreported = True
             raise
-        self._rested, self._beaten_at = rests, sent
-        for attempt, beat in zip(attempts, beats, strict=True):
+        self._rested, self._renewed_at = rests, sent
+        for attempt, renewal in zip(attempts, renewals, strict=True):
             attempt.renewed = sent
-            attempt.ahead = attempt.ahead and not beat.started
-        self._pass_on(attempts, news, reply)
+            attempt.ahead = attempt.ahead and not renewal.started
+        self._pass_on(attempts, progressed, reply)
 
-    def _pass_on(self, attempts: list[RunningAttempt], news: list[RunningAttempt], reply: HeartbeatReply) -> None:
-        if news:
-            self._in_loop(self._announce, news)
+    def _pass_on(self, attempts: list[RunningAttempt], progressed: list[RunningAttempt], reply: HeartbeatReply) -> None:
+        if progressed:
+            self._in_loop(self._announce, progressed)
         if reply.lost:
             self._in_loop(self._stop_lost, [attempt for attempt in attempts if attempt.claim.id in reply.lost])
         if reply.cancel:
@@ -294,8 +294,8 @@ class Heartbeat:
         # By now this worker may have claimed one of these jobs again: that attempt goes on.
         self._listener.stop_jobs([one.claim.id for one in attempts if self._held.get(one.claim.id) is one], True)
 
-    def _announce(self, news: list[RunningAttempt]) -> None:
-        for attempt in news:
+    def _announce(self, progressed: list[RunningAttempt]) -> None:
+        for attempt in progressed:
             claim = attempt.claim
             if self._held.get(claim.id) is not attempt:
                 continue  # it ended meanwhile, and subscribers know it
@@ -310,10 +310,10 @@ class Heartbeat:
             self._in_loop(self._stop_lost, late)
 
     async def watch(self) -> None:
-        """Stop jobs in time also while a beat hangs, for ever: a server may accept it and never answer."""
+        """Stop jobs in time also while a heartbeat hangs, for ever: a server may accept it and never answer."""
         while True:
             await asyncio.sleep(self._times.tick)
-            now, since = time.monotonic(), self._beating_since
+            now, since = time.monotonic(), self._renewing_since
             if since is not None and now - since > 2 * self._times.tick:
                 self._give_up_in_time(now)
 
@@ -337,13 +337,13 @@ class ManualHeartbeat:
     def __init__(self, store: JobStore, worker: str) -> None:
         self._store = store
         self._worker = worker
-        self._heart: StoreHeartbeat | None = None
-        # a heart serves one thread at a time
-        self._beating = asyncio.Lock()
+        self._store_heartbeat: StoreHeartbeat | None = None
+        # a store heartbeat serves one thread at a time
+        self._lock = asyncio.Lock()
         self._queues: set[str] = set()
         self.claims = Claims()
 
-    async def beat(
+    async def renew(
         self, queue: str, lease: float, leases: Sequence[LeaseRenewal], doubts: Sequence[Doubt] = ()
     ) -> HeartbeatReply:
         """Prolong leases, and ask for what claims in doubt have given."""
@@ -366,15 +366,15 @@ class ManualHeartbeat:
             process=neighbours.process(),
             doubts=doubts,
         )
-        async with self._beating:
-            if self._heart is None:
-                self._heart = self._store.open_heartbeat()
-            return await asyncio.to_thread(self._heart.beat, entry)
+        async with self._lock:
+            if self._store_heartbeat is None:
+                self._store_heartbeat = self._store.open_heartbeat()
+            return await asyncio.to_thread(self._store_heartbeat.renew, entry)
 
     async def close(self) -> None:
         """Give the connection back."""
-        if self._heart is not None:
-            await asyncio.to_thread(self._heart.close)
+        if self._store_heartbeat is not None:
+            await asyncio.to_thread(self._store_heartbeat.close)
 
     async def retire(self) -> None:
         """Remove the entry."""

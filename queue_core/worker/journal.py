@@ -211,7 +211,7 @@ class Relay:
     """The lines of one attempt."""
 
     def __init__(self, send: Callable[[Sequence[Line]], None]) -> None:
-        self._say = send
+        self._send = send
         self._lock = Lock()
         self._waiting: deque[Line] = deque(maxlen=LINES)
         self._count = 0
@@ -247,5 +247,5 @@ class Relay:
 
     def _hand_on(self) -> None:
         if self._waiting:
-            self._say(list(self._waiting))
+            self._send(list(self._waiting))
             self._waiting.clear()

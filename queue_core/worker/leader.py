@@ -27,8 +27,8 @@ from queue_core.worker.neighbours import Neighbours
 logger = logging.getLogger("queue_core.worker")
 
 
-TICK_LOOK = 0.5
-"""Seconds between two looks at the next tick, which another process may have brought forward; a tick shortens them."""
+TICK_POLL = 0.5
+"""Seconds between two reads of the next tick, which another process may have brought forward; a tick shortens them."""
 
 
 class Fired(NamedTuple):
@@ -44,32 +44,32 @@ class Scheduler:
     def __init__(self, store: ScheduleStore, hooks: Hooks) -> None:
         self._store = store
         self._hooks = hooks
-        # time.monotonic of the next look
-        self._look_at = float("-inf")
+        # time.monotonic of the next poll
+        self._poll_at = float("-inf")
         # schedules that this process cannot follow, each logged once
         self._beyond: set[str] = set()
 
-    def until_look(self) -> float:
+    def until_poll(self) -> float:
         """Return the seconds until `run_once` wants to be called again, 0 or less when it does now."""
-        return self._look_at - time.monotonic()
+        return self._poll_at - time.monotonic()
 
     def hasten(self) -> None:
-        """Let the next `run_once` look, whatever the time: a tick is known to be due."""
-        self._look_at = float("-inf")
+        """Let the next `run_once` poll, whatever the time: a tick is known to be due."""
+        self._poll_at = float("-inf")
 
     async def run_once(self) -> list[Fired]:
-        """Let pass what is due, if it is time to look; return the jobs that came of it.
+        """Let pass what is due, if it is time to poll; return the jobs that came of it.
 
         Raises:
             StoreUnavailable: what was not done is still due.
         """
-        if self.until_look() > 0:
+        if self.until_poll() > 0:
             return []
         left = await self._store.until_tick()
         fired: list[Fired] = []
         if left is not None and left <= 0:
             fired, left = await self.fire_due()
-        self._look_at = time.monotonic() + (TICK_LOOK if left is None else min(TICK_LOOK, left))
+        self._poll_at = time.monotonic() + (TICK_POLL if left is None else min(TICK_POLL, left))
         return fired
 
     async def fire_due(self) -> tuple[list[Fired], float | None]:
@@ -131,8 +131,8 @@ def _job(schedule: Schedule) -> NewJob:
 TICK = 0.5
 """Seconds between two rounds; a job that is due earlier shortens them."""
 SHORTEST = 0.005
-DUE_LOOK = 0.05
-"""Seconds between two looks of the leader at what is due next: so late a job can be that is due sooner than this."""
+DUE_POLL = 0.05
+"""Seconds between two reads by the leader of what is due next: so late a job can be that is due sooner than this."""
 LEADERSHIP = 1.5
 """Seconds after which another worker takes over from a leader that is gone."""
 SLOW = 1.0
@@ -186,7 +186,7 @@ class Sweeper:
         self._leads = False
         self._attentive = store if isinstance(store, AttentiveStore) else None
         # what was to be done in the last round; None: it has to be found out duty by duty
-        self._seen: DueWork | None = None
+        self._due_work: DueWork | None = None
 
     async def run(self) -> None:
         """Sweep for ever."""
@@ -199,7 +199,7 @@ class Sweeper:
                     if await self._round():
                         # Beside the rounds: an audit of many queues must not make jobs late that become due meanwhile.
                         if beside is None or beside.done():
-                            beside = asyncio.create_task(self._look_after())
+                            beside = asyncio.create_task(self._maintain())
                         pause = await self._until_due()
                 except StoreUnavailable as error:
                     logger.warning("sweep waits for the store: %s", error)
@@ -216,13 +216,13 @@ class Sweeper:
         if not self._leads:
             await self._follow(pause)
             return
-        if self._seen is not None and self._attentive is not None and self._attentive.hears():
+        if self._due_work is not None and self._attentive is not None and self._attentive.hears():
             await self._watch_commits(pause, until_notified=True)
             return
         ends = time.monotonic() + pause
         try:
             while (left := ends - time.monotonic()) > 0:
-                await self._watch_commits(min(DUE_LOOK, left))
+                await self._watch_commits(min(DUE_POLL, left))
                 due = await self._store.next_due()
                 if due is not None:
                     ends = min(ends, time.monotonic() + max(SHORTEST, due))
@@ -241,7 +241,7 @@ class Sweeper:
 
     def _operates(self) -> bool:
         """Return whether this worker carries operations out, as far as there are any."""
-        return self._leads and (self._seen is None or self._seen.operations)
+        return self._leads and (self._due_work is None or self._due_work.operations)
 
     async def _watch_commits(self, seconds: float, until_notified: bool = False) -> None:
         """Wait; jobs that a caller's own transaction committed meanwhile are offered at once."""
@@ -259,7 +259,7 @@ class Sweeper:
         """Do one round of everything; False when another worker leads."""
         if not await self._round():
             return False
-        await self._look_after()
+        await self._maintain()
         return True
 
     async def _round(self) -> bool:
@@ -270,23 +270,23 @@ class Sweeper:
             self._led_at = now
         if not self._leads:
             return False
-        look = self._seen = None if self._attentive is None else await self._attentive.next_work()
-        if look is None or look.busy or (look.lease is not None and look.lease <= 0):
+        work = self._due_work = None if self._attentive is None else await self._attentive.next_work()
+        if work is None or work.busy or (work.lease is not None and work.lease <= 0):
             await self.reclaim()
-        if look is None or look.noted or (look.due is not None and look.due <= 0):
+        if work is None or work.noted or (work.due is not None and work.due <= 0):
             await self.promote()
-        if look is None:
+        if work is None:
             await self.schedule()
-        elif look.tick is not None and look.tick <= 0:
+        elif work.tick is not None and work.tick <= 0:
             self._scheduler.hasten()
             await self.schedule()
         return True
 
-    async def _look_after(self) -> None:
+    async def _maintain(self) -> None:
         """Keep the dispatcher true and the store in order, once a second."""
-        look = self._seen
+        work = self._due_work
         waits = self._audit is not None and self._audit.waits
-        idle = look is not None and not look.busy and not waits
+        idle = work is not None and not work.busy and not waits
         if time.monotonic() - self._slow_at < (IDLE_SLOW if idle else SLOW):
             return
         self._slow_at = time.monotonic()
@@ -332,13 +332,13 @@ class Sweeper:
         return len(fired)
 
     async def _until_due(self) -> float:
-        look = self._seen
-        if look is not None and not look.noted and (look.due is None or look.due > 0):
-            times = [one for one in (look.due, look.tick, look.lease) if one is not None]
-            idle = not look.busy and self._attentive is not None and self._attentive.hears()
+        work = self._due_work
+        if work is not None and not work.noted and (work.due is None or work.due > 0):
+            times = [one for one in (work.due, work.tick, work.lease) if one is not None]
+            idle = not work.busy and self._attentive is not None and self._attentive.hears()
             return max(SHORTEST, min([IDLE if idle else TICK, *(one if one > 0 else TICK for one in times)]))
         due = await self._store.next_due()
-        until = self._scheduler.until_look() if look is None else TICK
+        until = self._scheduler.until_poll() if work is None else TICK
         return min(TICK, max(SHORTEST, until if due is None else min(due, until)))
 
     async def _offer(self, ready: Sequence[Ready]) -> None:

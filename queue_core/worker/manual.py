@@ -55,7 +55,7 @@ class Keeper(Protocol):
         """Store the end of the attempt, or raise StaleLease."""
         ...
 
-    async def refresh(self, queue: str, beat: LeaseRenewal, lease: float) -> bool:
+    async def refresh(self, queue: str, renewal: LeaseRenewal, lease: float) -> bool:
         """Prolong the lease, or raise StaleLease; return whether a cancellation of the job was requested."""
         ...
 
@@ -128,8 +128,8 @@ class ClaimedJob(ClaimFacts):
         """Prolong the lease from now on, by as long as it was claimed for unless given otherwise, and note progress."""
         length = self._terms.lease if lease is None else seconds(lease, "a lease")
         percent = None if progress is None else max(0, min(100, int(progress)))
-        beat = LeaseRenewal(self.id, self.token, percent, storable(str(message)[:200]))
-        self.cancel_requested = await self._keeper.refresh(self.queue, beat, length)
+        renewal = LeaseRenewal(self.id, self.token, percent, storable(str(message)[:200]))
+        self.cancel_requested = await self._keeper.refresh(self.queue, renewal, length)
 
     async def _end(self, outcome: Outcome) -> Status:
         answer = await self._keeper.settle(outcome)
@@ -142,9 +142,9 @@ class ClaimedJob(ClaimFacts):
 
 
 POLL_FIRST, POLL_MOST = 0.02, 0.5
-"""Seconds between two looks for a job to claim, growing while there is none."""
+"""Seconds between two polls for a job to claim, growing while there is none."""
 STRAYS_SECONDS = 0.5
-"""Seconds between two looks for what claims have brought whose answers did not come."""
+"""Seconds between two searches for what claims have brought whose answers did not come."""
 CLOSE_SECONDS = 1.0
 """Seconds that closing waits for jobs to be given back that cancelled and failed claims have brought."""
 RESTART_SECONDS = 1.0
@@ -170,10 +170,10 @@ class ManualClaims:
         self._starting = asyncio.Lock()
         self._announcing: asyncio.Task[None] | None = None
         self._sweeping: asyncio.Task[None] | None = None
-        self._heart = ManualHeartbeat(backend.store, self.id)
+        self._heartbeat = ManualHeartbeat(backend.store, self.id)
         # what cancelled and failed claims leave to be done
         self._behind: set[asyncio.Task[None]] = set()
-        self._looking: asyncio.Task[None] | None = None
+        self._finding: asyncio.Task[None] | None = None
 
     async def claim(
         self, queue: str, types: Sequence[str] | None, wait: float, terms: Callable[[str], Terms]
@@ -188,12 +188,14 @@ class ManualClaims:
         pause = POLL_FIRST
         wanted = None if types is None else tuple(types)
         while True:
-            asking = asyncio.create_task(self._ask(ClaimRequest(queue, self.id, wanted, 1, terms("").lease), terms))
+            claiming = asyncio.create_task(
+                self._claim_one(ClaimRequest(queue, self.id, wanted, 1, terms("").lease), terms)
+            )
             try:
-                found, job = await asyncio.shield(asking)
+                found, job = await asyncio.shield(claiming)
             except asyncio.CancelledError:
                 # The store may be giving a job right now, which no worker would run until its lease ends.
-                self._keep(self._return(asking))
+                self._keep(self._return(claiming))
                 raise
             if job is not None:
                 return job
@@ -204,37 +206,37 @@ class ManualClaims:
                 await asyncio.sleep(min(pause, left))
                 pause = min(POLL_MOST, pause * 1.5)
 
-    async def _ask(self, request: ClaimRequest, terms: Callable[[str], Terms]) -> tuple[bool, ClaimedJob | None]:
+    async def _claim_one(self, request: ClaimRequest, terms: Callable[[str], Terms]) -> tuple[bool, ClaimedJob | None]:
         """Claim a job; return whether there was one, and what the program gets of it."""
-        number = self._heart.claims.begin(request.queue)
+        number = self._heartbeat.claims.begin(request.queue)
         try:
             claims = await self._backend.store.claim(request._replace(number=number))
         except Exception:
-            self._heart.claims.failed(number)
-            self._look_for_strays(request)
+            self._heartbeat.claims.failed(number)
+            self._find_strays(request)
             raise
-        self._heart.claims.answered(number)
+        self._heartbeat.claims.answered(number)
         for claim in claims:
             return True, await self._given(claim, terms(claim.type))
         return False, None
 
-    async def _return(self, asking: asyncio.Task[tuple[bool, ClaimedJob | None]]) -> None:
+    async def _return(self, claiming: asyncio.Task[tuple[bool, ClaimedJob | None]]) -> None:
         """Give back the job that a cancelled claim brought."""
         with contextlib.suppress(QueueCoreError):  # what it may have brought is looked for
-            _, job = await asking
+            _, job = await claiming
             if job is not None:
                 await job.release()
 
-    def _look_for_strays(self, request: ClaimRequest) -> None:
-        """Look from now on, for a while, for what claims have brought whose answers did not come."""
-        if self._looking is None or self._looking.done():
-            self._looking = self._keep(self._give_back_strays(request))
+    def _find_strays(self, request: ClaimRequest) -> None:
+        """Search from now on, for a while, for what claims have brought whose answers did not come."""
+        if self._finding is None or self._finding.done():
+            self._finding = self._keep(self._give_back_strays(request))
 
     async def _give_back_strays(self, request: ClaimRequest) -> None:
-        while doubts := self._heart.claims.doubts(False):
+        while doubts := self._heartbeat.claims.doubts(False):
             await asyncio.sleep(STRAYS_SECONDS)
             with contextlib.suppress(QueueCoreError):
-                reply = await self._heart.beat(request.queue, request.lease, (), doubts)
+                reply = await self._heartbeat.renew(request.queue, request.lease, (), doubts)
                 for stray in reply.strays:
                     with contextlib.suppress(StaleLease):
                         await self.settle(outcome.unknown(stray))
@@ -278,17 +280,17 @@ class ManualClaims:
         await offer(self._backend.dispatcher, ready_of([(outcome, answer)]))
         return answer
 
-    async def refresh(self, queue: str, beat: LeaseRenewal, lease: float) -> bool:
+    async def refresh(self, queue: str, renewal: LeaseRenewal, lease: float) -> bool:
         """Prolong a lease and return whether a cancellation of the job was requested.
 
         Raises:
             StaleLease: the lease was over.
             StoreUnavailable: the store did not answer in time.
         """
-        reply = await self._heart.beat(queue, lease, (beat,))
-        if beat.id in reply.lost:
-            raise StaleLease(beat.id, beat.token)
-        return beat.id in reply.cancel
+        reply = await self._heartbeat.renew(queue, lease, (renewal,))
+        if renewal.id in reply.lost:
+            raise StaleLease(renewal.id, renewal.token)
+        return renewal.id in reply.cancel
 
     async def _start(self) -> None:
         async with self._starting:
@@ -313,10 +315,10 @@ class ManualClaims:
             await asyncio.gather(sweeping, return_exceptions=True)
         if self._announcing is not None:
             await self._publisher.close(self._announcing)
-        await self._heart.close()
+        await self._heartbeat.close()
         if sweeping is not None:
             with contextlib.suppress(QueueCoreError, TimeoutError):  # the entry expires by itself
-                await asyncio.wait_for(self._heart.retire(), 2.0)
+                await asyncio.wait_for(self._heartbeat.retire(), 2.0)
 
 
 async def _kept_up(name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -75,8 +75,8 @@ def _start(number: int) -> str | None:
         return None
 
 
-LOOK = 0.25
-"""Seconds between two looks whether the others are still there: a question to the system for each of them."""
+CHECK_SECONDS = 0.25
+"""Seconds between two checks whether the others are still there: a question to the system for each of them."""
 AGAIN = (0.0, 0.5, 2.0, 10.0)
 """Seconds after which a worker is written off, each time: a server may carry out its last calls after its end."""
 
@@ -99,11 +99,11 @@ class Neighbours:
     async def run(self) -> None:
         """Watch for ever."""
         while True:
-            await asyncio.sleep(LOOK)
-            await self.look()
+            await asyncio.sleep(CHECK_SECONDS)
+            await self.check()
 
-    async def look(self) -> None:
-        """Write those off that are gone since the last look, and those again that are due."""
+    async def check(self) -> None:
+        """Write those off that are gone since the last check, and those again that are due."""
         now = time.monotonic()
         for worker in [worker for worker, process in self._known.items() if is_gone(process)]:
             logger.warning("the process of worker %s is gone; its jobs are taken back", worker)

@@ -27,7 +27,7 @@ from queue_core.worker.attempt import RunningAttempt
 
 # Child processes that run jobs one after the other, so that what a job does to its process costs that job only.
 #
-# A job goes in as one JSON line on the child's standard input; that it has begun, its progress, its log and its outcome
+# A job goes in as one JSON line on the child's standard input; that it has started, its progress, log and outcome
 # come back as JSON lines through a pipe of their own, since a handler may print.
 
 LONGEST = 64 << 20
@@ -35,14 +35,14 @@ LONGEST = 64 << 20
 
 
 class ChildLost(Exception):
-    """The child ended without an outcome; `begun`: whether it had the job by then."""
+    """The child ended without an outcome; `started`: whether it had the job by then."""
 
-    def __init__(self, code: int, begun: bool) -> None:
+    def __init__(self, code: int, started: bool) -> None:
         how = f"was killed by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
         super().__init__(how)
         self.code = code
         self.how = how
-        self.begun = begun
+        self.started = started
 
 
 class ChildProcess:
@@ -92,13 +92,13 @@ class ChildProcess:
             ChildLost: the child ended without one.
         """
         assert self._process.stdin is not None
-        begun = False
+        started = False
         try:
             self._process.stdin.write(json.dumps(attempt.claim).encode() + b"\n")
             await self._process.stdin.drain()
             while line := await self._reader.readline():
-                if not begun:
-                    begun = True
+                if not started:
+                    started = True
                     begin()
                 message = json.loads(line)
                 if "outcome" in message:
@@ -111,7 +111,7 @@ class ChildProcess:
                     attempt.relay(message["log"])
         except ConnectionError:  # it ended before it took the job
             pass
-        raise ChildLost(await self._process.wait(), begun)
+        raise ChildLost(await self._process.wait(), started)
 
     async def kill(self) -> None:
         """End the child at once, whatever it does; a second time is safe."""
@@ -215,16 +215,16 @@ class ProcessPool:
         """Begin nothing more: give back the jobs that wait for a child."""
         self._slots.hold_back()
 
-    async def _run(self, attempt: RunningAttempt, begun: Callable[[], None]) -> Outcome:
+    async def _run(self, attempt: RunningAttempt, on_start: Callable[[], None]) -> Outcome:
         tries = 0
         while True:
             tries += 1
             child = await self._take()
             try:
-                outcome = await child.run(attempt, begun)
+                outcome = await child.run(attempt, on_start)
             except ChildLost as lost:
                 await child.kill()
-                if lost.begun or tries >= TRIES:
+                if lost.started or tries >= TRIES:
                     raise
             except BaseException:
                 await child.kill()
@@ -320,13 +320,13 @@ class Isolation:
             begin(attempt, definition, START_SECONDS)
             return await self._run(attempt, partial(begin, attempt, definition))
 
-    async def _run(self, attempt: RunningAttempt, begun: Callable[[], None]) -> Outcome:
+    async def _run(self, attempt: RunningAttempt, on_start: Callable[[], None]) -> Outcome:
         child = await ChildProcess.start(self.target, self.worker)
         try:
-            return await child.run(attempt, begun)
+            return await child.run(attempt, on_start)
         except ChildLost as lost:
             await asyncio.sleep(WITNESS)
-            to_blame = lost.begun and lost.code not in OF_THE_SERVICE and not self.draining()
+            to_blame = lost.started and lost.code not in OF_THE_SERVICE and not self.draining()
             return self._poison(attempt, lost.how) if to_blame else self._lost(attempt, lost)
         finally:
             await child.kill()
@@ -338,7 +338,7 @@ class Isolation:
         return outcome.buried(attempt.claim, attempt.run_us(), failure)
 
     def _lost(self, attempt: RunningAttempt, lost: ChildLost) -> Outcome:
-        why = "which says nothing about the job" if lost.begun else "before it had the job"
+        why = "which says nothing about the job" if lost.started else "before it had the job"
         what = f"the process that was to run this job alone {lost.how}, {why}"
         failure = Failure("lost", EXCEPTION, what, "", *sign(EXCEPTION, what))
         return outcome.lost(attempt.claim, attempt.run_us(), failure, self.max_losses)

@@ -47,7 +47,7 @@ logger = logging.getLogger("queue_core.worker")
 CLOSE_SECONDS = 2.0
 """What the end of the event loop may take after the worker has ended."""
 GUARD_TICK = 0.25
-"""Seconds between two looks at the service that started this process, and at what this process has used."""
+"""Seconds between two checks of the service that started this process, and at what this process has used."""
 
 
 def load_target(target: str) -> JobQueue:
@@ -133,10 +133,10 @@ class ProcessGuard:
             if self._worker.draining:
                 self._show()
             elif not self._worker.stopping:
-                self._look(parent)
+                self._check(parent)
             await asyncio.sleep(GUARD_TICK)
 
-    def _look(self, parent: int) -> None:
+    def _check(self, parent: int) -> None:
         if os.getppid() != parent:  # no signal of a parent's death exists on every system
             logger.warning("the service is gone; this worker drains")
             self._worker.stop()

@@ -37,7 +37,7 @@ PATIENCE_SECONDS = 1.0
 STUBBORN_SECONDS = 5.0
 """What a handler may take to clean up after its cancellation; one that swallows it is given up then."""
 TICK = 0.05
-"""Seconds between two looks at the time limits."""
+"""Seconds between two checks of the time limits."""
 
 _EAGER = sys.version_info >= (3, 12)
 

@@ -45,11 +45,11 @@ SOON = 10.0
 """Seconds of life after which a death is no evidence about the start."""
 
 PREPARE_TICK = 0.5
-"""Seconds between two looks whether the first worker works."""
+"""Seconds between two checks whether the first worker works."""
 SILENCE = 5.0
 """Seconds over its grace period that a worker may take without a sign of its event loop, before it is killed."""
 SIGN_TICK = 0.5
-"""Seconds between two looks for such a sign."""
+"""Seconds between two checks for such a sign."""
 LAST_SECONDS = 2.0
 """Seconds that a service which ends waits for its reports."""
 TAKE_BACK_SECONDS = 60.0
@@ -132,14 +132,14 @@ class Service:
         """Look after every place; False when there is nothing left to do."""
         changed = False
         for place in self._places:
-            changed |= self._look(place)
+            changed |= self._check(place)
         if changed:
             self.on_change(self._pids())
         if self._stops:
             return any(place.process is not None for place in self._places)
         return True
 
-    def _look(self, place: _ProcessSlot) -> bool:
+    def _check(self, place: _ProcessSlot) -> bool:
         now = time.monotonic()
         if place.process is not None:
             code = place.process.poll()
@@ -189,7 +189,7 @@ class Service:
         logger.warning("worker process %d %s; it is replaced in %.1f s", pid, how, max(0.0, place.start_at - now))
 
     def _patience(self) -> float | None:
-        """Return the seconds until a place wants its next process, or a look; None while all have theirs."""
+        """Return the seconds until a place wants its next process, or a check; None while all have theirs."""
         if self._stops:
             return SIGN_TICK
         waits = [place.start_at for place in self._places if place.process is None]

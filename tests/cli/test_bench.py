@@ -101,7 +101,7 @@ def test_a_signal_ends_it_and_leaves_nothing(alone: Cli, temp: Path, number: sig
     process = alone.start("bench", "--mode", "sqlite", "--jobs", "1000000")
     try:
         deadline = time.monotonic() + PATIENCE
-        while not list(temp.rglob("*.begun")):
+        while not list(temp.rglob("*.started")):
             assert process.poll() is None, process.communicate()[1]
             assert time.monotonic() < deadline
             time.sleep(0.01)
@@ -121,13 +121,13 @@ def test_payloads_have_their_size() -> None:
 
 def test_a_record_knows_what_was_lost_and_what_ran_twice(tmp_path: Path) -> None:
     record = DeliveryRecord(tmp_path / "phase", 4)
-    assert (record.missing(), record.repeated(), record.begun()) == (4, 0, {})
+    assert (record.missing(), record.repeated(), record.starts()) == (4, 0, {})
     recorder = Recorder(record.folder)
     recorder.note(0, 0.0)
     recorder.note(1, time.time() - 5.0)
     recorder.note(1, 0.0)
     assert (record.missing(), record.repeated()) == (2, 1)
-    (begun,) = record.begun().values()
+    (begun,) = record.starts().values()
     assert begun.cpu > 0
     (delay,) = record.delays()
     assert delay >= 5.0

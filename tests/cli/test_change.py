@@ -26,7 +26,7 @@ async def scene(world: World) -> None:
     await world.running(id=RUNNING)
     await world.ended("completed", id=COMPLETED)
     heart = world.store.open_heartbeat()
-    heart.beat(worker_beat(worker="w1"))
+    heart.renew(worker_beat(worker="w1"))
     heart.close()
 
 

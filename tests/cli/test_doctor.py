@@ -60,7 +60,7 @@ class TestLocks:
     def test_each_is_one_sentence(self) -> None:
         crowd = {"waiters": 3, "waiting_s": 8.0, "waiter": 9, "waiter_application": "web", "asked": ["ordering_locks"]}
         check = self.check(_blocker(**crowd, found=12), _blocker(application="", client=None, state="active"))
-        assert check.said.splitlines() == [
+        assert check.finding.splitlines() == [
             "shop␛[2J (pid 7) from 10.0.0.3: open for 1m, idle, locks in jobs; "
             "3 connections held up for 8s: web (pid 9) at ordering_locks and others",
             "a program without a name (pid 7) from this machine: open for 1m, locks in jobs; nothing waits for it now",
@@ -69,7 +69,7 @@ class TestLocks:
 
     def test_a_session_that_this_user_may_not_look_at_is_named_nevertheless(self) -> None:
         check = self.check(_blocker(state="", client=None, open_s=None, waiters=1, waiting_s=9.0, waiter=9))
-        assert check.said.startswith("shop␛[2J (pid 7): open, locks in jobs; 1 connection held up for 9s")
+        assert check.finding.startswith("shop␛[2J (pid 7): open, locks in jobs; 1 connection held up for 9s")
 
     def test_short_ones_are_nothing_to_look_at(self) -> None:
         check = self.check(_blocker(open_s=1.0, waiters=1, waiting_s=0.5, waiter=9))
@@ -174,7 +174,7 @@ class TestJudgement:
     )
     def test_work(self, overview: Overview, name: str, level: str, said: str) -> None:
         (check,) = [check for check in check_work(overview) if check.level != "ok"]
-        assert (check.name, check.level, check.said) == (name, level, said)
+        assert (check.name, check.level, check.finding) == (name, level, said)
         assert check.advice
 
 
@@ -190,15 +190,15 @@ class TestOperations:
         alone = replace(WELL, workers=(replace(WORKER, lost=True),))
         old, new = self.asked(1, "running", 600), self.asked(2, "running", 1)
         check = check_operations([new, old], alone)
-        assert (check.level, check.said) == ("warn", "no worker carries #1 retry out")
+        assert (check.level, check.finding) == ("warn", "no worker carries #1 retry out")
         assert "jobconsole op run" in check.advice
         assert check_operations([new], alone).level == "ok"
-        assert check_operations([new, old], WELL).said == "2 running"
+        assert check_operations([new, old], WELL).finding == "2 running"
 
     def test_it_was_stopped_and_somebody_has_to_decide(self) -> None:
         check = check_operations([self.asked(3, "stopped", 1), self.asked(4, "paused", 9e9)], WELL)
-        assert (check.level, check.said) == ("warn", "stopped by a threshold: #3 retry")
-        assert check_operations([], WELL).said == "0 running"
+        assert (check.level, check.finding) == ("warn", "stopped by a threshold: #3 retry")
+        assert check_operations([], WELL).finding == "0 running"
 
 
 class TestRealServers:

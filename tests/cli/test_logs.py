@@ -44,7 +44,7 @@ async def scene(world: World) -> None:
     await world.insert(id=QUIET)
     await world.store.register_types({"resize": resize_schema(), "odd": {"$ref": "#/nowhere"}})
     heart = world.store.open_heartbeat()
-    heart.beat(worker_beat(worker="w1", queues=("default",), types=("resize",)))
+    heart.renew(worker_beat(worker="w1", queues=("default",), types=("resize",)))
     heart.close()
 
 

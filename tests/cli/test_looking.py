@@ -35,8 +35,8 @@ async def scene(world: World) -> None:
     await world.running(id=job_id(7), worker="host-1:1:aa")
     await world.operations.pause("mail")
     heart = world.store.open_heartbeat()
-    heart.beat(worker_beat(worker="host-1:1:aa", busy=1, stuck=2, queues=("work", "mail"), types=("task", "send")))
-    heart.beat(worker_beat(worker="host-2:2:bb", quiet=True))
+    heart.renew(worker_beat(worker="host-1:1:aa", busy=1, stuck=2, queues=("work", "mail"), types=("task", "send")))
+    heart.renew(worker_beat(worker="host-2:2:bb", quiet=True))
     heart.close()
 
 

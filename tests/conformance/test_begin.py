@@ -70,7 +70,7 @@ async def test_the_overview_tells_who_has_begun(world: World) -> None:
 
     async def counts() -> dict[str, tuple[int, int, int]]:
         queues = (await world.inspector.overview()).queues
-        return {queue.name: (queue.running, queue.begun, queue.ahead) for queue in queues}
+        return {queue.name: (queue.running, queue.started, queue.ahead) for queue in queues}
 
     assert await counts() == {QUEUE: (5, 2, 3), "other": (1, 1, 0)}
     await world.beat(

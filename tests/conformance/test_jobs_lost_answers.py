@@ -112,14 +112,14 @@ async def test_a_claim_that_is_answered_late_keeps_what_it_gave(
 
     def heart() -> Any:
         found = real_heart()
-        real_beat = found.beat
+        real_beat = found.renew
 
         def beat(*args: Any) -> Any:
             nonlocal beats
             beats += 1
             return real_beat(*args)
 
-        monkeypatch.setattr(found, "beat", beat)
+        monkeypatch.setattr(found, "renew", beat)
         return found
 
     async def answer_late(real: Claiming, request: ClaimRequest) -> list[Claim]:

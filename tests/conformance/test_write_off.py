@@ -19,21 +19,23 @@ async def test_workers_at_one_place_know_of_each_other(world: World) -> None:
     await world.beat(worker="two", place=HERE, process="72 2000")
     await world.beat(worker="elsewhere", place="host-1 boot-1 4026532000", process="71 1000")
     await world.beat(worker="nobody can say")
-    reply = await world.beat(worker="three", place=HERE, process="73 3000", look=True)
+    reply = await world.beat(worker="three", place=HERE, process="73 3000", with_neighbours=True)
     assert sorted(reply.neighbours or ()) == [Neighbour("one", "71 1000"), Neighbour("two", "72 2000")]
-    reply = await world.beat(worker="elsewhere", place="host-1 boot-1 4026532000", process="71 1000", look=True)
+    reply = await world.beat(
+        worker="elsewhere", place="host-1 boot-1 4026532000", process="71 1000", with_neighbours=True
+    )
     assert reply.neighbours == ()
     assert (await world.beat(worker="three", place=HERE, process="73 3000")).neighbours is None
 
 
 @pytest.mark.parametrize("how", ["retired", "written off"])
 async def test_who_has_left_is_no_neighbour(world: World, how: str) -> None:
-    await world.beat(worker="one", place=HERE, process="71 1000", look=True)
+    await world.beat(worker="one", place=HERE, process="71 1000", with_neighbours=True)
     if how == "retired":
         await world.store.unregister_worker("one", HERE)
     else:
         await world.store.write_off(["one"], HERE)
-    assert (await world.beat(worker="two", place=HERE, process="72 2000", look=True)).neighbours == ()
+    assert (await world.beat(worker="two", place=HERE, process="72 2000", with_neighbours=True)).neighbours == ()
 
 
 async def test_the_jobs_of_a_process_that_is_gone_come_back_at_once(world: World) -> None:

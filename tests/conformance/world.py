@@ -100,7 +100,7 @@ class World:
 
     async def beat(self, *leases: LeaseRenewal, **given: Any) -> HeartbeatReply:
         heart = self._heart = self._heart or self.store.open_heartbeat()
-        return await asyncio.to_thread(heart.beat, worker_beat(*leases, **given))
+        return await asyncio.to_thread(heart.renew, worker_beat(*leases, **given))
 
     async def change(self, verb: MemberVerb, ids: Sequence[str], options: ChangeOptions = UNCHANGED) -> Changed:
         return await self.operations.change(verb, ids, options)

@@ -77,7 +77,7 @@ class Shop:
         for claim in claims:
             self.progress[claim.id] = min(100, self.progress.get(claim.id, 0) + self.chance.randint(1, 30))
         beats = [held(one, self.progress[one.id], self._message(one)) for one in claims]
-        self.heart.beat(worker_beat(*beats, lease=LEASE * 1_000))
+        self.heart.renew(worker_beat(*beats, lease=LEASE * 1_000))
         return [
             Event(
                 EventName.PROGRESS, one.queue, one.id, one.type, one.token,

@@ -110,8 +110,8 @@ class TestThresholds:
         return dataclasses.replace(snapshot, totals=dataclasses.replace(snapshot.totals, dead=dead))
 
     def test_each_is_told_when_it_is_crossed(self, snapshot: Snapshot) -> None:
-        assert AlertWatcher(Thresholds()).look(snapshot) == []
-        told = AlertWatcher(Thresholds(dead=3, deaths=3, queued=1, oldest=0.0, lost_workers=1)).look(snapshot)
+        assert AlertWatcher(Thresholds()).update(snapshot) == []
+        told = AlertWatcher(Thresholds(dead=3, deaths=3, queued=1, oldest=0.0, lost_workers=1)).update(snapshot)
         assert told[:3] == [
             "3 dead jobs (threshold 3)",
             "3 jobs died lately (threshold 3)",
@@ -122,7 +122,7 @@ class TestThresholds:
 
     def test_once_until_it_has_been_well_below(self, snapshot: Snapshot) -> None:
         watcher = AlertWatcher(Thresholds(dead=100))
-        told = [bool(watcher.look(self.with_dead(snapshot, dead))) for dead in (99, 100, 120, 95, 100, 89, 101)]
+        told = [bool(watcher.update(self.with_dead(snapshot, dead))) for dead in (99, 100, 120, 95, 100, 89, 101)]
         assert told == [False, True, False, False, False, False, True]
 
 
@@ -138,10 +138,10 @@ async def test_an_hour_of_a_queue(jobs: JobQueue, world: World) -> None:
     record = QueueHistory()
     batch = EventBatch(queues[0].name, "g", 1, 0.0, [Event("completed", queues[0].name, "a", "t")] * 20)
     record.hear(batch, 1_000.0)
-    (told,) = record.look(queues, 1_001.0)
+    (told,) = record.update(queues, 1_001.0)
     assert (told.rate, told.history) == (2.0, (5.0, 5.0))
     for minute in range(200):
-        (told,) = record.look(queues, 1_001.0 + minute * EVERY_SECONDS)
+        (told,) = record.update(queues, 1_001.0 + minute * EVERY_SECONDS)
     assert (len(told.history), told.rate) == (SAMPLES + 1, 0.0)
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobconsole.actions import edit
-from jobconsole.actions.edit import Draft, Known, check, diff, draft_of, look_up, refusal, submit_edit
+from jobconsole.actions.edit import Draft, Known, check, diff, draft_of, read_known, refusal, submit_edit
 from jobconsole.actions.json import NotJson, compact, escaped, oddities, pretty, value_of
 from jobconsole.core.connection import Connection
 from queue_core import JobQueue
@@ -154,7 +154,7 @@ class TestACheck:
         schema = {"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]}
         await world.beat()
         await world.store.register_types({"task": schema})
-        known = await look_up(jobs.inspector, job.type, job.queue)
+        known = await read_known(jobs.inspector, job.type, job.queue)
         assert sentences(replace(draft_of(job), text='{"to": "b"}'), job, known) == []
         assert sentences(replace(draft_of(job), text='{"to": 1}'), job, known) == [
             "error: parameter 'to' must be string, not integer"
@@ -162,7 +162,7 @@ class TestACheck:
 
     async def test_what_need_not_keep_one_from_it_is_a_warning(self, jobs: JobQueue, world: World) -> None:
         job = await dead(jobs, world)
-        known = replace(await look_up(jobs.inspector, job.type, job.queue), schema={"type": "no such type"})
+        known = replace(await read_known(jobs.inspector, job.type, job.queue), schema={"type": "no such type"})
         nobody, unusable, twice, endless = sorted(
             sentences(replace(draft_of(job), text='{"to": 1e999, "to": 1}'), job, known),
             key=lambda said: ("no live worker" not in said, "schema" not in said, said),

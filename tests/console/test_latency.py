@@ -33,10 +33,10 @@ def test_a_quantile_lies_in_its_bucket(buckets: dict[int, int], part: float, sec
 def test_of_all_time_until_something_ends_then_of_the_last_minutes() -> None:
     latency = Latency()
     assert latency.lines() == []
-    latency.look([tally("completed", 100, {9: 100}), tally("dead", 100, {9: 100}, queue="other")], 0.0)
+    latency.update([tally("completed", 100, {9: 100}), tally("dead", 100, {9: 100}, queue="other")], 0.0)
     (line,) = latency.lines()
     assert (line.ended, line.ratio, latency.seconds) == (200, 0.5, 0.0)
-    latency.look([tally("completed", 110, {9: 100, 0: 10}), tally("dead", 100, {9: 100}, queue="other")], 30.0)
+    latency.update([tally("completed", 110, {9: 100, 0: 10}), tally("dead", 100, {9: 100}, queue="other")], 30.0)
     (line,) = latency.lines()
     assert (line.ended, line.failed, latency.seconds) == (10, 0, 30.0)
     assert line.p99 is not None
@@ -46,7 +46,7 @@ def test_of_all_time_until_something_ends_then_of_the_last_minutes() -> None:
 def test_old_readings_are_let_go() -> None:
     latency = Latency()
     for minute in range(60):
-        latency.look([tally("completed", minute * 10, {0: minute * 10})], minute * 60.0)
+        latency.update([tally("completed", minute * 10, {0: minute * 10})], minute * 60.0)
     assert KEPT_SECONDS - 60 <= latency.seconds <= KEPT_SECONDS
     assert latency.lines()[0].ended == round(latency.seconds / 6)
 
@@ -55,7 +55,7 @@ async def test_what_a_store_counts(jobs: JobQueue, world: World) -> None:
     await world.ended("completed", {"run_us": 20_000}, type="quick")
     await world.ended("dead", {"run_us": 3_000_000}, type="slow\x1b")
     latency = Latency()
-    latency.look(await jobs.inspector.tallies(), 0.0)
+    latency.update(await jobs.inspector.tallies(), 0.0)
     slow, quick = latency.lines()
     assert (slow.type, slow.ratio, quick.type, quick.ratio) == ("slow␛", 1.0, "quick", 0.0)
     assert slow.p50 is not None

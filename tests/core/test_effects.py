@@ -58,7 +58,7 @@ async def test_what_waits_to_be_told_is_bounded(
     async with asyncio.timeout(PATIENCE):
         for _ in range(MOST // 1000 + 10):
             await jobs.enqueue_many("anything", [{}] * 1000)
-    assert jobs._enqueueing._telling._jobs <= MOST
+    assert jobs._enqueueing._effects._jobs <= MOST
     assert caplog.text.count("the audit offers what comes now") == 1
     dispatcher.answers.set()
     await jobs._enqueueing.drain()

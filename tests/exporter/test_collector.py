@@ -156,7 +156,7 @@ class TestValues:
         ]
         heart = world.store.open_heartbeat()
         for beat in beats:
-            heart.beat(beat)
+            heart.renew(beat)
         heart.close()
         assert (await samples(world)).by("state", "job_workers") == {"busy": 1, "idle": 1, "quiet": 1, "lost": 0}
         assert (await samples(world)).total("job_handlers_stuck") == 3

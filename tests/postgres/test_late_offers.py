@@ -22,7 +22,7 @@ async def test_a_late_offer_waits_for_what_is_left_of_the_moment(
     dispatcher = PostgresDispatcher(PostgresSettings(url=postgres_url))
     while await dispatcher.take(["a", "b"], 10, 0.5):
         pass
-    dispatcher._told |= {"a": time.monotonic() - 99.5, "b": time.monotonic() - 60}
+    dispatcher._notified_at |= {"a": time.monotonic() - 99.5, "b": time.monotonic() - 60}
     await dispatcher.offer([Ready(new_job().id, queue, 1) for queue in ("b", "a")])
     async with asyncio.timeout(50):
         taken = await dispatcher.take(["a", "b"], 10, 50)

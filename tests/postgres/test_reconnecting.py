@@ -56,7 +56,7 @@ async def test_each_connection_of_a_store_notices_its_end_before_it_is_used(post
             await end_all(postgres_url)
             (claim,) = await store.claim(ClaimRequest(QUEUE, WORKER, None, 1, LEASE))
             await end_all(postgres_url)
-            assert heart.beat(worker_beat(held(claim))).lost == ()
+            assert heart.renew(worker_beat(held(claim))).lost == ()
             await end_all(postgres_url)
             assert await store.log([LogLine(claim.id, claim.token, claim.queue, 1, "text")]) == [True]
             await end_all(postgres_url)

@@ -216,7 +216,7 @@ async def test_a_connection_that_is_made_while_all_are_closed_is_closed_too(
 
 
 @pytest.mark.parametrize(
-    ("owner", "name"), [(connecting, "_look_behind"), (psycopg.AsyncConnection, "set_isolation_level")]
+    ("owner", "name"), [(connecting, "_detect_pooler"), (psycopg.AsyncConnection, "set_isolation_level")]
 )
 async def test_a_connection_is_closed_when_who_wanted_it_gives_up(
     sessions: Sessions,

@@ -61,6 +61,6 @@ def announce(store: JobStore, *types: str, **given: Any) -> HeartbeatRequest:
     """Let a worker that has these types show that it lives; nobody works."""
     beat = worker_beat(types=types, **{"queues": ("default",), "interval": 3600.0} | given)
     heart = store.open_heartbeat()
-    heart.beat(beat)
+    heart.renew(beat)
     heart.close()
     return beat

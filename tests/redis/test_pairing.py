@@ -42,7 +42,7 @@ def pairing_of(jobs: JobQueue) -> Pairing:
 
 async def found(jobs: JobQueue) -> tuple[bool, str]:
     """Look, as a worker that starts does; return what was found."""
-    await pairing_of(jobs).look()
+    await pairing_of(jobs).check()
     return pairing_of(jobs).doubtful, pairing_of(jobs).reason
 
 
@@ -265,7 +265,7 @@ async def test_two_servers_of_one_address_are_said_to_both(
 
 async def asked_doubtful(jobs: JobQueue) -> bool:
     """Tell whether `doctor` says that it is not known."""
-    await pairing_of(jobs).look(change=False)
+    await pairing_of(jobs).check(change=False)
     pairing = pairing_of(jobs)
     return (pairing.reason, check_pairing(pairing.reason, pairing.doubtful).level) == ("", "warn")
 

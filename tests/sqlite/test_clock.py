@@ -46,7 +46,7 @@ async def running(store: SqliteStore) -> Claim:
 
 async def beat(store: SqliteStore, *claims: Claim) -> tuple[str, ...]:
     heart = store.open_heartbeat()
-    reply = await asyncio.to_thread(heart.beat, worker_beat(*map(held, claims), worker=REQUEST.worker))
+    reply = await asyncio.to_thread(heart.renew, worker_beat(*map(held, claims), worker=REQUEST.worker))
     await asyncio.to_thread(heart.close)
     return reply.lost
 

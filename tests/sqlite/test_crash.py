@@ -57,7 +57,7 @@ async def test_the_file_is_sound_afterwards(path: Path, new_file: NewFile) -> No
     from queue_core.stores.sqlite.session import Mode
 
     found = link.transact(
-        lambda transaction: transaction.records("pragma integrity_check", ()), Mode.LOOK, time.monotonic() + 10
+        lambda transaction: transaction.records("pragma integrity_check", ()), Mode.READ, time.monotonic() + 10
     )
     assert [row[0] for row in found] == ["ok"]
     link.close()

@@ -70,7 +70,7 @@ async def ended(store: SqliteStore, kind: str, **given: Any) -> str:
 
 
 async def rows(file: SqliteFile, query: str) -> list[tuple[Any, ...]]:
-    return [tuple(row) for row in await file.look(lambda transaction: transaction.records(query, ()))]
+    return [tuple(row) for row in await file.inspect(lambda transaction: transaction.records(query, ()))]
 
 
 async def test_a_retrying_job_that_moves_has_no_hold_until_it_is_due(

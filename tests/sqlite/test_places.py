@@ -56,7 +56,7 @@ async def refused(path: Path, kind: type[QueueCoreError]) -> str:
         said.add(str(caught.value))
         assert "\n" not in str(caught.value)
     with pytest.raises(kind):
-        store.open_heartbeat().beat(REQUEST)  # type: ignore[arg-type]
+        store.open_heartbeat().renew(REQUEST)  # type: ignore[arg-type]
     await file.close()
     (sentence,) = said
     return sentence

@@ -48,7 +48,7 @@ async def file(filled: SqliteSettings) -> AsyncIterator[SqliteFile]:
 
 
 async def plan(file: SqliteFile, text: str, params: object) -> str:
-    rows = await file.look(lambda transaction: transaction.records(f"explain query plan {text}", params))  # type: ignore[arg-type]
+    rows = await file.inspect(lambda transaction: transaction.records(f"explain query plan {text}", params))  # type: ignore[arg-type]
     return "\n".join(row["detail"] for row in rows)
 
 

@@ -37,7 +37,7 @@ JOBS = """select count(*) filter (where state = 'running'),
 
 
 async def rows(file: SqliteFile, query: str) -> list[tuple[Any, ...]]:
-    return [tuple(row) for row in await file.look(lambda transaction: transaction.records(query, ()))]
+    return [tuple(row) for row in await file.inspect(lambda transaction: transaction.records(query, ()))]
 
 
 class Doing:

@@ -31,7 +31,7 @@ async def test_what_was_promised_is_on_the_disk(new_file: NewFile) -> None:
     for _ in range(2):
         assert await file.write(safety) == FULL
         assert await file.write_soft(safety) == NORMAL
-    assert (await file.look(lambda transaction: transaction.rows("read/facts")))[0][1] == "wal"
+    assert (await file.inspect(lambda transaction: transaction.rows("read/facts")))[0][1] == "wal"
 
 
 async def seen(file: SqliteFile, calls: list[object]) -> list[int]:
@@ -115,10 +115,10 @@ async def test_an_answer_that_takes_too_long(new_file: NewFile) -> None:
 
     start = time.monotonic()
     with pytest.raises(StoreUnavailable, match=r"gave no answer within 0\.2 s"):
-        await file.look(slow)
+        await file.inspect(slow)
     assert time.monotonic() - start < 30
     # It was ended, not only left alone: the thread is free again.
-    assert await file.look(lambda transaction: transaction.rows("read/ping")) == [(1,)]
+    assert await file.inspect(lambda transaction: transaction.rows("read/ping")) == [(1,)]
 
 
 async def test_many_callers_line_up(store: SqliteStore) -> None:

@@ -302,7 +302,7 @@ async def show(seat: Seat, operating: bool = False) -> None:
     seat.app.model.apply(EventBatch("images", "g", 1, 0.0, running()))
     for one in seat.app.model.running.live.values():
         one.started = (NOW - timedelta(seconds=12)).timestamp()
-    seat.app.model.latency.look(TALLIES, STEADY)
+    seat.app.model.latency.update(TALLIES, STEADY)
     if operating:
         going = [one for one in OPERATIONS if not one.ended]
         seat.app.model.underway.adopt(going, {80: Outcomes(10, 0, 10, 0)})

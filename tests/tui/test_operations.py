@@ -274,7 +274,7 @@ async def test_a_store_that_is_away_for_a_while_delays_and_loses_nothing(
         return await run_once(self)
 
     monkeypatch.setattr(Executor, "run_once", at_times)
-    monkeypatch.setattr(operator, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(operator, "POLL_SECONDS", 0.1)
     async with sit() as seat:
         await seat.ready()
         await seat.until("KeyError")

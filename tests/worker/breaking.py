@@ -65,16 +65,16 @@ class BreakingHeart:
         self._store = store
         self._heart = heart
 
-    def beat(self, beat: HeartbeatRequest) -> HeartbeatReply:
-        self._store.calls["beat"] += 1
+    def renew(self, request: HeartbeatRequest) -> HeartbeatReply:
+        self._store.calls["renew"] += 1
         if self._store.heart_hangs.is_set():
             self._store.heart_goes_on.wait(60)
         if self._store.away:
             raise StoreUnavailable("memory", "somebody pulled the plug")
-        if "beat" in self._store.failing:
-            raise self._store.failing["beat"]
-        self._store.on_beat(beat)
-        return self._heart.beat(beat)
+        if "renew" in self._store.failing:
+            raise self._store.failing["renew"]
+        self._store.on_beat(request)
+        return self._heart.renew(request)
 
     def close(self) -> None:
         self._heart.close()

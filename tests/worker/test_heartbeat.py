@@ -50,7 +50,7 @@ async def stopped_after(jobs: JobQueue, store: BreakingStore, how: str) -> float
         elif how == "hangs":
             store.heart_hangs.set()
         else:
-            store.failing["beat"] = ZeroDivisionError("nobody has thought of this")
+            store.failing["renew"] = ZeroDivisionError("nobody has thought of this")
         after = await asyncio.wait_for(stopped, PATIENCE)
         store.away = False
         store.failing.clear()
@@ -97,11 +97,11 @@ async def test_a_failure_is_logged_once_and_not_at_every_beat(
     async def work() -> None: ...
 
     async with working(jobs, lease=LEASE, heartbeat=0.2):
-        assert await eventually(lambda: store.calls["beat"] > 1)
+        assert await eventually(lambda: store.calls["renew"] > 1)
         with caplog.at_level(logging.WARNING):
-            store.failing["beat"] = StoreUnavailable("memory", "away")
-            beats = store.calls["beat"]
-            assert await eventually(lambda: store.calls["beat"] > beats + 3)
+            store.failing["renew"] = StoreUnavailable("memory", "away")
+            beats = store.calls["renew"]
+            assert await eventually(lambda: store.calls["renew"] > beats + 3)
             store.failing.clear()
     assert caplog.text.count("heartbeat failed") == 1
 
@@ -123,7 +123,7 @@ async def test_progress_in_a_tight_loop_is_one_word_a_beat(jobs: JobQueue, store
     handle = await jobs.enqueue("work")
     async with working(jobs, lease="10s", heartbeat="0.1s"):
         calls = await handle.result(PATIENCE)
-        beats = store.calls["beat"]
+        beats = store.calls["renew"]
     assert calls > 10 * len(heard)
     assert len(heard) <= beats
 
@@ -157,9 +157,9 @@ async def test_progress_is_not_told_after_the_end(jobs: JobQueue, store: Breakin
     async with working(jobs, lease="10s", heartbeat="0.1s"):
         await handle.result(PATIENCE)
         assert await eventually(lambda: EventName.COMPLETED in told)
-        beats = store.calls["beat"]
+        beats = store.calls["renew"]
         store.heart_goes_on.set()
-        assert await eventually(lambda: store.calls["beat"] > beats + 1)
+        assert await eventually(lambda: store.calls["renew"] > beats + 1)
     assert EventName.PROGRESS not in told
 
 

@@ -14,7 +14,7 @@ from queue_core.model.schedule import Announcement, Schedule
 from queue_core.stores.memory.schedules import MemorySchedules
 from queue_core.stores.memory.store import MemoryStore
 from queue_core.testing import FakeClock
-from queue_core.worker.leader import TICK_LOOK, Scheduler
+from queue_core.worker.leader import TICK_POLL, Scheduler
 
 DAILY = Schedule("daily", "0 0 * * *", "UTC", "task", "{}", "work", ordering_key="fifo")
 DAY = 86400.0
@@ -67,9 +67,9 @@ async def test_it_looks_again_after_half_a_second_when_nothing_is_due_sooner(sce
     for seconds in ((), (3600.0,)):
         await scene.announce(*seconds)
         scheduler = Scheduler(scene.schedules, Hooks())  # type: ignore[arg-type]
-        assert scheduler.until_look() <= 0
+        assert scheduler.until_poll() <= 0
         assert await scheduler.run_once() == []
-        assert TICK_LOOK - 0.4 < scheduler.until_look() <= TICK_LOOK
+        assert TICK_POLL - 0.4 < scheduler.until_poll() <= TICK_POLL
         asked = scene.schedules.calls["until_tick"]
         assert await scheduler.run_once() == []
         assert scene.schedules.calls["until_tick"] == asked
@@ -79,9 +79,9 @@ async def test_it_looks_again_after_half_a_second_when_nothing_is_due_sooner(sce
 async def test_a_tick_that_comes_sooner_shortens_its_rest(scene: Scene) -> None:
     await scene.announce(3600.0, 0.05)
     assert await scene.scheduler.run_once() == []
-    assert scene.scheduler.until_look() <= 0.05
+    assert scene.scheduler.until_poll() <= 0.05
     scene.clock.advance(0.05)
-    while scene.scheduler.until_look() > 0:
+    while scene.scheduler.until_poll() > 0:
         time.sleep(0.001)  # noqa: ASYNC251  nothing else runs here
     (fired,) = await scene.scheduler.run_once()
     assert (fired.job.type, fired.job.queue, fired.job.ordering_key) == ("task", "work", "fifo")
@@ -103,7 +103,7 @@ async def test_after_a_failure_of_the_store_it_looks_at_once_and_fires_what_is_s
         scene.schedules.failing = name
         with pytest.raises(StoreUnavailable):
             await scene.scheduler.run_once()
-        assert scene.scheduler.until_look() <= 0
+        assert scene.scheduler.until_poll() <= 0
     scene.schedules.failing = ""
     assert len(await scene.scheduler.run_once()) == 1
 
@@ -112,7 +112,7 @@ async def test_what_it_cannot_follow_keeps_it_neither_busy_nor_from_the_rest(sce
     await scene.announce(-5.0, tz="Mars/Olympus")
     await scene.schedules.announce([Announcement(DAILY, scene.clock.now())])
     assert [one.job.type for one in await scene.scheduler.run_once()] == ["task"]
-    assert scene.scheduler.until_look() > TICK_LOOK - 0.4
+    assert scene.scheduler.until_poll() > TICK_POLL - 0.4
     assert (await scene.schedules.planning()).schedules[1].last_tick is None
 
 
@@ -120,5 +120,5 @@ async def test_a_paused_schedule_wakes_nobody(scene: Scene) -> None:
     await scene.announce(-5.0)
     await scene.schedules.pause("daily-0")
     assert await scene.scheduler.run_once() == []
-    assert scene.scheduler.until_look() > TICK_LOOK - 0.4
+    assert scene.scheduler.until_poll() > TICK_POLL - 0.4
     assert scene.schedules.calls["planning"] == scene.schedules.calls["fire"] == 0

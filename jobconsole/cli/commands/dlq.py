@@ -49,13 +49,13 @@ def run_export(options: argparse.Namespace, output: Output) -> int:
     chosen = selection_of(options, "status:dead", *(["trash:yes"] if options.trash else []))
     wheres = () if chosen.where is None else (chosen.where,)
     target = Target("command line", chosen.ids, wheres)
-    wish = ExportOptions(target, _format(options), options.tracebacks, options.limit)
+    export_options = ExportOptions(target, _format(options), options.tracebacks, options.limit)
 
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
         await check_queue(jobs, options.queue)
         if options.dry_run:
-            return await _dry_run(jobs, output, wish)
-        return await _write(jobs, options, output, wish)
+            return await _dry_run(jobs, output, export_options)
+        return await _write(jobs, options, output, export_options)
 
     return connected(options, output, run)
 
@@ -66,19 +66,21 @@ def _format(options: argparse.Namespace) -> Literal["csv", "jsonl"]:
     return "csv" if str(options.output or "").lower().endswith(".csv") else "jsonl"
 
 
-async def _dry_run(jobs: JobQueue, output: Output, wish: ExportOptions) -> int:
+async def _dry_run(jobs: JobQueue, output: Output, export_options: ExportOptions) -> int:
     from jobconsole.actions.plan import FREEZE_LIMIT
 
-    number = len(wish.target.ids) + sum([await jobs.inspector.count(one, FREEZE_LIMIT) for one in wish.target.wheres])
-    number = number if wish.limit is None else min(number, wish.limit)
+    number = len(export_options.target.ids) + sum(
+        [await jobs.inspector.count(one, FREEZE_LIMIT) for one in export_options.target.wheres]
+    )
+    number = number if export_options.limit is None else min(number, export_options.limit)
     if output.as_json:
-        output.json({"dry_run": True, "matched": number, "format": wish.format})
+        output.json({"dry_run": True, "matched": number, "format": export_options.format})
     else:
-        output.line(f"would write {plural(number, 'job')} as {wish.format}")
+        output.line(f"would write {plural(number, 'job')} as {export_options.format}")
     return DONE
 
 
-async def _write(jobs: JobQueue, options: argparse.Namespace, output: Output, wish: ExportOptions) -> int:
+async def _write(jobs: JobQueue, options: argparse.Namespace, output: Output, export_options: ExportOptions) -> int:
     from jobconsole.actions.export import export, export_file
 
     def show(number: int) -> None:
@@ -86,9 +88,9 @@ async def _write(jobs: JobQueue, options: argparse.Namespace, output: Output, wi
 
     try:
         if options.output is None:
-            number = await export(jobs.inspector, wish, output, show)
+            number = await export(jobs.inspector, export_options, output, show)
         else:
-            number = await export_file(jobs.inspector, wish, Path(options.output), show)
+            number = await export_file(jobs.inspector, export_options, Path(options.output), show)
     except FileExistsError:
         raise Refused(f"'{options.output}' is there already and was left as it is; name a new file") from None
     except BrokenPipeError:
@@ -98,7 +100,7 @@ async def _write(jobs: JobQueue, options: argparse.Namespace, output: Output, wi
     finally:
         progress("")
     if output.as_json:
-        output.json({"written": number, "format": wish.format, "file": options.output})
+        output.json({"written": number, "format": export_options.format, "file": options.output})
     else:
         note(f"wrote {plural(number, 'job')}" + (f" to {options.output}" if options.output else ""))
     return DONE

@@ -49,7 +49,7 @@ def run_doctor(options: argparse.Namespace, output: Output) -> int:
     """Check everything that can be checked; what does not answer is a finding, not an error."""
     settings = settings_of(options)
 
-    async def look() -> list[Check]:
+    async def checked() -> list[Check]:
         jobs = queue_of(settings)
         try:
             store, delivery = await asyncio.gather(_store(jobs, settings.read_only), _delivery(jobs))
@@ -57,9 +57,10 @@ def run_doctor(options: argparse.Namespace, output: Output) -> int:
         finally:
             await jobs.close()
 
-    checks = asyncio.run(look())
+    checks = asyncio.run(checked())
     if output.as_json:
-        output.json({"result": worst(checks), "checks": checks})
+        found = [{"name": one.name, "level": one.level, "said": one.finding, "advice": one.advice} for one in checks]
+        output.json({"result": worst(checks), "checks": found})
     else:
         _show(output, checks)
     return FAILED if worst(checks) == "fail" else DONE
@@ -113,7 +114,7 @@ async def _pairing(jobs: JobQueue) -> list[Check]:
     if pairing is None:
         return []
     try:
-        await pairing.look(change=False)
+        await pairing.check(change=False)
     except QueueCoreError:
         return []  # the database has its own finding
     return [check_pairing(pairing.reason, pairing.doubtful)]
@@ -123,7 +124,7 @@ def _show(output: Output, checks: list[Check]) -> None:
     widest = max(len(check.name) for check in checks)
     for check in checks:
         word = output.paint(f"{check.level:<4}", _COLOURS[check.level])
-        first, *more = check.said.split("\n")[:_LINES]
+        first, *more = check.finding.split("\n")[:_LINES]
         output.line(f"{word}  {check.name:<{widest}}  {safe(first, 400)}")
         for line in more:
             output.line(f"{'':<4}  {'':<{widest}}  {safe(line, 400)}")

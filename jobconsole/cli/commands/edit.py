@@ -101,9 +101,9 @@ async def drafted(jobs: JobQueue, options: argparse.Namespace, job: Job, text: s
 
 async def preview(jobs: JobQueue, options: argparse.Namespace, job: Job, draft: Draft) -> Edit:
     """Find out how a draft differs from its job, and what is wrong with it."""
-    from jobconsole.actions.edit import Problem, check, diff, look_up
+    from jobconsole.actions.edit import Problem, check, diff, read_known
 
-    known = await look_up(jobs.inspector, job.type, draft.queue)
+    known = await read_known(jobs.inspector, job.type, draft.queue)
     lines = diff(job.payload_text, draft.text)
     if not lines and (draft.queue, draft.priority) == (job.queue, job.priority):
         same = f"nothing is changed: 'jobconsole job retry {job.id}' runs the job as it is"

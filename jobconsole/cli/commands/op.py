@@ -110,12 +110,12 @@ def run_undo(options: argparse.Namespace, output: Output) -> int:
 
 
 def _check_undoable(operation: Operation) -> None:
-    asked = operation.request
-    if asked.verb == "move" and asked.options.priority is not None:
+    request = operation.request
+    if request.verb == "move" and request.options.priority is not None:
         raise CommandError(f"operation #{operation.number} gave jobs another priority, which cannot be taken back")
-    if asked.verb not in {"delete", "move"}:
+    if request.verb not in {"delete", "move"}:
         raise CommandError(
-            f"operation #{operation.number} is a {asked.verb}, which cannot be taken back; a delete and a move can"
+            f"operation #{operation.number} is a {request.verb}, which cannot be taken back; a delete and a move can"
         )
     if not operation.ended:
         number = operation.number
@@ -152,7 +152,7 @@ async def _run_to_end(jobs: JobQueue, output: Output, number: int, submitted: li
     return code
 
 
-_LOOK = 0.5
+_POLL = 0.5
 """Seconds between two looks at an operation that is watched."""
 _MOST = 1000
 """Operations that `op run` takes up at a time."""
@@ -172,7 +172,7 @@ def run_watch(options: argparse.Namespace, output: Output) -> int:
                 if operation.ended or operation.state == "stopped" or await _abandoned(jobs, operation):
                     break
                 progress(state_of_progress(operation))
-                await asyncio.sleep(_LOOK)
+                await asyncio.sleep(_POLL)
         finally:
             progress("")
         return _report_operations(output, [operation])

@@ -69,7 +69,7 @@ class _Review:
 
     def __init__(self, jobs: JobQueue, write: WriteLine, options: argparse.Namespace) -> None:
         self._jobs = jobs
-        self._say = write
+        self._write = write
         self._dry_run: bool = options.dry_run
         self._why: str = options.why
         self._done: dict[str, list[str]] = {"retry": [], "delete": [], "skip": [], "changed": []}
@@ -79,16 +79,16 @@ class _Review:
         number = 0
         async for job in _dead(self._jobs, where):
             number += 1
-            _glance(self._say, job, number)
-            answer = _answer(self._say, job)
+            _glance(self._write, job, number)
+            answer = _answer(self._write, job)
             if answer is None:
                 return
             await self._change(answer, job.id)
-        self._say("no more dead jobs" if number else "no dead jobs")
+        self._write("no more dead jobs" if number else "no dead jobs")
 
     async def _change(self, verb: str, job_id: str) -> None:
         if verb != "skip" and not self._dry_run and not await changed_one(self._jobs, verb, job_id, self._why):
-            self._say("it had changed meanwhile and was left as it is")
+            self._write("it had changed meanwhile and was left as it is")
             verb = "changed"
         self._done[verb].append(job_id)
 

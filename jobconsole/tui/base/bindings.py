@@ -46,7 +46,7 @@ def show_key(key: str) -> str:
     return _SHOWN.get(key, key)
 
 
-MOVE, LOOK, CHANGE, CONSOLE = "Move", "Look", "Change", "Console"
+MOVE, SHOW, CHANGE, CONSOLE = "Move", "Look", "Change", "Console"
 
 ACTIONS: tuple[Action, ...] = (
     Action("retry", "R", "retry", "Put dead jobs back into their queue, after a look", CHANGE, True, 1),
@@ -82,18 +82,18 @@ ACTIONS: tuple[Action, ...] = (
     Action("previous_pane", "shift+tab", "pane back", "Previous pane", MOVE),
     Action("next_tab", "right_square_bracket", "next tab", "Next tab of this pane", MOVE),
     Action("previous_tab", "left_square_bracket", "tab", "Previous tab of this pane", MOVE, False, 11),
-    Action("filter", "slash", "filter", "Narrow the list as you type: type:x err:~smtp age:<1h", LOOK, False, 6),
-    Action("next_match", "n", "older pair", "In the tab Diff: compare the two attempts before", LOOK),
-    Action("previous_match", "N", "newer pair", "In the tab Diff: compare the two attempts after", LOOK),
-    Action("frames", "t", "frames", "Show or fold the frames of libraries", LOOK, False, 10),
-    Action("full", "f", "full screen", "Show what is under the cursor on the whole screen, or beside its list", LOOK),
-    Action("window", "w", "window", "Count growth over another time: 5m, 15m, 1h, 6h, 1d", LOOK),
-    Action("sort", "s", "sort", "Sort the list by something else", LOOK),
-    Action("export", "e", "export", "Write what is chosen into a file: CSV or JSON Lines", LOOK),
-    Action("copy", "y", "copy id", "Copy the id to the clipboard", LOOK, False, 12),
-    Action("copy_link", "Y", "copy link", "Copy the command that opens this place in another console", LOOK),
-    Action("resync", "r", "resync", "Read everything again and sort it anew", LOOK),
-    Action("freeze", "p", "freeze", "Hold the picture still; p again lets it go on", LOOK),
+    Action("filter", "slash", "filter", "Narrow the list as you type: type:x err:~smtp age:<1h", SHOW, False, 6),
+    Action("next_match", "n", "older pair", "In the tab Diff: compare the two attempts before", SHOW),
+    Action("previous_match", "N", "newer pair", "In the tab Diff: compare the two attempts after", SHOW),
+    Action("frames", "t", "frames", "Show or fold the frames of libraries", SHOW, False, 10),
+    Action("full", "f", "full screen", "Show what is under the cursor on the whole screen, or beside its list", SHOW),
+    Action("window", "w", "window", "Count growth over another time: 5m, 15m, 1h, 6h, 1d", SHOW),
+    Action("sort", "s", "sort", "Sort the list by something else", SHOW),
+    Action("export", "e", "export", "Write what is chosen into a file: CSV or JSON Lines", SHOW),
+    Action("copy", "y", "copy id", "Copy the id to the clipboard", SHOW, False, 12),
+    Action("copy_link", "Y", "copy link", "Copy the command that opens this place in another console", SHOW),
+    Action("resync", "r", "resync", "Read everything again and sort it anew", SHOW),
+    Action("freeze", "p", "freeze", "Hold the picture still; p again lets it go on", SHOW),
     *(Action(view.action, str(digit), view.label, view.tooltip, CONSOLE) for digit, view in enumerate(VIEWS, 1)),
     Action("palette", "colon,ctrl+p", "commands", "Find every action by its name", CONSOLE, False, 15),
     Action("help", "question_mark", "help", "The keys that work here, and what the words mean", CONSOLE, False, 14),
@@ -123,10 +123,10 @@ class Availability:
     blocked: str = ""
 
 
-def refusal(action: Action, standing: Availability) -> str:
+def refusal(action: Action, availability: Availability) -> str:
     """Return why an action is off whichever row the cursor is on; "" when it is not."""
-    if standing.blocked and action.id not in {"quit", "help"}:
-        return standing.blocked
-    if action.changes and standing.unchangeable:
-        return f"{action.label} is off: {standing.unchangeable}"
+    if availability.blocked and action.id not in {"quit", "help"}:
+        return availability.blocked
+    if action.changes and availability.unchangeable:
+        return f"{action.label} is off: {availability.unchangeable}"
     return ""

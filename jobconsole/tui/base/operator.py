@@ -20,7 +20,7 @@ from queue_core.errors import OperationNotFound, QueueCoreError, ReadOnly, Store
 from queue_core.model.job import Job
 from queue_core.model.operation import Operation, WorkerOrder
 
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 """Seconds at most between two looks for operations to carry out, and at this console's own ones."""
 UNDONE = "takes it back"
 """The reason that an undo is noted with."""
@@ -34,13 +34,13 @@ class Operator:
         # what went wrong while operations were carried out, for the help screen; never ends the application
         self.problem = ""
         self._connection = connection
-        self._tell = post
+        self._post = post
         # plans that are being written, in the order in which that began
         self._writing: dict[int, Report] = {}
         # own operations that have not ended, by number
         self._own: dict[int, Report] = {}
         # own operation -> the state that `Finished` has reported
-        self._told: dict[int, str] = {}
+        self._reported: dict[int, str] = {}
         self._undo = Remembered()
         # what is being taken back, in words
         self._taking_back = ""
@@ -104,26 +104,29 @@ class Operator:
         """Submit a plan, and follow it from then on; it ends with `Finished`, whatever happens."""
         report = Report(plan)
         if self.read_only:
-            self._tell(Finished(replace(report, problem=str(ReadOnly(plan.verb)))))
+            self._post(Finished(replace(report, problem=str(ReadOnly(plan.verb)))))
             return
-        asked = SubmittedChange(plan.verb, plan.label)
+        submitted = SubmittedChange(plan.verb, plan.label)
         # From here on `undo` is about this one, and not about the one before.
-        self._undo.add(asked)
+        self._undo.add(submitted)
         self._writing[id(plan)] = report
         try:
             report = await plans.submit(
-                self._connection.operations, plan, this_author(), lambda written: self._written(plan, asked, written)
+                self._connection.operations,
+                plan,
+                this_author(),
+                lambda written: self._written(plan, submitted, written),
             )
         except Exception as error:  # noqa: BLE001 - an operation must end with a report, whatever happens
             text = str(error) if isinstance(error, QueueCoreError) else f"{type(error).__name__}: {error}"
             report = replace(report, problem=text)
         finally:
             del self._writing[id(plan)]
-            asked.failed = not asked.number
-            asked.settled.set()
+            submitted.failed = not submitted.number
+            submitted.settled.set()
         if report.operation is None:
-            self._undo.drop(asked)
-            self._tell(Finished(report))
+            self._undo.drop(submitted)
+            self._post(Finished(report))
         else:
             self._follow(report, report.operation)
 
@@ -132,12 +135,12 @@ class Operator:
         executor = None
         while True:
             self._kick.clear()
-            wait = LOOK_SECONDS
+            wait = POLL_SECONDS
             if not self.unchangeable:
                 try:
                     executor = executor or self._connection.operations.executor()
                     wait = min(wait, await executor.run_once())
-                    await self._look()
+                    await self._poll()
                 except StoreUnavailable:
                     pass  # the refresher finds out, and reports it
                 except Exception as error:  # noqa: BLE001 - it must not end the console; the help shows it
@@ -262,19 +265,19 @@ class Operator:
 
     # -- following
 
-    def _written(self, plan: Plan, asked: SubmittedChange, report: Report) -> None:
+    def _written(self, plan: Plan, submitted: SubmittedChange, report: Report) -> None:
         self._writing[id(plan)] = report
-        asked.number = report.number
-        asked.settled.set()
-        self._tell(Progressed(report))
+        submitted.number = report.number
+        submitted.settled.set()
+        self._post(Progressed(report))
 
     def _follow(self, report: Report, operation: Operation) -> None:
         """Report the progress of an operation of this console until it ends."""
         self._own[operation.number] = replace(report, operation=operation)
-        self._tell(Progressed(report))
+        self._post(Progressed(report))
         self._kick.set()
 
-    async def _look(self) -> None:
+    async def _poll(self) -> None:
         """See how far own operations are."""
         for number, before in list(self._own.items()):
             try:
@@ -284,28 +287,28 @@ class Operator:
                 continue
             report = replace(before, operation=operation)
             settled = operation.ended or operation.state == "stopped"
-            if settled and self._told.get(number) != operation.state:
+            if settled and self._reported.get(number) != operation.state:
                 await self._settled(report, operation)
             elif operation != before.operation:
                 self._own[number] = report
-                self._tell(Progressed(report))
+                self._post(Progressed(report))
             if not settled:
-                self._told.pop(number, None)
+                self._reported.pop(number, None)
 
     async def _settled(self, report: Report, operation: Operation) -> None:
         """Report that an operation has ended or was stopped, with the jobs that it has changed."""
         number = operation.number
         changed = await self._connection.operations.changed_ids(number, REPORTED_IDS)
         report = replace(report, changed=tuple(changed))
-        self._own[number], self._told[number] = report, operation.state
+        self._own[number], self._reported[number] = report, operation.state
         if operation.ended:
             self._forget(number, keep=report.plan.verb in REVERSIBLE and operation.processed > 0)
-        self._tell(Finished(report))
+        self._post(Finished(report))
 
     def _forget(self, number: int, keep: bool = False) -> None:
         """Follow an operation no longer; without `keep` it cannot be taken back either."""
         self._own.pop(number, None)
-        self._told.pop(number, None)
+        self._reported.pop(number, None)
         if not keep:
             self._undo.drop_operation(number)
 

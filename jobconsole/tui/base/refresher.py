@@ -151,7 +151,7 @@ class Refresher:
         self.wanted = SnapshotNeeds()
         # what went wrong in a loop, for the help screen; never ends the application
         self.problem = ""
-        self._tell = post
+        self._post = post
         self.operations = OperationReader(connection, model, self._read)
         self._kick = asyncio.Event()
         self._snapped = asyncio.Event()
@@ -182,7 +182,7 @@ class Refresher:
             self.wanted = replace(self.wanted, where=where)
             self.resync()
 
-    def look_back(self, seconds: float) -> None:
+    def set_lookback(self, seconds: float) -> None:
         """Count the growth of signatures over another time."""
         self.wanted = replace(self.wanted, window=seconds)
         self.resync()
@@ -304,7 +304,7 @@ class Refresher:
             self.resync()
         else:
             self._usable.clear()
-        self._tell(ServersChanged())
+        self._post(ServersChanged())
 
     async def _follow_events(self) -> None:
         await self._usable.wait()
@@ -327,14 +327,14 @@ class Refresher:
             await self._usable.wait()
             self._snapped.clear()
             await self.operations.underway()
-            self._tell(Operating())
+            self._post(Operating())
             await _wait(self._snapped, OPERATIONS_SECONDS if self.model.underway.moving else COMPARE_SECONDS)
 
     async def _count(self) -> None:
         """Read the exact totals from time to time."""
         while True:
             await self._usable.wait()
-            self.model.latency.look(await self._read(lambda inspector: inspector.tallies()), time.monotonic())
+            self.model.latency.update(await self._read(lambda inspector: inspector.tallies()), time.monotonic())
             await asyncio.sleep(COUNT_SECONDS)
 
     def _due(self) -> bool:
@@ -354,7 +354,7 @@ class Refresher:
             if read.done():
                 self.model.adopt(await read)
                 self._snapped.set()
-                self._tell(Adopted())
+                self._post(Adopted())
         finally:
             for task in (read, kick):
                 task.cancel()
@@ -363,7 +363,7 @@ class Refresher:
     async def _flush(self) -> None:
         while True:
             await asyncio.sleep(FLUSH_SECONDS)
-            self._tell(Flush())
+            self._post(Flush())
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:

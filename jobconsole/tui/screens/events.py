@@ -57,13 +57,13 @@ class EventsView(View):
     @on(Table.Moved)
     def follow(self, message: Table.Moved) -> None:
         """The detail shows the job once the tail is held: before, it changes too fast to be read."""
-        self.look_at_detail()
+        self.show_detail()
 
     def pane_entered(self, pane: Pane) -> None:
         super().pane_entered(pane)
-        self.look_at_detail()
+        self.show_detail()
 
-    def look_at_detail(self) -> None:
+    def show_detail(self) -> None:
         """Show the job of the event under the cursor."""
         row, detail = self.events.selection.row, self.query_one(Detail)
         if self.pane is detail:

@@ -75,7 +75,7 @@ class ViewFrame(Screen[None], inherit_bindings=False):
 
     def on_mount(self) -> None:
         self.complete = True
-        self._way: list[tuple[str, Pane]] = []
+        self._visited: list[tuple[str, Pane]] = []
         self.add_class(f"-stage-{self.stage}")
         for pane in self.shown():
             pane.focus()
@@ -149,19 +149,19 @@ class ViewFrame(Screen[None], inherit_bindings=False):
     def enter(self, stage: str) -> None:
         """Go in to a stage: the focus goes to its first pane, and `leave` comes back here."""
         if self.pane is not None:
-            self._way.append((self.stage, self.pane))
+            self._visited.append((self.stage, self.pane))
         self._go(stage)
 
     def leave(self) -> None:
         """Go back to where `enter` came from, or one stage outwards."""
-        if self._way:
-            self._go(*self._way.pop())
+        if self._visited:
+            self._go(*self._visited.pop())
         else:
             self._go(self.ORDER[max(0, self.ORDER.index(self.stage) - 1)])
 
-    def forget_way(self) -> None:
+    def forget_visited(self) -> None:
         """Have `leave` go outwards only: the focus was moved by itself."""
-        self._way.clear()
+        self._visited.clear()
 
     def _go(self, stage: str, pane: Pane | None = None) -> None:
         if stage != "detail":

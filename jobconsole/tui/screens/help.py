@@ -15,7 +15,7 @@ from textual.screen import ModalScreen
 from textual.worker import ResultType, Worker, WorkType
 
 from jobconsole.format.spans import Line, Spans, wrap
-from jobconsole.tui.base.bindings import CHANGE, CONSOLE, LOOK, MOVE, Action, show_key
+from jobconsole.tui.base.bindings import CHANGE, CONSOLE, MOVE, SHOW, Action, show_key
 from jobconsole.tui.widgets.scroll import TextPane
 
 KEY, NAME = 9, 14
@@ -64,7 +64,7 @@ class HelpScreen(ModalScreen[None]):
     def text(self, width: int) -> list[Line]:
         """Keys by group, hints, words, filters."""
         lines: list[Line] = []
-        for group in (CHANGE, LOOK, MOVE, CONSOLE):
+        for group in (CHANGE, SHOW, MOVE, CONSOLE):
             lines += [((group, "accent"),)]
             for action, keys, reason in self._offered:
                 if action.group == group:

@@ -85,11 +85,11 @@ class JobsView(View):
     def adopt(self, snapshot: Snapshot, restart: bool = False) -> None:
         """Read the list again; its first page when nothing was read yet."""
         if self.jobs.window is None:
-            self._look()
+            self._list()
         elif self.jobs.window.loaded or self.jobs.failed:
             self.jobs.total = self._total()
             self.jobs.read()
-        self.look_at_detail()
+        self.show_detail()
 
     def missing(self) -> frozenset[str]:
         """The list has tabs of its own."""
@@ -97,10 +97,10 @@ class JobsView(View):
 
     def filtered(self, where: Filter, text: str) -> None:
         """Narrow the list."""
-        self._look()
+        self._list()
 
     @on(Table.Moved)
-    def look_at_detail(self) -> None:
+    def show_detail(self) -> None:
         """Show the job under the cursor, and what has become of the one that is shown."""
         detail = self.query_one(Detail)
         row = self.jobs.selection.row
@@ -115,7 +115,7 @@ class JobsView(View):
     def pane_entered(self, pane: Pane) -> None:
         """The detail follows the list."""
         super().pane_entered(pane)
-        self.look_at_detail()
+        self.show_detail()
 
     def narrowing(self) -> Filter:
         """The filter that holds."""
@@ -147,9 +147,9 @@ class JobsView(View):
         tabs = self.query_one(StateTabs)
         tabs.tab = (tabs.tab + step) % len(TABS)
         tabs.repaint()
-        self._look()
+        self._list()
 
-    def _look(self) -> None:
+    def _list(self) -> None:
         tab = TABS[self.query_one(StateTabs).tab]
         where = self.filter_line.where
         if tab == TRASH:
@@ -157,7 +157,7 @@ class JobsView(View):
         elif tab != ALL:
             where = where.having(Term("status", "=", tab))
         self.jobs.filter_text = self.filter_line.text
-        self.jobs.look_at(where, self._total())
+        self.jobs.list_jobs(where, self._total())
 
     def _total(self) -> int | None:
         """How many there are, where a snapshot knows it: in one state and without a filter."""

@@ -91,7 +91,7 @@ class LiveView(View):
         self.add_class(f"-list-{LISTS[self.which]}")
         self.call_after_refresh(self.query_one(f"#{LISTS[self.which]}", Table).focus)
 
-    def look_at_detail(self) -> None:
+    def show_detail(self) -> None:
         """Show the running job under the cursor."""
         pane = self.pane
         if isinstance(pane, RunningTable) and pane.selection.row is not None:
@@ -101,5 +101,5 @@ class LiveView(View):
         """To the running job."""
         pane = self.pane
         if isinstance(pane, RunningTable) and pane.selection.row is not None:
-            self.look_at_detail()
+            self.show_detail()
             self.enter("detail")

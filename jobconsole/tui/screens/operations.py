@@ -60,14 +60,14 @@ class OperationsView(View):
     def adopt(self, snapshot: Snapshot, restart: bool = False) -> None:
         """Read the newest operations again: no snapshot holds them."""
         self.operations.read()
-        self.look_at_operation()
+        self.show_operation()
         if self.stage == "detail":
             self.query_one(Detail).refresh_if_changed()
 
     def operating(self) -> None:
         """Update the operations under way, which have been read."""
         self.operations.follow()
-        self.look_at_operation()
+        self.show_operation()
 
     def missing(self) -> frozenset[str]:
         """An operation cannot be marked; a job cannot be paused."""
@@ -93,10 +93,10 @@ class OperationsView(View):
     @on(Table.Moved)
     def follow(self, message: Table.Moved) -> None:
         """Show the row under the cursor in the panes behind the table."""
-        self.look_at_operation()
+        self.show_operation()
 
     @on(OperationTable.Read)
-    def look_at_operation(self) -> None:
+    def show_operation(self) -> None:
         """Show the operation under the cursor."""
         self.query_one(OperationFacts).about(self.chosen)
 
@@ -110,9 +110,9 @@ class OperationsView(View):
     def pane_entered(self, pane: Pane) -> None:
         """Show the row under the cursor in the panes behind the list."""
         super().pane_entered(pane)
-        self.look_at_operation()
+        self.show_operation()
 
-    def look_at_detail(self) -> None:
+    def show_detail(self) -> None:
         """Show the job under the cursor."""
         if self.pane is self.members and self.members.selection.row is not None:
             self.query_one(Detail).about(DetailSubject(self.members.selection.row.id))
@@ -130,9 +130,9 @@ class OperationsView(View):
         """From the list to the operation, to its jobs, to one of them."""
         if self.pane is self.operations:
             self.enter("operation")
-            self.look_at_operation()
+            self.show_operation()
         elif self.pane is self.members:
-            self.look_at_detail()
+            self.show_detail()
             self.enter("detail")
         elif isinstance(self.pane, OperationFacts):
             self.members.focus()

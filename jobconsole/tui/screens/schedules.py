@@ -64,7 +64,7 @@ class SchedulesView(View):
     def adopt(self, snapshot: Snapshot, restart: bool = False) -> None:
         """Read the schedules again: no snapshot holds them."""
         self.schedules.read()
-        self.look_at_schedule()
+        self.show_schedule()
         if self.stage == "detail":
             self.query_one(Detail).refresh_if_changed()
 
@@ -96,10 +96,10 @@ class SchedulesView(View):
     @on(Table.Moved)
     def follow(self, message: Table.Moved) -> None:
         """Show the row under the cursor in the panes behind the table."""
-        self.look_at_schedule()
+        self.show_schedule()
 
     @on(ScheduleTable.Read)
-    def look_at_schedule(self) -> None:
+    def show_schedule(self) -> None:
         """Show the schedule under the cursor, and its ticks where there is room for them."""
         self.query_one(ScheduleFacts).about(self.chosen)
         if not self.narrow or self.stage != "home":
@@ -108,9 +108,9 @@ class SchedulesView(View):
     def pane_entered(self, pane: Pane) -> None:
         """Show the row under the cursor in the panes behind the list."""
         super().pane_entered(pane)
-        self.look_at_schedule()
+        self.show_schedule()
 
-    def look_at_detail(self) -> None:
+    def show_detail(self) -> None:
         """Show the job of the tick under the cursor."""
         row = self.ticks.selection.row
         if self.pane is self.ticks and row is not None and row.tick.job_id is not None:
@@ -127,9 +127,9 @@ class SchedulesView(View):
         """From the list to the schedule, to its ticks, to the job of one."""
         if self.pane is self.schedules:
             self.enter("schedule")
-            self.look_at_schedule()
+            self.show_schedule()
         elif self.pane is self.ticks:
-            self.look_at_detail()
+            self.show_detail()
             self.enter("detail")
         elif isinstance(self.pane, ScheduleFacts):
             self.ticks.focus()

@@ -78,10 +78,10 @@ class TriageView(View):
         self.query_one(QueueTable).show(snapshot.queues)
         if restart:
             self.query_one(RunningTable).sort()
-        self.look_at_jobs()
+        self.show_jobs()
         if self.jobs.window is not None and (self.jobs.window.loaded or self.jobs.failed):
             self.jobs.read()
-        self.look_at_detail()
+        self.show_detail()
 
     def operating(self) -> None:
         """Operations that have not ended have a strip below the rest; only the running jobs make room for it."""
@@ -111,28 +111,28 @@ class TriageView(View):
         self.signatures.where, self.signatures.filter_text = where, text
         self.signatures.selection.clear_marks()
         self.console.refresher.narrow(dead_only(where))
-        self.look_at_jobs()
+        self.show_jobs()
         self.signatures.repaint()
 
     @on(Table.Moved)
     def follow(self, message: Table.Moved) -> None:
         """Show the row under the cursor in the panes behind the table."""
         if message.table_id == "signatures":
-            self.look_at_jobs()
-        self.look_at_detail()
+            self.show_jobs()
+        self.show_detail()
 
     def pane_entered(self, pane: Pane) -> None:
         """Show the row under the focused table's cursor in the detail."""
         super().pane_entered(pane)
-        self.look_at_detail()
+        self.show_detail()
 
-    def look_at_jobs(self) -> None:
+    def show_jobs(self) -> None:
         """List the jobs of the signature under the cursor, unless the screen shows no list."""
         group = self.signatures.selection.row
         if group is not None and (not self.narrow or self.stage != "home"):
-            self.jobs.look_at(dead_of(group.signature, self.signatures.where), group.count)
+            self.jobs.list_jobs(dead_of(group.signature, self.signatures.where), group.count)
 
-    def look_at_detail(self) -> None:
+    def show_detail(self) -> None:
         """Show the job or group under the cursor."""
         detail = self.query_one(Detail)
         pane = self.pane
@@ -171,7 +171,7 @@ class TriageView(View):
         pane = self.pane
         if isinstance(pane, SignatureTable):
             self.enter("jobs")
-            self.look_at_jobs()
+            self.show_jobs()
         elif isinstance(pane, JobTable | RunningTable):
-            self.look_at_detail()
+            self.show_detail()
             self.enter("detail")

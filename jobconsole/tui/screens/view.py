@@ -119,7 +119,7 @@ class View(ViewFrame):
         snapshot = self.console.model.snapshot
         if snapshot is None:
             return
-        self.console.alarm(self.console.watcher.look(snapshot))
+        self.console.alarm(self.console.watcher.update(snapshot))
         if not self.console.frozen:
             self.adopt(snapshot)
 
@@ -172,7 +172,7 @@ class View(ViewFrame):
     def show_item(self, item: str) -> None:
         """Show one thing, where a link can lead to one in this view."""
 
-    def look_at_detail(self) -> None:
+    def show_detail(self) -> None:
         """Show the details of the row under the cursor."""
 
     # -- actions of every view
@@ -207,7 +207,7 @@ class View(ViewFrame):
     def _turn(self, step: int) -> None:
         shown = self.shown()
         if shown:
-            self.forget_way()
+            self.forget_visited()
             at = shown.index(self.pane) if self.pane in shown else -step
             shown[(at + step) % len(shown)].focus()
 
@@ -224,7 +224,7 @@ class View(ViewFrame):
         if self.has_class("-full"):
             self.leave()
             return
-        self.look_at_detail()
+        self.show_detail()
         self.add_class("-full")
         if self.stage == "detail":
             self.query_one(Detail).focus()

@@ -42,7 +42,7 @@ class ChangeSheet(PlanSheet):
         Binding("up,k", "app.focus_previous", "previous", show=False),
     ]
 
-    class Looked(Message, bubble=False):
+    class FactsRead(Message, bubble=False):
         """What the target consists of was read."""
 
         def __init__(self, facts: Facts) -> None:
@@ -75,17 +75,17 @@ class ChangeSheet(PlanSheet):
             fields.put(default_rollout(self.verb, self.chosen.about or 0))
         self._settle()
         self.freeze()
-        spawn(self, "look", self._look)
+        spawn(self, "facts", self._read_facts)
 
-    async def _look(self) -> None:
+    async def _read_facts(self) -> None:
         try:
             facts = await self.console.refresher.operations.facts(self.chosen)
         except QueueCoreError:
             # What will be changed does not depend on it.
             facts = ()
-        self.post_message(self.Looked(facts))
+        self.post_message(self.FactsRead(facts))
 
-    def on_change_sheet_looked(self, message: Looked) -> None:
+    def on_change_sheet_facts_read(self, message: FactsRead) -> None:
         self._facts = message.facts
         self._settle()
 
@@ -178,5 +178,5 @@ class ChangeSheet(PlanSheet):
             return
         plan = self.plan
         for fields in self.query(RetryFields):
-            plan = replace(plan, rollout=fields.pace(), options=fields.way())
+            plan = replace(plan, rollout=fields.rollout(), options=fields.options())
         self.leave_with(plan, self.query_one("#why", TextField).typed)

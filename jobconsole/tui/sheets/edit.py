@@ -161,7 +161,7 @@ class EditScreen(Sheet[Edited]):
         self.set_class(bool(self._sample), "-sample")
         self.area.border_title = "Payload"
         self.area.focus()
-        self._look()
+        self._check_soon()
 
     # -- checking
 
@@ -172,9 +172,9 @@ class EditScreen(Sheet[Edited]):
             self._failure = ""
         if self._timer is not None:
             self._timer.stop()
-        self._timer = self.set_timer(PAUSE_SECONDS, self._look)
+        self._timer = self.set_timer(PAUSE_SECONDS, self._check_soon)
 
-    def _look(self) -> None:
+    def _check_soon(self) -> None:
         host.replace(self, "check", self._check)
 
     async def _check(self) -> None:

@@ -70,7 +70,7 @@ class MoveSheet(PlanSheet):
     # -- keys
 
     @on(Field.Changed)
-    def look_again(self) -> None:
+    def check_again(self) -> None:
         """Show what is known about the field's present value."""
         self._problem = ""
         self._repaint()
@@ -92,13 +92,13 @@ class MoveSheet(PlanSheet):
         # Where they are not frozen yet it proceeds once they are, unless that failed.
         self.going = self.plan is None and not self.lost
         try:
-            way = options_of(self._queue.typed, self._priority.value)
+            options = options_of(self._queue.typed, self._priority.value)
         except (QueueCoreError, ValueError) as error:
             self._problem, self.going = str(error), False
             self._repaint()
             return
         if self.plan is not None:
-            self.leave_with(dataclasses.replace(self.plan, options=way), self._why.typed)
+            self.leave_with(dataclasses.replace(self.plan, options=options), self._why.typed)
         else:
             self._repaint()
 

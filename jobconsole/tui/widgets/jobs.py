@@ -93,7 +93,7 @@ class JobTable(MarkTable[JobLine]):
             return ((f"{self.console.glyphs.up} {exact(selection.above)} newer", "accent"),)
         return ((f"/{self.filter_text}", "accent"),) if self.filter_text else ()
 
-    def look_at(self, where: Filter, total: int | None = None) -> None:
+    def list_jobs(self, where: Filter, total: int | None = None) -> None:
         """Show another list, or the same with another total."""
         self.total = total
         if self.window is None or self.window.where != where:
@@ -237,7 +237,7 @@ class JobTable(MarkTable[JobLine]):
         """The newest change first, or the oldest."""
         self.order = "oldest" if self.order == "newest" else "newest"
         where, self.window = self.where, None
-        self.look_at(where, self.total)
+        self.list_jobs(where, self.total)
 
     def read_again(self) -> None:
         """Read again, from the newest on where a flood has cut the rows off."""

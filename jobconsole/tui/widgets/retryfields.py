@@ -61,12 +61,12 @@ class RetryFields(Vertical):
         """Why what was typed somewhere cannot be; "" when all can."""
         return next((f"{field.label}: {field.problem}" for field in self._fields() if field.problem), "")
 
-    def put(self, pace: Rollout) -> None:
+    def put(self, rollout: Rollout) -> None:
         """Show a pace as the default."""
-        for name, value in zip(("canary", "rate", "stop"), pace, strict=True):
+        for name, value in zip(("canary", "rate", "stop"), rollout, strict=True):
             self._field(name).put(value)
 
-    def pace(self) -> Rollout:
+    def rollout(self) -> Rollout:
         """Return the pace that the fields hold.
 
         Raises:
@@ -74,7 +74,7 @@ class RetryFields(Vertical):
         """
         return Rollout(self._field("canary").value, self._field("rate").value, self._field("stop").value)
 
-    def way(self) -> ChangeOptions:
+    def options(self) -> ChangeOptions:
         """Return delay, spread, queue and priority that the fields hold.
 
         Raises:
@@ -86,14 +86,14 @@ class RetryFields(Vertical):
         """Return a sentence on what will happen, or the problem of a field."""
         if self.problem:
             return self.problem
-        pace, number = self.pace(), len(plan.ids) if plan else 0
-        careful = 0 < pace.canary < number or (plan is None and pace.canary > 0)
-        parts = [f"{plural(pace.canary, 'job')} first, the others when they ended well"] if careful else []
-        if pace.rate:
-            takes = f", takes {duration(number / pace.rate)}" if number > pace.rate else ""
-            parts.append(f"{rate(pace.rate)}{takes}")
-        if pace.stop_percent is not None and (careful or number > 1):
-            parts.append(f"stops when more than {pace.stop_percent:g}% died again")
+        rollout, number = self.rollout(), len(plan.ids) if plan else 0
+        careful = 0 < rollout.canary < number or (plan is None and rollout.canary > 0)
+        parts = [f"{plural(rollout.canary, 'job')} first, the others when they ended well"] if careful else []
+        if rollout.rate:
+            takes = f", takes {duration(number / rollout.rate)}" if number > rollout.rate else ""
+            parts.append(f"{rate(rollout.rate)}{takes}")
+        if rollout.stop_percent is not None and (careful or number > 1):
+            parts.append(f"stops when more than {rollout.stop_percent:g}% died again")
         text = f"{'; '.join(parts)}." if parts else AT_ONCE
         return f"{text} {SKIPPED}" if len(text) < ONE_LINE else text
 

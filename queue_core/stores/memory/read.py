@@ -70,27 +70,27 @@ def _queue(name: str, paused: bool, rows: list[JobRow]) -> QueueInfo:
         dead=count[Status.DEAD],
         trashed=sum(row.trashed_at is not None for row in rows),
         oldest=moment(min(row.run_at for row in ready)) if ready else None,
-        ahead=sum(row.lease is not None and not row.lease.begun for row in rows),
+        ahead=sum(row.lease is not None and not row.lease.started for row in rows),
     )
 
 
 def _worker(name: str, row: WorkerRow, now: float) -> WorkerInfo:
-    beat = row.beat
+    request = row.request
     return WorkerInfo(
         id=name,
-        host=beat.host,
-        pid=beat.pid,
-        version=beat.version,
-        queues=beat.queues,
-        types=beat.types,
-        concurrency=beat.concurrency,
-        busy=beat.busy,
-        quiet=beat.quiet,
+        host=request.host,
+        pid=request.pid,
+        version=request.version,
+        queues=request.queues,
+        types=request.types,
+        concurrency=request.concurrency,
+        busy=request.busy,
+        quiet=request.quiet,
         started_at=moment(row.started_at),
         heartbeat_at=moment(row.heartbeat_at),
         heartbeat_age=now - row.heartbeat_at,
         lost=row.lost(now),
-        stuck=beat.stuck,
+        stuck=request.stuck,
     )
 
 

@@ -36,7 +36,7 @@ class Lease:
     # a cancel request was made while the job runs
     cancel: bool = False
     # the handler was started; until then the loss of the worker is no crash of the job
-    begun: bool = True
+    started: bool = True
     # the number of its worker's claim that made it
     claim: int = 0
 
@@ -199,7 +199,7 @@ class QueueRow:
 class WorkerRow:
     """A worker that announced itself."""
 
-    beat: HeartbeatRequest
+    request: HeartbeatRequest
     started_at: float
     heartbeat_at: float
     # the order that its next heartbeat brings
@@ -207,7 +207,7 @@ class WorkerRow:
 
     def lost(self, now: float) -> bool:
         """Return whether three heartbeats in a row were missed."""
-        return now - self.heartbeat_at > 3 * self.beat.interval
+        return now - self.heartbeat_at > 3 * self.request.interval
 
 
 @dataclass(slots=True)

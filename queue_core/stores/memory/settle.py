@@ -97,8 +97,8 @@ _ENDINGS: dict[str, Callable[[MemoryState, JobRow, Lease, Outcome], Settled]] = 
 def reclaim(state: MemoryState, row: JobRow, lease: Lease, bound: int) -> Reclaimed:
     """Take a job back from a worker that was lost."""
     now = state.clock.now()
-    if not lease.begun:
-        return _release_unbegun(state, row, lease)
+    if not lease.started:
+        return _release_unstarted(state, row, lease)
     row.losses += 1
     failure = failure_of_loss(lease.worker, row.losses, bound)
     state.totals.note(row, "crashed", now)
@@ -118,7 +118,7 @@ def reclaim(state: MemoryState, row: JobRow, lease: Lease, bound: int) -> Reclai
     return Reclaimed(row.id, row.queue, row.given.type, lease.token, lease.worker, row.losses, rank, cancelled)
 
 
-def _release_unbegun(state: MemoryState, row: JobRow, lease: Lease) -> Reclaimed:
+def _release_unstarted(state: MemoryState, row: JobRow, lease: Lease) -> Reclaimed:
     """Give a job back that was only waiting in its worker for a slot."""
     job = Reclaimed(row.id, row.queue, row.given.type, lease.token, lease.worker, row.losses, row.rank, started=False)
     if lease.cancel:

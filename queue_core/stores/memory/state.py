@@ -154,12 +154,12 @@ class MemoryState:
         self.totals.note(row, "enqueued", now)
         return row
 
-    def start(self, row: JobRow, request: ClaimRequest, begun: bool = True) -> Lease:
+    def start(self, row: JobRow, request: ClaimRequest, started: bool = True) -> Lease:
         """Move a queued job to running under a lease with a token that no job ever had."""
         self._move(row, Status.RUNNING)
         self.renew(row)
         until = row.updated_at + request.lease
-        row.lease = Lease(row.token, request.worker, row.updated_at, until, begun=begun, claim=request.number)
+        row.lease = Lease(row.token, request.worker, row.updated_at, until, started=started, claim=request.number)
         return row.lease
 
     def renew(self, row: JobRow) -> None:
@@ -246,7 +246,7 @@ class MemoryState:
     def announced(self) -> Announced:
         """Return the types that live workers have handlers for."""
         now = self.clock.now()
-        return Announced((one.beat.queues, one.beat.types) for one in self.workers.values() if not one.lost(now))
+        return Announced((one.request.queues, one.request.types) for one in self.workers.values() if not one.lost(now))
 
     def _move(self, row: JobRow, status: Status, run_at: float | None = None) -> None:
         _check(row, status)

@@ -45,53 +45,53 @@ class MemoryHeartbeat:
     def __init__(self, state: MemoryState) -> None:
         self._state = state
 
-    def beat(self, beat: HeartbeatRequest) -> HeartbeatReply:
+    def renew(self, request: HeartbeatRequest) -> HeartbeatReply:
         with self._state.lock:
             now = self._state.clock.now()
-            held = {one.id: lease for one in beat.leases if (lease := self._held(one)) is not None}
-            for one in beat.leases:
+            held = {one.id: lease for one in request.leases if (lease := self._held(one)) is not None}
+            for one in request.leases:
                 if one.id in held:
-                    _renew(held[one.id], one, now + beat.lease)
+                    _renew(held[one.id], one, now + request.lease)
             return HeartbeatReply(
-                lost=tuple(one.id for one in beat.leases if one.id not in held),
-                cancel=tuple(self._unwanted(beat.worker)),
-                command=self._register(beat, now),
-                neighbours=tuple(self._neighbours(beat)) if beat.look else None,
-                strays=tuple(self._strays(beat)) if beat.doubts else (),
+                lost=tuple(one.id for one in request.leases if one.id not in held),
+                cancel=tuple(self._unwanted(request.worker)),
+                command=self._register(request, now),
+                neighbours=tuple(self._neighbours(request)) if request.with_neighbours else None,
+                strays=tuple(self._strays(request)) if request.doubts else (),
             )
 
     def hand_back(self, worker: str, started: Sequence[str]) -> None:
-        """End the leases of a worker but for these jobs, as not begun."""
+        """End the leases of a worker but for these jobs, as not started."""
         with self._state.lock:
             for lease in end_leases(self._state, lambda row, lease: lease.worker == worker and row.id not in started):
-                lease.begun = False
+                lease.started = False
 
     def close(self) -> None:
         """Nothing has to be given back."""
 
-    def _held(self, beat: LeaseRenewal) -> Lease | None:
-        row = self._state.running.get(beat.id)
-        return row.lease if row and row.lease and row.lease.token == beat.token else None
+    def _held(self, renewal: LeaseRenewal) -> Lease | None:
+        row = self._state.running.get(renewal.id)
+        return row.lease if row and row.lease and row.lease.token == renewal.token else None
 
     def _unwanted(self, worker: str) -> Iterator[str]:
         for row in self._state.running.values():
             if row.lease and row.lease.worker == worker and row.lease.cancel:
                 yield row.id
 
-    def _neighbours(self, beat: HeartbeatRequest) -> Iterator[Neighbour]:
+    def _neighbours(self, request: HeartbeatRequest) -> Iterator[Neighbour]:
         for worker, row in self._state.workers.items():
-            if worker != beat.worker and row.beat.place == beat.place and row.beat.process:
-                yield Neighbour(worker, row.beat.process)
+            if worker != request.worker and row.request.place == request.place and row.request.process:
+                yield Neighbour(worker, row.request.process)
 
-    def _strays(self, beat: HeartbeatRequest) -> Iterator[Stray]:
-        numbers = {doubt.number for doubt in beat.doubts}
+    def _strays(self, request: HeartbeatRequest) -> Iterator[Stray]:
+        numbers = {doubt.number for doubt in request.doubts}
         for row in self._state.running.values():
-            if row.lease and row.lease.worker == beat.worker and row.lease.claim in numbers:
+            if row.lease and row.lease.worker == request.worker and row.lease.claim in numbers:
                 yield Stray(row.id, row.lease.token, row.queue, row.given.type, row.key)
 
-    def _register(self, beat: HeartbeatRequest, now: float) -> str:
-        entry = self._state.workers.setdefault(beat.worker, WorkerRow(beat, now, now))
-        entry.beat, entry.heartbeat_at = beat, now
+    def _register(self, request: HeartbeatRequest, now: float) -> str:
+        entry = self._state.workers.setdefault(request.worker, WorkerRow(request, now, now))
+        entry.request, entry.heartbeat_at = request, now
         command, entry.command = entry.command, ""
         return command
 
@@ -104,12 +104,12 @@ def end_leases(state: MemoryState, which: Callable[[JobRow, Lease], bool]) -> li
     return ended
 
 
-def _renew(lease: Lease, beat: LeaseRenewal, expires_at: float) -> None:
+def _renew(lease: Lease, renewal: LeaseRenewal, expires_at: float) -> None:
     lease.expires_at = expires_at
-    lease.begun = lease.begun or beat.started
-    if beat.progress is not None:
-        lease.progress = max(lease.progress, min(beat.progress, 100))
-        lease.message = beat.message
+    lease.started = lease.started or renewal.started
+    if renewal.progress is not None:
+        lease.progress = max(lease.progress, min(renewal.progress, 100))
+        lease.message = renewal.message
 
 
 def check_limits(state: MemoryState, jobs: Sequence[NewJob], now: float) -> None:

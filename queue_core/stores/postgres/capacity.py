@@ -17,7 +17,7 @@ INLINE = 65_536
 """Bytes of payloads that come with a claim under the lock. A server that sends to a client which does not read ignores
 time limits, so larger ones are fetched after the commit, when no other claim waits for the queue's lock."""
 WHOLE, PAUSE = 60.0, 200.0
-"""Seconds between two looks at all leases; and how many times longer than such a look takes. It finds what processes
+"""Seconds between two scans of all leases; and how many times longer than such a scan takes. It finds what processes
 without these rules have claimed. While a snapshot is held it reads all leases that ended, too."""
 REMEMBERED_MOST = 1000
 """Running jobs up to which each is remembered: they are named to each other under the lock, see INLINE."""

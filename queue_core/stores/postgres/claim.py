@@ -18,10 +18,10 @@ from queue_core.stores.postgres.scans import (
     EVERYWHERE,
     MOST,
     PAUSE_CLAIMS,
-    Look,
     Part,
     Passed,
     Ranks,
+    RankScan,
     named,
     rank_parameters,
     read,
@@ -54,8 +54,8 @@ class QueueHeads:
         """Return the first claimable jobs of each of these queues whose type a live worker has announced."""
         began = time.monotonic()
         await self._know_edge([passed for queue in queues if (passed := self._passed.of(queue)).wants_edge(began)])
-        looks = {queue: self._passed.of(queue).look(began) for queue in queues}
-        parts = [(queue, part) for queue, look in looks.items() for part in look.parts]
+        scans = {queue: self._passed.of(queue).next_scan(began) for queue in queues}
+        parts = [(queue, part) for queue, scan in scans.items() for part in scan.parts]
         asked = {
             "queues": text_array(queue for queue, _ in parts),
             "above": plain_array(low for _, (low, _) in parts),
@@ -69,7 +69,7 @@ class QueueHeads:
                 self._passed.of(queue).cut_off()
             raise
         usual = USUAL + USUAL_EACH * (len(rows) + len(parts))
-        found = self._learn(looks, rows, limit, max(0.0, time.monotonic() - began - usual))
+        found = self._learn(scans, rows, limit, max(0.0, time.monotonic() - began - usual))
         return [job for jobs in found.values() for job in jobs[:limit]]
 
     async def list_ready(self, queue: str, queue_id: int | None, rank: int, limit: int, whole: bool) -> list[Ready]:
@@ -97,7 +97,7 @@ class QueueHeads:
             for passed in doubtful:
                 passed.know_edge(place, now)
 
-    def _learn(self, looks: dict[str, Look], rows: Rows, limit: int, extra: float) -> dict[str, list[Ready]]:
+    def _learn(self, scans: dict[str, RankScan], rows: Rows, limit: int, extra: float) -> dict[str, list[Ready]]:
         """Record which ranks the heads show as passed; return the jobs of each queue."""
         found: dict[str, list[Ready]] = {}
         for job_id, queue, rank, announced in rows:
@@ -108,12 +108,12 @@ class QueueHeads:
                 # The passed jobs may have been of a type that no worker ran.
                 self._announced[queue] = announced
                 self._passed.forget(queue)
-                looks.pop(queue, None)
+                scans.pop(queue, None)
         now = time.monotonic()
-        for queue in found.keys() & looks.keys():
+        for queue in found.keys() & scans.keys():
             jobs, passed = found[queue], self._passed.of(queue)
             reached = jobs[limit - 1].rank if len(jobs) >= limit > 0 else MOST
-            passed.stopped(looks[queue], [job.rank for job in jobs], reached, now, extra)
+            passed.stopped(scans[queue], [job.rank for job in jobs], reached, now, extra)
         return found
 
     async def ready_queues(self) -> list[str]:
@@ -203,9 +203,9 @@ class PostgresClaims:
             return await self._claim("claim/by_rank", request.queue, {**params, **rank_parameters([EVERYWHERE])})
         passed = self.passed.of(request.queue, request.types)
         await self._settle_doubts(passed, params)
-        look = passed.look(time.monotonic())
+        scan = passed.next_scan(time.monotonic())
         try:
-            rows = await self._claim("claim/by_rank", request.queue, {**params, **rank_parameters(look.parts)})
+            rows = await self._claim("claim/by_rank", request.queue, {**params, **rank_parameters(scan.parts)})
         except StoreUnavailable:
             passed.cut_off()
             raise
@@ -213,7 +213,7 @@ class PostgresClaims:
         if rows and rows[-1][PRIORITY] != 127 - (ranks[-1] >> BAND_BITS):
             self.passed.forget(request.queue)  # it has aging, unknown to this process
         else:
-            passed.claimed(look, ranks, time.monotonic())
+            passed.claimed(scan, ranks, time.monotonic())
         return rows
 
     def heard(self, message: str) -> None:
@@ -240,11 +240,11 @@ class PostgresClaims:
             ):
                 passed.know_edge(place, now)
         elif passed.wants_first(now):
-            look = passed.look(now)
+            scan = passed.next_scan(now)
             asked = {name: params[name] for name in ("queue_id", "types")}
-            rows = await self._runner.run("claim/first", asked | rank_parameters(look.parts))
+            rows = await self._runner.run("claim/first", asked | rank_parameters(scan.parts))
             found = [rank for (rank,) in rows]
-            passed.stopped(look, found, found[0] if found else MOST, time.monotonic())
+            passed.stopped(scan, found, found[0] if found else MOST, time.monotonic())
 
     async def _with_payloads(self, rows: Rows) -> Rows:
         """Fetch payloads that were too large to be sent under a lock; jobs whose lease is lost by then are left out."""

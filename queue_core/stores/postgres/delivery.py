@@ -23,13 +23,13 @@ from queue_core.stores.postgres.session.listening import Notifications
 
 GATHER = 0.02
 """Seconds for which further offers of a queue ride on the notification that was just sent: NOTIFY takes a global lock,
-and a worker that was woken looks until nothing is left."""
-LOOK = 90.0
-"""Seconds between two looks of a process into its queues while notifications arrive, with jitter. Where they do not,
-workers look every 0.05 to 1 s."""
+and a worker that was woken claims until nothing is left."""
+POLL = 90.0
+"""Seconds between two polls of a process of its queues while notifications arrive, with jitter. Where they do not,
+workers poll every 0.05 to 1 s."""
 
 START = 1.0
-"""Seconds that the first looks of a process wait for notifications to arrive."""
+"""Seconds that the first polls of a process wait for notifications to arrive."""
 
 
 class PostgresDispatcher:
@@ -43,12 +43,12 @@ class PostgresDispatcher:
         self._notifications.on("committed", self._hear)
         self._notifications.on_gap(self._hints.hint_all)
         # time.monotonic at which all queues are read, regardless of notifications
-        self._look_at = float("-inf")
+        self._poll_at = float("-inf")
         # by queue: the last place in the order of arrival that was offered, and earlier ranks to notify of
         self._newest: dict[str, int] = {}
         self._back: dict[str, list[int]] = {}
         # seconds of time.monotonic at which each queue was last notified of
-        self._told: dict[str, float] = {}
+        self._notified_at: dict[str, float] = {}
         self._late: set[str] = set()
         self._late_task: asyncio.Task[None] | None = None
 
@@ -69,7 +69,7 @@ class PostgresDispatcher:
         for job in ready:
             self._note(job)
         queues = {job.queue for job in ready}
-        at_once = [queue for queue in queues if now - self._told.get(queue, float("-inf")) >= GATHER]
+        at_once = [queue for queue in queues if now - self._notified_at.get(queue, float("-inf")) >= GATHER]
         self._late |= queues.difference(at_once)
         if self._late and (self._late_task is None or self._late_task.done()):
             self._late_task = asyncio.create_task(self._notify_late())
@@ -79,7 +79,7 @@ class PostgresDispatcher:
         # Counted from the last notification: counted from the offer, one that comes late makes the next one late, too.
         while self._late:
             now = time.monotonic()
-            due = {queue: self._told.get(queue, now) + GATHER for queue in self._late}
+            due = {queue: self._notified_at.get(queue, now) + GATHER for queue in self._late}
             if (first := min(due.values())) > now:
                 await asyncio.sleep(first - now)
                 continue
@@ -92,7 +92,7 @@ class PostgresDispatcher:
         if not queues:
             return
         now = time.monotonic()
-        self._told.update(dict.fromkeys(queues, now))
+        self._notified_at.update(dict.fromkeys(queues, now))
         back = [("ranks", spell(named(self._back.pop(queue)), queue)) for queue in queues if queue in self._back]
         try:
             # A woken worker claims at once, so the ranks come first.
@@ -109,15 +109,15 @@ class PostgresDispatcher:
         self._notifications.start()
         if not self._notifications.arriving and (queue := self._hints.pick(queues)) is not None:
             return Nomination(queue, None)
-        if not self._notifications.arriving and not await self._begun(min(timeout, START)):
+        if not self._notifications.arriving and not await self._arriving_within(min(timeout, START)):
             raise DispatchUnavailable(self._notifications.reason or "it is not known yet whether notifications arrive")
         now = time.monotonic()
-        if now >= self._look_at:
-            self._look_at = now + LOOK * random.uniform(0.75, 1.25)
+        if now >= self._poll_at:
+            self._poll_at = now + POLL * random.uniform(0.75, 1.25)
             self._hints.hint_all()
-        return await self._hints.take(queues, min(timeout, self._look_at - now))
+        return await self._hints.take(queues, min(timeout, self._poll_at - now))
 
-    async def _begun(self, seconds: float) -> bool:
+    async def _arriving_within(self, seconds: float) -> bool:
         return self._notifications.lost_since is None and await self._notifications.known(seconds)
 
     async def forget(self, queue: str, ids: Sequence[str]) -> None:
@@ -160,8 +160,8 @@ GAP = 1.0
 """Seconds between two gaps sent to subscribers while notifications do not arrive."""
 READY = 1.0
 """Seconds that a caller waiting for a job's end waits for the connection first; then it reads the job."""
-LOOK_FIRST, LOOK_MOST = 0.05, 1.0
-"""Seconds between two looks at such a job while notifications do not arrive, growing."""
+POLL_FIRST, POLL_MOST = 0.05, 1.0
+"""Seconds between two reads of such a job while notifications do not arrive, growing."""
 
 
 class PostgresEventBus:
@@ -256,13 +256,13 @@ class PostgresEventBus:
         if self._notifications.lost_since is None:
             await self._notifications.wait_until_listening(READY)
         async with self._local.watch(queue, job_id) as heard:
-            pause = LOOK_FIRST
+            pause = POLL_FIRST
 
             async def wait(seconds: float) -> bool:
                 nonlocal pause
                 if self._notifications.arriving:
                     return await heard(seconds)
-                pause = min(LOOK_MOST, pause * 1.5)
+                pause = min(POLL_MOST, pause * 1.5)
                 return await heard(min(seconds, pause))
 
             yield wait

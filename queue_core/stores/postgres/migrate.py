@@ -154,15 +154,15 @@ class _Migrating:
 
     def prepare(self) -> None:
         """Make the schema and its list of migrations where they are missing, or take over an earlier version's."""
-        ((exists, looks, makes, role, database),) = self._run("migrate/grants").fetchall()
-        if looks is False:
+        ((exists, may_use, may_create, role, database),) = self._run("migrate/grants").fetchall()
+        if may_use is False:
             raise SchemaError(_missing_grant(self._schema, exists, role, database))
         found = schema_version(self._connection, self._schema)
         if found > KNOWN:
             raise SchemaNewer(found, KNOWN)
         if found == KNOWN:
             return
-        if not makes:
+        if not may_create:
             raise SchemaError(_missing_grant(self._schema, exists, role, database))
         if not exists:
             self._run("migrate/make_schema")

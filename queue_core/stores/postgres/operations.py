@@ -53,8 +53,8 @@ class StoredOperation(NamedTuple):
 def operation_of(row: tuple[Any, ...]) -> StoredOperation:
     """Return the operation in a row of operations/read."""
     number, verb, label, user, host, why, delay, spread, queue, priority, canary, rate, stop, signatures = row[:14]
-    options, pace = ChangeOptions(delay, spread, queue, priority), Rollout(canary, rate, stop)
-    request = OperationRequest(verb, label, Author(user, host), why, options, pace, tuple(signatures))
+    options, rollout = ChangeOptions(delay, spread, queue, priority), Rollout(canary, rate, stop)
+    request = OperationRequest(verb, label, Author(user, host), why, options, rollout, tuple(signatures))
     view = Operation(number, request, *row[14:22], *[DIALECT.moment_or_none(stored) for stored in row[22:26]])
     return StoredOperation(OperationRecord(view, row[26]), row[27])
 

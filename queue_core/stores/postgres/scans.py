@@ -1,7 +1,7 @@
-"""Looks and scans that leave out rows which have ended.
+"""Scans that leave out rows which have ended.
 
 Such rows stay in indexes and tables until they are vacuumed away, which anybody's open snapshot holds up; after ten
-minutes at 10,000 jobs/s a look at all ranks of a queue takes seconds. While looks are fast, each is at everything. When
+minutes at 10,000 jobs/s a scan of all ranks of a queue takes seconds. While scans are fast, each is of everything. When
 one was slow, the following ones leave out the ranks that were passed, for each priority by itself, since what arrives
 later has a higher rank there. A job that returns to an earlier rank is named by the code that puts it there
 (`came_back`). Missed ones are found by a walk: a part of the ranks left out is read again periodically.
@@ -22,12 +22,12 @@ from queue_core.stores.postgres.session.runner import Rows, SerialRunner
 # Which ranks of a queue have nothing left to claim, so that jobs which ended there are not read again and again.
 #
 # A job that ended stays in the index of ready jobs until it is vacuumed away, which anybody's open snapshot holds up;
-# after ten minutes at 10,000 jobs/s a look at all ranks takes seconds. While looks are fast, each is at all ranks. When
+# after ten minutes at 10,000 jobs/s a scan of all ranks takes seconds. While scans are fast, each is of all ranks. When
 # one was slow, the following ones leave out what was passed, for each priority by itself, since what arrives later
 # has a higher rank there. A job that returns to an earlier rank is named by the code that puts it there (`came_back`).
-# Missed ones (a notification that a pooler does not pass on, an offer that Redis lost) is found by looks at everything
+# Missed ones (a notification that a pooler does not pass on, an offer that Redis lost) are found by scans of everything
 # as long as these are not too slow, which are the rarer the longer they take; and by a walk: a part of what is left out
-# is looked at again every now and then.
+# is read again every now and then.
 
 BAND_BITS = 45
 LAST = (1 << BAND_BITS) - 1
@@ -37,13 +37,13 @@ MOST = 1 << 53
 LAG = 0.25
 """Seconds after which what was passed is left out: inserts that took their places before and commit later are found."""
 USUAL, USUAL_EACH = 0.003, 0.00003
-"""Seconds of a look that is not slow, and of each job that it finds."""
-LOOK_LONG = 0.01
+"""Seconds of a scan that is not slow, and of each job that it finds."""
+RANKS_LONG = 0.01
 """Seconds beyond the usual from which on all priorities are to be passed, also those in which nothing was found."""
 EDGE = 5.0
 """Seconds until it is asked again how far the order of arrival has come."""
 CUT, RECENT = 2, 1_000_000
-"""Looks cut off in a row, with a store that answers, after which only so many of the last arrivals are looked at."""
+"""Scans cut off in a row, with a store that answers, after which only so many of the last arrivals are read."""
 STEP_LEAST, STEP_FIRST = 10_000, 50_000
 """Ranks of a step of the walk, which grows and shrinks with the time that it takes."""
 STEP_BANDS = 64
@@ -51,12 +51,12 @@ STEP_BANDS = 64
 PAUSE_LEAST, PAUSE = 0.2, 50.0
 """Seconds between two steps; and how many times longer than the last one took."""
 WHOLE_LEAST, WHOLE_MOST = 1.0, 0.25
-"""Seconds between two looks at everything, at least; and beyond the usual, after which there are none. On a busy
-machine all looks are slow, and what was missed must not wait for the walk there."""
+"""Seconds between two scans of everything, at least; and beyond the usual, after which there are none. On a busy
+machine all scans are slow, and what was missed must not wait for the walk there."""
 PAUSE_CLAIMS = 100.0
 """The same for claims: workers are many, and what the leader's walk finds is named to all of them."""
 ASIDE, ASIDE_MOST = 1.0, 60.0
-"""Seconds for which what came back is looked at: its row may be locked at first, or looks may end before it."""
+"""Seconds for which what came back is read: its row may be locked at first, or scans may end before it."""
 NAMED_MOST = 500
 """Parts that came back and are kept apart; with more they become one."""
 
@@ -66,17 +66,17 @@ EVERYWHERE: Part = (-1, MOST)
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What one look is at."""
+class RankScan:
+    """What one scan reads."""
 
     parts: Sequence[Part]
     # seconds of the monotonic clock
     began: float
-    # where this look's step of the walk ends, and where the next one begins; None: it has none
+    # where this scan's step of the walk ends, and where the next one begins; None: it has none
     walk: Part | None = None
-    # a place in the order of arrival before which nothing came since long before this look; None: not known
+    # a place in the order of arrival before which nothing came since long before this scan; None: not known
     edge: int | None = None
-    # whether it is at everything
+    # whether it reads everything
     whole: bool = False
 
 
@@ -94,96 +94,98 @@ class Passed:
         # what came back, and when
         self._named: list[tuple[Part, float]] = []
         self._slow = self._doubt = self._used = False
-        # looks in a row that were cut off by their time limit
+        # scans in a row that were cut off by their time limit
         self._cut = 0
-        # whether looks at everything are cut off, so that nothing may look at everything
+        # whether scans of everything are cut off, so that nothing may read everything
         self.given_up = False
         self._edge: tuple[int, float] | None = None
         self._walked = -1
         self._step = STEP_FIRST
         self._walk_at = 0.0
-        # when everything is looked at again
+        # when everything is read again
         self._whole_at = 0.0
         # seconds that this turn of the walk has taken beyond the usual
         self._turn = 0.0
 
     @property
     def slow(self) -> bool:
-        """Whether looks leave something out."""
+        """Whether scans leave something out."""
         return self._slow
 
-    def look(self, now: float) -> Look:
-        """Return what to look at: everything while that is fast."""
+    def next_scan(self, now: float) -> RankScan:
+        """Return what to read: everything while that is fast."""
         edge = self._known(now)
         while self._soon and self._soon[0][0] <= now:
             self._leave_out(self._soon.popleft()[1])
         if not self._slow or (now >= self._whole_at and not self.given_up):
-            return Look([EVERYWHERE], now, edge=edge, whole=True)
+            return RankScan([EVERYWHERE], now, edge=edge, whole=True)
         parts = self.left()
         walk = None
         if now >= self._walk_at and (step := self._next_step()) is not None:
             more, begins = step
             parts += more
             walk = more[-1][1], begins
-        return Look(merged(parts), now, walk, edge)
+        return RankScan(merged(parts), now, walk, edge)
 
     def left(self) -> list[Part]:
         """Return what is not passed."""
         return merged([*self._gaps(), *(part for part, _ in self._named)]) if self._slow else [EVERYWHERE]
 
-    def claimed(self, look: Look, ranks: Sequence[int], now: float) -> None:
-        """Note the ranks that a look has found, in order, and that are claimed now."""
-        extra = max(0.0, now - look.began - USUAL - USUAL_EACH * len(ranks))
-        self._note_time(look, ranks[-1] if ranks else MOST, extra, now)
+    def claimed(self, scan: RankScan, ranks: Sequence[int], now: float) -> None:
+        """Note the ranks that a scan has found, in order, and that are claimed now."""
+        extra = max(0.0, now - scan.began - USUAL - USUAL_EACH * len(ranks))
+        self._note_time(scan, ranks[-1] if ranks else MOST, extra, now)
         upto: dict[int, int] = {}
         for rank in ranks:
             upto[rank >> BAND_BITS] = max(rank & LAST, upto.get(rank >> BAND_BITS, -1))
-        self._pass(look, upto, ranks[-1] if ranks else -1)
+        self._pass(scan, upto, ranks[-1] if ranks else -1)
 
-    def stopped(self, look: Look, found: Sequence[int], reached: int, now: float, extra: float | None = None) -> None:
-        """Note the ranks at which a look has found jobs, in order, which stay there; and how far it has come.
+    def stopped(
+        self, scan: RankScan, found: Sequence[int], reached: int, now: float, extra: float | None = None
+    ) -> None:
+        """Note the ranks at which a scan has found jobs, in order, which stay there; and how far it has come.
 
         `extra`: the seconds that it took beyond the usual, where the caller knows better.
         """
-        extra = max(0.0, now - look.began - USUAL) if extra is None else extra
-        self._note_time(look, reached, extra, now)
+        extra = max(0.0, now - scan.began - USUAL) if extra is None else extra
+        self._note_time(scan, reached, extra, now)
         # Within each priority no job has a lower rank than the first one.
         upto = {rank >> BAND_BITS: (rank & LAST) - 1 for rank in reversed(found)}
-        if look.edge is not None and extra > LOOK_LONG:
+        if scan.edge is not None and extra > RANKS_LONG:
             # No earlier job has a lower rank.
             if not found:
-                self._base = max(self._base, look.edge)
+                self._base = max(self._base, scan.edge)
             else:
-                upto |= {band: max(look.edge, self._upto.get(band, -1)) for band in range(found[0] >> BAND_BITS)}
-        self._pass(look, upto, found[0] if found else MOST)
+                upto |= {band: max(scan.edge, self._upto.get(band, -1)) for band in range(found[0] >> BAND_BITS)}
+        self._pass(scan, upto, found[0] if found else MOST)
         # Jobs found by a step of the walk are read until they are claimed: the walk itself continues.
-        self.came_back([(rank - 1, rank) for rank in found], look.began)
+        self.came_back([(rank - 1, rank) for rank in found], scan.began)
         self._doubt, self._used = False, True
 
     def _known(self, now: float) -> int | None:
         """Return how far the order of arrival had come long enough before."""
         return None if self._edge is None or self._used or now - self._edge[1] < LAG else self._edge[0]
 
-    def _pass(self, look: Look, upto: dict[int, int], reached: int) -> None:
+    def _pass(self, scan: RankScan, upto: dict[int, int], reached: int) -> None:
         if upto:
-            self._soon.append((look.began + LAG, upto))
+            self._soon.append((scan.began + LAG, upto))
         if self._named:
             self._named = [
                 (part, at)
                 for part, at in self._named
-                if look.began - at < (ASIDE if part[1] <= reached else ASIDE_MOST)
+                if scan.began - at < (ASIDE if part[1] <= reached else ASIDE_MOST)
             ]
 
-    def _note_time(self, look: Look, reached: int, extra: float, now: float) -> None:
+    def _note_time(self, scan: RankScan, reached: int, extra: float, now: float) -> None:
         self._cut = 0
-        self._doubt = extra > 0 and (self._doubt or extra > LOOK_LONG)
-        if look.whole:
+        self._doubt = extra > 0 and (self._doubt or extra > RANKS_LONG)
+        if scan.whole:
             if not self._slow:
                 self._walked, self._turn, self._walk_at = -1, 0.0, now + PAUSE_LEAST
             self._slow = extra > 0
             self._whole_at = now + max(WHOLE_LEAST, self._pause * extra) if extra <= WHOLE_MOST else inf
-        elif look.walk is not None:
-            self._walked = look.walk[1] if reached > look.walk[0] else reached
+        elif scan.walk is not None:
+            self._walked = scan.walk[1] if reached > scan.walk[0] else reached
             self._turn += extra
             self._step = (
                 self._step * 4 if extra < 0.002 else max(STEP_LEAST, self._step // 2) if extra > 0.02 else self._step
@@ -207,11 +209,11 @@ class Passed:
             self._walked, self._walk_at, self._cut = -1, now, 0
 
     def cut_off(self) -> None:
-        """Note that a look took longer than it may, or that the store did not answer."""
+        """Note that a scan took longer than it may, or that the store did not answer."""
         self._cut += 1
 
     def came_back(self, parts: Iterable[Part], now: float) -> None:
-        """Look at these ranks again, as far as they are passed."""
+        """Read these ranks again, as far as they are passed."""
         self._named += [(part, now) for part in parts if self._touches(part)]
         if len(self._named) > NAMED_MOST:
             self._named = [((min(p[0] for p, _ in self._named), max(p[1] for p, _ in self._named)), now)]
@@ -240,7 +242,7 @@ class Passed:
         yield at, MOST
 
     def _next_step(self) -> tuple[list[Part], int] | None:
-        """Return the next parts of what is left out; None at the end of a turn: after a quick one all is looked at."""
+        """Return the next parts of what is left out; None at the end of a turn: after a quick one all is read."""
         parts: list[Part] = []
         begins, left = MOST, self._step
         for low, high in self._zones():
@@ -256,7 +258,7 @@ class Passed:
                 break
         if parts:
             return parts, begins
-        self._slow = self._turn > 2 * LOOK_LONG
+        self._slow = self._turn > 2 * RANKS_LONG
         self.given_up = self.given_up and self._slow
         self._walked, self._turn = -1, 0.0
         return None
@@ -274,7 +276,7 @@ def merged(parts: Iterable[Part]) -> list[Part]:
 
 
 def rank_parameters(parts: Sequence[Part]) -> dict[str, str]:
-    """Return the parameters of a statement that looks at these ranks."""
+    """Return the parameters of a statement that reads these ranks."""
     return {"above": plain_array(low for low, _ in parts), "up_to": plain_array(high for _, high in parts)}
 
 
@@ -321,11 +323,11 @@ class Ranks:
         return self._queues.setdefault(queue, {}).setdefault(key, Passed(self._pause))
 
     def forget(self, queue: str) -> None:
-        """Look at all ranks of a queue again."""
+        """Read all ranks of a queue again."""
         self._queues.pop(queue, None)
 
     def came_back(self, queue: str, parts: Iterable[Part], now: float) -> None:
-        """Look at these ranks of a queue again."""
+        """Read these ranks of a queue again."""
         for passed in self._queues.get(queue, {}).values():
             passed.came_back(parts, now)
 

@@ -126,7 +126,7 @@ class Titles:
             return
         for _ in range(STEPS):
             if self._unused:
-                await self._look_into_trash()
+                await self._read_trash()
             elif not await self._choose():
                 self._after, self._begin_at = "", time.monotonic() + REST
                 return
@@ -140,7 +140,7 @@ class Titles:
             self._unused = {signature for signature, unused, old in rows if unused and old}
         return bool(rows)
 
-    async def _look_into_trash(self) -> None:
+    async def _read_trash(self) -> None:
         at, job_id = self._place
         rows = await self._runner.run("statistics/titles_in_trash", {"at": at, "id": job_id, "limit": PAGE})
         self._unused.difference_update(row[2] for row in rows)

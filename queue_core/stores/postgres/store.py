@@ -70,7 +70,7 @@ class PostgresStore:
         self._upkeep = PostgresUpkeep(self._sweeps, self._keyed, settings, retention, rules)
         # Seconds; a thousand years mean never.
         self._results = 3e10 if retention.results is None else retention.results
-        self._news = PostgresSignals(self._notifications)
+        self._signals = PostgresSignals(self._notifications)
         # duties and the workers of this process that lead them, as far as is known
         self._leading: set[tuple[str, str]] = set()
         self._transactions = Transactions(settings)
@@ -96,7 +96,7 @@ class PostgresStore:
 
     async def close(self) -> None:
         await self._upkeep.history.close()
-        await self._news.close()
+        await self._signals.close()
         await self._notifications.close()
         await self._transactions.close()
         await self._sessions.close()
@@ -107,7 +107,7 @@ class PostgresStore:
         """Write the jobs, all or none, as queued or scheduled, creating their queues; return results in their order."""
         inserted = await self.producing.insert(jobs)
         if any(_soon(job.delay, job.run_at) for job, one in zip(jobs, inserted, strict=True) if one.due is not None):
-            self._news.soon()
+            self._signals.soon()
         return inserted
 
     async def insert_on(self, connection: Any, jobs: Sequence[NewJob]) -> list[Inserted]:
@@ -118,7 +118,7 @@ class PostgresStore:
 
         Return the queues that received jobs.
         """
-        return await self._news.wait(seconds)
+        return await self._signals.wait(seconds)
 
     async def results(self, ids: Sequence[str]) -> list[JobResult]:
         return await self.producing.results(ids, self._results)
@@ -144,7 +144,7 @@ class PostgresStore:
             self._claiming.came_back(ready)
         later = (one for one in outcomes if one.kind == "retrying" or one.delay or one.run_at)
         if any(_soon(one.delay, one.run_at) for one in later):
-            self._news.soon()
+            self._signals.soon()
         return settled
 
     def transaction(self) -> AbstractAsyncContextManager[Any]:
@@ -166,7 +166,7 @@ class PostgresStore:
 
     async def unregister_worker(self, worker: str, place: str = "") -> None:
         """Remove a worker's entry after its end."""
-        self._news.orders.pop(worker, None)
+        self._signals.orders.pop(worker, None)
         await self._sweeps.run("store/worker_retire", {"worker": worker})
 
     def open_heartbeat(self) -> PostgresHeartbeat:
@@ -261,10 +261,10 @@ class PostgresStore:
         return self._notifications.arriving
 
     def led_at(self) -> float:
-        return self._news.led_at
+        return self._signals.led_at
 
     def on_order(self, worker: str, place: str, call: Callable[[], None]) -> None:
-        self._news.orders[worker] = (place, call)
+        self._signals.orders[worker] = (place, call)
         self._notifications.start()
 
     async def next_work(self) -> DueWork:

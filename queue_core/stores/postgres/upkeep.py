@@ -282,7 +282,7 @@ class PostgresUpkeep:
             more = (await self._runner.run("upkeep/forget_operations", wanted))[0][0]
 
 
-# Looks that read what ended as well: each as a whole while that is fast, and rarely while it is not.
+# Scans that read what ended as well: each as a whole while that is fast, and rarely while it is not.
 #
 # What was promoted stays in front of what is due next, and what was claimed in front of what is ready, until it is
 # vacuumed away, which an open snapshot holds up.
@@ -292,13 +292,13 @@ EVER = 1e9
 BACK = 5.0
 """Seconds for which due jobs are looked for in any case; earlier ones, which were locked then, periodically."""
 ENOUGH = ((2, 0.1), (8, 0.01))
-"""How many looks in a row have to take longer than so many seconds: a busy machine delays one now and then."""
-LOOKS_REST = 20.0
-"""How long such looks rest, as a multiple of their time."""
+"""How many scans in a row have to take longer than so many seconds: a busy machine delays one now and then."""
+SCANS_REST = 20.0
+"""How long such scans rest, as a multiple of their time."""
 
 
 class ScanTimes:
-    """What the last looks of a kind took."""
+    """What the last scans of a kind took."""
 
     def __init__(self) -> None:
         self._took: deque[float] = deque(maxlen=ENOUGH[-1][0])
@@ -306,29 +306,29 @@ class ScanTimes:
 
     @property
     def rests(self) -> bool:
-        """Whether to do without such a look for now."""
+        """Whether to do without such a scan for now."""
         return time.monotonic() < self._again_at
 
     def took(self, seconds: float) -> None:
-        """Note how long a look took that found little."""
+        """Note how long a scan took that found little."""
         self._took.append(seconds)
         last = list(self._took)
         for count, usual in ENOUGH:
             if len(last) >= count and (least := min(last[-count:])) > usual:
-                self._again_at = time.monotonic() + LOOKS_REST * least
+                self._again_at = time.monotonic() + SCANS_REST * least
 
 
 class DueTimes:
     """How far back to look for jobs that are due: ever, while that is fast."""
 
     def __init__(self) -> None:
-        self._looks = ScanTimes()
+        self._scans = ScanTimes()
 
     def back(self) -> float:
         """Return the seconds before now from which on to look."""
-        return BACK if self._looks.rests else EVER
+        return BACK if self._scans.rests else EVER
 
     def took(self, back: float, seconds: float) -> None:
-        """Note how long a look took that found little."""
+        """Note how long a scan took that found little."""
         if back == EVER:
-            self._looks.took(seconds)
+            self._scans.took(seconds)

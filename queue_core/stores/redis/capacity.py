@@ -50,10 +50,10 @@ def dead_holds(rules: QueueRules) -> str:
     return "1" if rules.dead_blocks_key else ""
 
 
-class Question(NamedTuple):
-    """Whether there is room for jobs: asked by scripts that run in one transaction with those that write them."""
+class CapacityCheck(NamedTuple):
+    """Checks the room for jobs by scripts that run in one transaction with those that write them."""
 
-    # without one there is no limit, and nothing to ask
+    # without one there is no limit, and nothing to check
     calls: Sequence[Call]
     # the key where these leave the answer
     key: str
@@ -63,36 +63,36 @@ class Question(NamedTuple):
     queues: Sequence[str]
 
 
-UNASKED = Question((), "", "", ())
-"""What there is no need to ask."""
+UNCHECKED = CapacityCheck((), "", "", ())
+"""The check of jobs without a limit."""
 
 
-def ask(link: RedisLink, rules: Rules, groups: Mapping[str, Sequence[NewJob]]) -> Question:
-    """Return the question whether queues with limits have room for these jobs."""
+def capacity_check(link: RedisLink, rules: Rules, groups: Mapping[str, Sequence[NewJob]]) -> CapacityCheck:
+    """Return the check whether queues with limits have room for these jobs."""
     queues = [queue for queue in groups if rules_of(rules, queue).limits]
     if not queues:
-        return UNASKED
+        return UNCHECKED
     name = secrets.token_hex(8)
-    # Queues that are asked together are written together: then one of them keeps the answer for all.
+    # Queues that are checked together are written together: then one of them keeps the answer for all.
     key = link.keys.of(queues[0], "capacity_answer")
     calls = [_room(link, queue, groups[queue], rules_of(rules, queue), name, key) for queue in queues]
-    return Question(calls, key, f"{name}:{len(queues)}", queues)
+    return CapacityCheck(calls, key, f"{name}:{len(queues)}", queues)
 
 
 def _room(link: RedisLink, queue: str, jobs: Sequence[NewJob], rules: QueueRules, name: str, key: str) -> Call:
     keys = [key, *link.of(queue, _ROOM), *link.keys.jobs(queue, (job.id for job in jobs))]
     limits = rules.limits
-    asked = (part for job in jobs for part in (job.id, job.priority, job.unique_key or ""))
-    return Call("check_capacity", keys, [name, *(limits.get(band, "") for band in _LIMITS), *asked])
+    parts = (part for job in jobs for part in (job.id, job.priority, job.unique_key or ""))
+    return Call("check_capacity", keys, [name, *(limits.get(band, "") for band in _LIMITS), *parts])
 
 
-def check_room(rules: Rules, question: Question, answers: Sequence[int]) -> None:
-    """Read the answers to a question.
+def check_room(rules: Rules, check: CapacityCheck, answers: Sequence[int]) -> None:
+    """Read the answers to a check.
 
     Raises:
         QueueFull: there is no room.
     """
-    for queue, place in zip(question.queues, answers, strict=True):
+    for queue, place in zip(check.queues, answers, strict=True):
         if place:
             band, own = _LIMITS[place - 1], rules_of(rules, queue)
             raise QueueFull(queue, own.limits[band], own.retry_after, band)

@@ -271,5 +271,5 @@ async def switch(link: RedisLink, queue: str, paused: bool) -> bool:
 
 async def command(link: RedisLink, worker: str, order: WorkerOrder) -> bool:
     """Give a worker an order; return whether there is such a worker."""
-    news = [link.keys.notifications, f"{ORDER} {worker}"]
-    return bool(await link.run("command", [link.keys.workers], [worker, order, *news]))
+    notification = [link.keys.notifications, f"{ORDER} {worker}"]
+    return bool(await link.run("command", [link.keys.workers], [worker, order, *notification]))

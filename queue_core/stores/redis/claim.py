@@ -28,9 +28,9 @@ from queue_core.stores.redis.session import CHUNK, PACKAGE, RedisLink, chunks, m
 SPARE = 100
 """Candidates beside those that are wanted, since other workers claim at the same moment."""
 ROUNDS = 5
-"""Looks at a queue's best ranks in one claim, while others take them away."""
-LOOKS = 10_000
-"""Ready jobs looked at in one round for those of some types: some 20 ms of Redis, in parts."""
+"""Reads of a queue's best ranks in one claim, while others take them away."""
+SCANNED_MOST = 10_000
+"""Ready jobs read in one round for those of some types: some 20 ms of Redis, in parts."""
 
 _SETS = ("paused", "pending", "offered", "running", "unfinished", "token", "types", "depths", "blocked", "rate")
 
@@ -44,8 +44,8 @@ class RedisClaims:
         self._hints = hints
         # the last claim whose answer did not come: what it asked for, and its name
         self._unanswered: dict[tuple[str, str, int, tuple[str, ...]], str] = {}
-        # the rank up to which a queue was looked through without finding enough of some types
-        self._looked: dict[tuple[str, frozenset[str]], int] = {}
+        # the rank up to which a queue was scanned without finding enough of some types
+        self._scanned_to: dict[tuple[str, frozenset[str]], int] = {}
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
         """Move ready jobs to running, best rank first; where claims are limited, all of them start at once."""
@@ -130,24 +130,24 @@ class RedisClaims:
         if types is None:
             return await self.list_ready(queue, -1, limit + spare)
         place = (queue, types)
-        ready, rank = await self._look(queue, -1, limit, types, CHUNK)
+        ready, rank = await self._scan(queue, -1, limit, types, CHUNK)
         if rank is None or len(ready) >= limit:
-            self._looked.pop(place, None)
+            self._scanned_to.pop(place, None)
             return ready[: limit + spare]
-        start = max(rank, self._looked.get(place, -1))
-        more, rank = await self._look(queue, start, limit - len(ready), types, LOOKS)
+        start = max(rank, self._scanned_to.get(place, -1))
+        more, rank = await self._scan(queue, start, limit - len(ready), types, SCANNED_MOST)
         if rank is None or more:
-            self._looked.pop(place, None)
+            self._scanned_to.pop(place, None)
         else:
-            self._looked[place] = rank
+            self._scanned_to[place] = rank
         return (ready + more)[: limit + spare]
 
-    async def _look(
-        self, queue: str, rank: int, limit: int, types: frozenset[str], looks: int
+    async def _scan(
+        self, queue: str, rank: int, limit: int, types: frozenset[str], most: int
     ) -> tuple[list[Ready], int | None]:
         """Return at least so many ready jobs behind a rank, and the rank reached; None: that was all there are."""
         found: list[Ready] = []
-        for _ in range(0, looks, CHUNK):
+        for _ in range(0, most, CHUNK):
             page = await self.list_ready(queue, rank, CHUNK)
             known = await self._link.read({queue: [job.id for job in page]}, ["type"]) if page else {}
             # An entry without a hash is no job; a claim of it drops it.
@@ -193,8 +193,8 @@ class RedisClaims:
         if paused:
             return frozenset()
         now = microseconds(time)
-        alive = (one.beat for one in entries_of(entries).values() if not one.is_lost(now))
-        live = Announced((beat.queues, beat.types) for beat in alive).of(queue)
+        alive = (one.request for one in entries_of(entries).values() if not one.is_lost(now))
+        live = Announced((request.queues, request.types) for request in alive).of(queue)
         return frozenset(waiting if live is None else live.intersection(waiting))
 
 
@@ -241,30 +241,30 @@ class RedisHeartbeat:
         # the worker whose process others find at its place
         self._placed = ""
 
-    def beat(self, beat: HeartbeatRequest) -> HeartbeatReply:
+    def renew(self, request: HeartbeatRequest) -> HeartbeatReply:
         """Prolong the leases that still hold and renew the worker's entry.
 
         Raises:
             StoreUnavailable: no connection or no answer in time.
         """
         try:
-            return self._beat(beat)
+            return self._renew(request)
         except (RedisError, OSError) as error:
             self.close()
             raise unavailable(error) from error
 
-    def _beat(self, beat: HeartbeatRequest) -> HeartbeatReply:
-        (order,) = self._run([Call("beat", [self._keys.workers], [beat.worker, entry_text(beat)])])
-        if beat.process and self._placed != beat.worker:
-            self._show(beat)
-        queues = sorted(self._names() if beat.held_in is None else beat.held_in)
-        homes = self._find(beat.leases, queues)
+    def _renew(self, request: HeartbeatRequest) -> HeartbeatReply:
+        (order,) = self._run([Call("beat", [self._keys.workers], [request.worker, entry_text(request)])])
+        if request.process and self._placed != request.worker:
+            self._show(request)
+        queues = sorted(self._names() if request.held_in is None else request.held_in)
+        homes = self._find(request.leases, queues)
         groups: dict[str, list[LeaseRenewal]] = {}
-        for lease in beat.leases:
+        for lease in request.leases:
             if (lease.id, lease.token) in homes:
                 groups.setdefault(homes[lease.id, lease.token], []).append(lease)
         parts = [(queue, part) for queue, leases in groups.items() for part in chunks(leases)]
-        held = self._run([self._extend(queue, part, beat.lease) for queue, part in parts])
+        held = self._run([self._extend(queue, part, request.lease) for queue, part in parts])
         kept = {
             (lease.id, lease.token)
             for (_, part), answers in zip(parts, held, strict=True)
@@ -272,17 +272,17 @@ class RedisHeartbeat:
             if answer
         }
         self._remember({attempt: homes[attempt] for attempt in kept})
-        lost = tuple(lease.id for lease in beat.leases if (lease.id, lease.token) not in kept)
+        lost = tuple(lease.id for lease in request.leases if (lease.id, lease.token) not in kept)
         return HeartbeatReply(
             lost,
-            tuple(self._unwanted(beat.worker, queues)),
+            tuple(self._unwanted(request.worker, queues)),
             order,
-            self._neighbours(beat) if beat.look else None,
-            tuple(self._strays(beat)) if beat.doubts else (),
+            self._neighbours(request) if request.with_neighbours else None,
+            tuple(self._strays(request)) if request.doubts else (),
         )
 
     def hand_back(self, worker: str, started: Sequence[str]) -> None:
-        """End the leases of a worker but for these jobs, as not begun.
+        """End the leases of a worker but for these jobs, as not started.
 
         Raises:
             StoreUnavailable: no connection or no answer in time.
@@ -312,27 +312,27 @@ class RedisHeartbeat:
             found.update({job_id: row for job_id, row in zip(part, rows, strict=True) if row})
         return found
 
-    def _strays(self, beat: HeartbeatRequest) -> Iterator[Stray]:
-        numbers = {str(doubt.number) for doubt in beat.doubts}
-        for queue in {doubt.queue for doubt in beat.doubts}:
+    def _strays(self, request: HeartbeatRequest) -> Iterator[Stray]:
+        numbers = {str(doubt.number) for doubt in request.doubts}
+        for queue in {doubt.queue for doubt in request.doubts}:
             for job_id, (worker, claim, token, type_, key) in self._running(queue).items():
-                if worker == beat.worker and (claim or "").partition(".")[0] in numbers:
+                if worker == request.worker and (claim or "").partition(".")[0] in numbers:
                     yield Stray(job_id, int(token), queue, type_ or "", key)
 
-    def _show(self, beat: HeartbeatRequest) -> None:
+    def _show(self, request: HeartbeatRequest) -> None:
         """Notify the other workers at this place of this worker's process."""
-        key = self._keys.residents(beat.place)
-        self._connected().hset(key, beat.worker, beat.process)
+        key = self._keys.residents(request.place)
+        self._connected().hset(key, request.worker, request.process)
         self._connected().expire(key, DAY)
         with suppress(ResponseError):  # not allowed: then no worker rests that would need the message
-            self._connected().publish(self._keys.notifications, f"{ORDER} {beat.place}")
-        self._placed = beat.worker
+            self._connected().publish(self._keys.notifications, f"{ORDER} {request.place}")
+        self._placed = request.worker
 
-    def _neighbours(self, beat: HeartbeatRequest) -> tuple[Neighbour, ...]:
-        found: Any = self._connected().hgetall(self._keys.residents(beat.place))
-        if beat.worker not in found:  # the server has forgotten it
+    def _neighbours(self, request: HeartbeatRequest) -> tuple[Neighbour, ...]:
+        found: Any = self._connected().hgetall(self._keys.residents(request.place))
+        if request.worker not in found:  # the server has forgotten it
             self._placed = ""
-        return tuple(Neighbour(worker, process) for worker, process in found.items() if worker != beat.worker)
+        return tuple(Neighbour(worker, process) for worker, process in found.items() if worker != request.worker)
 
     def _names(self) -> Iterable[str]:
         names: Any = self._connected().smembers(self._keys.queues)

@@ -38,7 +38,7 @@ class RedisSignals:
         self._settings = settings
         self._channel = keys_of(settings).notifications
         self._task: asyncio.Task[None] | None = None
-        self._told = asyncio.Event()
+        self._notified = asyncio.Event()
         # worker -> its place, and the call for each order for it and each change of the workers there
         self.orders: dict[str, tuple[str, Callable[[], None]]] = {}
         # time.monotonic of the last message, and of the last message of a leader
@@ -59,8 +59,8 @@ class RedisSignals:
         """Wait until something is due before what the leader knew of, or the time is over."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._told.wait()
-        self._told.clear()
+                await self._notified.wait()
+        self._notified.clear()
 
     async def close(self) -> None:
         """Stop listening; doing it twice is safe."""
@@ -111,4 +111,4 @@ class RedisSignals:
                     call()
         elif kind in (DUE, TICKS):
             self.ticks_changed = self.ticks_changed or kind == TICKS
-            self._told.set()
+            self._notified.set()

@@ -326,11 +326,11 @@ class DueHints:
             entries = []
         hinted = [queue for queue, at in entries if at != float("inf")]
         without = sorted(set(queues).difference(hinted))
-        looked = set(hinted if whole else kind.turn(hinted))
+        checked = set(hinted if whole else kind.turn(hinted))
         for presence in kind.presence:
-            looked |= await presence.find(without, whole)
+            checked |= await presence.find(without, whole)
         before = dict(entries)
-        firsts = (await self._firsts(kind, looked)).items()
+        firsts = (await self._firsts(kind, checked)).items()
         lost = {queue: at for queue, at in firsts if at is not None and at < before.get(queue, float("inf"))}
         if lost:
             await self._note(kind, lost, self._link.keys.notifications, "")

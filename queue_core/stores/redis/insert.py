@@ -12,7 +12,14 @@ from queue_core.errors import InvalidJob, StoreUnavailable
 from queue_core.model.job import Inserted, NewJob
 from queue_core.model.rules import Rules, parse_priority, rules_of
 from queue_core.redis.scripts import Call
-from queue_core.stores.redis.capacity import ORDERING_KEYS, UNASKED, Question, ask, check_room, keys_text
+from queue_core.stores.redis.capacity import (
+    ORDERING_KEYS,
+    UNCHECKED,
+    CapacityCheck,
+    capacity_check,
+    check_room,
+    keys_text,
+)
 from queue_core.stores.redis.session import TOGETHER, RedisLink, chunks, portions
 
 NAMED = 3600.0
@@ -100,11 +107,11 @@ class RedisInserts:
     ) -> dict[str, Iterator[str]]:
         """Write jobs for which there may be no room: in one transaction, however many they are."""
         for _ in range(ASKED):
-            question = self.ask(groups)
-            calls = [*question.calls, *(self.call(queue, part, question) for queue, part in parts)]
+            check = self.check_capacity(groups)
+            calls = [*check.calls, *(self.call(queue, part, check) for queue, part in parts)]
             found = await self._link.run_many(calls, together=True)
-            asked = len(question.calls)
-            check_room(self._rules, question, found[:asked])
+            asked = len(check.calls)
+            check_room(self._rules, check, found[:asked])
             # A server that did not know a script yet has run the others: then nothing was written.
             if all(one[0] != "ask" for one in found[asked:]):
                 answers: dict[str, list[str]] = {}
@@ -112,9 +119,9 @@ class RedisInserts:
                 return {queue: iter(one) for queue, one in answers.items()}
         raise StoreUnavailable("redis", "it forgets its scripts all the time")
 
-    def ask(self, groups: Mapping[str, Sequence[NewJob]]) -> Question:
-        """Return the question whether there is room for jobs."""
-        return ask(self._link, self._rules, groups)
+    def check_capacity(self, groups: Mapping[str, Sequence[NewJob]]) -> CapacityCheck:
+        """Return the check whether there is room for jobs."""
+        return capacity_check(self._link, self._rules, groups)
 
     async def _take(self, parts: Sequence[_Part], found: Sequence[Any], answers: dict[str, list[str]]) -> None:
         for (queue, _), (before, *own) in zip(parts, found, strict=True):
@@ -122,17 +129,17 @@ class RedisInserts:
             if before == 0:
                 await self.name(queue)
 
-    def call(self, queue: str, jobs: Sequence[NewJob], question: Question = UNASKED) -> Call:
+    def call(self, queue: str, jobs: Sequence[NewJob], check: CapacityCheck = UNCHECKED) -> Call:
         """Return the script that writes jobs of a queue; after a number, it answers what `inserted` reads.
 
         If there is a question, its scripts run before this one in the same transaction.
         """
         of, rules = self._link.keys.of, rules_of(self._rules, queue)
-        keys = [*self._link.of(queue, _SETS), question.key or of(queue, "capacity_answer")]
+        keys = [*self._link.of(queue, _SETS), check.key or of(queue, "capacity_answer")]
         hashes = self._link.keys.jobs(queue, (job.id for job in jobs))
         for job, key in zip(jobs, hashes, strict=True):
             keys += (key, of(queue, f"by_type:{job.type}"))
-        args = [rules.aging_us, rules.open_keys, question.yes]
+        args = [rules.aging_us, rules.open_keys, check.yes]
         return Call("insert", keys, [*args, *(part for job in jobs for part in _arguments(job))])
 
     async def name(self, queue: str) -> None:

@@ -51,7 +51,7 @@ async def register_types(link: RedisLink, types: Mapping[str, Mapping[str, Any]]
     changed = {name: schema for name, schema in types.items() if name not in known or known[name].schema != schema}
     if not changed:
         return
-    _, now = await link.look()
+    _, now = await link.queues_and_time()
     commands = link.batch()
     commands.hset(
         link.keys.announced, mapping={name: f"{now} {json.dumps(schema)}" for name, schema in changed.items()}

@@ -44,12 +44,12 @@ def pending(settings: RedisSettings) -> PendingVersions:
         SchemaNewer: a newer version of this program has stored what is there.
     """
 
-    async def look() -> PendingVersions:
+    async def read() -> PendingVersions:
         async with _link(settings) as link:
             found = await _version(link)
         return PendingVersions(found, [SCHEMA] if found < SCHEMA else [], settings.prefix if found < SCHEMA else None)
 
-    return asyncio.run(look())
+    return asyncio.run(read())
 
 
 def migrate(settings: RedisSettings) -> list[int]:
@@ -101,7 +101,7 @@ async def _require_no_workers(link: RedisLink) -> None:
     commands = link.batch()
     commands.hgetall(link.keys.workers)
     (entries,) = await link.send(commands)
-    _, now = await link.look()
+    _, now = await link.queues_and_time()
     alive = [worker for worker, entry in entries_of(entries).items() if not entry.is_lost(now)]
     if alive:
         raise SchemaEarlier(
@@ -112,7 +112,7 @@ async def _require_no_workers(link: RedisLink) -> None:
 
 async def _rename(link: RedisLink, prefix: str) -> None:
     """Give the keys of version 1 their names of today; what was renamed before stays as it is."""
-    named, _ = await link.look()
+    named, _ = await link.queues_and_time()
     commands = link.batch()
     commands.hgetall(link.keys.schedules)
     commands.zrange(link.keys.operations, 0, -1)

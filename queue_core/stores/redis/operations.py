@@ -45,8 +45,8 @@ from queue_core.stores.redis.records import (
 )
 from queue_core.stores.redis.session import CHUNK, RedisLink, chunks, microseconds
 
-MARKS_LOOK = 10_000
-"""Marks looked at in one go."""
+MARKS_STEP = 10_000
+"""Marks read in one go."""
 
 
 class Members:
@@ -58,9 +58,9 @@ class Members:
     async def range(self, number: int, first: int, last: int) -> list[FrozenMember]:
         """Return members between two places, from 0, both included."""
         key, found = self._link.keys.operation(number, "members"), []
-        for start in range(first, last + 1, MARKS_LOOK):
+        for start in range(first, last + 1, MARKS_STEP):
             commands = self._link.batch()
-            commands.lrange(key, start, min(last, start + MARKS_LOOK - 1))
+            commands.lrange(key, start, min(last, start + MARKS_STEP - 1))
             found += (await self._link.send(commands))[0]
         return [member_of(text) for text in found]
 
@@ -69,8 +69,8 @@ class Members:
         places: list[int] = []
         first, size = max(after, 0), await self._size(number)
         while first < size and len(places) < limit:
-            places += await self._marked(number, first, first + MARKS_LOOK - 1)
-            first += MARKS_LOOK
+            places += await self._marked(number, first, first + MARKS_STEP - 1)
+            first += MARKS_STEP
         return await self._at(number, places[: max(limit, 0)])
 
     async def list_last_changed(self, number: int, last: int) -> list[MemberJob]:
@@ -78,8 +78,8 @@ class Members:
         places: list[int] = []
         end = await self._size(number)
         while end > 0 and len(places) < last:
-            places = await self._marked(number, max(0, end - MARKS_LOOK), end - 1) + places
-            end -= MARKS_LOOK
+            places = await self._marked(number, max(0, end - MARKS_STEP), end - 1) + places
+            end -= MARKS_STEP
         return await self._at(number, places[-last:] if last > 0 else [])
 
     async def note(self, number: int, ids: Sequence[str], changed: bool = True) -> None:

@@ -29,11 +29,11 @@ from queue_core.stores.redis.records import LIGHT, attempts_of, job_of, moment
 from queue_core.stores.redis.search import Entry, FilterScan, Place, allowed, counted, homes, streams, walk
 from queue_core.stores.redis.session import SCHEMA, RedisLink, chunks
 
-LOOKS_PAGE, LOOKS_ALL = 100_000, 1_000_000
-"""Jobs looked at most for one page, and for a count or for ids. A page that is short for that reason has a cursor for
+SCAN_PAGE, SCAN_ALL = 100_000, 1_000_000
+"""Jobs scanned at most for one page, and for a count or for ids. A page that is short for that reason has a cursor for
 the next one."""
-LOOK = 500
-"""Jobs looked at for a page at a time."""
+SCAN_STEP = 500
+"""Jobs scanned for a page at a time."""
 LONGEST_PAGE = 10_000
 LIGHT_TERMS = frozenset({"status", "type", "queue", "error", "signature", "tag", "priority", "retries", "worker"})
 """Fields of filters that a page's own fields decide."""
@@ -76,16 +76,16 @@ class RedisInspector:
         if limit <= 0:
             return Page((), None)
         limit = min(limit, LONGEST_PAGE)
-        queues, now = await self._link.look()
+        queues, now = await self._link.queues_and_time()
         found: dict[str, tuple[Entry, Job]] = {}
-        looks, last = 0, None
+        scanned, last = 0, None
         sieve = FilterScan(self._link, where, now)
         async for part in self._parts(where, queues, order, after):
-            for some in chunks(part, LOOK):
+            for some in chunks(part, SCAN_STEP):
                 for entry, job in await self._read(await sieve.sift(some), where, now):
                     found.setdefault(entry.id, (entry, job))
-                looks += len(some)
-                if len(found) > limit or looks >= LOOKS_PAGE:
+                scanned += len(some)
+                if len(found) > limit or scanned >= SCAN_PAGE:
                     last = some[-1]
                     break
             if last is not None:
@@ -119,7 +119,7 @@ class RedisInspector:
         return list(found)[:limit]
 
     async def _size(self, where: Filter, names: Iterable[str]) -> int:
-        queues, _ = await self._link.look()
+        queues, _ = await self._link.queues_and_time()
         commands = self._link.batch()
         keys = [self._link.keys.of(queue, name) for queue in allowed(queues, where) for name in names]
         for key in keys:
@@ -134,13 +134,13 @@ class RedisInspector:
 
     async def _ids(self, where: Filter) -> AsyncIterator[list[str]]:
         """Yield the ids of matching jobs in parts, newest first."""
-        queues, now = await self._link.look()
+        queues, now = await self._link.queues_and_time()
         sieve = FilterScan(self._link, where, now)
-        looks = 0
+        scanned = 0
         async for part in self._parts(where, queues, "newest", None):
             yield [entry.id for entry in await sieve.sift(part)]
-            looks += len(part)
-            if looks >= LOOKS_ALL:
+            scanned += len(part)
+            if scanned >= SCAN_ALL:
                 return
 
     async def _read(self, entries: Sequence[Entry], where: Filter, now: int) -> list[tuple[Entry, Job]]:

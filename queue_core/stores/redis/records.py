@@ -137,14 +137,14 @@ def _attempt(job_id: str, text: str) -> Attempt:
     )
 
 
-_NOT_KEPT = frozenset({"place", "process", "look", "doubts", "held_in"})
+_NOT_KEPT = frozenset({"place", "process", "with_neighbours", "doubts", "held_in"})
 
 
-def entry_text(beat: HeartbeatRequest) -> str:
+def entry_text(request: HeartbeatRequest) -> str:
     """Return a worker's own entry as it is stored."""
-    fields = beat._replace(leases=())._asdict()
+    fields = request._replace(leases=())._asdict()
     # A field that an earlier version does not know would invalidate the whole entry for it.
-    left_out = _NOT_KEPT if beat.stuck else _NOT_KEPT | {"stuck"}
+    left_out = _NOT_KEPT if request.stuck else _NOT_KEPT | {"stuck"}
     return json.dumps({name: fields[name] for name in fields if name not in left_out})
 
 
@@ -154,11 +154,11 @@ class WorkerEntry(NamedTuple):
     # microseconds since the epoch
     started_at: int
     heartbeat_at: int
-    beat: HeartbeatRequest
+    request: HeartbeatRequest
 
     def is_lost(self, now: int) -> bool:
         """Return whether three heartbeats in a row were missed."""
-        return now - self.heartbeat_at > 3e6 * self.beat.interval
+        return now - self.heartbeat_at > 3e6 * self.request.interval
 
 
 def entries_of(texts: Mapping[str, str]) -> dict[str, WorkerEntry]:
@@ -207,10 +207,10 @@ def note_text(note: str) -> str:
 
 def fields_of(request: OperationRequest) -> list[Any]:
     """Return the stored fields of a new operation, names and values."""
-    pace = request.rollout._asdict()
+    rollout = request.rollout._asdict()
     given = {"verb": request.verb, "label": request.label, "author": request.author, "why": request.why}
     text = json.dumps({**given, "way": request.options, "signatures": request.signatures})
-    numbers = {name: value for name, value in pace.items() if value is not None}
+    numbers = {name: value for name, value in rollout.items() if value is not None}
     fields = {"asked": text, "note": note_text(""), **numbers}
     return [part for pair in fields.items() for part in pair]
 
@@ -229,7 +229,7 @@ def mapped(number: int, found: Sequence[str]) -> dict[str, str]:
 def operation_of(number: int, row: Mapping[str, str]) -> Operation:
     """Return a stored operation."""
     given = json.loads(row["asked"])
-    pace = Rollout(whole(row.get("canary")), _float(row.get("rate")), _float(row.get("stop_percent")))
+    rollout = Rollout(whole(row.get("canary")), _float(row.get("rate")), _float(row.get("stop_percent")))
     names = ("total", "done", "processed", "skipped", "errored", "barrier")
     return Operation(
         number=number,
@@ -239,7 +239,7 @@ def operation_of(number: int, row: Mapping[str, str]) -> Operation:
             author=Author(*given["author"]),
             why=given["why"],
             options=ChangeOptions(*given["way"]),
-            rollout=pace,
+            rollout=rollout,
             signatures=tuple(given["signatures"]),
         ),
         state=row["state"],  # type: ignore[arg-type]

@@ -99,13 +99,13 @@ class RedisSchedules:
     async def _fire(self, job: NewJob, keys: Sequence[str], args: Sequence[Any]) -> Inserted | None:
         await self._inserting.name_queues({job.queue})
         for _ in range(ASKED):
-            question = self._inserting.ask({job.queue: [job]})
-            _, insert_keys, insert_args = self._inserting.call(job.queue, [job], question)
+            check = self._inserting.check_capacity({job.queue: [job]})
+            _, insert_keys, insert_args = self._inserting.call(job.queue, [job], check)
             call = Call("schedule_fire", [*keys, *insert_keys], [*args, job.id, *insert_args])
-            *rooms, answers = await self._link.run_many([*question.calls, call], together=bool(question.calls))
+            *found_room, answers = await self._link.run_many([*check.calls, call], together=bool(check.calls))
             if answers is None:
                 return None
-            check_room(self._rules, question, rooms)
+            check_room(self._rules, check, found_room)
             if answers[0] == 0:
                 await self._inserting.name(job.queue)
             if answers[0] != "ask":

@@ -182,7 +182,7 @@ class RedisLink:
         """Return keys of a queue."""
         return [self.keys.of(queue, name) for name in names]
 
-    async def look(self) -> tuple[list[str], int]:
+    async def queues_and_time(self) -> tuple[list[str], int]:
         """Return the names of all queues, and the server's time in microseconds."""
         commands = self.batch()
         commands.smembers(self.keys.queues)
@@ -213,7 +213,7 @@ class RedisLink:
         # One that goes from one queue to another one may be seen in neither, but not twice.
         for _ in range(2):
             if wanted:
-                rows = await self.read({queue: wanted for queue in (await self.look())[0]}, fields)
+                rows = await self.read({queue: wanted for queue in (await self.queues_and_time())[0]}, fields)
                 found |= {job_id: (queue, row) for (queue, job_id), row in rows.items()}
                 wanted = [job_id for job_id in wanted if job_id not in found]
         return found

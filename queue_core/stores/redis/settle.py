@@ -160,7 +160,7 @@ class _Lost(NamedTuple):
     # with this one, and how many bury it
     losses: int
     bound: int
-    # None: it had not begun, so that this is no crash of its own
+    # None: it had not started, so that this is no crash of its own
     failure: Failure | None
 
 
@@ -218,7 +218,7 @@ async def reclaim(link: RedisLink, rules: Rules, hints: DueHints, limit: int, bo
 
 async def end_leases(link: RedisLink, hints: DueHints, worker: str) -> None:
     """End the leases of a worker; all running jobs are looked through, which happens where a worker was lost."""
-    queues, _ = await link.look()
+    queues, _ = await link.queues_and_time()
     ended: list[str] = []
     for queue in queues:
         commands = link.batch()

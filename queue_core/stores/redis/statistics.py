@@ -30,7 +30,7 @@ HEAD = 50
 the first of all priorities."""
 
 LEASES = 2000
-"""Running jobs of each queue that are asked whether they have begun."""
+"""Running jobs of each queue that are checked for having started."""
 
 _COUNTED = ("scheduled", "retrying", "running", "dlq", "trash")
 RUNNING = _COUNTED.index("running")
@@ -40,7 +40,7 @@ _WHERE = ("completed", "dlq", "trash", "cancelled", *_UNFINISHED)
 
 async def overview(link: RedisLink, rules: Rules) -> Overview:
     """Return queues, workers and depths as of one moment."""
-    names, _ = await link.look()
+    names, _ = await link.queues_and_time()
     commands = link.snapshot()
     commands.time()
     commands.hgetall(link.keys.workers)
@@ -71,7 +71,7 @@ async def overview(link: RedisLink, rules: Rules) -> Overview:
 
 
 async def _ahead(link: RedisLink, names: Sequence[str]) -> Counter[str]:
-    """Return for each queue how many running jobs have not begun, among those whose leases end next."""
+    """Return for each queue how many running jobs have not started, among those whose leases end next."""
     commands = link.batch()
     for name in names:
         commands.zrange(link.keys.of(name, "running"), 0, LEASES - 1)
@@ -104,7 +104,7 @@ async def _oldest(link: RedisLink, rules: Rules, depths: Mapping[str, Mapping[in
 
 async def tallies(link: RedisLink) -> list[Tally]:
     """Return the exact totals of every queue and type."""
-    names, _ = await link.look()
+    names, _ = await link.queues_and_time()
     commands = link.batch()
     for name in names:
         commands.hgetall(link.keys.of(name, "tallies"))
@@ -114,7 +114,7 @@ async def tallies(link: RedisLink) -> list[Tally]:
 
 async def series(link: RedisLink, minutes: int, queue: str | None = None) -> list[SeriesPoint]:
     """Return the last minutes, oldest first, empty ones included."""
-    names, now = await link.look()
+    names, now = await link.queues_and_time()
     last = now // 60_000_000
     commands = link.batch()
     wanted = [name for name in names if queue in (None, name)]
@@ -133,7 +133,7 @@ async def series(link: RedisLink, minutes: int, queue: str | None = None) -> lis
 
 async def conservation(link: RedisLink) -> Conservation:
     """Return where all jobs are, from one consistent read."""
-    names, _ = await link.look()
+    names, _ = await link.queues_and_time()
     commands = link.snapshot()
     for name in names:
         commands.hgetall(link.keys.of(name, "tallies"))
@@ -179,22 +179,22 @@ def _queue(name: str, row: Sequence[Any], depth: dict[int, int], oldest: int | N
 
 
 def _worker(worker: str, entry: WorkerEntry, now: int) -> WorkerInfo:
-    started_at, heartbeat_at, beat = entry
+    started_at, heartbeat_at, request = entry
     return WorkerInfo(
         id=worker,
-        host=beat.host,
-        pid=beat.pid,
-        version=beat.version,
-        queues=beat.queues,
-        types=beat.types,
-        concurrency=beat.concurrency,
-        busy=beat.busy,
-        quiet=beat.quiet,
+        host=request.host,
+        pid=request.pid,
+        version=request.version,
+        queues=request.queues,
+        types=request.types,
+        concurrency=request.concurrency,
+        busy=request.busy,
+        quiet=request.quiet,
         started_at=moment(started_at),
         heartbeat_at=moment(heartbeat_at),
         heartbeat_age=(now - heartbeat_at) / 1e6,
         lost=entry.is_lost(now),
-        stuck=beat.stuck,
+        stuck=request.stuck,
     )
 
 
@@ -223,8 +223,8 @@ def _buckets(found: Mapping[str, int], letter: str) -> dict[int, int]:
     return {int(what[1:]): n for what, n in found.items() if what[:1] == letter and what[1:].isdecimal()}
 
 
-LOOKS = 500_000
-"""Dead jobs looked at most."""
+SCANNED_MOST = 500_000
+"""Dead jobs scanned at most."""
 _DEAD = Term("status", "=", Status.DEAD.value)
 _NEEDED = frozenset({"status", "type", "queue", "signature", "age", "id"})
 """Fields that sets and causes have without a read of the jobs."""
@@ -241,14 +241,14 @@ async def signatures(link: RedisLink, where: Filter, window: float, slices: int,
     where = where.having(_DEAD)
     if limit <= 0:
         return []
-    queues, now = await link.look()
+    queues, now = await link.queues_and_time()
     groups: dict[str, list[_Death]] = defaultdict(list)
-    looks = 0
+    scanned = 0
     async for deaths in _deaths(link, where, allowed(queues, where), now):
         for death in deaths:
             groups[death.signature].append(death)
-        looks += len(deaths)
-        if looks >= LOOKS:
+        scanned += len(deaths)
+        if scanned >= SCANNED_MOST:
             break
     window, slices = max(window, 1.0), max(slices, 1)
     if counts_by_minute(where):

@@ -30,7 +30,7 @@ from queue_core.stores.redis.settle import end_leases, next_due, promote, reclai
 from queue_core.stores.redis.upkeep import Leadership, RedisUpkeep
 
 BATCH = 1000
-"""Ids of different callers that one look gathers at most."""
+"""Ids of different callers that one read gathers at most."""
 
 _FINAL = ("status", "result", "error", "completed_at")
 _FINAL_WEIGHED = ("status", "?result", "error", "completed_at")
@@ -50,13 +50,13 @@ class RedisStore:
         retention = retention or RetentionSettings()
         self._link = RedisLink(settings)
         self._leading = Leadership(self._link, settings)
-        self._hints, self._news = self._leading.hints, self._leading.news
+        self._hints, self._signals = self._leading.hints, self._leading.signals
         self._inserting = RedisInserts(self._link, rules)
         self._claiming = RedisClaims(self._link, rules, self._hints)
         self._upkeep = RedisUpkeep(self._link, retention, rules)
         self._results = retention.results
-        # Many may wait for results at once: while one look is on its way, the next gathers.
-        self._finals: Batcher[str, JobResult | None] = Batcher(self._read_finals, BATCH)
+        # Many may wait for results at once: while one read is under way, the next gathers.
+        self._result_reads: Batcher[str, JobResult | None] = Batcher(self._read_results, BATCH)
 
     async def open(self) -> None:
         """Connect and check the version of what is stored.
@@ -87,11 +87,11 @@ class RedisStore:
 
     async def results(self, ids: Sequence[str]) -> list[JobResult]:
         """Return what is known about these jobs, unknown ids left out."""
-        found = await self._finals.put(list(dict.fromkeys(ids)))
+        found = await self._result_reads.put(list(dict.fromkeys(ids)))
         return [final for final in found if final is not None]
 
-    async def _read_finals(self, ids: Sequence[str]) -> list[JobResult | None]:
-        queues, now = await self._link.look()
+    async def _read_results(self, ids: Sequence[str]) -> list[JobResult | None]:
+        queues, now = await self._link.queues_and_time()
         wanted = list(dict.fromkeys(ids))
         rows = await self._link.read(dict.fromkeys(queues, wanted), _FINAL_WEIGHED)
         if missing := set(wanted).difference(job_id for _, job_id in rows):
@@ -101,7 +101,7 @@ class RedisStore:
         await self._read_large(rows)
         since = 0 if self._results is None else now - round(self._results * 1e6)
         found = {
-            job_id: _final(job_id, Status(status), result, error, int(ended or 0) > since)
+            job_id: _result(job_id, Status(status), result, error, int(ended or 0) > since)
             for (_, job_id), (status, result, error, ended) in rows.items()
         }
         return [found.get(job_id) for job_id in ids]
@@ -142,7 +142,7 @@ class RedisStore:
             await self.unregister_worker(worker, place)
 
     async def unregister_worker(self, worker: str, place: str = "") -> None:
-        self._news.orders.pop(worker, None)
+        self._signals.orders.pop(worker, None)
         commands = self._link.batch()
         commands.hdel(self._link.keys.workers, worker)
         commands.hdel(self._link.keys.residents(place), worker)
@@ -192,25 +192,25 @@ class RedisStore:
 
     def hears(self) -> bool:
         """Return whether messages of other processes arrive."""
-        return self._news.hears()
+        return self._signals.hears()
 
     def led_at(self) -> float:
         """Return the time.monotonic of the last message of a leader of the sweeps."""
-        return self._news.led_at
+        return self._signals.led_at
 
     def on_order(self, worker: str, place: str, call: Callable[[], None]) -> None:
         """Call when an order was left for a worker, or the workers at its place are others, until it retires."""
-        self._news.orders[worker] = (place, call)
-        self._news.start()
+        self._signals.orders[worker] = (place, call)
+        self._signals.start()
 
     async def committed(self, seconds: float) -> set[str]:
         """Wait until something is due before what the leader knew of, or the time is over; it names no queues."""
-        await self._news.wait(seconds)
+        await self._signals.wait(seconds)
         return set()
 
     async def next_work(self) -> DueWork:
         """Return what a leader has to do."""
-        return await self._leading.look()
+        return await self._leading.next_work()
 
     async def prepare_history(self) -> None:
         """Do nothing: there is always room."""
@@ -229,5 +229,5 @@ def _earliest(times: Iterable[tuple[str, float]]) -> dict[str, int]:
     return {queue: round(at * 1e6) for queue, at in found.items()}
 
 
-def _final(job_id: str, status: Status, result: str | None, error: str | None, kept: bool) -> JobResult:
+def _result(job_id: str, status: Status, result: str | None, error: str | None, kept: bool) -> JobResult:
     return JobResult(job_id, status, result if kept else None, error, status is Status.COMPLETED and not kept)

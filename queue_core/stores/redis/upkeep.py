@@ -87,7 +87,7 @@ SERIES_SECONDS = 2 * 86400
 LOST_SECONDS = 86400
 """How long the entry of a lost worker is shown."""
 SELDOM = 60.0
-"""Seconds between two looks at what grows slowly."""
+"""Seconds between two checks of what grows slowly."""
 AT_ONCE = 100
 """Sets looked at in one round. While none of them has anything to remove, that is all."""
 AGAIN_US = 3600 * 1_000_000
@@ -175,7 +175,7 @@ class RedisUpkeep:
 
     async def run(self) -> None:
         """Remove what is over its retention."""
-        queues, now = await self._link.look()
+        queues, now = await self._link.queues_and_time()
         due = await self._agenda.due(queues, now)
         await self._expire([one for one in due if one[1] in self._kept], now)
         await self._trim([one for one in due if one[1] in _BY_MINUTE], now)
@@ -257,7 +257,7 @@ class RedisUpkeep:
 SWEEP = "sweep"
 """The duty whose leader all processes hear of."""
 TICKS_KNOWN = 10.0
-"""Seconds for which the next tick is known while news of changed schedules arrive."""
+"""Seconds for which the next tick is known while notifications of changed schedules arrive."""
 
 
 class Leadership:
@@ -266,7 +266,7 @@ class Leadership:
     def __init__(self, link: RedisLink, settings: RedisSettings) -> None:
         self._link = link
         self.hints = self._hints = DueHints(link)
-        self.news = self._news = RedisSignals(settings)
+        self.signals = self._signals = RedisSignals(settings)
         self._pending = Presence(link, "pending")
         self._paused = Presence(link, "paused")
         # the names of all queues, as of the last repair or round of the audit
@@ -278,13 +278,13 @@ class Leadership:
 
     async def close(self) -> None:
         """Stop listening, and put back what was taken; doing it twice is safe."""
-        await self.news.close()
+        await self.signals.close()
         await self.hints.settled()
 
     async def acquire_leadership(self, duty: str, worker: str, seconds: float) -> bool:
         notification = ["", ""]
         if duty == SWEEP:
-            self._news.start()
+            self._signals.start()
             notification = [self._link.keys.notifications, f"{LEADER} {worker}"]
         args, sent = [duty, worker, round(seconds * 1e6), *notification], time.monotonic()
         leads = bool(await self._link.run("lead", [self._link.keys.leaders], args))
@@ -297,14 +297,14 @@ class Leadership:
 
     async def unregister_worker(self, worker: str, place: str) -> None:
         """Give up a worker's leaderships, and notify the others, and those at its place of its end."""
-        news = self._link.keys.notifications
-        await self._link.run("resign", [self._link.keys.leaders], [worker, SWEEP, news, f"{LEADER} "])
+        channel = self._link.keys.notifications
+        await self._link.run("resign", [self._link.keys.leaders], [worker, SWEEP, channel, f"{LEADER} "])
         commands = self._link.batch()
-        commands.publish(news, f"{ORDER} {place}")
+        commands.publish(channel, f"{ORDER} {place}")
         with suppress(StoreRefused):  # not allowed: then no worker rests that would need the message
             await self._link.send(commands)
 
-    async def look(self) -> DueWork:
+    async def next_work(self) -> DueWork:
         """Return what a leader has to do."""
         if self._names is None or self._hints.doubtful:
             await self.repair()
@@ -319,28 +319,28 @@ class Leadership:
 
     async def _next_tick(self, now: int) -> float | None:
         tick, read_at = self._tick
-        known = self._news.hears() and not self._news.ticks_changed and time.monotonic() - read_at < TICKS_KNOWN
+        known = self._signals.hears() and not self._signals.ticks_changed and time.monotonic() - read_at < TICKS_KNOWN
         if known and (tick is None or tick > now):
             return tick
-        self._news.ticks_changed = False
+        self._signals.ticks_changed = False
         tick = await first_tick(self._link)
         self._tick = tick, time.monotonic()
         return tick
 
     async def repair(self) -> None:
         """Learn the names of all queues, and note what has lost its hint."""
-        self._names, _ = await self._link.look()
+        self._names, _ = await self._link.queues_and_time()
         await self._hints.repair(self._names)
 
     async def ready_queues(self) -> list[str]:
         """Return the queues that are not paused and have ready jobs."""
-        self._names, _ = await self._link.look()
+        self._names, _ = await self._link.queues_and_time()
         ready = sorted(await self._pending.find(self._names))
         paused = await self._paused.find(ready, whole=True) if ready else set()
         return [queue for queue in ready if queue not in paused]
 
     async def queues(self) -> dict[str, bool]:
-        names, _ = await self._link.look()
+        names, _ = await self._link.queues_and_time()
         paused = await Presence(self._link, "paused").find(names, whole=True)
         return {name: name in paused for name in names}
 

@@ -233,18 +233,18 @@ class SqliteHeartbeat:
         self._timeout = file.settings.timeout
         self._link = file.link()
 
-    def beat(self, beat: HeartbeatRequest) -> HeartbeatReply:
+    def renew(self, request: HeartbeatRequest) -> HeartbeatReply:
         """Prolong the leases that still hold, record their progress, and renew the worker's entry.
 
         Raises:
             StoreUnavailable: no lock in time.
         """
         # A heartbeat that waits longer than its leases last is useless.
-        deadline = time.monotonic() + min(self._timeout, beat.lease / 3)
-        return self._link.transact(lambda transaction: _beat(transaction, beat), Mode.SOFT, deadline)
+        deadline = time.monotonic() + min(self._timeout, request.lease / 3)
+        return self._link.transact(lambda transaction: _renew(transaction, request), Mode.SOFT, deadline)
 
     def hand_back(self, worker: str, started: Sequence[str]) -> None:
-        """End the leases of a worker but for these jobs, as not begun."""
+        """End the leases of a worker but for these jobs, as not started."""
         given = {"worker": worker, "started": texts(started)}
         deadline = time.monotonic() + self._timeout
         self._link.transact(lambda transaction: transaction.run("claim/worker_hand_back", given), Mode.SOFT, deadline)
@@ -254,12 +254,12 @@ class SqliteHeartbeat:
         self._link.close()
 
 
-def _beat(transaction: Transaction, beat: HeartbeatRequest) -> HeartbeatReply:
+def _renew(transaction: Transaction, request: HeartbeatRequest) -> HeartbeatReply:
     keep_time(transaction)
-    ids = texts(lease.id for lease in beat.leases)
+    ids = texts(lease.id for lease in request.leases)
     tokens: dict[str, int] = dict(transaction.rows("claim/worker_held", (ids,)))
-    held = [lease for lease in beat.leases if tokens.get(lease.id) == lease.token]
-    until = transaction.now + beat.lease
+    held = [lease for lease in request.leases if tokens.get(lease.id) == lease.token]
+    until = transaction.now + request.lease
     transaction.run_many(
         "claim/worker_renew", [(until, lease.started, lease.id) for lease in held if lease.progress is None]
     )
@@ -272,39 +272,41 @@ def _beat(transaction: Transaction, beat: HeartbeatRequest) -> HeartbeatReply:
         ],
     )
     return HeartbeatReply(
-        lost=tuple(lease.id for lease in beat.leases if tokens.get(lease.id) != lease.token),
-        cancel=tuple(row[0] for row in transaction.rows("claim/worker_cancelled", (beat.worker,))),
-        command=_register(transaction, beat),
-        neighbours=_neighbours(transaction, beat) if beat.look else None,
-        strays=_strays(transaction, beat) if beat.doubts else (),
+        lost=tuple(lease.id for lease in request.leases if tokens.get(lease.id) != lease.token),
+        cancel=tuple(row[0] for row in transaction.rows("claim/worker_cancelled", (request.worker,))),
+        command=_register(transaction, request),
+        neighbours=_neighbours(transaction, request) if request.with_neighbours else None,
+        strays=_strays(transaction, request) if request.doubts else (),
     )
 
 
-def _neighbours(transaction: Transaction, beat: HeartbeatRequest) -> tuple[Neighbour, ...]:
-    return tuple(Neighbour._make(row) for row in transaction.rows("claim/worker_neighbours", (beat.place, beat.worker)))
+def _neighbours(transaction: Transaction, request: HeartbeatRequest) -> tuple[Neighbour, ...]:
+    return tuple(
+        Neighbour._make(row) for row in transaction.rows("claim/worker_neighbours", (request.place, request.worker))
+    )
 
 
-def _strays(transaction: Transaction, beat: HeartbeatRequest) -> tuple[Stray, ...]:
-    asked = {"worker": beat.worker, "claims": json.dumps([doubt.number for doubt in beat.doubts])}
+def _strays(transaction: Transaction, request: HeartbeatRequest) -> tuple[Stray, ...]:
+    asked = {"worker": request.worker, "claims": json.dumps([doubt.number for doubt in request.doubts])}
     return tuple(Stray._make(row) for row in transaction.rows("claim/worker_strays", asked))
 
 
-def _register(transaction: Transaction, beat: HeartbeatRequest) -> str:
-    rows = transaction.rows("claim/worker_command", (beat.worker,))
+def _register(transaction: Transaction, request: HeartbeatRequest) -> str:
+    rows = transaction.rows("claim/worker_command", (request.worker,))
     entry = {
-        "id": beat.worker,
-        "host": beat.host,
-        "pid": beat.pid,
-        "version": beat.version,
-        "queues": json.dumps(beat.queues),
-        "types": json.dumps(beat.types),
-        "concurrency": beat.concurrency,
-        "busy": beat.busy,
-        "quiet": beat.quiet,
-        "interval": beat.interval,
-        "place": beat.place,
-        "process": beat.process,
-        "stuck": beat.stuck,
+        "id": request.worker,
+        "host": request.host,
+        "pid": request.pid,
+        "version": request.version,
+        "queues": json.dumps(request.queues),
+        "types": json.dumps(request.types),
+        "concurrency": request.concurrency,
+        "busy": request.busy,
+        "quiet": request.quiet,
+        "interval": request.interval,
+        "place": request.place,
+        "process": request.process,
+        "stuck": request.stuck,
         "now": transaction.now,
     }
     transaction.run("claim/worker_entry", entry)

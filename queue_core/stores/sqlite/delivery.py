@@ -36,9 +36,9 @@ KEPT = 1_000
 
 @dataclass(frozen=True, slots=True)
 class WatchState:
-    """How far a process has looked."""
+    """How far a process has read."""
 
-    # changes with every commit of another connection; None: never looked
+    # changes with every commit of another connection; None: never read
     version: tuple[int, int] | None = None
     # queue -> its count of arrivals
     arrived: dict[str, int] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class WatchState:
 
 @dataclass(frozen=True, slots=True)
 class FileChanges:
-    """What is new since a look before."""
+    """What is new since an earlier read."""
 
     seen: WatchState
     # queues that may have something to claim
@@ -61,7 +61,7 @@ class FileChanges:
 
 
 def poll(transaction: Transaction, seen: WatchState, me: str, watched: Sequence[str], everywhere: bool) -> FileChanges:
-    """Return what other connections did since the last look; `everywhere` names all queues with ready jobs."""
+    """Return what other connections did since the last read; `everywhere` names all queues with ready jobs."""
     version = transaction.version()
     if version == seen.version and not everywhere:
         return FileChanges(seen)
@@ -76,7 +76,7 @@ def poll(transaction: Transaction, seen: WatchState, me: str, watched: Sequence[
     rows = transaction.rows("delivery/messages", (seen.message, MESSAGES)) if last > seen.message else []
     ended = [job_id for (job_id,) in transaction.rows("delivery/ended", (texts(watched),))] if watched else []
     return FileChanges(
-        # With more to read, the version stays as it was, so that the next look reads on.
+        # With more to read, the version stays as it was, so that the next poll reads on.
         WatchState(version if len(rows) < MESSAGES else (0, 0), arrived, rows[-1][0] if rows else seen.message),
         changed,
         [body for _, sender, body in rows if sender != me],
@@ -143,7 +143,7 @@ class FileWatcher:
         pause, lost = PAUSE_FIRST, False
         while True:
             try:
-                changed = await self._look()
+                changed = await self._poll()
                 await self._listen()
                 lost = False
             except QueueCoreError as error:
@@ -157,7 +157,7 @@ class FileWatcher:
                 pause = PAUSE_FIRST
             self._hurry.clear()
 
-    async def _look(self) -> bool:
+    async def _poll(self) -> bool:
         everywhere = time.monotonic() - self._everywhere_at >= EVERYWHERE
         watched = self.local.watched
         found = await self._file.read(

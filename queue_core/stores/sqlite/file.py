@@ -78,12 +78,12 @@ def _reason(code: int, text: str, path: str) -> str:
 
 def _why_not_open(path: str, text: str) -> str:
     try:
-        return _looked_at(Path(path)) or f"{path}: {text}"
+        return _obstacle(Path(path)) or f"{path}: {text}"
     except PermissionError:
         return f"{path} is in a folder that this user may not look into"
 
 
-def _looked_at(place: Path) -> str:
+def _obstacle(place: Path) -> str:
     if place.is_dir():
         return f"{place} is a folder"
     if not place.parent.is_dir():

@@ -14,7 +14,7 @@ from queue_core.stores.sqlite.dialect import moment, texts
 from queue_core.stores.sqlite.session import SqliteFile, Transaction
 
 
-class _Held(NamedTuple):
+class _RunningJob(NamedTuple):
     """A running job."""
 
     number: int
@@ -24,22 +24,22 @@ class _Held(NamedTuple):
 
 def append(transaction: Transaction, lines: Sequence[LogLine]) -> list[bool]:
     """Append lines to the logs of jobs; return for each whether its token still holds."""
-    held: dict[str, _Held] = {}
+    running: dict[str, _RunningJob] = {}
     for job_id, number, token, *last in transaction.rows("logs/held", (texts({line.id for line in lines}),)):
-        held[job_id] = _Held(number, token, NOWHERE if last[0] is None else Place(*last))
+        running[job_id] = _RunningJob(number, token, NOWHERE if last[0] is None else Place(*last))
     answers: list[bool] = []
     mine: dict[str, list[LogLine]] = {}
     for line in lines:
-        job = held.get(line.id)
+        job = running.get(line.id)
         answers.append(job is not None and job.token == line.token)
         if answers[-1]:
             mine.setdefault(line.id, []).append(line)
     for job_id, written in mine.items():
-        _append(transaction, held[job_id], written)
+        _append(transaction, running[job_id], written)
     return answers
 
 
-def _append(transaction: Transaction, job: _Held, lines: list[LogLine]) -> None:
+def _append(transaction: Transaction, job: _RunningJob, lines: list[LogLine]) -> None:
     # Of more lines than a job keeps, the first ones would go at once.
     rows = [
         (job.number, place.number, place.token, place.line, transaction.now - line.age, line.text)
@@ -76,10 +76,10 @@ async def read_log(file: SqliteFile, job_id: str, limit: int = LINES, after: int
         entries = (LogEntry(number, token, moment(at), text) for number, token, at, text in rows)
         return LogPage(tuple(entries), dropped)
 
-    return await file.look(read)
+    return await file.inspect(read)
 
 
 async def read_types(file: SqliteFile) -> dict[str, TypeInfo]:
     """Return what workers have announced of types."""
-    rows = await file.look(lambda transaction: transaction.rows("logs/types"))
+    rows = await file.inspect(lambda transaction: transaction.rows("logs/types"))
     return {name: TypeInfo(name, json.loads(schema), moment(at)) for name, schema, at in rows}

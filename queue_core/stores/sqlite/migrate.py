@@ -217,10 +217,10 @@ def schema_of(settings: SqliteSettings) -> int:
         SchemaNewer: a newer version of this program has migrated it.
         SchemaError: it is no SQLite database, or that of another program.
     """
-    return _look(settings)[0]
+    return _read_version(settings)[0]
 
 
-def _look(settings: SqliteSettings) -> tuple[int, str | None]:
+def _read_version(settings: SqliteSettings) -> tuple[int, str | None]:
     """Return the version of the file's schema, and the file where `migrate` would take it over."""
     path = Path(settings.path).expanduser().absolute()
     if not path.exists():
@@ -243,7 +243,7 @@ def pending(settings: SqliteSettings) -> Pending:
     Raises:
         StoreUnavailable, SchemaError: see `schema_of`.
     """
-    found, earlier = _look(settings)
+    found, earlier = _read_version(settings)
     return pending_from(found, MIGRATIONS, earlier)
 
 

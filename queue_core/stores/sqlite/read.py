@@ -216,11 +216,11 @@ class SqliteInspector:
         self._file = file
 
     async def overview(self) -> Overview:
-        return await self._file.look(_overview)
+        return await self._file.inspect(_overview)
 
     async def get(self, job_id: str) -> Job:
         found = id_or_none(job_id)
-        rows = [] if found is None else await self._file.look(lambda t: t.records(load("read/job"), (found,)))
+        rows = [] if found is None else await self._file.inspect(lambda t: t.records(load("read/job"), (found,)))
         if not rows:
             raise JobNotFound(job_id)
         return DIALECT.job(rows[0])
@@ -243,7 +243,7 @@ class SqliteInspector:
             # One more row than the page shows whether there is a next page.
             return _merged(transaction, wanted, "read/page", limit + 1, order)
 
-        rows = await self._file.look(read)
+        rows = await self._file.inspect(read)
         more = _cursor_of(rows[limit - 1]) if len(rows) > limit else None
         return Page(tuple(DIALECT.job(row) for row in rows[:limit]), more)
 
@@ -256,7 +256,7 @@ class SqliteInspector:
                 total += transaction.records(wanted.query("read/count"), params)[0][0]
             return total
 
-        return await self._file.look(read)
+        return await self._file.inspect(read)
 
     async def ids(self, where: Filter, limit: int) -> list[str]:
         """Return the ids of matching jobs, newest first."""
@@ -267,11 +267,11 @@ class SqliteInspector:
             wanted = conditions(where, transaction.now)
             return [row["id"] for row in _merged(transaction, wanted, "read/ids", limit, "newest")]
 
-        return await self._file.look(read)
+        return await self._file.inspect(read)
 
     async def attempts(self, job_id: str) -> list[Attempt]:
         found = id_or_none(job_id)
-        attempts = None if found is None else await self._file.look(partial(_attempts, job_id=found))
+        attempts = None if found is None else await self._file.inspect(partial(_attempts, job_id=found))
         if attempts is None:
             raise JobNotFound(job_id)
         return attempts
@@ -304,7 +304,7 @@ class SqliteInspector:
 
     async def ping(self) -> float:
         began = time.perf_counter()
-        await self._file.look(lambda transaction: transaction.rows("read/ping"))
+        await self._file.inspect(lambda transaction: transaction.rows("read/ping"))
         return time.perf_counter() - began
 
     async def facts(self) -> dict[str, Any]:
@@ -313,8 +313,8 @@ class SqliteInspector:
         backend, version (of SQLite), schema and schema_known, path, file_system (empty: unknown),
         journal_mode, bytes, wal_bytes, disk_free_bytes, page_bytes, pages and free_pages (used before the file grows).
         """
-        return await self._file.look(lambda transaction: _facts(transaction, self._file.settings.path))
+        return await self._file.inspect(lambda transaction: _facts(transaction, self._file.settings.path))
 
     async def close(self) -> None:
         """Disconnect from what only this needs; doing it twice is safe."""
-        await self._file.close_looks()
+        await self._file.close_inspections()

@@ -65,7 +65,7 @@ class Mode(Enum):
     DURABLE = (BEGIN, DURABLE)
     # claims, heartbeats, sweeps: what a loss of power takes back is done again
     SOFT = (BEGIN, "session/soft")
-    LOOK = ("session/begin_read", "")
+    READ = ("session/begin_read", "")
 
 
 class Transaction:
@@ -109,11 +109,11 @@ class Transaction:
 class SqliteConnection:
     """A connection that opens when it is needed, and again after an error; used by one thread at a time."""
 
-    def __init__(self, settings: SqliteSettings, clock: Clock, looks_only: bool = False) -> None:
+    def __init__(self, settings: SqliteSettings, clock: Clock, read_only: bool = False) -> None:
         # absolute, so that a later change of the working folder changes nothing
         self.path = str(Path(settings.path).expanduser().absolute())
         self._clock = clock
-        self._looks_only = looks_only
+        self._read_only = read_only
         self._connection: sqlite3.Connection | None = None
         # device and inode of the file that is open
         self._opened: tuple[int, int] | None = None
@@ -178,7 +178,7 @@ class SqliteConnection:
             prepare(connection, self.path)
             for statement in statements(load("session/setup")):
                 connection.execute(statement)
-            if self._looks_only:
+            if self._read_only:
                 connection.execute(load("session/look_only"))
             add_functions(connection)
         except BaseException:
@@ -239,7 +239,7 @@ class SqliteThread:
             async with asyncio.timeout(self._timeout + MARGIN):
                 return await answer
         except TimeoutError:
-            if mode is Mode.LOOK:
+            if mode is Mode.READ:
                 self._link.interrupt()
             late = f"{self._link.path} gave no answer within {self._timeout:g} s"
             raise StoreUnavailable("sqlite", late) from None
@@ -267,12 +267,12 @@ class SqliteFile:
         self.settings = settings
         self.clock = clock or SystemClock()
         self._writes = SqliteThread(self.link(), settings.timeout, "writes")
-        self._reads = SqliteThread(self.link(looks_only=True), settings.timeout, "reads")
-        self._looks = SqliteThread(self.link(looks_only=True), settings.timeout, "looks")
+        self._reads = SqliteThread(self.link(read_only=True), settings.timeout, "reads")
+        self._inspections = SqliteThread(self.link(read_only=True), settings.timeout, "inspections")
 
-    def link(self, looks_only: bool = False) -> SqliteConnection:
+    def link(self, read_only: bool = False) -> SqliteConnection:
         """Return a connection of its own, not yet opened."""
-        return SqliteConnection(self.settings, self.clock, looks_only)
+        return SqliteConnection(self.settings, self.clock, read_only)
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
         """Do work that is on the disk when this returns."""
@@ -284,17 +284,17 @@ class SqliteFile:
 
     async def read(self, work: Callable[[Transaction], T]) -> T:
         """Read what the hot path needs."""
-        return await self._reads.run(work, Mode.LOOK)
+        return await self._reads.run(work, Mode.READ)
 
-    async def look(self, work: Callable[[Transaction], T]) -> T:
+    async def inspect(self, work: Callable[[Transaction], T]) -> T:
         """Read what a person or an exporter asks for, which may take its time."""
-        return await self._looks.run(work, Mode.LOOK)
+        return await self._inspections.run(work, Mode.READ)
 
-    async def close_looks(self) -> None:
-        """Close the lane of people's questions."""
-        await self._looks.close()
+    async def close_inspections(self) -> None:
+        """Close the thread and the connection of inspections."""
+        await self._inspections.close()
 
     async def close(self) -> None:
         """Disconnect; doing it twice is safe, and using it again opens it again."""
-        for thread in (self._looks, self._reads, self._writes):
+        for thread in (self._inspections, self._reads, self._writes):
             await thread.close()

@@ -37,7 +37,7 @@ class RunningRow(NamedTuple):
     worker: str | None
     started_at: float | None
     cancel: int
-    begun: int
+    started: int
     aged_rank: int | None
     # its ordering key
     key: str | None
@@ -293,7 +293,7 @@ class SqliteReclaim:
 
     def run(self, jobs: list[RunningRow]) -> list[Reclaimed]:
         """Take them back one by one, each with what its end lets through."""
-        taken = [self._take_back(job) if job.begun else self._release_unbegun(job) for job in jobs]
+        taken = [self._take_back(job) if job.started else self._release_unstarted(job) for job in jobs]
         for job, back in zip(jobs, taken, strict=True):
             self._arrived[job.queue_id] += (back.rank is not None) + len(back.unblocked)
             if job.keeps_counts:
@@ -326,7 +326,7 @@ class SqliteReclaim:
         self._transaction.run("settle/take_back", (now, job.rank, *failure_columns(failure), losses, job.number))
         return taken._replace(rank=job.rank)
 
-    def _release_unbegun(self, job: RunningRow) -> Reclaimed:
+    def _release_unstarted(self, job: RunningRow) -> Reclaimed:
         """Give a job back that was only waiting in its worker for a slot."""
         now, worker = self._transaction.now, job.worker or ""
         taken = Reclaimed(job.id, job.queue, job.type, job.token, worker, job.losses, None, started=False)

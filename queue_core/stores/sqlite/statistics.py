@@ -46,7 +46,7 @@ async def signatures(file: SqliteFile, where: Filter, window: float, slices: int
         ordered = sorted(groups.values(), key=lambda group: (-sum(group.trend), -group.count, group.signature))
         return [_info(transaction, wanted, group) for group in ordered[: max(limit, 0)]]
 
-    return await file.look(read)
+    return await file.inspect(read)
 
 
 def _groups(transaction: Transaction, wanted: SqliteConditions, slices: int) -> dict[str, _SignatureGroup]:
@@ -163,7 +163,7 @@ class TallyWriter:
 
 async def tallies(file: SqliteFile) -> list[Tally]:
     """Return the exact totals of every queue and type."""
-    return tallies_of(await file.look(lambda transaction: transaction.rows("statistics/tallies")))
+    return tallies_of(await file.inspect(lambda transaction: transaction.rows("statistics/tallies")))
 
 
 async def series(file: SqliteFile, minutes: int, queue: str | None = None) -> list[SeriesPoint]:
@@ -180,7 +180,7 @@ async def series(file: SqliteFile, minutes: int, queue: str | None = None) -> li
             for minute, of in found.items()
         ]
 
-    return await file.look(read)
+    return await file.inspect(read)
 
 
 async def conservation(file: SqliteFile) -> Conservation:
@@ -199,4 +199,4 @@ async def conservation(file: SqliteFile) -> Conservation:
             retries=gone["retried"],
         )
 
-    return await file.look(read)
+    return await file.inspect(read)

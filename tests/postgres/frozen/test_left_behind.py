@@ -27,7 +27,7 @@ lock table jobs, leases, job_history, jobs_dead, ordering_locks, queues, workers
 async def beat(process: Process) -> None:
     heart = process.store.open_heartbeat()
     try:
-        await asyncio.to_thread(heart.beat, worker_beat())
+        await asyncio.to_thread(heart.renew, worker_beat())
     finally:
         heart.close()
 

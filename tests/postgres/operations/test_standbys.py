@@ -106,7 +106,7 @@ async def test_doctor_names_a_standby_and_a_slot_that_hold_old_rows(
                 reader.execute("select count(*) from jobs")
                 assert await eventually(lambda: held("standby", NAME))
                 check = checks._held_snapshots(await inspector.facts())
-                assert (check.level, NAME in check.said) == ("warn", True)
+                assert (check.level, NAME in check.finding) == ("warn", True)
                 connection.execute("select pg_create_physical_replication_slot(%s)", [SLOT])
                 with psycopg.connect(url, autocommit=True) as other:
                     other.execute(f"alter system set primary_slot_name = '{SLOT}'")
@@ -114,7 +114,7 @@ async def test_doctor_names_a_standby_and_a_slot_that_hold_old_rows(
                 assert await eventually(lambda: held("replication slot", SLOT))
         assert await eventually(lambda: held("replication slot", SLOT)), "nobody follows it any more"
         check = checks._held_snapshots(await inspector.facts())
-        assert (check.level, SLOT in check.said) == ("warn", True)
+        assert (check.level, SLOT in check.finding) == ("warn", True)
         advice = re.search(r"select pg_drop_replication_slot\('\w+'\)", check.advice)
         assert advice is not None
         connection.execute(advice[0])

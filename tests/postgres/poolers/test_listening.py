@@ -219,7 +219,7 @@ async def test_a_worker_looks_by_itself_though_notifications_arrive(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Jobs that nobody told of: their producer died between its commit and its NOTIFY, and no leader audits."""
-    monkeypatch.setattr(delivery, "LOOK", 1.0)
+    monkeypatch.setattr(delivery, "POLL", 1.0)
     async with opened(postgres_url) as jobs, opened(postgres_url) as producer, working(jobs) as worker:
         worker._sweeper._audit = None
         assert await (await producer.enqueue("work", {"n": 1})).result(PATIENCE) == 1

@@ -227,7 +227,7 @@ async def test_two_schemas_with_one_redis_and_prefix_are_found(
                 JobQueue(postgres=empty_postgres_url, schema=name, redis=redis_url, prefix=redis_prefix)
             )
             assert jobs.pairing is not None
-            await jobs.pairing.look()
+            await jobs.pairing.check()
             said.append(jobs.pairing.reason)
     assert said[0] == ""
     assert re.fullmatch(r"Redis \(.*\) delivers for another database \(.*, schema 'first'\)", said[1])

@@ -66,8 +66,8 @@ async def test_trap_17_only_claims_and_heartbeats_are_asynchronous(commits: Hand
     assert taken(commits) == {("leases", "insert", "off")}
     heart = store.open_heartbeat()
     beat = worker_beat()._replace(leases=[])
-    assert heart.beat(beat).lost == ()
-    assert heart.beat(beat._replace(leases=[LeaseRenewal(claim.id, claim.token) for claim in claims])).lost == ()
+    assert heart.renew(beat).lost == ()
+    assert heart.renew(beat._replace(leases=[LeaseRenewal(claim.id, claim.token) for claim in claims])).lost == ()
     heart.close()
     assert taken(commits) == {("leases", "update", "off")}
     for claim, kind in zip(claims, ("completed", "cancelled", "retrying", "released", "dead"), strict=False):

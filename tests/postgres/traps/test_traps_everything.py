@@ -78,8 +78,8 @@ analyze jobs, leases, capacity_requeued, tally_deltas, ordering_locks, unique_ke
 async def everything(store: PostgresStore, round_: int) -> None:
     """Do what producers, workers and the leader do, in queues with all kinds of rules."""
     heart = store.open_heartbeat()
-    identity = {"queues": tuple(RULES), "place": "here", "process": "1", "look": True}
-    heart.beat(worker_beat(**identity))
+    identity = {"queues": tuple(RULES), "place": "here", "process": "1", "with_neighbours": True}
+    heart.renew(worker_beat(**identity))
     for queue in RULES:
         key: dict[str, Any] = {"ordering_key": "k"} if queue == "keyed" else {}
         jobs = [new_job(queue=queue, **key) for _ in range(4)]
@@ -89,7 +89,7 @@ async def everything(store: PostgresStore, round_: int) -> None:
         ids = [job.id for job in jobs]
         claims = await store.claim(ClaimRequest(queue, WORKER, (TYPE,), 1, LEASE, ids))
         claims += await store.claim(ClaimRequest(queue, WORKER, (TYPE,), 3, LEASE))
-        heart.beat(worker_beat(*(held(claim, 50, "half") for claim in claims), **identity))
+        heart.renew(worker_beat(*(held(claim, 50, "half") for claim in claims), **identity))
         for claim, kind in zip(claims, ("completed", "retrying", "released", "dead"), strict=False):
             await store.settle([outcome(claim, kind, delay=0.001 if kind == "retrying" else 0.0)])
         await store.list_claimable(queue, 20)
@@ -128,11 +128,11 @@ async def test_nothing_that_is_asked_all_the_time_reads_what_ended(
     """Whatever is slow once is not slow for long; what is exempt is named here, with its bound."""
     for module in (scans, heads):
         monkeypatch.setattr(module, "USUAL", -1.0)
-    monkeypatch.setattr(scans, "LOOK_LONG", -1.0)
+    monkeypatch.setattr(scans, "RANKS_LONG", -1.0)
     monkeypatch.setattr(scans, "LAG", 0.0)
     monkeypatch.setattr(scans, "PAUSE_LEAST", 3600.0)
     monkeypatch.setattr(upkeep, "ENOUGH", ((2, 0.0),))
-    monkeypatch.setattr(upkeep, "LOOKS_REST", 1e9)
+    monkeypatch.setattr(upkeep, "SCANS_REST", 1e9)
     store = PostgresStore(PostgresSettings(url=postgres_url), rules=RULES)
     await store.open()
     await store.acquire_leadership("sweep", "leader", 0)

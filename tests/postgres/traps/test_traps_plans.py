@@ -87,7 +87,7 @@ class Held:
 async def nearly_empty(store: PostgresStore, hand: Hand) -> NewJob:
     """Leave tables whose statistics say that they are as good as empty, and one job."""
     heart = store.open_heartbeat()
-    heart.beat(worker_beat())
+    heart.renew(worker_beat())
     heart.close()
     job = new_job()
     await store.insert([job])

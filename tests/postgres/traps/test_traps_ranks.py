@@ -78,7 +78,7 @@ async def test_trap_10_claims_pass_over_what_ended(
         await claimed(store)
     with psycopg.connect(**hot_options(PostgresSettings(url=postgres_url))) as connection:
         read = {}
-        for name, parts in (("passed", passed.look(time.monotonic()).parts), ("everywhere", [EVERYWHERE])):
+        for name, parts in (("passed", passed.next_scan(time.monotonic()).parts), ("everywhere", [EVERYWHERE])):
             asked = claim_parameters(1, limit=10, starting=10) | rank_parameters(parts)
             assert generic(connection, "claim/by_rank", asked)["Actual Rows"] == 10
             read[name] = looked_at(connection, "claim/by_rank", asked)
@@ -145,11 +145,11 @@ async def test_trap_10_what_nobody_told_of_is_found_by_the_walk(
 
 async def test_trap_10_heads_find_types_that_are_announced_late(store: PostgresStore, slow: None) -> None:
     heart = store.open_heartbeat()
-    heart.beat(worker_beat())
+    heart.renew(worker_beat())
     (parked,), ready = await inserted(store, type="late"), await inserted(store, 5)
     for _ in range(3):
         assert [job.id for job in await store.list_claimable(QUEUE, 10)] == ready
-    heart.beat(worker_beat(worker="worker-2", types=(TYPE, "late")))
+    heart.renew(worker_beat(worker="worker-2", types=(TYPE, "late")))
     await store.list_claimable(QUEUE, 10)
     assert [job.id for job in await store.list_claimable(QUEUE, 10)] == [parked, *ready]
     heart.close()
@@ -173,7 +173,7 @@ async def test_trap_10_pages_of_the_audit_pass_over_what_ended_and_a_rebuild_mis
 ) -> None:
     """A job that came back where all was passed, of which nobody told, is still offered after Redis lost its data."""
     heart = store.open_heartbeat()
-    heart.beat(worker_beat())
+    heart.renew(worker_beat())
     heart.close()
     (lost,) = await inserted(store)
     hand = new_hand()
@@ -204,7 +204,7 @@ async def test_trap_10_heads_go_on_naming_what_the_walk_has_found(
 ) -> None:
     """The audit looks twice before it offers a job; the walk was elsewhere by then."""
     heart = store.open_heartbeat()
-    heart.beat(worker_beat())
+    heart.renew(worker_beat())
     heart.close()
     jobs = await inserted(store, 300)
     hand = new_hand()
@@ -227,7 +227,7 @@ async def test_trap_10_the_leader_looks_rarely_at_what_is_ready_while_that_takes
     hand = new_hand()
     hand.do(END_JOBS.replace("%%", "%") + "delete from jobs")
     monkeypatch.setattr(upkeep, "ENOUGH", ((2, 0.0),))
-    monkeypatch.setattr(upkeep, "LOOKS_REST", 1e9)
+    monkeypatch.setattr(upkeep, "SCANS_REST", 1e9)
     for _ in range(2):
         look, read = await read_by(store._sweeps, store.next_work)
         assert not look.busy
@@ -241,25 +241,25 @@ async def test_fast_looks_are_at_all_ranks(store: PostgresStore, monkeypatch: py
     monkeypatch.setattr(scans, "USUAL", 3600.0)
     await inserted(store, 5)
     await claimed(store)
-    assert store._claiming.passed.of(QUEUE, (TYPE,)).look(time.monotonic()).parts == [EVERYWHERE]
+    assert store._claiming.passed.of(QUEUE, (TYPE,)).next_scan(time.monotonic()).parts == [EVERYWHERE]
 
 
 def test_after_a_quick_turn_of_the_walk_all_is_looked_at() -> None:
     passed, now = Passed(), 100.0
     slow, quick = 1.0, 0.0
     for seconds in (slow, quick, quick, quick, quick):
-        look = passed.look(now)
+        look = passed.next_scan(now)
         passed.claimed(look, [122 << 45 | int(now)], now + seconds)
         now += 10
     assert not passed.slow
-    assert passed.look(now).parts == [EVERYWHERE]
+    assert passed.next_scan(now).parts == [EVERYWHERE]
 
 
 def test_on_a_busy_machine_everything_is_looked_at_again_and_again() -> None:
     """Every look is slow there, whatever it is at, and nobody may have told of what came back."""
     passed, now, since, waited = Passed(), 100.0, 100.0, []
     for _ in range(60):
-        look = passed.look(now)
+        look = passed.next_scan(now)
         if look.parts == [EVERYWHERE]:
             waited.append(now - since)
             since = now
@@ -272,10 +272,10 @@ def test_on_a_busy_machine_everything_is_looked_at_again_and_again() -> None:
 
 def test_looks_at_everything_that_take_long_are_left_to_the_walk() -> None:
     passed, now = Passed(), 100.0
-    passed.claimed(passed.look(now), [122 << 45 | 90_000_000], now + 2 * scans.WHOLE_MOST)
+    passed.claimed(passed.next_scan(now), [122 << 45 | 90_000_000], now + 2 * scans.WHOLE_MOST)
     for _ in range(20):
         now += 10
-        look = passed.look(now)
+        look = passed.next_scan(now)
         assert look.parts != [EVERYWHERE]
         passed.claimed(look, [122 << 45 | int(now * 1_000_000)], now + 2 * scans.WHOLE_MOST)
 
@@ -285,10 +285,10 @@ def test_the_walk_takes_priorities_together_that_never_had_a_job() -> None:
     passed, now, steps = Passed(), 100.0, 0
     passed.know_edge(10_000, now)
     now += 1
-    passed.stopped(passed.look(now), [], scans.MOST, now + 1)
+    passed.stopped(passed.next_scan(now), [], scans.MOST, now + 1)
     while passed.slow and steps < scans.BANDS:
         now += 10
-        passed.stopped(passed.look(now), [], scans.MOST, now)
+        passed.stopped(passed.next_scan(now), [], scans.MOST, now)
         steps += 1
     assert steps <= 12
 
@@ -307,11 +307,11 @@ def test_looks_that_are_cut_off_again_and_again_keep_to_what_arrived_last() -> N
     """A new process that meets tens of millions of ended jobs; the walk finds what is older."""
     passed, now = Passed(), 100.0
     for _ in range(scans.CUT):
-        assert passed.look(now).parts == [EVERYWHERE]
+        assert passed.next_scan(now).parts == [EVERYWHERE]
         passed.cut_off()
         assert passed.wants_edge(now)
         passed.know_edge(5_000_000, now)
-    look = passed.look(now + 1)
+    look = passed.next_scan(now + 1)
     assert all(high - low <= scans.STEP_FIRST or (low + 1) & scans.LAST > 3_999_999 for low, high in look.parts)
     assert look.walk is not None
     passed.claimed(look, [], now + 1)
@@ -322,7 +322,7 @@ def test_a_store_that_did_not_answer_once_is_looked_at_as_before() -> None:
     passed, now = Passed(), 100.0
     passed.cut_off()
     passed.know_edge(5_000_000, now)
-    passed.claimed(passed.look(now), [], now)
+    passed.claimed(passed.next_scan(now), [], now)
     passed.cut_off()
     passed.know_edge(5_000_000, now)
-    assert passed.look(now).parts == [EVERYWHERE]
+    assert passed.next_scan(now).parts == [EVERYWHERE]

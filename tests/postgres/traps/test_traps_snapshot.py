@@ -95,7 +95,7 @@ def unbounded(name: str, plan: dict[str, Any]) -> list[str]:
 async def hot_statements(store: PostgresStore, hand: Hand) -> dict[str, dict[str, Any]]:
     """Return every statement that runs all the time, over 100 ready and 20 running jobs."""
     heart = store.open_heartbeat()
-    heart.beat(worker_beat())
+    heart.renew(worker_beat())
     heart.close()
     running = [new_job() for _ in range(20)]
     ready = [new_job() for _ in range(100)]
@@ -201,7 +201,7 @@ async def test_trap_10_due_jobs_are_found_beside_those_that_were_promoted(
             read = [looked_at(connection, name, {"limit": 100, "back": back}) for back in (upkeep.EVER, upkeep.BACK)]
             assert read[1] < FEW < ENDED <= read[0]
     monkeypatch.setattr(upkeep, "ENOUGH", ((2, 0.0),))
-    monkeypatch.setattr(upkeep, "LOOKS_REST", 1e9)
+    monkeypatch.setattr(upkeep, "SCANS_REST", 1e9)
     for _ in range(2):
         await store.next_due()
     assert store._due.back() == upkeep.BACK
@@ -210,5 +210,5 @@ async def test_trap_10_due_jobs_are_found_beside_those_that_were_promoted(
         " values (gen_random_uuid(), 1, 1, 5, 'scheduled', now() - interval '1 minute', 'task', '{}', 3)"
     )
     assert [job.id for job in await store.promote(10)] == [due.id]
-    store._due._looks._again_at = 0.0
+    store._due._scans._again_at = 0.0
     assert len(await store.promote(10)) == 1

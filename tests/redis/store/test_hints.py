@@ -319,8 +319,8 @@ async def test_the_leader_hears_of_what_is_due_before_all_else(
 
     assert await eventually(leads)
     heard: list[str] = []
-    hear = leader._news._hear
-    leader._news._hear = lambda text: (heard.append(text), hear(text))[1]  # type: ignore[method-assign, func-returns-value]
+    hear = leader._signals._hear
+    leader._signals._hear = lambda text: (heard.append(text), hear(text))[1]  # type: ignore[method-assign, func-returns-value]
 
     async def told(*expected: str) -> None:
         await client.publish(leader._link.keys.notifications, "mark")  # what was told before this was heard by then

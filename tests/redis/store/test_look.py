@@ -64,7 +64,7 @@ async def test_small_sets_or_large_ones_are_the_same(world: World, small: int, l
 
 
 async def test_a_page_that_found_nothing_yet_goes_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read, "LOOKS_PAGE", 10)
+    monkeypatch.setattr(read, "SCAN_PAGE", 10)
     monkeypatch.setattr(search, "FIRST", 100)
     wanted = await world.insert(tags=("needle",))
     await world.insert_many(2000)
@@ -114,7 +114,7 @@ async def heads(world: World, times: int) -> Sequence[str]:
 
 async def test_a_head_behind_many_that_nobody_runs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each look is bounded and goes on where the last one stopped, so that nothing is overlooked for ever."""
-    monkeypatch.setattr(claim, "LOOKS", 500)
+    monkeypatch.setattr(claim, "SCANNED_MOST", 500)
     await world.beat()
     await world.store.insert([new_job(type="strange", priority=9) for _ in range(2600)])
     job_id = await world.insert()

@@ -57,7 +57,7 @@ async def test_a_restart_with_the_append_only_file_loses_nothing(durable: Embedd
     claims = await store.claim(ClaimRequest(QUEUE, "w", (TYPE,), 40, LEASE))
     kinds = ("completed", "retrying", "dead", "released")
     await store.settle([outcome(claim, kinds[n % 4]) for n, claim in enumerate(claims[:30])])
-    store.open_heartbeat().beat(worker_beat(*(held(claim, 50) for claim in claims[30:])))
+    store.open_heartbeat().renew(worker_beat(*(held(claim, 50) for claim in claims[30:])))
     async with Redis.from_url(durable.redis_url, decode_responses=True) as client:
         look = Look(client, "jobs:")
         before = await look()
@@ -113,10 +113,10 @@ async def test_refused_is_said_at_once_and_over_when_it_is_over(own: RedisStore,
     assert time.monotonic() - began < 10 * QUICK
     heart = own.open_heartbeat()
     with pytest.raises(StoreUnavailable):
-        await asyncio.to_thread(heart.beat, worker_beat())
+        await asyncio.to_thread(heart.renew, worker_beat())
     own_servers.redis.start()
     await own.insert([new_job()])
-    assert (await asyncio.to_thread(heart.beat, worker_beat())).lost == ()
+    assert (await asyncio.to_thread(heart.renew, worker_beat())).lost == ()
     assert len(await own.claim(ClaimRequest(QUEUE, "w", (TYPE,), 5, LEASE))) == 1
     heart.close()
 
@@ -127,7 +127,7 @@ async def test_a_frozen_server_is_waited_for_a_bounded_time(own: RedisStore, own
     heart = own.open_heartbeat()
     await own.insert([new_job()])
     await inspector.overview()
-    await asyncio.to_thread(heart.beat, worker_beat())
+    await asyncio.to_thread(heart.renew, worker_beat())
     calls = [
         own.insert([new_job()]),
         own.claim(ClaimRequest(QUEUE, "w", (TYPE,), 5, LEASE)),
@@ -138,7 +138,7 @@ async def test_a_frozen_server_is_waited_for_a_bounded_time(own: RedisStore, own
         inspector.overview(),
         inspector.jobs(Filter(), 10),
         operations.change("retry", ["x"]),
-        asyncio.to_thread(heart.beat, worker_beat()),
+        asyncio.to_thread(heart.renew, worker_beat()),
     ]
     own_servers.redis.pause()
     try:
@@ -207,7 +207,7 @@ async def hints_on_a_cluster(store: RedisStore, operations: RedisOperations, cli
     assert [one.id for one in await store.reclaim(10)] == [claim.id]
     (claim,) = await store.claim(ClaimRequest("q1", "stuck", (TYPE,), 1, LEASE, [job.id]))
     heart = store.open_heartbeat()
-    heart.beat(worker_beat(worker="stuck", place="here", process="1", look=True))
+    heart.renew(worker_beat(worker="stuck", place="here", process="1", with_neighbours=True))
     heart.hand_back("stuck", [])
     heart.close()
     assert await operations.command("stuck", "quiet")
@@ -235,7 +235,7 @@ async def test_no_script_leaves_the_slot_of_its_queue(start_servers: StartServer
         await store.insert([new_job(queue="other")])
         claims = await store.claim(ClaimRequest(QUEUE, "w", (TYPE,), 10, 0.001, [job.id for job in jobs]))
         heart = store.open_heartbeat()
-        heart.beat(worker_beat(*(held(claim, 5) for claim in claims), lease=0.001))
+        heart.renew(worker_beat(*(held(claim, 5) for claim in claims), lease=0.001))
         heart.close()
         kinds = ("completed", "retrying", "dead", "released", "cancelled")
         answers = await store.settle([outcome(claim, kind) for claim, kind in zip(claims, kinds, strict=False)])

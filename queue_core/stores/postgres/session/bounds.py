@@ -53,7 +53,7 @@ class Try:
         self.late = asyncio.Event()
         self._seconds = seconds
         # in a transaction of several statements
-        self._begun = False
+        self._started = False
         self._committing = False
         # this process, and not the server, has not done anything for long
         self._slept = False
@@ -74,7 +74,7 @@ class Try:
     def _unharmed(self, error: BaseException) -> bool:
         if isinstance(error, pg.IdleInTransactionSessionTimeout):
             return True
-        return self._begun and not self._committing and (self._slept or not self.late.is_set())
+        return self._started and not self._committing and (self._slept or not self.late.is_set())
 
     def next_ends(self) -> float:
         """Return when the next try has to end: a process that was frozen has all of its time again."""
@@ -91,7 +91,7 @@ class Try:
         """
         try:
             await connection.execute(load(begin) + b";\n" + bounds(seconds, silent), prepare=False)
-            self._begun = True
+            self._started = True
             yield
         except BaseException:
             if connection.info.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):

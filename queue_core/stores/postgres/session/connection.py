@@ -146,7 +146,7 @@ async def connect(
                 if level is not None:
                     await connection.set_isolation_level(level)
                 if prepares(settings):
-                    await _look_behind(settings, connection)
+                    await _detect_pooler(settings, connection)
             except BaseException:
                 await connection.close()
                 raise
@@ -158,7 +158,7 @@ async def connect(
     raise _unacceptable()
 
 
-async def _look_behind(settings: PostgresSettings, connection: Connection) -> None:
+async def _detect_pooler(settings: PostgresSettings, connection: Connection) -> None:
     """Find out, once for each address, whether something in between keeps sessions of its own.
 
     Prepared statements are identified by numbers: in another session the same number is another client's statement.

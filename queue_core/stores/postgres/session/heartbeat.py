@@ -30,32 +30,34 @@ class PostgresHeartbeat:
         self._settings = settings
         self._connection: BlockingConnection | None = None
         # whether the others at this place were notified of the worker: resting ones do not search for new ones
-        self._told = False
+        self._announced = False
 
-    def beat(self, beat: HeartbeatRequest) -> HeartbeatReply:
+    def renew(self, request: HeartbeatRequest) -> HeartbeatReply:
         """Prolong the leases that still hold and renew the worker's entry.
 
         Raises:
             StoreUnavailable: no connection or no answer in time.
         """
         with self._in_time():
-            rows = self._execute(beat)
-            strays = self._strays(beat) if beat.doubts else []
-            if beat.place and not self._told:
-                self._run("heartbeat/arrived", {"place": beat.place}, beat.lease / 3)
-                self._told = True
+            rows = self._execute(request)
+            strays = self._strays(request) if request.doubts else []
+            if request.place and not self._announced:
+                self._run("heartbeat/arrived", {"place": request.place}, request.lease / 3)
+                self._announced = True
         # The others name jobs of this worker that are to be cancelled, whatever the attempt, and (null) other workers.
         alive = {row[0] for row in rows if row[1] is False}
         return HeartbeatReply(
-            lost=tuple(lease.id for lease in beat.leases if lease.id not in alive),
+            lost=tuple(lease.id for lease in request.leases if lease.id not in alive),
             cancel=tuple(row[0] for row in rows if row[0] and row[1]),
             command=next((row[2] for row in rows if not row[0]), ""),
-            neighbours=tuple(Neighbour(row[0], row[2]) for row in rows if row[1] is None) if beat.look else None,
+            neighbours=tuple(Neighbour(row[0], row[2]) for row in rows if row[1] is None)
+            if request.with_neighbours
+            else None,
             strays=tuple(Stray._make(row) for row in strays),
         )
 
     def hand_back(self, worker: str, started: Sequence[str]) -> None:
-        """End a worker's leases of all other jobs than these, as not begun.
+        """End a worker's leases of all other jobs than these, as not started.
 
         Raises:
             StoreUnavailable: no connection or no answer in time.
@@ -64,37 +66,37 @@ class PostgresHeartbeat:
             given = {"worker": worker, "started": plain_array(started)}
             self._run("heartbeat/hand_back", given, self._settings.timeout)
 
-    def _execute(self, beat: HeartbeatRequest) -> list[tuple[Any, ...]]:
+    def _execute(self, request: HeartbeatRequest) -> list[tuple[Any, ...]]:
         return self._run(
             "heartbeat/beat",
             {
-                "id": plain_array(lease.id for lease in beat.leases),
-                "token": plain_array(lease.token for lease in beat.leases),
-                "progress": plain_array(lease.progress for lease in beat.leases),
-                "message": text_array(lease.message for lease in beat.leases),
-                "started": plain_array("t" if lease.started else "f" for lease in beat.leases),
-                "lease": beat.lease,
-                "worker": beat.worker,
-                "host": beat.host,
-                "pid": beat.pid,
-                "version": beat.version,
-                "queues": text_array(beat.queues),
-                "types": text_array(EVERY_TYPE if beat.types is None else beat.types),
-                "concurrency": beat.concurrency,
-                "busy": beat.busy,
-                "quiet": beat.quiet,
-                "interval": beat.interval,
-                "place": beat.place,
-                "process": beat.process,
-                "stuck": beat.stuck,
-                "look": beat.look,
+                "id": plain_array(lease.id for lease in request.leases),
+                "token": plain_array(lease.token for lease in request.leases),
+                "progress": plain_array(lease.progress for lease in request.leases),
+                "message": text_array(lease.message for lease in request.leases),
+                "started": plain_array("t" if lease.started else "f" for lease in request.leases),
+                "lease": request.lease,
+                "worker": request.worker,
+                "host": request.host,
+                "pid": request.pid,
+                "version": request.version,
+                "queues": text_array(request.queues),
+                "types": text_array(EVERY_TYPE if request.types is None else request.types),
+                "concurrency": request.concurrency,
+                "busy": request.busy,
+                "quiet": request.quiet,
+                "interval": request.interval,
+                "place": request.place,
+                "process": request.process,
+                "stuck": request.stuck,
+                "look": request.with_neighbours,
             },
-            beat.lease / 3,
+            request.lease / 3,
         )
 
-    def _strays(self, beat: HeartbeatRequest) -> list[tuple[Any, ...]]:
-        asked = {"worker": beat.worker, "claims": plain_array(doubt.number for doubt in beat.doubts)}
-        return self._run("heartbeat/strays", asked, beat.lease / 3)
+    def _strays(self, request: HeartbeatRequest) -> list[tuple[Any, ...]]:
+        asked = {"worker": request.worker, "claims": plain_array(doubt.number for doubt in request.doubts)}
+        return self._run("heartbeat/strays", asked, request.lease / 3)
 
     def _run(self, query: str, params: Mapping[str, Any], seconds: float) -> list[tuple[Any, ...]]:
         """Run a query file; a heartbeat that hangs longer than its lease is useless."""

@@ -300,8 +300,8 @@ class PostgresSignals:
     def __init__(self, notifications: Notifications) -> None:
         self._notifications = notifications
         self._queues: set[str] = set()
-        self._told = asyncio.Event()
-        self._telling: asyncio.Task[None] | None = None
+        self._notified = asyncio.Event()
+        self._notifying: asyncio.Task[None] | None = None
         self._soon = False
         # worker -> its place, and the call for each order for it and each new worker there
         self.orders: dict[str, tuple[str, Callable[[], None]]] = {}
@@ -317,10 +317,10 @@ class PostgresSignals:
 
     def _commit(self, queue: str) -> None:
         self._queues.add(queue)
-        self._told.set()
+        self._notified.set()
 
     def _due(self, _: str) -> None:
-        self._told.set()
+        self._notified.set()
 
     def _lead(self, worker: str) -> None:
         self.led_at = time.monotonic() if worker else float("-inf")
@@ -338,16 +338,16 @@ class PostgresSignals:
         self._notifications.start()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._told.wait()
-        self._told.clear()
+                await self._notified.wait()
+        self._notified.clear()
         queues, self._queues = self._queues, set()
         return queues
 
     def soon(self) -> None:
         """Notify the leader of a due time before its next read; many of these in one notification."""
         self._soon = True
-        if self._telling is None or self._telling.done():
-            self._telling = asyncio.create_task(self._notify())
+        if self._notifying is None or self._notifying.done():
+            self._notifying = asyncio.create_task(self._notify())
 
     async def _notify(self) -> None:
         while self._soon:
@@ -358,8 +358,8 @@ class PostgresSignals:
 
     async def close(self) -> None:
         """Send the remaining notifications; idempotent."""
-        if self._telling is not None:
-            await asyncio.gather(self._telling, return_exceptions=True)
+        if self._notifying is not None:
+            await asyncio.gather(self._notifying, return_exceptions=True)
 
 
 def _sentence(error: BaseException) -> str:
