@@ -50,7 +50,7 @@ class Suite:
         if not failed:
             return code
         # A busy neighbour can starve one of thousands of tests on real servers; a fault of ours fails twice.
-        say("Once more, alone, what failed:")
+        write("Once more, alone, what failed:")
         code = self._within_time([*command, "--numprocesses=0", "--last-failed"])
         self.repeated += [f"{test} ({name})" for test in failed]
         return code
@@ -77,7 +77,7 @@ class Suite:
             # Freezing at each statement takes minutes: it is done on the newest and the oldest release.
             chosen.append("--ignore=tests/postgres/frozen")
         name = " and ".join(names)
-        say(f"The parts of these servers on {name}:")
+        write(f"The parts of these servers on {name}:")
         return self.run(name, ["-m", " or ".join(parts), *chosen])
 
     def has_time(self, release: int, seconds: float) -> bool:
@@ -91,7 +91,7 @@ class Suite:
         """Run a command for at most what is left of the time; SIGINT lets pytest still print what it has found."""
         left = self.ends - time.monotonic()
         if left <= 0:
-            say("No time is left.")
+            write("No time is left.")
             return UNUSABLE
         process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT)
         try:
@@ -103,21 +103,21 @@ class Suite:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        say("The time is over.")
+        write("The time is over.")
         return UNUSABLE
 
     def report(self) -> None:
         """Print what a reader of the last lines has to know."""
         if self.repeated:
             more = f" and {len(self.repeated) - SHOWN} more" if len(self.repeated) > SHOWN else ""
-            say(f"Needed a second run: {', '.join(self.repeated[:SHOWN])}{more}")
+            write(f"Needed a second run: {', '.join(self.repeated[:SHOWN])}{more}")
         if self.missing:
-            say("Passes that were left out, with servers that could not be had or for which no time was left:")
+            write("Passes that were left out, with servers that could not be had or for which no time was left:")
             for reason in self.missing:
-                say(f"  {reason}")
+                write(f"  {reason}")
 
 
-def say(text: str) -> None:
+def write(text: str) -> None:
     """Write a line where pytest writes."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
