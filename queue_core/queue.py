@@ -225,7 +225,7 @@ class JobQueue(Housed, JobVerbs):
     def _compose(self, backend: Backend, opened: bool) -> None:
         self._backend = backend
         self._open = opened
-        self._enqueueing = Enqueuer(backend, self.settings)
+        self._enqueuer = Enqueuer(backend, self.settings)
         self._results = Results(backend)
         self._manual = None
         self.operations = Operations(backend.operations, Effects(backend.dispatcher, backend.bus))
@@ -280,7 +280,7 @@ class JobQueue(Housed, JobVerbs):
         if self._manual is not None:
             await self._manual.close()
             self._manual = None
-        await self._enqueueing.drain()
+        await self._enqueuer.drain()
         self._open = False
         self._home.free()
         await self._backend.close()
@@ -478,11 +478,11 @@ class JobQueue(Housed, JobVerbs):
     ) -> list[JobHandle[Any]]:
         """Enqueue one job a payload, all or none; omitted options come from the registered task."""
         dump = partial(self.tasks.dumped, type_)
-        jobs = await self._enqueueing.build(type_, payloads, self._completed(type_, options), dump)
+        jobs = await self._enqueuer.build(type_, payloads, self._completed(type_, options), dump)
         if self.hooks.before:
             await self.hooks.before_enqueue(jobs)
         await self.backend()
-        inserted = await self._enqueueing.insert(jobs, options.connection)
+        inserted = await self._enqueuer.insert(jobs, options.connection)
         return [JobHandle(self, one.id, one.queue, type_, one.created) for one in inserted]
 
     def _completed(self, type_: str, options: EnqueueOptions) -> EnqueueOptions:
@@ -520,4 +520,4 @@ class JobQueue(Housed, JobVerbs):
             JobNotFound: no job has this id.
         """
         await self.backend()
-        return (await self._results.final(check_id(job_id))).status
+        return (await self._results.result(check_id(job_id))).status

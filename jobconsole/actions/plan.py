@@ -101,7 +101,7 @@ REPORTED_IDS = 100_000
 CAREFUL_FROM = 50
 """A retry of more jobs than this begins with a canary, and is throttled."""
 CAREFUL = Rollout(canary=10, rate=200.0, stop_percent=20.0)
-"""The pace then: ten jobs first; a rate that leaves workers room for live jobs; a stop when too many fail again."""
+"""The rollout then: ten jobs first; a rate that leaves workers room for live jobs; a stop when too many fail again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ def one_job(job_id: str, type_: str, status: Status) -> Target:
 
 
 def default_rollout(verb: Verb, number: int) -> Rollout:
-    """Return the default pace of a verb for so many jobs."""
+    """Return the default rollout of a verb for so many jobs."""
     return CAREFUL if verb == "retry" and number > CAREFUL_FROM else UNTHROTTLED
 
 
@@ -295,10 +295,10 @@ async def apply(
         InvalidArgument, InvalidJob: a value in the plan cannot be; nothing was written.
     """
     report = await submit(operations, plan, author, progress)
-    return await carry_on(operations, report, progress)
+    return await run_submitted(operations, report, progress)
 
 
-async def carry_on(
+async def run_submitted(
     operations: Operations, report: Report, progress: Callable[[Report], None] = lambda report: None
 ) -> Report:
     """Carry out here what was submitted, if it was; the store's absence is reported, not raised."""

@@ -1,4 +1,4 @@
-"""The options for the pace of an operation, and following one until it ends."""
+"""The options for the rollout of an operation, and following one until it ends."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ def _not_started(report: Report) -> CommandError:
 
 async def run_to_end(jobs: JobQueue, report: Report) -> Report:
     """Carry out here what was submitted, until it ends or pauses; on Ctrl+C it is cancelled in the store."""
-    from jobconsole.actions.plan import carry_on
+    from jobconsole.actions.plan import run_submitted
 
     def show(report: Report) -> None:
         if report.operation is not None:
             progress(state_of_progress(report.operation))
 
     try:
-        return await carry_on(jobs.operations, report, show)
+        return await run_submitted(jobs.operations, report, show)
     except asyncio.CancelledError:
         await _take_back(jobs, report.operation)
         raise
@@ -205,7 +205,7 @@ def priority(text: str) -> int:
 
 
 def options_and_rollout(options: argparse.Namespace, number: int) -> tuple[ChangeOptions, Rollout]:
-    """Return way and pace from the options, for an operation on so many jobs.
+    """Return the changes and the rollout from the options, for an operation on so many jobs.
 
     A canary is never the default: a script must not wait for its outcome unless an option asks for it.
     """

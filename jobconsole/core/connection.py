@@ -42,7 +42,7 @@ class ContextInfo:
 
     @classmethod
     def of(cls, given: Self | str | None) -> Self:
-        """Return the surroundings of a word, of nothing, or themselves."""
+        """Return the facts of a context given by its word, by nothing, or as such facts."""
         if isinstance(given, cls):
             return given
         word = given if isinstance(given, str) else ""

@@ -29,12 +29,12 @@ class Model:
         self._steady = steady
         self.running = RunningJobs()
         self.snapshot: Snapshot | None = None
-        self.rates = RateMeter()
+        self.rate_meter = RateMeter()
         self.events = Ring()
-        self.tail = EventTail()
+        self.event_tail = EventTail()
         self.latency = Latency()
-        self.record = QueueHistory()
-        self.underway = ActiveOperations(steady)
+        self.queue_history = QueueHistory()
+        self.active_operations = ActiveOperations(steady)
         # events may have been lost since the last snapshot
         self.gap = False
         # something happened that the last snapshot does not show
@@ -60,9 +60,9 @@ class Model:
             return
         at = self._offset + steady
         self.events.add(steady, len(batch.events))
-        self.tail.add(batch)
-        self.record.hear(batch, steady)
-        rates, running = self.rates, self.running
+        self.event_tail.add(batch)
+        self.queue_history.hear(batch, steady)
+        rates, running = self.rate_meter, self.running
         for event in batch.events:
             name = event.event
             rates.hear(name, steady)
@@ -73,15 +73,15 @@ class Model:
     def adopt(self, snapshot: Snapshot) -> None:
         """Adopt a snapshot: its counts as they are, its running jobs where no newer event contradicts."""
         self.running.adopt(snapshot.running, not snapshot.more_running, snapshot.began, self.gap)
-        self.snapshot = replace(snapshot, queues=self.record.update(snapshot.queues, snapshot.taken))
+        self.snapshot = replace(snapshot, queues=self.queue_history.update(snapshot.queues, snapshot.taken))
         self._offset = snapshot.now.timestamp() - (snapshot.began + snapshot.taken) / 2
-        self.rates.update(snapshot.series, snapshot.now, snapshot.taken)
+        self.rate_meter.update(snapshot.series, snapshot.now, snapshot.taken)
         self.gap = False
         self.stale = False
 
     def rate(self, name: str) -> float:
         """Return how often per second an event of COUNTED came over the last seconds."""
-        return self.rates.rings[name].rate(self._steady(), RATE_WINDOW)
+        return self.rate_meter.rings[name].rate(self._steady(), RATE_WINDOW)
 
     def event_rate(self) -> float:
         """Return how many events per second came over the last seconds."""
@@ -89,4 +89,4 @@ class Model:
 
     def history(self, name: str, seconds: int) -> list[float]:
         """Return the counts by the second of an event of COUNTED, oldest first."""
-        return self.rates.rings[name].tail(self._steady(), seconds)
+        return self.rate_meter.rings[name].tail(self._steady(), seconds)

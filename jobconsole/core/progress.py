@@ -233,9 +233,9 @@ class OperationPages:
             self.complete = True
         self.loaded = True
 
-    def follow(self, underway: Iterable[OperationLine], size: int) -> tuple[int | None, ...]:
+    def follow(self, active: Iterable[OperationLine], size: int) -> tuple[int | None, ...]:
         """Adopt what is known of operations that have not ended; return before which number to read what was missed."""
-        known = {line.number: line for line in underway}
+        known = {line.number: line for line in active}
         newest = sorted(self.lines, reverse=True)[:size]
         missed = [number for number, line in self.lines.items() if number not in known and not line.operation.ended]
         fresh = any(number > newest[0] for number in known) if newest else bool(known)

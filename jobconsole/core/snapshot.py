@@ -67,7 +67,7 @@ class Snapshot:
     # this process's steady clock, when the read began and when it was complete
     began: float
     taken: float
-    wanted: SnapshotNeeds
+    needs: SnapshotNeeds
     queues: tuple[QueueLine, ...]
     workers: tuple[WorkerInfo, ...]
     orphaned_types: dict[str, int]
@@ -87,10 +87,10 @@ class Snapshot:
     @property
     def span(self) -> timedelta:
         """Over which time deaths are counted."""
-        return timedelta(seconds=min(self.wanted.window, LONGEST_SPAN))
+        return timedelta(seconds=min(self.needs.window, LONGEST_SPAN))
 
 
-async def read_snapshot(inspector: Inspector, wanted: SnapshotNeeds) -> Snapshot:
+async def read_snapshot(inspector: Inspector, needs: SnapshotNeeds) -> Snapshot:
     """Read overview, signatures, the first page of running jobs and the newest throughput together.
 
     Raises:
@@ -99,9 +99,9 @@ async def read_snapshot(inspector: Inspector, wanted: SnapshotNeeds) -> Snapshot
     began = time.monotonic()
     overview, signatures, running, series = await asyncio.gather(
         inspector.overview(),
-        inspector.signatures(wanted.where, wanted.window, wanted.slices, wanted.signatures),
-        inspector.jobs(RUNNING, wanted.running, None, "oldest"),
-        inspector.series(wanted.minutes),
+        inspector.signatures(needs.where, needs.window, needs.slices, needs.signatures),
+        inspector.jobs(RUNNING, needs.running, None, "oldest"),
+        inspector.series(needs.minutes),
     )
     queues = tuple(queue_line(queue) for queue in sorted(overview.queues, key=lambda queue: queue.name))
     workers = tuple(clean_worker(worker) for worker in sorted(overview.workers, key=lambda worker: worker.id))
@@ -109,7 +109,7 @@ async def read_snapshot(inspector: Inspector, wanted: SnapshotNeeds) -> Snapshot
         now=overview.now,
         began=began,
         taken=time.monotonic(),
-        wanted=wanted,
+        needs=needs,
         queues=queues,
         workers=workers,
         orphaned_types={safe(name, 120): number for name, number in overview.orphaned_types.items()},

@@ -187,18 +187,18 @@ class DetailState:
     back: int = 0
 
 
-def tab_lines(loaded: DetailData, sight: DetailState, context: RenderContext, width: int) -> list[Line]:
+def tab_lines(data: DetailData, state: DetailState, context: RenderContext, width: int) -> list[Line]:
     """Return what a tab shows."""
-    job = loaded.job
-    if sight.tab == PAYLOAD:
+    job = data.job
+    if state.tab == PAYLOAD:
         return _values(job, width)
-    if sight.tab == LOGS:
-        return log_lines(loaded.log, context, width)
-    if sight.tab == TIMELINE:
-        return timeline_lines(job, loaded.attempts, loaded.operations, context, width)
-    if sight.tab == DIFF:
-        return diff_lines(loaded.attempts, sight.back, width)
-    return traceback_lines(job.traceback or job.error or "", width, context.glyphs, sight.all_frames)
+    if state.tab == LOGS:
+        return log_lines(data.log, context, width)
+    if state.tab == TIMELINE:
+        return timeline_lines(job, data.attempts, data.operations, context, width)
+    if state.tab == DIFF:
+        return diff_lines(data.attempts, state.back, width)
+    return traceback_lines(job.traceback or job.error or "", width, context.glyphs, state.all_frames)
 
 
 def _values(job: Job, width: int) -> list[Line]:
@@ -209,19 +209,19 @@ def _values(job: Job, width: int) -> list[Line]:
 
 
 def head_lines(
-    subject: DetailSubject, loaded: DetailData | None, notes: GroupNotes, context: RenderContext, width: int
+    subject: DetailSubject, data: DetailData | None, notes: GroupNotes, context: RenderContext, width: int
 ) -> list[Line]:
     """Return the facts that are shown above the tabs."""
     if subject.group is not None:
         return signature_lines(subject.group, context, width, notes)
-    return job_lines(loaded.job, context, width) if loaded else [((subject.job_id, "muted"),)]
+    return job_lines(data.job, context, width) if data else [((subject.job_id, "muted"),)]
 
 
 def brief_lines(
-    subject: DetailSubject, loaded: DetailData, notes: GroupNotes, context: RenderContext, width: int, height: int
+    subject: DetailSubject, data: DetailData, notes: GroupNotes, context: RenderContext, width: int, height: int
 ) -> list[Line]:
     """Return the heart of the matter in a few lines."""
-    job = loaded.job
+    job = data.job
     below = group_brief(subject.group, notes, context) if subject.group else job_brief(job, context)
     lines = peek_lines(job.traceback or "", job.error or "", width, height - 1, context.glyphs)
     if not lines or not (job.error or job.traceback):

@@ -158,7 +158,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
         """Wait; for reads that are given up when the cursor moves on."""
         await asyncio.sleep(seconds)
 
-    def carry_out(self, plan: Plan | None) -> None:
+    def run_plan(self, plan: Plan | None) -> None:
         """Carry a plan out that a sheet gave back."""
         if plan is None:
             return
@@ -171,7 +171,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
                 self.view.expect_gone(plan.keys)
             # A sentence about the change before would be taken for one about this.
             self.show_notice("")
-            spawn(self, "operations", self.operator.carry_out, plan)
+            spawn(self, "operations", self.operator.run_plan, plan)
 
     def pop_screen(self) -> AwaitComplete:
         """Take the sheet on top away; of two keys that come at once, the second finds none there any more."""
@@ -278,7 +278,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
 
     def do_window(self) -> None:
         """Count growth over the next time window."""
-        window = next_window(self.refresher.wanted.window)
+        window = next_window(self.refresher.needs.window)
         self.refresher.set_lookback(window)
         self.show_notice(f"growth is counted over the last {word(window)}", "muted")
 

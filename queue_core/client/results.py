@@ -30,16 +30,16 @@ class Results:
         pause = READ_BACK_FIRST
         async with self._backend.bus.watch(queue, job_id) as wait:
             while True:
-                final = await self.final(job_id)
-                if final.status in FINAL:
-                    return _given(final)
+                result = await self.result(job_id)
+                if result.status in FINAL:
+                    return _given(result)
                 left = float("inf") if timeout is None else timeout - (time.monotonic() - start)
                 if left <= 0:
                     raise ResultTimeout(job_id, cast(float, timeout))
                 await wait(min(pause, left))
                 pause = min(READ_BACK_MOST, pause * 1.5)
 
-    async def final(self, job_id: str) -> JobResult:
+    async def result(self, job_id: str) -> JobResult:
         """Return a job's record.
 
         Raises:
@@ -51,14 +51,14 @@ class Results:
         return found[0]
 
 
-def _given(final: JobResult) -> Any:
-    if final.status is Status.DEAD:
-        raise JobFailed(final.id, final.error or "no error was kept")
-    if final.status is Status.CANCELLED:
-        raise JobCancelled(final.id)
-    if final.expired:
-        raise ResultExpired(final.id)
-    return decode_result(final.result)
+def _given(result: JobResult) -> Any:
+    if result.status is Status.DEAD:
+        raise JobFailed(result.id, result.error or "no error was kept")
+    if result.status is Status.CANCELLED:
+        raise JobCancelled(result.id)
+    if result.expired:
+        raise ResultExpired(result.id)
+    return decode_result(result.result)
 
 
 class ResultSource(Protocol):

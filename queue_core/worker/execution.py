@@ -350,7 +350,7 @@ class HandlerThreads(Executor):
             if found is None:
                 self._calls.put(None)  # for the next thread
                 return
-            _carry_out(*found)
+            _run_call(*found)
             del found  # what it holds may be large, and the next call may be far off
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -367,7 +367,7 @@ class HandlerThreads(Executor):
             self._calls.put(None)
 
 
-def _carry_out(future: Future[R], call: Callable[[], R]) -> None:
+def _run_call(future: Future[R], call: Callable[[], R]) -> None:
     if not future.set_running_or_notify_cancel():
         return
     try:

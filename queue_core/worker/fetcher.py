@@ -288,9 +288,9 @@ class Fetcher:
 
     async def _claim(self, queue: str, limit: int, ids: Sequence[str] | None, number: int = 0) -> list[Claim]:
         sent = time.monotonic()
-        begin = self._runner.free()
+        start_count = self._runner.free()
         number = self.claims.begin(queue, number)
-        request = self._request._replace(queue=queue, limit=limit, ids=ids, start_count=begin, number=number)
+        request = self._request._replace(queue=queue, limit=limit, ids=ids, start_count=start_count, number=number)
         claiming = asyncio.ensure_future(self._store.claim(request))
         try:
             claims = await asyncio.shield(claiming)
@@ -298,7 +298,7 @@ class Fetcher:
             # What the store may be giving right now is this worker's: a stop gives it back, and must not forget it.
             self.claims.failed(number)
             with contextlib.suppress(QueueCoreError):
-                self._runner.accept(await claiming, sent, begin)
+                self._runner.accept(await claiming, sent, start_count)
                 self.claims.forget(number)
             raise
         except Exception:
@@ -307,7 +307,7 @@ class Fetcher:
         if not self.claims.answered(number):
             return []  # the loop was blocked meanwhile, and they were handed back
         if claims:
-            self._runner.accept(claims, sent, begin)
+            self._runner.accept(claims, sent, start_count)
         return claims
 
     async def _give_back(self, queue: str, ids: Sequence[str], room: int) -> None:

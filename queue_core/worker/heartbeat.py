@@ -376,6 +376,6 @@ class ManualHeartbeat:
         if self._store_heartbeat is not None:
             await asyncio.to_thread(self._store_heartbeat.close)
 
-    async def retire(self) -> None:
+    async def unregister(self) -> None:
         """Remove the entry."""
         await self._store.unregister_worker(self._worker, neighbours.place())

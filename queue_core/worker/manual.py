@@ -318,7 +318,7 @@ class ManualClaims:
         await self._heartbeat.close()
         if sweeping is not None:
             with contextlib.suppress(QueueCoreError, TimeoutError):  # the entry expires by itself
-                await asyncio.wait_for(self._heartbeat.retire(), 2.0)
+                await asyncio.wait_for(self._heartbeat.unregister(), 2.0)
 
 
 async def _kept_up(name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:

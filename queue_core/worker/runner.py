@@ -160,7 +160,7 @@ class Runner:
             self._changed.clear()
             await self._changed.wait()
 
-    def accept(self, claims: Sequence[Claim], claimed_at: float, begin: int) -> None:
+    def accept(self, claims: Sequence[Claim], claimed_at: float, start_count: int) -> None:
         """Take jobs whose claim was sent at this monotonic time; they start as slots come free, best rank first.
 
         The store knows that the first `begin` of them start at once.
@@ -168,7 +168,7 @@ class Runner:
         self.left -= len(claims)
         for place, claim in enumerate(claims):
             attempt = RunningAttempt(claim, claimed_at, self._settler.journal)
-            attempt.ahead = place >= begin
+            attempt.ahead = place >= start_count
             if claim.id in self._held:
                 # This worker slept beyond its lease and got its own job again: the earlier attempt is over.
                 self.stop_jobs([claim.id], lost=True)
@@ -194,7 +194,7 @@ class Runner:
         claim = attempt.claim
         self._running.add(attempt)
         attempt.started = time.perf_counter()
-        # Before the announcer is woken: the handler comes first, then the news of it.
+        # Before the publisher is woken: the handler comes first, then the event of it.
         attempt.task = _spawn(self._run(attempt), self.context.copy())
         extra = describe(claim, self._worker)
         self._publisher.publish(Event(EventName.CLAIMED, claim.queue, claim.id, claim.type, claim.token, extra))

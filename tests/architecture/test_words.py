@@ -180,11 +180,13 @@ RETIRED: Mapping[str, str] = {
 
 # Words that were given up in names of any kind, also as a part of them, and what is meant.
 RETIRED_WORDS: Mapping[str, str] = {
+    "announcer": "publisher",
     "asking": "claiming, check, request",
     "beat": "heartbeat, renewal, request",
     "beating": "renewing",
     "beats": "renewals",
     "begun": "started",
+    "enqueueing": "enqueuer",
     "gate": "key, lock",
     "gated": "limited, blocked, with_keys",
     "gates": "keys, locks",
@@ -195,8 +197,13 @@ RETIRED_WORDS: Mapping[str, str] = {
     "looks": "polls, scans, reads, checks",
     "news": "notifications, signals",
     "noting": "recording",
+    "producing": "inserter",
+    "sieve": "scan",
     "standing": "availability, rank_of",
+    "surroundings": "context",
+    "thrift": "compression",
     "unbegun": "unstarted",
+    "underway": "active",
     "untold": "unreported",
     "way": "options, route",
     "wish": "options",

@@ -123,5 +123,5 @@ async def test_at_rest_the_model_says_what_the_store_says(jobs: JobQueue) -> Non
             assert different(shown(watch.model), await told(jobs)) == [], f"seed {SEED}, after {happened:,} events"
     assert rests == RESTS - 1 or rests == RESTS
     assert watch.heard != happened, "the channel lost and doubled nothing"
-    assert len(watch.model.tail._events) <= KEPT
+    assert len(watch.model.event_tail._events) <= KEPT
     assert len(watch.model.running._ended) <= ENDED_LIMIT

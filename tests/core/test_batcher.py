@@ -99,7 +99,7 @@ async def test_the_event_loop_goes_on_while_large_payloads_are_put_into_words() 
     counting = asyncio.create_task(count())
     built = await asyncio.gather(
         *(
-            jobs._enqueueing.build("anything", [{"text": text}] * 40, EnqueueOptions(), lambda payloads: payloads)
+            jobs._enqueuer.build("anything", [{"text": text}] * 40, EnqueueOptions(), lambda payloads: payloads)
             for _ in "abc"
         )
     )

@@ -48,7 +48,7 @@ async def test_no_enqueue_waits_for_offers(jobs: JobQueue, dispatcher: HangingDi
         handles = [await jobs.enqueue("anything") for _ in range(20)]
     assert len(dispatcher.asked) <= 1
     dispatcher.answers.set()
-    await jobs._enqueueing.drain()
+    await jobs._enqueuer.drain()
     assert dispatcher.asked == [handle.id for handle in handles]
 
 
@@ -58,10 +58,10 @@ async def test_what_waits_to_be_told_is_bounded(
     async with asyncio.timeout(PATIENCE):
         for _ in range(MOST // 1000 + 10):
             await jobs.enqueue_many("anything", [{}] * 1000)
-    assert jobs._enqueueing._effects._jobs <= MOST
+    assert jobs._enqueuer._effects._jobs <= MOST
     assert caplog.text.count("the audit offers what comes now") == 1
     dispatcher.answers.set()
-    await jobs._enqueueing.drain()
+    await jobs._enqueuer.drain()
     handle = await jobs.enqueue("anything")
-    await jobs._enqueueing.drain()
+    await jobs._enqueuer.drain()
     assert dispatcher.asked[-1] == handle.id

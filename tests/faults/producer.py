@@ -51,7 +51,7 @@ async def produce() -> None:
         settings=settings(os.environ["FAULTS_POSTGRES"], os.environ["FAULTS_REDIS"], os.environ["FAULTS_PREFIX"])
     )
     backend = jobs._backend._replace(store=HitStore(jobs.store), dispatcher=HitDispatcher(jobs.dispatcher))  # type: ignore[arg-type]
-    jobs._enqueueing._backend = backend
+    jobs._enqueuer._backend = backend
     pen = Pen(Path(os.environ["FAULTS_FOLDER"]))
     async with jobs:
         for number in range(1, 1000):

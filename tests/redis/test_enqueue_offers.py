@@ -28,7 +28,7 @@ async def test_a_frozen_redis_holds_up_no_enqueue(postgres_url: str, start_serve
     )
     async with JobQueue(settings=settings) as jobs:
         await jobs.enqueue("anything")  # makes the connections
-        await jobs._enqueueing.drain()
+        await jobs._enqueuer.drain()
         servers.redis.pause()
         try:
             # The offer of the first is on its way from its first call on: neither the first nor any after it waits.

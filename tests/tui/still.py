@@ -22,7 +22,7 @@ from jobconsole.tui.app import ConsoleApp
 from jobconsole.tui.base.messages import Adopted, Operating
 from jobconsole.tui.base.messages import PlanReady as Frozen
 from jobconsole.tui.base.operator import Operator
-from jobconsole.tui.base.refresher import OperationReader, OperationSight, Refresher
+from jobconsole.tui.base.refresher import OperationDetail, OperationReader, Refresher
 from queue_core import JobQueue
 from queue_core.model.events import Event, EventBatch
 from queue_core.model.job import Attempt, Job, LogEntry
@@ -97,7 +97,7 @@ def snapshot() -> Snapshot:
         queue("mail", 10_400, 480, 0, 0, 308, 32, 38_902, oldest=3),
     )
     return Snapshot(
-        now=NOW, began=STEADY, taken=STEADY, wanted=SnapshotNeeds(where=DEAD), queues=queues,
+        now=NOW, began=STEADY, taken=STEADY, needs=SnapshotNeeds(where=DEAD), queues=queues,
         workers=(worker(1, 32), worker(2, 0), worker(3, 5, quiet=True), worker(4, 12, lost=True)), orphaned_types={},
         signatures=SIGNATURES, running=(), more_running=False,
         series=tuple(SeriesPoint(ago(60 * n), 2_000, 3_000 + 300 * n, 10, 600) for n in range(5, -1, -1)),
@@ -189,14 +189,14 @@ class StillOperationReader(OperationReader):
 
     async def page(self, before: int | None) -> list[OperationLine]:
         """Read the same list."""
-        return [self._model.underway.of(one.number) or operation_line(one) for one in OPERATIONS]
+        return [self._model.active_operations.of(one.number) or operation_line(one) for one in OPERATIONS]
 
-    async def sight(self, number: int) -> OperationSight:
+    async def detail(self, number: int) -> OperationDetail:
         """Read the same operation."""
         line = next(line for line in await self.page(None) if line.number == number)
         outcomes = Outcomes(1_000, 962, 8, 30) if number == 81 else None
         members = (job(1, Status.COMPLETED), job(2, Status.RUNNING), job(3), job(4, Status.COMPLETED))
-        return OperationSight(line, outcomes, tuple(job_line(one) for one in members) if line.operation.total else ())
+        return OperationDetail(line, outcomes, tuple(job_line(one) for one in members) if line.operation.total else ())
 
     async def of_job(self, job_id: str) -> list[Operation]:
         """Read the operation that has changed every job."""
@@ -305,9 +305,9 @@ async def show(seat: Seat, operating: bool = False) -> None:
     seat.app.model.latency.update(TALLIES, STEADY)
     if operating:
         going = [one for one in OPERATIONS if not one.ended]
-        seat.app.model.underway.adopt(going, {80: Outcomes(10, 0, 10, 0)})
-        seat.app.model.underway.lines = tuple(
-            replace(line, rate=200.0) if line.number == 81 else line for line in seat.app.model.underway.lines
+        seat.app.model.active_operations.adopt(going, {80: Outcomes(10, 0, 10, 0)})
+        seat.app.model.active_operations.lines = tuple(
+            replace(line, rate=200.0) if line.number == 81 else line for line in seat.app.model.active_operations.lines
         )
         seat.app.post(Operating())
     seat.app.post(Adopted())

@@ -57,7 +57,7 @@ class TestTail:
             await seat.ready()
             await seat.press("6")
             await seat.until("following")
-            while not seat.app.model.tail.total:
+            while not seat.app.model.event_tail.total:
                 # Who has just begun to listen may miss the first.
                 await jobs.enqueue("send_email", {}, queue="mail")
                 await seat.pilot.pause(0.2)

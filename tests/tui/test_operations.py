@@ -251,9 +251,11 @@ async def test_undo_of_a_delete_that_still_runs_ends_it_and_brings_all_back(
         await seat.ready()
         await seat.until("KeyError")
         plan = Plan("delete", "six", tuple(ids), rollout=Rollout(rate=2.0))
-        seat.app.carry_out(plan)
+        seat.app.run_plan(plan)
         await seat.until("#1 delete")
-        await seat.until(lambda: seat.app.model.underway.lines and seat.app.model.underway.lines[0].operation.done)
+        await seat.until(
+            lambda: seat.app.model.active_operations.lines and seat.app.model.active_operations.lines[0].operation.done
+        )
         await seat.press("u")
         await seat.until("restored")
         assert (await jobs.operations.get(1)).state == "cancelled"

@@ -116,12 +116,12 @@ async def test_what_goes_on_is_followed_without_moving_the_cursor(sit: Sit, jobs
         await seat.until(lambda: len(table.selection.rows) == 2)
         assert table.selection.row.number == 1, "the cursor stays where it was"
         seen = set()
-        while table.audit.lines[asked.number].operation.state in {"preparing", "running"}:
-            seen.add(table.audit.lines[asked.number].operation.done)
+        while table.pages.lines[asked.number].operation.state in {"preparing", "running"}:
+            seen.add(table.pages.lines[asked.number].operation.done)
             await seat.pilot.pause(0.05)
         assert len(seen) > 2
         await seat.until("✓ done")
-        assert table.audit.lines[asked.number].operation.processed == 12
+        assert table.pages.lines[asked.number].operation.processed == 12
 
 
 async def test_older_ones_are_read_as_one_comes_to_them(

@@ -86,5 +86,5 @@ def breaking_queue() -> tuple[JobQueue, BreakingStore]:
     store = BreakingStore(jobs.store)
     jobs._backend = jobs._backend._replace(store=store)  # type: ignore[arg-type]
     jobs._results._backend = jobs._backend
-    jobs._enqueueing._backend = jobs._backend
+    jobs._enqueuer._backend = jobs._backend
     return jobs, store

@@ -55,7 +55,7 @@ def nominating(jobs: JobQueue) -> Nominating:
     """The dispatcher of the queue object."""
     dispatcher = Nominating(jobs.dispatcher)
     jobs._backend = jobs._backend._replace(dispatcher=dispatcher)  # type: ignore[arg-type]
-    jobs._enqueueing._backend = jobs._backend
+    jobs._enqueuer._backend = jobs._backend
     return dispatcher
 
 

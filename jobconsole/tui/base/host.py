@@ -99,7 +99,7 @@ class Host(Protocol):
         """Wait; for reads that are given up when the cursor moves on."""
         ...
 
-    def carry_out(self, plan: Plan | None) -> None:
+    def run_plan(self, plan: Plan | None) -> None:
         """Carry a plan out that a sheet gave back."""
         ...
 

@@ -44,7 +44,7 @@ class Operator:
         self._undo = Remembered()
         # what is being taken back, in words
         self._taking_back = ""
-        self._at_once = ImmediateActions(connection)
+        self._immediate = ImmediateActions(connection)
         self._kick = asyncio.Event()
 
     @property
@@ -100,7 +100,7 @@ class Operator:
             return PlanReady(target, None, str(error))
         return PlanReady(target, plan)
 
-    async def carry_out(self, plan: Plan) -> None:
+    async def run_plan(self, plan: Plan) -> None:
         """Submit a plan, and follow it from then on; it ends with `Finished`, whatever happens."""
         report = Report(plan)
         if self.read_only:
@@ -177,7 +177,7 @@ class Operator:
         if isinstance(last, SubmittedChange):
             return await self._take_back(last)
         assert isinstance(last, PausedChange)
-        if overtaken := await self._at_once.overtaken(last.kind, last.name, last.note):
+        if overtaken := await self._immediate.overtaken(last.kind, last.name, last.note):
             return f"not undone: {overtaken}"
         return (await self._switch(last.kind, last.name, not last.paused, UNDONE)).words
 
@@ -189,7 +189,7 @@ class Operator:
         """
         if self.read_only:
             raise ReadOnly(f"op {verb}")
-        sentence = await self._at_once.steer(number, verb)
+        sentence = await self._immediate.steer(number, verb)
         self._kick.set()
         return sentence
 
@@ -225,7 +225,7 @@ class Operator:
         """
         if self.read_only:
             raise ReadOnly(order)
-        return await self._at_once.order(worker, label, order)
+        return await self._immediate.order(worker, label, order)
 
     async def schedule(self, name: str, verb: ScheduleVerb) -> str:
         """Pause, resume or trigger a schedule; returns a sentence.
@@ -238,7 +238,7 @@ class Operator:
         if self.read_only:
             raise ReadOnly(f"schedule {verb}")
         if verb == "trigger":
-            return await self._at_once.trigger(name)
+            return await self._immediate.trigger(name)
         return self._undoable_words(await self._switch_remembered("schedule", name, verb == "pause"))
 
     @staticmethod
@@ -246,7 +246,7 @@ class Operator:
         return f"{switched.words}, u undoes it" if switched.changed else switched.words
 
     async def _switch(self, kind: Kind, name: str, pause: bool, why: str = "") -> Switched:
-        act = self._at_once.pause if kind == "queue" else self._at_once.pause_schedule
+        act = self._immediate.pause if kind == "queue" else self._immediate.pause_schedule
         return await act(name, pause, why)
 
     async def _switch_remembered(self, kind: Kind, name: str, pause: bool) -> Switched:
@@ -317,7 +317,7 @@ class Operator:
         every = self._connection.operations
         text, ended = f"{last.words} has ended, and it cannot be taken back", (await every.get(last.number)).ended
         if not ended:
-            await self._at_once.steer(last.number, "cancel", UNDONE)
+            await self._immediate.steer(last.number, "cancel", UNDONE)
             text = ""
         if last.verb not in REVERSIBLE or not (ended or (await every.get(last.number)).processed):
             # What was cancelled is reported as such, with what it had done by then.

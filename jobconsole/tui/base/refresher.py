@@ -49,7 +49,7 @@ class ReadCall(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class OperationSight:
+class OperationDetail:
     """One operation in detail."""
 
     line: OperationLine
@@ -67,16 +67,16 @@ class OperationReader:
         self._model = model
         self._read = read
 
-    async def underway(self) -> None:
+    async def read_active(self) -> None:
         """Read the operations that have not ended into the model."""
-        await self._read(lambda _: self._model.underway.read(self._connection.operations))
+        await self._read(lambda _: self._model.active_operations.read(self._connection.operations))
 
     async def page(self, before: int | None) -> list[OperationLine]:
         """Read operations, the newest first: the first page, or those older than a number."""
         found = await self._read(lambda _: self._connection.operations.list_operations(PAGE, before))
         return [self._line(one) for one in found]
 
-    async def sight(self, number: int) -> OperationSight:
+    async def detail(self, number: int) -> OperationDetail:
         """Read one operation in detail.
 
         Raises:
@@ -88,7 +88,7 @@ class OperationReader:
         if one.request.verb == "retry" and one.processed:
             outcomes = await self._read(lambda _: every.outcomes(number))
         ids = await self._read(lambda _: every.changed_ids(number, MEMBERS)) if one.total else []
-        return OperationSight(line, outcomes, tuple([row for job_id in ids if (row := await self._job(job_id))]))
+        return OperationDetail(line, outcomes, tuple([row for job_id in ids if (row := await self._job(job_id))]))
 
     async def of_job(self, job_id: str) -> list[Operation]:
         """Read the operations that have changed a job, the newest first."""
@@ -112,7 +112,7 @@ class OperationReader:
 
     def _line(self, operation: Operation) -> OperationLine:
         """The line as the one that watches operations knows it, where that is as new."""
-        known = self._model.underway.of(operation.number)
+        known = self._model.active_operations.of(operation.number)
         return known if known is not None and known.operation == operation else operation_line(operation)
 
     async def _job(self, job_id: str) -> JobLine | None:
@@ -148,7 +148,7 @@ class Refresher:
     def __init__(self, connection: Connection, model: Model, post: Callable[[Message], None]) -> None:
         self.connection = connection
         self.model = model
-        self.wanted = SnapshotNeeds()
+        self.needs = SnapshotNeeds()
         # what went wrong in a loop, for the help screen; never ends the application
         self.problem = ""
         self._post = post
@@ -178,13 +178,13 @@ class Refresher:
 
     def narrow(self, where: Filter) -> None:
         """Group only the dead jobs that match."""
-        if where != self.wanted.where:
-            self.wanted = replace(self.wanted, where=where)
+        if where != self.needs.where:
+            self.needs = replace(self.needs, where=where)
             self.resync()
 
     def set_lookback(self, seconds: float) -> None:
         """Count the growth of signatures over another time."""
-        self.wanted = replace(self.wanted, window=seconds)
+        self.needs = replace(self.needs, window=seconds)
         self.resync()
 
     async def more(self, window: Window) -> None:
@@ -326,9 +326,9 @@ class Refresher:
         while True:
             await self._usable.wait()
             self._snapped.clear()
-            await self.operations.underway()
+            await self.operations.read_active()
             self._post(Operating())
-            await _wait(self._snapped, OPERATIONS_SECONDS if self.model.underway.moving else COMPARE_SECONDS)
+            await _wait(self._snapped, OPERATIONS_SECONDS if self.model.active_operations.moving else COMPARE_SECONDS)
 
     async def _count(self) -> None:
         """Read the exact totals from time to time."""
@@ -344,12 +344,12 @@ class Refresher:
 
     async def _snapshot(self) -> None:
         """Read a snapshot and adopt it; when a different one is wanted meanwhile, this one is discarded."""
-        wanted = self.wanted
-        read = asyncio.ensure_future(self._read(lambda inspector: read_snapshot(inspector, wanted)))
+        needs = self.needs
+        read = asyncio.ensure_future(self._read(lambda inspector: read_snapshot(inspector, needs)))
         kick = asyncio.ensure_future(self._kick.wait())
         try:
             await asyncio.wait({read, kick}, return_when=asyncio.FIRST_COMPLETED)
-            if not read.done() and self.wanted == wanted:
+            if not read.done() and self.needs == needs:
                 await asyncio.wait({read})
             if read.done():
                 self.model.adopt(await read)

@@ -104,8 +104,8 @@ class OperationsView(View):
     def show_members(self) -> None:
         """Show the jobs that came with the operation."""
         facts = self.query_one(OperationFacts)
-        if facts.sight is not None:
-            self.members.take(facts.sight.line, facts.sight.members)
+        if facts.detail is not None:
+            self.members.take(facts.detail.line, facts.detail.members)
 
     def pane_entered(self, pane: Pane) -> None:
         """Show the row under the cursor in the panes behind the list."""

@@ -123,7 +123,7 @@ class JobActions(RowActions):
     def _move(self, target: Target) -> None:
         from jobconsole.tui.sheets.move import MoveSheet
 
-        self.view.app.push_screen(MoveSheet(target), self.console.carry_out)
+        self.view.app.push_screen(MoveSheet(target), self.console.run_plan)
 
 
 class QueueActions(RowActions):

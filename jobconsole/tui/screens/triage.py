@@ -72,9 +72,9 @@ class TriageView(View):
 
     def adopt(self, snapshot: Snapshot, restart: bool = False) -> None:
         """Show a snapshot; the list of jobs reads for itself."""
-        if snapshot.wanted.where == dead_only(self.signatures.where):
+        if snapshot.needs.where == dead_only(self.signatures.where):
             idle = time.monotonic() - self.console.last_key > IDLE_SECONDS
-            self.signatures.take(snapshot.signatures, snapshot.wanted.window, restart or idle)
+            self.signatures.take(snapshot.signatures, snapshot.needs.window, restart or idle)
         self.query_one(QueueTable).show(snapshot.queues)
         if restart:
             self.query_one(RunningTable).sort()
@@ -94,7 +94,9 @@ class TriageView(View):
         """Read the outcome of the retries of the shown signature again."""
         detail = self.query_one(Detail)
         group = detail.subject.group
-        lines = [line for line in self.console.model.underway.lines if group and line.concerns(group.signature)]
+        lines = [
+            line for line in self.console.model.active_operations.lines if group and line.concerns(group.signature)
+        ]
         states = frozenset((line.number, str(line.operation.state)) for line in lines)
         if group is not None and states != self._retrying:
             detail.read()

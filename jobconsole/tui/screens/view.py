@@ -285,7 +285,7 @@ class View(ViewFrame):
     def _propose(self, verb: Verb) -> None:
         target = self.target(verb)
         if target is not None:
-            self.app.push_screen(ChangeSheet(verb, target), self.console.carry_out)
+            self.app.push_screen(ChangeSheet(verb, target), self.console.run_plan)
 
     def do_export(self) -> None:
         """Write what is chosen into a file."""

@@ -90,7 +90,7 @@ class ChangeSheet(PlanSheet):
         self._settle()
 
     def planned(self) -> None:
-        """Show the pace that fits so many jobs."""
+        """Show the rollout that fits so many jobs."""
         if self.plan is not None:
             for fields in self.query(RetryFields):
                 fields.put(self.plan.rollout)

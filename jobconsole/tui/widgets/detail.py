@@ -179,12 +179,12 @@ class Detail(ScrollPane):
         if self._loaded is None:
             return lines if self._problem else [*lines, (), (("reading ...", "muted"),)]
         rule = self.console.glyphs.rule * width
-        sight = DetailState(self.tab, self.all_frames, self.back)
-        needs = (id(self._loaded), sight, width)
+        state = DetailState(self.tab, self.all_frames, self.back)
+        needs = (id(self._loaded), state, width)
         if needs != self._drawn_for:
             self._drawn_for, self._tab_drawn = (
                 needs,
-                tab_lines(self._loaded, sight, self.console.render_context(), width),
+                tab_lines(self._loaded, state, self.console.render_context(), width),
             )
         return [*lines, ((rule, "line"),), *self._tab_drawn]
 
@@ -222,7 +222,7 @@ class Detail(ScrollPane):
         if group is None or snapshot is None:
             return GroupNotes()
         retried = loaded.earlier(group, self.console.render_context()) if loaded else ""
-        return GroupNotes(snapshot.wanted.window, self.console.hint_for(group), retried)
+        return GroupNotes(snapshot.needs.window, self.console.hint_for(group), retried)
 
     def target(self, verb: Choice) -> Target | None:
         """The job that is shown; a group is chosen in its list."""

@@ -48,13 +48,13 @@ class EventTable(Table[EventLine]):
 
     def heading(self) -> Spans:
         """Title, with how many there were."""
-        total = self.console.model.tail.total
+        total = self.console.model.event_tail.total
         return (("Events", "title"), (f"  {plural(total, 'event')} heard", "muted"))
 
     def note(self) -> Spans:
         """How many wait while it is held; the filter."""
         if self.held is not None:
-            pending = self.console.model.tail.total - self.held
+            pending = self.console.model.event_tail.total - self.held
             return ((f"{self.console.glyphs.pause} held, {exact(pending)} pending, g follows", "warn"),)
         text = f"/{self.filter_text}  " if self.filter_text else ""
         return ((text, "accent"), (f"{self.console.glyphs.dot} following", "good"))
@@ -64,7 +64,7 @@ class EventTable(Table[EventLine]):
         now = time.monotonic()
         self._cells = min(CELLS * SAVED_SECONDS, self._cells + CELLS * (now - self._flushed))
         self._flushed = now
-        tail = self.console.model.tail
+        tail = self.console.model.event_tail
         latest = tail.latest(self.where)
         if self.held is not None:
             return

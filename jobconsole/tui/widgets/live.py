@@ -122,7 +122,7 @@ class RunningTable(Table[RunningJob]):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(RUNNING_JOBS, TableCursor(lambda job: job.id), id=id)
-        self._board = StableRows()
+        self._stable_rows = StableRows()
 
     def heading(self) -> Spans:
         """Title with how many run, of how many that could."""
@@ -144,12 +144,12 @@ class RunningTable(Table[RunningJob]):
         """Show the model's present state."""
         model = self.console.model
         pinned = self.selection.key if self.has_focus else None
-        self._board.update(model.running.live.values(), model.now.timestamp(), time.monotonic(), pinned)
-        self.show(self._board.lines)
+        self._stable_rows.update(model.running.live.values(), model.now.timestamp(), time.monotonic(), pinned)
+        self.show(self._stable_rows.lines)
 
     def sort(self) -> None:
         """Bring the longest running to the top."""
-        self._board.sort()
+        self._stable_rows.sort()
         self.flush()
 
     def target(self, verb: Choice) -> Target | None:

@@ -17,7 +17,7 @@ from jobconsole.format.spans import Line, Spans
 from jobconsole.present.operation import MEMBERS, OPERATIONS, operation_lines, strip_line
 from jobconsole.tui.base.host import Renewal, replace
 from jobconsole.tui.base.links import Link
-from jobconsole.tui.base.refresher import PAGE, OperationSight
+from jobconsole.tui.base.refresher import PAGE, OperationDetail
 from jobconsole.tui.widgets.pane import Pane, off_for_jobs
 from jobconsole.tui.widgets.scroll import ScrollPane
 from jobconsole.tui.widgets.table import Table
@@ -50,7 +50,7 @@ class OperationTable(Table[OperationLine]):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(OPERATIONS, TableCursor(lambda line: line.key), id=id)
-        self.audit = OperationPages()
+        self.pages = OperationPages()
         self.where = Filter()
         self.filter_text = ""
         # an operation that the cursor is to go to once it is there
@@ -59,9 +59,9 @@ class OperationTable(Table[OperationLine]):
 
     def heading(self) -> Spans:
         """Title, with how many there are."""
-        if not self.audit.loaded:
+        if not self.pages.loaded:
             return (("Operations", "title"), ("  reading ...", "muted"))
-        more = "" if self.audit.complete else "+"
+        more = "" if self.pages.complete else "+"
         number = len(self.selection.rows)
         return (
             ("Operations", "title"),
@@ -72,7 +72,7 @@ class OperationTable(Table[OperationLine]):
         """Return the counts of operations that are running, paused and stopped; the filter."""
         above, glyphs = self.selection.above, self.console.glyphs
         newer = ((f"{glyphs.up} {above:,} newer, g shows them  ", "accent"),) if above else ()
-        spans = (*newer, *operations_line(self.console.model.underway.lines, glyphs))
+        spans = (*newer, *operations_line(self.console.model.active_operations.lines, glyphs))
         return (*spans, (f"  /{self.filter_text}", "accent")) if self.filter_text else spans
 
     def read(self, before: int | None = None) -> None:
@@ -86,8 +86,8 @@ class OperationTable(Table[OperationLine]):
         """Read the next page when the screen comes near the end of what is loaded."""
         last = self.selection.top + self.visible_rows
         near = last + AHEAD >= len(self.selection.rows)
-        if self.audit.loaded and not self.audit.full and (near or self.sought):
-            self.read(self.audit.oldest)
+        if self.pages.loaded and not self.pages.full and (near or self.sought):
+            self.read(self.pages.oldest)
 
     async def _read(self, before: int | None) -> None:
         try:
@@ -100,18 +100,18 @@ class OperationTable(Table[OperationLine]):
     def on_operation_table_read(self, message: Read) -> None:
         if message.problem:
             # What was read before stays on the screen.
-            self.empty = self.empty if self.audit.loaded else message.problem
+            self.empty = self.empty if self.pages.loaded else message.problem
             self.repaint()
             return
-        self.audit.take(message.page, message.before, PAGE)
+        self.pages.take(message.page, message.before, PAGE)
         self.narrow()
         self.read_more()
 
     def follow(self) -> None:
         """Adopt the progress of operations under way, and read those again whose end was missed."""
-        if not self.audit.loaded:
+        if not self.pages.loaded:
             return
-        for before in self.audit.follow(self.console.model.underway.lines, PAGE):
+        for before in self.pages.follow(self.console.model.active_operations.lines, PAGE):
             self.read(before)
         self.narrow()
 
@@ -124,7 +124,7 @@ class OperationTable(Table[OperationLine]):
 
     def narrow(self) -> None:
         """Show what matches the filter."""
-        lines = self.audit.newest_first
+        lines = self.pages.newest_first
         found = matching(lines, self.where)
         self.empty = "nothing matches" if lines and not found else EMPTY
         self.show(found, follow=False)
@@ -137,7 +137,7 @@ class OperationTable(Table[OperationLine]):
     def seek(self, number: int) -> None:
         """Put the cursor on an operation, as soon as it is there."""
         self.sought = number
-        if self.audit.loaded:
+        if self.pages.loaded:
             self._seek()
             self.read_more()
 
@@ -145,7 +145,7 @@ class OperationTable(Table[OperationLine]):
         if str(self.sought) in self.selection.places:
             place, self.sought = self.selection.places[str(self.sought)], 0
             self.move_to(place)
-        elif self.sought and (self.audit.full or self.sought > (self.audit.oldest or 0)):
+        elif self.sought and (self.pages.full or self.sought > (self.pages.oldest or 0)):
             self.console.show_notice(f"there is no operation #{self.sought}", "warn")
             self.sought = 0
 
@@ -233,16 +233,16 @@ class OperationFacts(ScrollPane):
     class Read(Message):
         """An operation has been read in detail; `problem` is the reason when it was not."""
 
-        def __init__(self, number: int, sight: OperationSight | None, problem: str = "") -> None:
+        def __init__(self, number: int, detail: OperationDetail | None, problem: str = "") -> None:
             super().__init__()
             self.number = number
-            self.sight = sight
+            self.detail = detail
             self.problem = problem
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.line: OperationLine | None = None
-        self.sight: OperationSight | None = None
+        self.detail: OperationDetail | None = None
         self._problem = ""
         self._read_at = 0.0
         self._renewal = Renewal(self, "operation")
@@ -256,7 +256,7 @@ class OperationFacts(ScrollPane):
         other = line is None or self.line is None or line.number != self.line.number
         self.line = line
         if other:
-            self.top, self.sight, self._problem, self._read_at = 0, None, "", 0.0
+            self.top, self.detail, self._problem, self._read_at = 0, None, "", 0.0
             self.read(0.08)
         elif time.monotonic() - self._read_at > AGAIN_SECONDS:
             self.read()
@@ -270,11 +270,11 @@ class OperationFacts(ScrollPane):
     async def _read(self, number: int, delay: float) -> None:
         await self.console.pause(delay)
         try:
-            sight = await self.console.refresher.operations.sight(number)
+            detail = await self.console.refresher.operations.detail(number)
         except QueueCoreError as error:
             self.post_message(self.Read(number, None, str(error)))
         else:
-            self.post_message(self.Read(number, sight))
+            self.post_message(self.Read(number, detail))
 
     def on_operation_facts_read(self, message: Read) -> None:
         if self.line is None or message.number != self.line.number:
@@ -282,7 +282,7 @@ class OperationFacts(ScrollPane):
             return
         self._read_at = time.monotonic()
         self._problem = message.problem
-        self.sight = message.sight or self.sight
+        self.detail = message.detail or self.detail
         self.repaint()
 
     def content(self, width: int) -> list[Line]:
@@ -291,7 +291,7 @@ class OperationFacts(ScrollPane):
             return [(("nothing is chosen", "muted"),)]
         snapshot = self.console.model.snapshot
         alone = snapshot is not None and all(worker.lost for worker in snapshot.workers)
-        outcomes = self.sight.outcomes if self.sight else None
+        outcomes = self.detail.outcomes if self.detail else None
         lines = operation_lines(self.line, outcomes, alone, self.console.render_context(), width)
         if self._problem:
             lines.append(((self._problem, "warn"),))
@@ -336,5 +336,5 @@ class OperationStrip(Pane):
 
     def _shown(self) -> list[OperationLine]:
         """Return those with jobs, the running ones first, then the stopped; one without jobs ends at once."""
-        lines = [line for line in self.console.model.underway.lines if line.operation.total]
+        lines = [line for line in self.console.model.active_operations.lines if line.operation.total]
         return sorted(lines, key=lambda line: (line.waits, line.operation.state != "stopped"))

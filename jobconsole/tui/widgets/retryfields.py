@@ -1,4 +1,4 @@
-"""The fields of a retry's sheet: pace, delay, queue and priority."""
+"""The fields of a retry's sheet: rollout, delay, queue and priority."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ class RetryFields(Vertical):
         return next((f"{field.label}: {field.problem}" for field in self._fields() if field.problem), "")
 
     def put(self, rollout: Rollout) -> None:
-        """Show a pace as the default."""
+        """Show a rollout as the default."""
         for name, value in zip(("canary", "rate", "stop"), rollout, strict=True):
             self._field(name).put(value)
 
     def rollout(self) -> Rollout:
-        """Return the pace that the fields hold.
+        """Return the rollout that the fields hold.
 
         Raises:
             ValueError: what was typed is invalid.

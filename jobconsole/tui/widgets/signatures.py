@@ -91,7 +91,7 @@ class SignatureTable(MarkTable[SignatureInfo]):
         self.order = (self.order + 1) % len(ORDERS)
         snapshot = self.console.model.snapshot
         if snapshot is not None:
-            self.take(snapshot.signatures, snapshot.wanted.window, restart=True)
+            self.take(snapshot.signatures, snapshot.needs.window, restart=True)
         self.repaint()
 
     def is_new(self, row: SignatureInfo) -> bool:

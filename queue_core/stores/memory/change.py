@@ -20,7 +20,7 @@ def retry(state: MemoryState, row: JobRow, options: ChangeOptions) -> bool:
     It queues behind the others, so that a bulk retry does not push in front of live work.
     """
     now = state.clock.now()
-    state.totals.note(row, "retried_by_operator", now)
+    state.tallies.note(row, "retried_by_operator", now)
     row.retry_count = row.losses = 0
     if _elsewhere(row, options):
         state.transfer(row, options)
@@ -72,7 +72,7 @@ def cancel(state: MemoryState, row: JobRow, _options: ChangeOptions) -> bool:
         asked, row.lease.cancel = row.lease.cancel, True
         return not asked
     state.finish(row, Status.CANCELLED)
-    state.totals.note(row, "cancelled", state.clock.now())
+    state.tallies.note(row, "cancelled", state.clock.now())
     return True
 
 

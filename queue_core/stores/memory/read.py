@@ -97,7 +97,7 @@ def _worker(name: str, row: WorkerRow, now: float) -> WorkerInfo:
 def conservation(state: MemoryState) -> Conservation:
     """Return where all jobs are; those that were removed go on counting."""
     count = Counter(row.status for row in state.jobs.values())
-    total = state.totals.total
+    total = state.tallies.total
     return Conservation(
         completed=count[Status.COMPLETED] + total("expired_completed"),
         dead=count[Status.DEAD] + total("expired_dead", "purged"),
@@ -128,7 +128,7 @@ def _group(
     queues = sorted({job.queue for job in jobs})
     since = state.clock.now() - window
     if by_minutes:
-        trend = state.totals.trend(signature, set(queues), since, window, slices)
+        trend = state.tallies.trend(signature, set(queues), since, window, slices)
     else:
         minutes = Counter(int(job.updated_at.timestamp() // 60) for job in jobs)
         trend = sliced(minutes.items(), since, window, slices)
@@ -202,12 +202,12 @@ class MemoryInspector:
 
     async def tallies(self) -> list[Tally]:
         with self._state.lock:
-            return self._state.totals.tallies()
+            return self._state.tallies.tallies()
 
     async def series(self, minutes: int, queue: str | None = None) -> list[SeriesPoint]:
         """Return the last minutes, oldest first."""
         with self._state.lock:
-            return self._state.totals.series(self._state.clock.now(), minutes, queue)
+            return self._state.tallies.series(self._state.clock.now(), minutes, queue)
 
     async def conservation(self) -> Conservation:
         """Return where all jobs are."""

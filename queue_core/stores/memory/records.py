@@ -55,7 +55,7 @@ class JobRow:
     updated_at: float
     run_at: float
     # it was released by its ordering key and holds it
-    holds: bool = False
+    admitted: bool = False
     retry_count: int = 0
     crashes: int = 0
     losses: int = 0
@@ -100,7 +100,7 @@ class JobRow:
     @property
     def blocked(self) -> bool:
         """Whether it waits for its ordering key before it can be ready."""
-        return self.key is not None and not self.holds
+        return self.key is not None and not self.admitted
 
     def ready(self) -> Ready:
         """Return the job as offered to a dispatcher."""
@@ -125,7 +125,7 @@ class JobRow:
             self.losses,
         )
 
-    def final(self, since: float) -> JobResult:
+    def job_result(self, since: float) -> JobResult:
         """Return what `result()` reads back; a result from before `since` is over its retention."""
         kept = self.finished_at is not None and self.finished_at > since
         expired = self.status is Status.COMPLETED and not kept

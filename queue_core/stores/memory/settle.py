@@ -21,7 +21,7 @@ def settle(state: MemoryState, outcome: Outcome) -> Settled:
         return Settled(outcome.id, row.endings.get(outcome.token) == outcome.kind)
     row.endings[outcome.token] = outcome.kind
     if outcome.failure is not None and outcome.failure.kind == "timeout":
-        state.totals.note(row, "timed_out", state.clock.now())
+        state.tallies.note(row, "timed_out", state.clock.now())
     if row.lease.cancel and outcome.kind in {"retrying", "released"}:
         return _cancel_instead(state, row, row.lease, outcome)
     return _ENDINGS[outcome.kind](state, row, row.lease, outcome)
@@ -52,7 +52,7 @@ def _cancel_instead(state: MemoryState, row: JobRow, lease: Lease, outcome: Outc
 
 def _retry(state: MemoryState, row: JobRow, lease: Lease, outcome: Outcome) -> Settled:
     now = state.clock.now()
-    state.totals.note(row, "retried", now, run_us=outcome.run_us)
+    state.tallies.note(row, "retried", now, run_us=outcome.run_us)
     row.retry_count += 1
     _note(state, row, lease, outcome.failure, row.ended)
     state.wait(row, Status.RETRYING, now + outcome.delay)
@@ -66,7 +66,7 @@ def _bury(state: MemoryState, row: JobRow, lease: Lease, outcome: Outcome) -> Se
     if failure is not None:
         row.crashes += failure.kind == "poison"
         row.losses += failure.kind == "lost"
-        state.totals.death(row, failure.signature, now)
+        state.tallies.death(row, failure.signature, now)
     state.finish(row, Status.DEAD)
     return Settled(row.id, True)
 
@@ -74,7 +74,7 @@ def _bury(state: MemoryState, row: JobRow, lease: Lease, outcome: Outcome) -> Se
 def _release(state: MemoryState, row: JobRow, lease: Lease, outcome: Outcome) -> Settled:
     now = state.clock.now()
     _note_loss(state, row, lease, outcome)
-    state.totals.note(row, "released", now, run_us=outcome.run_us)
+    state.tallies.note(row, "released", now, run_us=outcome.run_us)
     if not outcome.to_back:
         state.ready(row)
         return Settled(row.id, True, rank=row.rank)
@@ -101,14 +101,14 @@ def reclaim(state: MemoryState, row: JobRow, lease: Lease, bound: int) -> Reclai
         return _release_unstarted(state, row, lease)
     row.losses += 1
     failure = failure_of_loss(lease.worker, row.losses, bound)
-    state.totals.note(row, "crashed", now)
+    state.tallies.note(row, "crashed", now)
     _note(state, row, lease, failure, row.ended)
     if row.losses >= bound:
-        state.totals.note(row, "dead", now)
-        state.totals.death(row, failure.signature, now)
+        state.tallies.note(row, "dead", now)
+        state.tallies.death(row, failure.signature, now)
         state.finish(row, Status.DEAD)
     elif lease.cancel:
-        state.totals.note(row, "cancelled", now)
+        state.tallies.note(row, "cancelled", now)
         state.finish(row, Status.CANCELLED)
         row.last = replace(lease, progress=0, message="")
     else:
@@ -122,11 +122,11 @@ def _release_unstarted(state: MemoryState, row: JobRow, lease: Lease) -> Reclaim
     """Give a job back that was only waiting in its worker for a slot."""
     job = Reclaimed(row.id, row.queue, row.given.type, lease.token, lease.worker, row.losses, row.rank, started=False)
     if lease.cancel:
-        state.totals.note(row, "cancelled", state.clock.now())
+        state.tallies.note(row, "cancelled", state.clock.now())
         state.finish(row, Status.CANCELLED)
         row.last = replace(lease, progress=0, message="")
         return job._replace(rank=None, cancelled=True)
-    state.totals.note(row, "released", state.clock.now())
+    state.tallies.note(row, "released", state.clock.now())
     state.ready(row)
     return job._replace(rank=row.rank)
 
@@ -139,7 +139,7 @@ def _note_loss(state: MemoryState, row: JobRow, lease: Lease, outcome: Outcome) 
 
 def _measure(state: MemoryState, row: JobRow, lease: Lease, outcome: Outcome) -> None:
     wait_us = max(0, round((lease.started_at - row.run_at) * 1_000_000))
-    state.totals.note(row, outcome.kind, state.clock.now(), wait_us=wait_us, run_us=outcome.run_us)
+    state.tallies.note(row, outcome.kind, state.clock.now(), wait_us=wait_us, run_us=outcome.run_us)
 
 
 def _note(state: MemoryState, row: JobRow, lease: Lease, failure: Failure | None, number: int) -> None:

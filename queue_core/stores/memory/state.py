@@ -44,12 +44,12 @@ class MemoryOrderingLocks:
 
     def arrive(self, row: JobRow, most: int) -> None:
         """Let a job through that becomes ready, or keep it waiting."""
-        if row.key is None or row.holds:
+        if row.key is None or row.admitted:
             return
         lock = self._locks[row.queue, row.key]
         if lock.open < most:
             lock.open += 1
-            row.holds = True
+            row.admitted = True
         else:
             insort(lock.waiting, (row.sequence, row.id))
 
@@ -62,9 +62,9 @@ class MemoryOrderingLocks:
 
     def release_key(self, row: JobRow, most: int) -> list[str]:
         """Release a job's key, if it holds it; return the ids of the next jobs, which hold it from now on."""
-        if row.key is None or not row.holds:
+        if row.key is None or not row.admitted:
             return []
-        row.holds = False
+        row.admitted = False
         lock = self._locks[row.queue, row.key]
         lock.open -= 1
         admitted = lock.waiting[: max(0, most - lock.open)]
@@ -136,7 +136,7 @@ class MemoryState:
         self.schedules: dict[str, ScheduleRow] = {}
         # number -> an operation
         self.operations: dict[int, OperationRow] = {}
-        self.totals = MemoryTallies()
+        self.tallies = MemoryTallies()
         self.ordering_locks = MemoryOrderingLocks()
         self.unique = MemoryUniqueKeys()
         self._unblocked: list[Ready] = []
@@ -151,7 +151,7 @@ class MemoryState:
         row = self.jobs[job.id] = JobRow(job, 0, 0, status, now, now, run_at)
         self._place(row, run_at)
         self._enter(row)
-        self.totals.note(row, "enqueued", now)
+        self.tallies.note(row, "enqueued", now)
         return row
 
     def start(self, row: JobRow, request: ClaimRequest, started: bool = True) -> Lease:
@@ -216,7 +216,7 @@ class MemoryState:
 
     def remove(self, row: JobRow, outcome: str) -> None:
         """Forget a finished job; the totals go on counting it under this outcome."""
-        self.totals.note(row, outcome, self.clock.now())
+        self.tallies.note(row, outcome, self.clock.now())
         self.release_key(row)
         del self.jobs[row.id]
 
@@ -224,7 +224,7 @@ class MemoryState:
         """Release a job's ordering key, so that the next jobs become ready."""
         for job_id in self.ordering_locks.release_key(row, rules_of(self.rules, row.queue).open_keys):
             next_row = self.jobs[job_id]
-            next_row.holds = True
+            next_row.admitted = True
             insort(self.queues[next_row.queue].ready, (next_row.rank, next_row.id))
             self._unblocked.append(next_row.ready())
 

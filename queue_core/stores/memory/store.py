@@ -221,12 +221,12 @@ class MemoryStore:
             types = request.types
             wanted = (row for row in self._candidates(request) if types is None or row.given.type in types)
             rules = rules_of(self.state.rules, request.queue)
-            most, begin = request.limit, request.limit if request.start_count is None else request.start_count
+            most, start_count = request.limit, request.limit if request.start_count is None else request.start_count
             if rules.limits_claims:
-                most = begin = admitted(self.state, queue, rules, min(most, begin))
+                most = start_count = admitted(self.state, queue, rules, min(most, start_count))
             chosen = of_one_claim(islice(wanted, most))
             queue.tokens -= len(chosen)
-            return [row.claim(self.state.start(row, request, place < begin)) for place, row in enumerate(chosen)]
+            return [row.claim(self.state.start(row, request, place < start_count)) for place, row in enumerate(chosen)]
 
     def _candidates(self, request: ClaimRequest) -> Iterator[JobRow]:
         if request.ids is None:
@@ -327,7 +327,7 @@ class MemoryStore:
         with self.state.lock:
             since = self.state.clock.now() - (self.state.retention.results or inf)
             found = [self.state.jobs[job_id] for job_id in dict.fromkeys(ids) if job_id in self.state.jobs]
-            return [row.final(since) for row in found]
+            return [row.job_result(since) for row in found]
 
     async def acquire_leadership(self, duty: str, worker: str, seconds: float) -> bool:
         """Take or renew the leadership of a duty."""

@@ -26,7 +26,7 @@ def prune(state: MemoryState) -> None:
         schedule.ticks = [tick for tick in schedule.ticks if tick.tick >= kept]
     _prune_operations(state, now)
     state.unique.prune(state.jobs, now)
-    state.totals.forget_before(now - SERIES_SECONDS)
+    state.tallies.forget_before(now - SERIES_SECONDS)
     _forget_titles(state, now)
     for name in [name for name, one in state.workers.items() if one.heartbeat_at < now - LOST_SECONDS]:
         del state.workers[name]

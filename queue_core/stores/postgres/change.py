@@ -70,11 +70,11 @@ def queue_id_of(queue: str | None) -> Plan[int | None]:
 
 def route(row: tuple[Any, ...], options: ChangeOptions, target_id: int | None, rules: Rules) -> Route:
     """Return the route of a job in a row of `change/with_rules` or `change/movable`; `target_id`: of its new queue."""
-    job_id, queue, source_id, key, holds, priority, unique, held, takes = row
+    job_id, queue, source_id, key, admitted, priority, unique, held, takes = row
     target = options.queue or queue
     target_key = key_in(rules, target, queue, key)
     goes = target != queue or options.priority not in (None, priority)
-    ordering_keys = [(queue, key)] if key is not None and holds and goes else []
+    ordering_keys = [(queue, key)] if key is not None and admitted and goes else []
     ordering_keys += [(target, target_key)] if target_key is not None else []
     return Route(
         job_id,

@@ -67,13 +67,13 @@ class PostgresSchedules:
         }
 
         jobs = [] if tick.job is None else [tick.job]
-        queue_ids = await self._store.producing.prepare(jobs)
+        queue_ids = await self._store.inserter.prepare(jobs)
 
         async def run(connection: Connection) -> Inserted | None:
             if not await self._pool.fetch(connection, "schedules/pass", passing):
                 return None
             await self._pool.fetch(connection, "schedules/last", passing)
-            return (await self._store.producing.write_on(connection, jobs, queue_ids))[0] if jobs else None
+            return (await self._store.inserter.write_on(connection, jobs, queue_ids))[0] if jobs else None
 
         return await self._pool.transact(run)
 

@@ -75,9 +75,9 @@ class PostgresStore:
         self._leading: set[tuple[str, str]] = set()
         self._transactions = Transactions(settings)
         self._queue_ids = QueueIds()
-        self.producing = PostgresInserts(self._inserts, self._reads, self._queue_ids, rules)
-        self._claiming = PostgresClaims(self._claims, self._sweeps, rules)
-        self._notifications.on("ranks", self._claiming.heard)
+        self.inserter = PostgresInserts(self._inserts, self._reads, self._queue_ids, rules)
+        self._claimer = PostgresClaims(self._claims, self._sweeps, rules)
+        self._notifications.on("ranks", self._claimer.heard)
         self._rules = rules
         self._leases = Walk(self._sweeps, "leases")
         self._due = DueTimes()
@@ -105,13 +105,13 @@ class PostgresStore:
 
     async def insert(self, jobs: Sequence[NewJob]) -> list[Inserted]:
         """Write the jobs, all or none, as queued or scheduled, creating their queues; return results in their order."""
-        inserted = await self.producing.insert(jobs)
+        inserted = await self.inserter.insert(jobs)
         if any(_soon(job.delay, job.run_at) for job, one in zip(jobs, inserted, strict=True) if one.due is not None):
             self._signals.soon()
         return inserted
 
     async def insert_on(self, connection: Any, jobs: Sequence[NewJob]) -> list[Inserted]:
-        return await self.producing.insert_on(connection, jobs)
+        return await self.inserter.insert_on(connection, jobs)
 
     async def committed(self, seconds: float) -> set[str]:
         """Wait until callers' transactions have committed, or an earlier due time is notified, or `seconds` pass.
@@ -121,7 +121,7 @@ class PostgresStore:
         return await self._signals.wait(seconds)
 
     async def results(self, ids: Sequence[str]) -> list[JobResult]:
-        return await self.producing.results(ids, self._results)
+        return await self.inserter.results(ids, self._results)
 
     # -- workers
 
@@ -129,7 +129,7 @@ class PostgresStore:
         queue_id = await self._queue_ids.find(request.queue, self._claims)
         if queue_id is None or request.limit <= 0:
             return []
-        claims = await self._claiming.claim(queue_id, request)
+        claims = await self._claimer.claim(queue_id, request)
         if not claims:
             await self._queue_ids.doubt(self._claims)
         return claims
@@ -141,7 +141,7 @@ class PostgresStore:
             if one.rank is not None:
                 ready.append(Ready(one.id, outcome.queue, one.rank))
         if ready:
-            self._claiming.came_back(ready)
+            self._claimer.came_back(ready)
         later = (one for one in outcomes if one.kind == "retrying" or one.delay or one.run_at)
         if any(_soon(one.delay, one.run_at) for one in later):
             self._signals.soon()
@@ -186,7 +186,7 @@ class PostgresStore:
             ready = sorted(ready + await self._promote_with_keys(named), key=lambda one: one.rank)
         else:
             self._locked = False
-        self._claiming.came_back(ready)
+        self._claimer.came_back(ready)
         return ready
 
     async def _promote_with_keys(self, named: Rows) -> list[Ready]:
@@ -211,28 +211,28 @@ class PostgresStore:
 
     async def reclaim(self, limit: int, bound: int = MOST_LOSSES) -> list[Reclaimed]:
         taken = await reclaim(self._leases, self._keyed, limit, bound, self._rules)
-        self._claiming.came_back([Ready(one.id, one.queue, one.rank) for one in taken if one.rank is not None])
-        self._claiming.came_back([ready for one in taken for ready in one.unblocked])
+        self._claimer.came_back([Ready(one.id, one.queue, one.rank) for one in taken if one.rank is not None])
+        self._claimer.came_back([ready for one in taken for ready in one.unblocked])
         return taken
 
     async def list_claimable(self, queue: str, limit: int) -> list[Ready]:
-        return await self._claiming.heads.list_claimable_in([queue], limit)
+        return await self._claimer.heads.list_claimable_in([queue], limit)
 
     async def list_claimable_in(self, queues: Sequence[str], limit: int) -> list[Ready]:
         """Return the jobs of `head` for each of these queues, in one statement."""
-        return await self._claiming.heads.list_claimable_in(queues, limit)
+        return await self._claimer.heads.list_claimable_in(queues, limit)
 
     async def ready_queues(self) -> list[str]:
         """Return the queues that are not paused and have ready or running jobs."""
-        return await self._claiming.heads.ready_queues()
+        return await self._claimer.heads.ready_queues()
 
     async def filter_claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
-        return await self._claiming.filter_claimable(queue, await self._queue_ids.find(queue, self._claims), ids)
+        return await self._claimer.filter_claimable(queue, await self._queue_ids.find(queue, self._claims), ids)
 
     async def list_ready(self, queue: str, rank: int, limit: int, whole: bool = True) -> list[Ready]:
         """Return ready jobs of a queue with a higher rank than this, in order, those that are passed if `whole`."""
         queue_id = await self._queue_ids.find(queue, self._sweeps)
-        return await self._claiming.heads.list_ready(queue, queue_id, rank, limit, whole)
+        return await self._claimer.heads.list_ready(queue, queue_id, rank, limit, whole)
 
     async def queues(self) -> dict[str, bool]:
         rows = await self._sweeps.run(QUEUES)

@@ -195,7 +195,7 @@ class PostgresUpkeep:
         self._deltas = Walk(runner, "tally_deltas")
         self._leases = Walk(runner, "leases")
         self._pruned_at = float("-inf")
-        self._forgetting = LogRemoval(runner)
+        self._log_removal = LogRemoval(runner)
         self._titles = Titles(runner)
         self._rules = rules
         self._keepers = (UnusedKeys(runner), PendingKeys(keyed, rules))
@@ -242,7 +242,7 @@ class PostgresUpkeep:
         await self._trim_operations()
         await self._runner.run("upkeep/trim_series", {"seconds": SERIES_SECONDS})
         await self._leases.run("upkeep/orphans", {})
-        await self._forgetting.run(gone > 0)
+        await self._log_removal.run(gone > 0)
         await self._titles.run()
 
     async def _expire_holding(self) -> int:

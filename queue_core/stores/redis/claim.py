@@ -60,8 +60,8 @@ class RedisClaims:
         types = None if request.types is None else frozenset(request.types)
         for _ in range(ROUNDS):
             ready = await self.ready_of(request.queue, request.limit - len(claims), types, SPARE)
-            begin = None if request.start_count is None else max(0, request.start_count - len(claims))
-            left = request._replace(limit=request.limit - len(claims), start_count=begin)
+            start_count = None if request.start_count is None else max(0, request.start_count - len(claims))
+            left = request._replace(limit=request.limit - len(claims), start_count=start_count)
             more = await self._claim(left, [job.id for job in ready])
             claims += more
             if not ready or len(claims) >= request.limit or (limited and not more) or _is_full(claims):
@@ -82,8 +82,8 @@ class RedisClaims:
             left = request.limit - len(claims)
             if left <= 0 or _is_full(claims):
                 break
-            begin = left if request.start_count is None else max(0, request.start_count - len(claims))
-            claims += await self._claim_part(request._replace(limit=left, start_count=begin), part)
+            start_count = left if request.start_count is None else max(0, request.start_count - len(claims))
+            claims += await self._claim_part(request._replace(limit=left, start_count=start_count), part)
         return claims
 
     async def _claim_part(self, request: ClaimRequest, ids: Sequence[str]) -> list[Claim]:

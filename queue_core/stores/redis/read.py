@@ -79,10 +79,10 @@ class RedisInspector:
         queues, now = await self._link.queues_and_time()
         found: dict[str, tuple[Entry, Job]] = {}
         scanned, last = 0, None
-        sieve = FilterScan(self._link, where, now)
+        scan = FilterScan(self._link, where, now)
         async for part in self._parts(where, queues, order, after):
             for some in chunks(part, SCAN_STEP):
-                for entry, job in await self._read(await sieve.sift(some), where, now):
+                for entry, job in await self._read(await scan.matching(some), where, now):
                     found.setdefault(entry.id, (entry, job))
                 scanned += len(some)
                 if len(found) > limit or scanned >= SCAN_PAGE:
@@ -135,10 +135,10 @@ class RedisInspector:
     async def _ids(self, where: Filter) -> AsyncIterator[list[str]]:
         """Yield the ids of matching jobs in parts, newest first."""
         queues, now = await self._link.queues_and_time()
-        sieve = FilterScan(self._link, where, now)
+        scan = FilterScan(self._link, where, now)
         scanned = 0
         async for part in self._parts(where, queues, "newest", None):
-            yield [entry.id for entry in await sieve.sift(part)]
+            yield [entry.id for entry in await scan.matching(part)]
             scanned += len(part)
             if scanned >= SCAN_ALL:
                 return

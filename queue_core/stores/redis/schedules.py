@@ -24,7 +24,7 @@ class RedisSchedules:
     def __init__(self, settings: RedisSettings, rules: Rules | None = None) -> None:
         self._link = RedisLink(settings)
         self._rules = rules or {}
-        self._inserting = RedisInserts(self._link, self._rules)
+        self._inserter = RedisInserts(self._link, self._rules)
 
     async def close(self) -> None:
         """Disconnect; doing it twice is safe."""
@@ -97,17 +97,17 @@ class RedisSchedules:
         return await self._fire(tick.job._replace(queue=queue), keys, args)
 
     async def _fire(self, job: NewJob, keys: Sequence[str], args: Sequence[Any]) -> Inserted | None:
-        await self._inserting.name_queues({job.queue})
+        await self._inserter.name_queues({job.queue})
         for _ in range(ASKED):
-            check = self._inserting.check_capacity({job.queue: [job]})
-            _, insert_keys, insert_args = self._inserting.call(job.queue, [job], check)
+            check = self._inserter.check_capacity({job.queue: [job]})
+            _, insert_keys, insert_args = self._inserter.call(job.queue, [job], check)
             call = Call("schedule_fire", [*keys, *insert_keys], [*args, job.id, *insert_args])
             *found_room, answers = await self._link.run_many([*check.calls, call], together=bool(check.calls))
             if answers is None:
                 return None
             check_room(self._rules, check, found_room)
             if answers[0] == 0:
-                await self._inserting.name(job.queue)
+                await self._inserter.name(job.queue)
             if answers[0] != "ask":
                 return inserted(job, answers[1])
         raise StoreUnavailable("redis", "it forgets its scripts all the time")

@@ -154,14 +154,14 @@ class FilterScan:
             return entries
         return [entry for entry in entries if all(_entry_holds(entry, term, self._now) for term in self._by_entry)]
 
-    async def sift(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+    async def matching(self, entries: Sequence[Entry]) -> Sequence[Entry]:
         """Return those that match."""
         entries = self.possible(entries)
         if not entries or self._decided(entries):
             return entries
         kept: list[Entry] = []
         for some in chunks(entries):
-            kept += await self._sift(some)
+            kept += await self._matching(some)
         return kept
 
     def _decided(self, entries: Sequence[Entry]) -> bool:
@@ -170,7 +170,7 @@ class FilterScan:
             return False
         return not self._light.terms or all(entry.status is not None for entry in entries)
 
-    async def _sift(self, entries: Sequence[Entry]) -> list[Entry]:
+    async def _matching(self, entries: Sequence[Entry]) -> list[Entry]:
         rows = await self._link.read(homes(entries), self._names)
         kept = [one for one in entries if (row := rows.get((one.queue, one.id))) and self._verdict(one.queue, row)]
         if not self._heavy:

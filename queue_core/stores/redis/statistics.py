@@ -262,11 +262,11 @@ async def signatures(link: RedisLink, where: Filter, window: float, slices: int,
 
 async def _deaths(link: RedisLink, where: Filter, queues: Sequence[str], now: int) -> AsyncIterator[list[_Death]]:
     """Yield the dead jobs that match, the newest first."""
-    sieve = FilterScan(link, where, now)
+    scan = FilterScan(link, where, now)
     by_cause = {term.field for term in where.terms} <= _NEEDED
     verdicts: dict[tuple[str, str], bool] = {}
     async for part in walk(link, await streams(link, where, queues), "newest", None):
-        entries = sieve.possible(part) if by_cause else await sieve.sift(part)
+        entries = scan.possible(part) if by_cause else await scan.matching(part)
         deaths = await _caused(link, entries)
         if by_cause:
             for cause in {(death.signature, death.type) for death in deaths} - verdicts.keys():

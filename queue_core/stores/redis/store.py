@@ -51,8 +51,8 @@ class RedisStore:
         self._link = RedisLink(settings)
         self._leading = Leadership(self._link, settings)
         self._hints, self._signals = self._leading.hints, self._leading.signals
-        self._inserting = RedisInserts(self._link, rules)
-        self._claiming = RedisClaims(self._link, rules, self._hints)
+        self._inserter = RedisInserts(self._link, rules)
+        self._claimer = RedisClaims(self._link, rules, self._hints)
         self._upkeep = RedisUpkeep(self._link, retention, rules)
         self._results = retention.results
         # Many may wait for results at once: while one read is under way, the next gathers.
@@ -81,14 +81,14 @@ class RedisStore:
         Raises:
             QueueFull: a limit of a queue refuses them; nothing was written.
         """
-        inserted = await self._inserting.insert(jobs)
+        inserted = await self._inserter.insert(jobs)
         await self._hints.due(_earliest((one.queue, one.due) for one in inserted if one.due is not None))
         return inserted
 
     async def results(self, ids: Sequence[str]) -> list[JobResult]:
         """Return what is known about these jobs, unknown ids left out."""
         found = await self._result_reads.put(list(dict.fromkeys(ids)))
-        return [final for final in found if final is not None]
+        return [result for result in found if result is not None]
 
     async def _read_results(self, ids: Sequence[str]) -> list[JobResult | None]:
         queues, now = await self._link.queues_and_time()
@@ -119,7 +119,7 @@ class RedisStore:
     # -- workers
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
-        return await self._claiming.claim(request)
+        return await self._claimer.claim(request)
 
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
         settled = await settle(self._link, self._rules, outcomes)
@@ -166,7 +166,7 @@ class RedisStore:
         return await reclaim(self._link, self._rules, self._hints, limit, bound)
 
     async def list_claimable(self, queue: str, limit: int) -> list[Ready]:
-        return await self._claiming.list_claimable(queue, limit)
+        return await self._claimer.list_claimable(queue, limit)
 
     async def list_claimable_in(self, queues: Sequence[str], limit: int) -> list[Ready]:
         """Return what `head` returns of each of these queues."""
@@ -178,11 +178,11 @@ class RedisStore:
 
     async def filter_claimable(self, queue: str, ids: Sequence[str]) -> list[Ready]:
         """Return those of these jobs that are claimable now and whose type a live worker of this queue announced."""
-        return await self._claiming.filter_claimable(queue, ids)
+        return await self._claimer.filter_claimable(queue, ids)
 
     async def list_ready(self, queue: str, rank: int, limit: int, whole: bool = True) -> list[Ready]:
         """Return ready jobs of a queue with a higher rank than this, in order, always all."""
-        return await self._claiming.list_ready(queue, rank, limit)
+        return await self._claimer.list_ready(queue, rank, limit)
 
     async def queues(self) -> dict[str, bool]:
         return await self._leading.queues()

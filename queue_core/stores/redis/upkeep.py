@@ -156,7 +156,7 @@ class RedisUpkeep:
     def __init__(self, link: RedisLink, retention: RetentionSettings, rules: Rules) -> None:
         self._link = link
         self._verbs = VerbScripts(link, rules)
-        self._forgetting = OperationRemoval(link, retention.operations)
+        self._operation_removal = OperationRemoval(link, retention.operations)
         retentions = {
             "completed": ("expired_completed", retention.completed),
             "cancelled": ("expired_cancelled", retention.completed),
@@ -180,7 +180,7 @@ class RedisUpkeep:
         await self._expire([one for one in due if one[1] in self._kept], now)
         await self._trim([one for one in due if one[1] in _BY_MINUTE], now)
         await self._forget_keys(sorted(await self._keyed.find(queues)))
-        await self._forgetting.run(now)
+        await self._operation_removal.run(now)
         if time.monotonic() - self._seldom_at >= SELDOM:
             self._seldom_at = time.monotonic()
             await self._forget_workers(now)

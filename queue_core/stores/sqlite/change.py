@@ -104,10 +104,10 @@ class Positions:
         return tuple(one for _, one in self._ready)
 
 
-def hand_over(transaction: Transaction, pairs: Iterable[RowChange]) -> None:
+def hand_over(transaction: Transaction, changes: Iterable[RowChange]) -> None:
     """Give jobs that are about to wait the keys that they hold while they are unfinished, if free, where they go on."""
     unique = SqliteUniqueKeys(transaction)
-    for old, new in pairs:
+    for old, new in changes:
         if new.unique_key is None or new.unique_seconds is not None:
             continue
         if old is not new:
@@ -132,9 +132,9 @@ def count_waiting(transaction: Transaction, jobs: Iterable[TargetRow], each: int
 
 def move(transaction: Transaction, rules: Rules, jobs: list[TargetRow], options: ChangeOptions) -> Changed:
     """Give waiting and dead jobs to another queue or priority; their states and times stay."""
-    pairs = [pair for pair in transferred(transaction, rules, jobs, options) if pair.old is not pair.new]
-    waiting = [pair for pair in pairs if pair.old.state != "dead"]
-    dead = [pair for pair in pairs if pair.old.state == "dead"]
+    changes = [change for change in transferred(transaction, rules, jobs, options) if change.old is not change.new]
+    waiting = [change for change in changes if change.old.state != "dead"]
+    dead = [change for change in changes if change.old.state == "dead"]
     positions = Positions(transaction, rules, len(waiting))
     rows = []
     for _, job in waiting:
@@ -147,18 +147,18 @@ def move(transaction: Transaction, rules: Rules, jobs: list[TargetRow], options:
     ready = positions.write()
     count_waiting(transaction, [old for old, _ in waiting], -1)
     count_waiting(transaction, [new for _, new in waiting], 1)
-    unblocked = unblock_next(transaction, rules, [old for old, _ in pairs])
-    return Changed(tuple(old.id for old, _ in pairs), ready + unblocked)
+    unblocked = unblock_next(transaction, rules, [old for old, _ in changes])
+    return Changed(tuple(old.id for old, _ in changes), ready + unblocked)
 
 
 def transferred(
     transaction: Transaction, rules: Rules, jobs: list[TargetRow], options: ChangeOptions
 ) -> list[RowChange]:
-    """Return jobs as they go on in the queue and of the priority that the way names; a queue is created for them."""
+    """Return jobs as they go on in the queue and of the priority that the options name; a queue is created for them."""
     if not any(_leads_away(job, options) for job in jobs):
         return [RowChange(job, job) for job in jobs]
     target = None if options.queue is None else queues_of(transaction, {options.queue})[options.queue]
-    pairs: list[RowChange] = []
+    changes: list[RowChange] = []
     for job in jobs:
         new = job
         if _leads_away(job, options):
@@ -166,8 +166,8 @@ def transferred(
             if target is not None:
                 key = key_in(rules, target.name, job.queue, job.key)
                 new = new._replace(queue_id=target.number, queue=target.name, key=key, keeps_counts=target.keeps_counts)
-        pairs.append(RowChange(job, new))
-    return pairs
+        changes.append(RowChange(job, new))
+    return changes
 
 
 def _leads_away(job: TargetRow, options: ChangeOptions) -> bool:
@@ -190,21 +190,21 @@ def change(
 def retry(transaction: Transaction, rules: Rules, jobs: list[TargetRow], options: ChangeOptions) -> Changed:
     """Move finished jobs to queued, or to scheduled when they are put off, each as one that arrives now."""
     now, due = transaction.now, options.delay <= 0 and options.spread <= 0
-    pairs = transferred(transaction, rules, jobs, options)
+    changes = transferred(transaction, rules, jobs, options)
     positions = Positions(transaction, rules, len(jobs))
     rows = []
-    for _, job in pairs:
+    for _, job in changes:
         run_at = now + max(options.delay, 0.0) + uniform(0, max(options.spread, 0.0))
         seq, aged_rank, rank, admitted = positions.take(job, run_at, due)
         state = "queued" if due else "scheduled"
         arrival = (seq, rank, run_at, now, job.number, aged_rank, admitted)
         rows.append((state, *arrival, job.queue_id, job.priority, job.key))
-    hand_over(transaction, pairs)
+    hand_over(transaction, changes)
     transaction.run_many("change/retry", rows)
     ready = positions.write()
-    count_waiting(transaction, [new for _, new in pairs], 1)
+    count_waiting(transaction, [new for _, new in changes], 1)
     _count(transaction, jobs, "retried_by_operator")
-    unblocked = unblock_next(transaction, rules, [old for old, new in pairs if old is not new])
+    unblocked = unblock_next(transaction, rules, [old for old, new in changes if old is not new])
     return _changed(jobs, ready + unblocked)
 
 
@@ -272,7 +272,7 @@ def _renew(transaction: Transaction, jobs: list[TargetRow]) -> None:
     # An attempt that ended before: its outcome may yet be handed in again.
     keep_outcomes(transaction, [(job.number, job.token, job.last_outcome) for job in jobs if job.last_outcome])
     last = take_tokens(transaction, len(jobs))
-    transaction.run_many("change/renew", [(last + turn, job.number) for turn, job in enumerate(jobs, 1)])
+    transaction.run_many("change/renew", [(last + position, job.number) for position, job in enumerate(jobs, 1)])
 
 
 def _count(transaction: Transaction, jobs: list[TargetRow], outcome: str) -> None:

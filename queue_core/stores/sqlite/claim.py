@@ -101,9 +101,9 @@ def claim(transaction: Transaction, request: ClaimRequest, rules: Rules) -> list
     found = transaction.rows("claim/open_queue", (request.queue,))
     if not found:
         return []
-    queue, ruled = OpenQueue._make(found[0]), rules_of(rules, request.queue)
-    if ruled.limits_claims:
-        request, queue = admit(transaction, queue, ruled, request)
+    queue, own_rules = OpenQueue._make(found[0]), rules_of(rules, request.queue)
+    if own_rules.limits_claims:
+        request, queue = admit(transaction, queue, own_rules, request)
     rows = _candidates(transaction, request, queue.number)
     if not rows:
         return []
@@ -114,17 +114,17 @@ def claim(transaction: Transaction, request: ClaimRequest, rules: Rules) -> list
     # An attempt that ended before this one: its outcome may yet be handed in again.
     keep_outcomes(transaction, [(row[0], row[11], row[12]) for row in rows if row[12] is not None])
     now, until = transaction.now, transaction.now + request.lease
-    begin = len(rows) if request.start_count is None else request.start_count
+    start_count = len(rows) if request.start_count is None else request.start_count
     transaction.run_many(
         "claim/start",
         [
-            (token + turn, request.worker, now, until, turn <= begin, request.number, row[0])
+            (token + turn, request.worker, now, until, turn <= start_count, request.number, row[0])
             for turn, row in enumerate(rows, 1)
         ],
     )
     if queue.keeps_counts:
         _count(transaction, queue.number, rows)
-    if ruled.rate is not None:
+    if own_rules.rate is not None:
         spend(transaction, queue, len(rows))
     return [_claim(row, token + turn, request.queue) for turn, row in enumerate(rows, 1)]
 

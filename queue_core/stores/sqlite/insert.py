@@ -33,7 +33,7 @@ class InsertRow(NamedTuple):
     columns: tuple[Any, ...]
 
 
-class RuledInserts:
+class InsertsWithRules:
     """One list of jobs of which some have keys, or come into queues with rules."""
 
     def __init__(self, transaction: Transaction, rules: Rules) -> None:
@@ -101,13 +101,13 @@ class SqliteInserts:
         self._known = known_jobs(transaction, [job.id for job in jobs])
         self._number = next_numbers(transaction, len(jobs))
         # None: no job has a key, and no queue has rules or counts its jobs
-        self._ruling = RuledInserts(transaction, rules) if self._needs_ruling(rules) else None
+        self._with_rules = InsertsWithRules(transaction, rules) if self._needs_rules(rules) else None
         self._rows: list[tuple[Any, ...]] = []
         self._payloads: list[tuple[int, str]] = []
         self._arrived: Counter[int] = Counter()
-        self._tallying = TallyWriter()
+        self._tally_writer = TallyWriter()
 
-    def _needs_ruling(self, rules: Rules) -> bool:
+    def _needs_rules(self, rules: Rules) -> bool:
         if any(queue.keeps_counts or queue.name in rules for queue in self._queues.values()):
             return True
         return any(job.ordering_key is not None or job.unique_key is not None for job in self._jobs)
@@ -116,14 +116,14 @@ class SqliteInserts:
         """Decide on every job, then write those that are new."""
         transaction = self._transaction
         answers = [self._insert(job) for job in self._jobs]
-        if self._ruling is None:
+        if self._with_rules is None:
             transaction.run_many("insert/jobs", self._rows)
         else:
-            self._ruling.write(self._queues)
+            self._with_rules.write(self._queues)
             transaction.run_many("insert/with_rules", self._rows)
         transaction.run_many("insert/payloads", self._payloads)
         notify_arrived(transaction, self._arrived)
-        self._tallying.write(transaction)
+        self._tally_writer.write(transaction)
         return answers
 
     def _insert(self, job: NewJob) -> Inserted:
@@ -131,23 +131,23 @@ class SqliteInserts:
             return Inserted(job.id, job.queue, None, None, False)
         queue_id, number, now = self._queues[job.queue].number, self._number + 1, self._now
         run_at = max(now, now + job.delay if job.run_at is None else job.run_at)
-        if self._ruling is None:
-            ready, ruled = InsertRow(None if run_at > now else rank(job.priority, number), ())
+        if self._with_rules is None:
+            ready, extra = InsertRow(None if run_at > now else rank(job.priority, number), ())
         else:
-            holder = self._ruling.holder(job, queue_id, number)
+            holder = self._with_rules.holder(job, queue_id, number)
             if holder != job.id:
                 return Inserted(holder, job.queue, None, None, False)
-            ready, ruled = self._ruling.place(job, queue_id, number, run_at)
+            ready, extra = self._with_rules.place(job, queue_id, number, run_at)
         self._known.add(job.id)
         self._number = number
         state = "scheduled" if run_at > now else "queued"
         tags = json.dumps(job.tags) if job.tags else None
         self._rows.append(
-            (number, job.id, queue_id, job.type, state, job.priority, ready, run_at, job.max_retries, tags, now, *ruled)
+            (number, job.id, queue_id, job.type, state, job.priority, ready, run_at, job.max_retries, tags, now, *extra)
         )
         self._payloads.append((number, job.payload))
         self._arrived[queue_id] += ready is not None
-        self._tallying.note(queue_id, job.type, "enqueued")
+        self._tally_writer.note(queue_id, job.type, "enqueued")
         return Inserted(job.id, job.queue, ready, run_at if run_at > now else None, True)
 
 

@@ -51,10 +51,10 @@ def create(transaction: Transaction, request: OperationRequest) -> Operation:
     fields |= request.author._asdict() | request.options._asdict() | request.rollout._asdict()
     ((number,),) = transaction.rows("operations/create", fields)
     transaction.run_many("operations/sign", [(signature, number) for signature in request.signatures])
-    return kept(transaction, number).view
+    return stored_operation(transaction, number).view
 
 
-def kept(transaction: Transaction, number: int) -> OperationRecord:
+def stored_operation(transaction: Transaction, number: int) -> OperationRecord:
     """Return an operation.
 
     Raises:
@@ -68,12 +68,12 @@ def kept(transaction: Transaction, number: int) -> OperationRecord:
 
 def records(transaction: Transaction, numbers: Sequence[int]) -> list[OperationRecord]:
     """Return operations by their numbers."""
-    return [_kept(*row) for row in transaction.rows("operations/records", (texts(numbers),))]
+    return [_stored(*row) for row in transaction.rows("operations/records", (texts(numbers),))]
 
 
 def add(transaction: Transaction, number: int, ids: Sequence[str]) -> Operation:
     """Append members to a preparing operation, as their jobs are now."""
-    record = kept(transaction, number)
+    record = stored_operation(transaction, number)
     if record.view.state != "preparing":
         return record.view
     added = 0
@@ -91,7 +91,7 @@ def member_id(job_id: str) -> str:
 def step(transaction: Transaction, number: int, most: int, rules: Rules) -> StepResult:
     """Change the next members that are as they were frozen, and count all of them."""
     keep_time(transaction)
-    record, now = kept(transaction, number), transaction.now
+    record, now = stored_operation(transaction, number), transaction.now
     view = record.view
     count, wait = operation.next_members(record, most, now)
     if not count:
@@ -106,14 +106,14 @@ def step(transaction: Transaction, number: int, most: int, rules: Rules) -> Step
 
 def fail_member(transaction: Transaction, number: int, note: str) -> Operation:
     """Count the next member as errored."""
-    record = kept(transaction, number)
+    record = stored_operation(transaction, number)
     failed = operation.fail_member(record, note, transaction.now)
     return record.view if failed is None else write(transaction, failed)
 
 
 def move(transaction: Transaction, number: int, state: OperationState, note: str) -> bool:
     """Move an operation to another state."""
-    record = kept(transaction, number)
+    record = stored_operation(transaction, number)
     moved = operation.move(record, state, note, transaction.now)
     if moved is None:
         return False
@@ -125,7 +125,7 @@ def move(transaction: Transaction, number: int, state: OperationState, note: str
 
 def pass_canary(transaction: Transaction, number: int) -> bool:
     """Let a running operation go on behind its canary."""
-    passed = operation.pass_canary(kept(transaction, number), transaction.now)
+    passed = operation.pass_canary(stored_operation(transaction, number), transaction.now)
     if passed is not None:
         write(transaction, passed)
     return passed is not None
@@ -146,7 +146,9 @@ def write(transaction: Transaction, record: OperationRecord) -> Operation:
 _COUNTED = ("number", "state", "note", "total", "done", "processed", "skipped", "errored", "barrier")
 
 
-def _kept(number: int, verb: OperationVerb, label: str, user: str, host: str, why: str, *rest: Any) -> OperationRecord:
+def _stored(
+    number: int, verb: OperationVerb, label: str, user: str, host: str, why: str, *rest: Any
+) -> OperationRecord:
     delay, spread, queue, priority, canary, rate, stop_percent, signatures, state, note, *counts = rest
     total, done, processed, skipped, errored, barrier, created_at, updated_at, started_at, finished_at, next_at = counts
     request = OperationRequest(
@@ -244,7 +246,7 @@ class SqliteOperations:
         )
 
     async def get(self, number: int) -> Operation:
-        return await self._file.read(lambda transaction: kept(transaction, number).view)
+        return await self._file.read(lambda transaction: stored_operation(transaction, number).view)
 
     async def list_operations(
         self, limit: int, before: int | None = None, unfinished: bool = False, signature: str | None = None
@@ -267,7 +269,7 @@ class SqliteOperations:
 
     async def _rows(self, number: int, query: str, *params: int) -> list[RowTuple]:
         def read(transaction: Transaction) -> list[RowTuple]:
-            kept(transaction, number)
+            stored_operation(transaction, number)
             return transaction.rows(query, (number, *params))
 
         return await self._file.read(read)

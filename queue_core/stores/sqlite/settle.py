@@ -114,7 +114,7 @@ class SqliteSettlement:
         # statement -> its parameters, of jobs without ordering keys
         self._writes: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
         self._failures = Failures()
-        self._tallying = TallyWriter()
+        self._tally_writer = TallyWriter()
         self._arrived: Counter[int] = Counter()
         self._counts = Counts()
 
@@ -126,7 +126,7 @@ class SqliteSettlement:
         if job.state != "running" or job.token != outcome.token:
             return self._again(job, outcome)
         if outcome.failure is not None and outcome.failure.kind == "timeout":
-            self._tallying.note(job.queue_id, job.type, "timed_out")
+            self._tally_writer.note(job.queue_id, job.type, "timed_out")
         instead = bool(job.cancel) and outcome.kind in {"retrying", "released"}
         state = "cancelled" if instead else "queued" if outcome.kind == "released" else outcome.kind
         self._jobs[job.id] = job._replace(state=state, last_outcome=outcome.kind)
@@ -170,7 +170,7 @@ class SqliteSettlement:
         return self._cancel(job, outcome)._replace(cancelled=True)
 
     def _retry(self, job: RunningRow, outcome: Outcome) -> Settled:
-        self._tallying.note(job.queue_id, job.type, "retried", run_us=outcome.run_us)
+        self._tally_writer.note(job.queue_id, job.type, "retried", run_us=outcome.run_us)
         if outcome.failure is not None:
             self._failures.note(job, outcome.failure, job.failed + 1, self._now)
         due = self._now + outcome.delay
@@ -182,7 +182,7 @@ class SqliteSettlement:
         failure = outcome.failure
         if failure is not None:
             self._failures.note(job, failure, job.failed + 1, self._now)
-            self._tallying.death(job.queue_id, failure.signature)
+            self._tally_writer.death(job.queue_id, failure.signature)
         crashes = job.crashes + (failure is not None and failure.kind == "poison")
         blocks = job.key is not None and rules_of(self._rules, job.queue).dead_blocks_key
         unblocked = () if blocks or job.key is None else self._release_key(job, job.key)
@@ -194,7 +194,7 @@ class SqliteSettlement:
         return Settled(job.id, True, unblocked=unblocked)
 
     def _release(self, job: RunningRow, outcome: Outcome) -> Settled:
-        self._tallying.note(job.queue_id, job.type, "released", run_us=outcome.run_us)
+        self._tally_writer.note(job.queue_id, job.type, "released", run_us=outcome.run_us)
         if outcome.to_back:
             return self._reschedule(job, outcome)
         failure = outcome.failure
@@ -232,7 +232,7 @@ class SqliteSettlement:
         notify_arrived(self._transaction, self._arrived)
         self._arrivals.write()
         self._counts.write(self._transaction)
-        self._tallying.write(self._transaction)
+        self._tally_writer.write(self._transaction)
 
     def _write(self, job: RunningRow, statement: str, params: tuple[Any, ...]) -> None:
         """Note what is to be written; at once where the next outcome may ask whose turn it is."""
@@ -243,7 +243,7 @@ class SqliteSettlement:
 
     def _measure(self, job: RunningRow, outcome: Outcome, name: str) -> None:
         waited = max(0, round(((job.started_at or 0.0) - job.run_at) * 1_000_000))
-        self._tallying.note(job.queue_id, job.type, name, wait_us=waited, run_us=outcome.run_us)
+        self._tally_writer.note(job.queue_id, job.type, name, wait_us=waited, run_us=outcome.run_us)
 
 
 _ENDINGS: dict[str, Callable[[SqliteSettlement, RunningRow, Outcome], Settled]] = {
@@ -287,7 +287,7 @@ class SqliteReclaim:
         self._bound = bound
         self._ordering_locks = SqliteOrderingLocks(transaction, rules)
         self._failures = Failures()
-        self._tallying = TallyWriter()
+        self._tally_writer = TallyWriter()
         self._arrived: Counter[int] = Counter()
         self._counts = Counts()
 
@@ -299,7 +299,7 @@ class SqliteReclaim:
             if job.keeps_counts:
                 self._counts.move(job.queue_id, job.priority, running=-1, waiting=back.rank is not None)
         self._failures.write(self._transaction)
-        self._tallying.write(self._transaction)
+        self._tally_writer.write(self._transaction)
         self._counts.write(self._transaction)
         notify_arrived(self._transaction, self._arrived)
         return taken
@@ -308,18 +308,18 @@ class SqliteReclaim:
         worker, now, losses = job.worker or "", self._transaction.now, job.losses + 1
         failure = failure_of_loss(worker, losses, self._bound)
         self._failures.note(job, failure, job.failed + 1, now)
-        self._tallying.note(job.queue_id, job.type, "crashed")
+        self._tally_writer.note(job.queue_id, job.type, "crashed")
         taken = Reclaimed(job.id, job.queue, job.type, job.token, worker, losses, None)
         if losses >= self._bound:
-            self._tallying.note(job.queue_id, job.type, "dead")
-            self._tallying.death(job.queue_id, failure.signature)
+            self._tally_writer.note(job.queue_id, job.type, "dead")
+            self._tally_writer.death(job.queue_id, failure.signature)
             unblocked = () if rules_of(self._rules, job.queue).dead_blocks_key else self._release_key(job)
             self._transaction.run(
                 "settle/bury", (now, None, *failure_columns(failure), job.crashes, losses, job.number)
             )
             return taken._replace(unblocked=unblocked)
         if job.cancel:
-            self._tallying.note(job.queue_id, job.type, "cancelled")
+            self._tally_writer.note(job.queue_id, job.type, "cancelled")
             unblocked = self._release_key(job)
             self._transaction.run("settle/cancel", (now, None, *failure_columns(failure), losses, job.number))
             return taken._replace(cancelled=True, unblocked=unblocked)
@@ -331,11 +331,11 @@ class SqliteReclaim:
         now, worker = self._transaction.now, job.worker or ""
         taken = Reclaimed(job.id, job.queue, job.type, job.token, worker, job.losses, None, started=False)
         if job.cancel:
-            self._tallying.note(job.queue_id, job.type, "cancelled")
+            self._tally_writer.note(job.queue_id, job.type, "cancelled")
             unblocked = self._release_key(job)
             self._transaction.run("settle/cancel", (now, None, *failure_columns(None), job.losses, job.number))
             return taken._replace(cancelled=True, unblocked=unblocked)
-        self._tallying.note(job.queue_id, job.type, "released")
+        self._tally_writer.note(job.queue_id, job.type, "released")
         self._transaction.run("settle/take_back", (now, job.rank, *failure_columns(None), job.losses, job.number))
         return taken._replace(rank=job.rank)
 

@@ -64,7 +64,7 @@ async def test_who_does_not_know_the_rule_is_counted_from_the_next_whole_look(
     early = await does_not.claim(request(5))
     monkeypatch.setattr(capacity, "WHOLE", 0.0)
     monkeypatch.setattr(capacity, "PAUSE", 0.0)
-    knows._claiming._running[QUEUE]._whole_at = 0.0
+    knows._claimer._running[QUEUE]._whole_at = 0.0
     assert len(await knows.claim(request(20))) == MOST - 2 - len(early)
     assert await knows.claim(request(1)) == []
 
@@ -77,7 +77,7 @@ async def test_with_more_running_than_are_remembered_all_leases_are_counted(
     one, two = new_store(rules=RULES), new_store(rules=RULES)
     for _ in range(2):
         assert [len(await store.claim(request(4))) for store in (one, two, one, two)] == [4, 4, 2, 0]
-        assert one._claiming._running[QUEUE]._known == []
+        assert one._claimer._running[QUEUE]._known == []
         held = await one._claims.run("capacity/running_scan", {"queue_id": 1, "some": 5})
         assert (held[0][0], len(held[0][1])) == (MOST, 5)
         await one._claims.run("heartbeat/hand_back", {"worker": WORKER, "started": "{}"})
@@ -99,7 +99,7 @@ async def test_a_count_reads_nothing_that_ended_before_the_last_one(new_store: N
         )
         for _ in range(3):
             await store.settle([outcome(claim, "completed") for claim in await store.claim(request(5))])
-        running = store._claiming._running[QUEUE]
+        running = store._claimer._running[QUEUE]
         assert set(running._known) >= {claim.id for claim in long}
         asked = {"queue_id": 1, "running": list(running._known), "above": running._above}
         with psycopg.connect(**hot_options(PostgresSettings(url=postgres_url))) as connection:

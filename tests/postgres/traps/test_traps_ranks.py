@@ -72,7 +72,7 @@ async def test_trap_10_claims_pass_over_what_ended(
     hand.do(END_JOBS.replace("%%", "%"))
     ready = await inserted(store, 100)
     assert await claimed(store) == ready[:10]
-    passed = store._claiming.passed.of(QUEUE, (TYPE,))
+    passed = store._claimer.passed.of(QUEUE, (TYPE,))
     for _ in range(3):
         # The claims took long, it says; so it is asked how far the arrivals have come, and what comes first.
         await claimed(store)
@@ -136,7 +136,7 @@ async def test_trap_10_what_nobody_told_of_is_found_by_the_walk(
     hand.do("delete from leases where id = any(%(ids)s::uuid[])", {"ids": jobs[200:202]})
     assert await claimed(store, 1) == [jobs[250]]
     monkeypatch.setattr(scans, "PAUSE_LEAST", 0.0)
-    passed = store._claiming.passed.of(QUEUE, (TYPE,))
+    passed = store._claimer.passed.of(QUEUE, (TYPE,))
     passed._walk_at = passed._pause = 0.0
     passed._step = 50
     found = [(await claimed(store, 1))[0] for _ in range(12)]
@@ -190,7 +190,7 @@ async def test_trap_10_pages_of_the_audit_pass_over_what_ended_and_a_rebuild_mis
     page, read = await read_by(store._sweeps, lambda: store.list_ready(QUEUE, -1, 10))
     assert [job.id for job in page] == [urgent, lost, *ready[:8]]
     assert read > ENDED
-    passed = store._claiming.heads._passed.of(QUEUE)
+    passed = store._claimer.heads._passed.of(QUEUE)
     for _ in range(scans.CUT):
         passed.cut_off()
     passed.know_edge(5_000_000, time.monotonic())
@@ -213,7 +213,7 @@ async def test_trap_10_heads_go_on_naming_what_the_walk_has_found(
         assert [job.id for job in await store.list_claimable(QUEUE, 1)] == [jobs[250]]
     hand.do("delete from leases where id = any(%(ids)s::uuid[])", {"ids": jobs[200:202]})
     assert [job.id for job in await store.list_claimable(QUEUE, 1)] == [jobs[250]]
-    passed = store._claiming.heads._passed.of(QUEUE)
+    passed = store._claimer.heads._passed.of(QUEUE)
     passed._walk_at, passed._walked, passed._step = 0.0, -1, 50_000
     for _ in range(5):
         assert [job.id for job in await store.list_claimable(QUEUE, 3)] == [*jobs[200:202], jobs[250]]
@@ -241,7 +241,7 @@ async def test_fast_looks_are_at_all_ranks(store: PostgresStore, monkeypatch: py
     monkeypatch.setattr(scans, "USUAL", 3600.0)
     await inserted(store, 5)
     await claimed(store)
-    assert store._claiming.passed.of(QUEUE, (TYPE,)).next_scan(time.monotonic()).parts == [EVERYWHERE]
+    assert store._claimer.passed.of(QUEUE, (TYPE,)).next_scan(time.monotonic()).parts == [EVERYWHERE]
 
 
 def test_after_a_quick_turn_of_the_walk_all_is_looked_at() -> None:

@@ -88,7 +88,7 @@ async def test_counts_that_read_no_job(world: World, monkeypatch: pytest.MonkeyP
     async def read(*_: object) -> None:
         raise AssertionError("a job was read")
 
-    monkeypatch.setattr(search.FilterScan, "_sift", read)
+    monkeypatch.setattr(search.FilterScan, "_matching", read)
     for text, count in (("", 31), ("status:queued", 30), ("status:dead", 1), (f"queue:{QUEUE}", 31), ("age:<1h", 31)):
         assert await world.inspector.count(parse(text)) == count, text
     assert len(await world.inspector.ids(Filter(), 100)) == 31
