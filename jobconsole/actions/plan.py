@@ -24,7 +24,7 @@ from queue_core.model.operation import (
     OperationRequest,
     Rollout,
 )
-from queue_core.model.states import FINAL, WAITING, Status
+from queue_core.model.states import FINAL, Status
 from queue_core.model.text import safe
 from queue_core.model.validation import check_name
 from queue_core.ports.inspector import Inspector
@@ -87,7 +87,6 @@ Choice = Verb | Literal["export"]
 
 REVERSIBLE = frozenset(verb for verb, facts in VERBS.items() if facts.undo)
 """The verbs that can be taken back when they have ended; the others can only be cancelled while they run."""
-MOVABLE = WAITING | {Status.DEAD}
 ACTS_ON: dict[str, frozenset[Status]] = {verb: facts.states for verb, facts in VERBS.items()}
 """The states that each verb acts on, for the lists that show why a key is off."""
 ON_DEAD = frozenset(verb for verb, facts in VERBS.items() if facts.acts_on(Status.DEAD, trashed=False))
@@ -226,26 +225,12 @@ def changeable_only(verb: Verb, where: Filter) -> Filter:
 
     What has completed is run again only where the filter is about nothing else.
     """
-    if verb == "cancel":
-        return unfinished_only(where)
-    if verb == "move":
-        return movable_only(where)
-    again = verb == "retry" and where.statuses() <= {Status.COMPLETED}
+    states = ACTS_ON[verb]
+    if not states <= FINAL:
+        others = sorted(frozenset(Status) - states)
+        return where.having(*(Term("status", "=", status.value, negated=True) for status in others))
+    again = Status.COMPLETED in states and where.statuses() <= {Status.COMPLETED}
     return where.having(Term("status", "=", (Status.COMPLETED if again else Status.DEAD).value))
-
-
-def unfinished_only(where: Filter) -> Filter:
-    """Return the filter without jobs that have come to an end."""
-    return _without(where, FINAL)
-
-
-def movable_only(where: Filter) -> Filter:
-    """Return the filter without jobs that cannot be moved: running ones, and ended ones that are not dead."""
-    return _without(where, frozenset(Status) - MOVABLE)
-
-
-def _without(where: Filter, states: frozenset[Status]) -> Filter:
-    return where.having(*(Term("status", "=", status.value, negated=True) for status in sorted(states)))
 
 
 async def plan(inspector: Inspector, verb: Verb, target: Target) -> Plan:

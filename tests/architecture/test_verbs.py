@@ -4,8 +4,11 @@ from typing import get_args
 
 import pytest
 
+from jobconsole.actions.plan import changeable_only
 from jobconsole.format.words import IMMEDIATE, WORDS
+from queue_core.model.filters import Filter, parse
 from queue_core.model.operation import VERBS, MemberVerb
+from queue_core.model.states import Status
 
 
 def test_each_verb_on_jobs_has_words_and_none_has_words_alone() -> None:
@@ -17,6 +20,16 @@ def test_the_words_of_a_verb_are_whole(verb: str) -> None:
     words = WORDS[verb]
     assert "" not in {words.title, words.button, words.past, words.summary}
     assert words.narrowed
+
+
+@pytest.mark.parametrize("verb", WORDS)
+def test_filters_are_narrowed_to_what_a_verb_acts_on(verb: MemberVerb) -> None:
+    facts, narrowed = VERBS[verb], parse(" ".join(WORDS[verb].narrowed))
+    # Completed jobs are run again only where they are asked for.
+    states = facts.states - {Status.COMPLETED}
+    assert narrowed.statuses() == states
+    assert narrowed.trash == (facts.trash is True)
+    assert changeable_only(verb, Filter()).statuses() == states
 
 
 @pytest.mark.parametrize(("kind", "verb"), IMMEDIATE)

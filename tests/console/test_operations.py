@@ -14,11 +14,11 @@ from jobconsole.actions.plan import (
     Report,  # fmt: skip
     Target,  # fmt: skip
     apply,  # fmt: skip
+    changeable_only,  # fmt: skip
     dead_of,  # fmt: skip
     default_rollout,  # fmt: skip
     plan,  # fmt: skip
     submit,  # fmt: skip
-    unfinished_only,  # fmt: skip
 )
 from jobconsole.actions.verbs import sentence
 from queue_core import JobQueue
@@ -134,7 +134,7 @@ async def test_undo_restores_exactly_what_was_deleted(jobs: JobQueue, world: Wor
 
 async def test_cancelling_everything_leaves_finished_jobs_alone(jobs: JobQueue, world: World) -> None:
     states = {state: await world.job_in(state) for state in ("queued", "scheduled", "retrying", "completed", "dead")}
-    frozen = await plan(jobs.inspector, "cancel", Target("all", wheres=(unfinished_only(Filter()),)))
+    frozen = await plan(jobs.inspector, "cancel", Target("all", wheres=(changeable_only("cancel", Filter()),)))
     report = await apply(jobs.operations, frozen, ANA)
     assert (report.processed, report.skipped) == (3, 0)
     assert await world.status(states["dead"]) == "dead"
