@@ -91,6 +91,7 @@ ACTS_ON: dict[str, frozenset[Status]] = {verb: facts.states for verb, facts in V
 """The states that each verb acts on, for the lists that show why a key is off."""
 ON_DEAD = frozenset(verb for verb, facts in VERBS.items() if facts.acts_on(Status.DEAD, trashed=False))
 """The verbs on dead jobs that are not in the trash."""
+NOT_ON_RUNNING = tuple(verb for verb, states in ACTS_ON.items() if Status.RUNNING not in states)
 NOT_CANCELLED = "dead jobs cannot be cancelled; D moves them to the trash"
 
 FREEZE_LIMIT = 1_000_000

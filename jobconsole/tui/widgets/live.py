@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import ClassVar
 
-from jobconsole.actions.plan import ACTS_ON, Choice, Target
+from jobconsole.actions.plan import NOT_ON_RUNNING, Choice, Target
 from jobconsole.core.latency import TypeLine
 from jobconsole.core.listing import TableCursor
 from jobconsole.core.rows import QueueLine
@@ -22,7 +22,6 @@ from jobconsole.tui.widgets.pane import Pane, off_for_jobs
 from jobconsole.tui.widgets.table import Table
 from queue_core.model.filters import Filter, Term
 from queue_core.model.report import WorkerInfo
-from queue_core.model.states import Status
 
 
 class Chart(Pane):
@@ -104,9 +103,7 @@ SPARK = 16
 """Cells of the throughput beside the title."""
 
 
-NOT_RUNNING = {verb: WORDS[verb].past for verb, states in ACTS_ON.items() if Status.RUNNING not in states} | {
-    "edit": IMMEDIATE["job", "edit"].past
-}
+NOT_RUNNING = {verb: WORDS[verb].past for verb in NOT_ON_RUNNING} | {"edit": IMMEDIATE["job", "edit"].past}
 """What cannot be done with running jobs, with its past tense."""
 
 
