@@ -50,6 +50,8 @@ class VerbFacts(NamedTuple):
     undo: MemberVerb | None = None
     # the fields of `ChangeOptions` that it takes
     options: frozenset[str] = frozenset()
+    # the jobs that it has changed are in the same state as before
+    keeps_state: bool = False
 
     def acts_on(self, status: Status, trashed: bool) -> bool:
         """Return whether it acts on a job in this state."""
@@ -69,7 +71,14 @@ VERBS: dict[str, VerbFacts] = {
     "restore": VerbFacts(_DEAD, True, EventName.RESTORED),
     "purge": VerbFacts(_DEAD, True, EventName.DELETED),
     "cancel": VerbFacts(UNFINISHED, False, EventName.CANCELLED),
-    "move": VerbFacts(WAITING | _DEAD, False, EventName.MOVED, undo="move", options=frozenset({"queue", "priority"})),
+    "move": VerbFacts(
+        WAITING | _DEAD,
+        False,
+        EventName.MOVED,
+        undo="move",
+        options=frozenset({"queue", "priority"}),
+        keeps_state=True,
+    ),
 }
 """The facts of each `MemberVerb`. Its words (title, button, question) are the console's."""
 

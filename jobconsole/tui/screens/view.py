@@ -23,6 +23,7 @@ from jobconsole.tui.widgets.header import Header
 from jobconsole.tui.widgets.jobs import JobTable
 from jobconsole.tui.widgets.table import Table
 from queue_core.model.filters import Filter, render
+from queue_core.model.operation import VERBS
 
 NOT_IN_TRASH = "only jobs in the trash can be brought back: 3 shows all jobs, its tab trash the deleted ones"
 DETAIL_ACTIONS = frozenset({"frames", "next_tab", "previous_tab", "next_match", "previous_match"})
@@ -138,8 +139,8 @@ class View(ViewFrame):
         self.notice.show(sentence(report), tone_of(report))
         for rows in self.query(Table) if not report.processed else ():
             rows.selection.expect_stay(report.plan.keys)
-        # Moved jobs stay in the list, unless its filter is about what they had.
-        for table in self.query(JobTable) if report.plan.verb != "move" and report.finished else ():
+        # Jobs in the same state stay in the list, unless its filter is about what they had.
+        for table in self.query(JobTable) if not VERBS[report.plan.verb].keeps_state and report.finished else ():
             table.forget(report.changed)
         self.finished(report)
         self.console.refresher.resync()
