@@ -14,19 +14,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from queue_core.configuration import (
-    PROGRAMS,
-    Layer,
-    Source,
-    combine,
-    merge,
-    nearest,
-    read_file,
-    read_values,
-    read_variables,
-)
+from queue_core.configuration import Layer, combine, merge, read_file, read_values, read_variables
 from queue_core.errors import ConfigurationError
 from queue_core.model.settings import JobsSettings
+from queue_core.variables import PROGRAMS, Source, nearest
 
 CONSOLE = Source(
     "JOBCONSOLE_",

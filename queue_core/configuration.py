@@ -3,31 +3,36 @@
 A `Source` has the names: programs that use a queue read `JOBS__REDIS__URL`, where two underscores separate levels, and
 the file that `JOBS_CONFIG` names, else ./jobs.yaml (or .yml, .toml), else the same names in the user's configuration
 folder ($XDG_CONFIG_HOME or ~/.config, then /jobs). Variables without two underscores are not read: Kubernetes puts
-JOBS_PORT into every container beside a service named jobs.
+JOBS_PORT into every container beside a service named jobs. One such as JOBS_REDIS_URL is named in a warning.
 
 A front end with names of its own puts its layers on top (`read_variables`, `read_values`, `combine`).
 """
 
 from __future__ import annotations
 
-import difflib
+import logging
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin
 
-from pydantic import SecretStr, ValidationError
+from pydantic import ValidationError
 
 from queue_core.errors import ConfigurationError
 from queue_core.model.settings import Defaults, JobsSettings
 from queue_core.model.validation import SettingsModel, first_problem
+from queue_core.variables import PROGRAMS, Source, nearest, secret_of, squash
+
+logger = logging.getLogger("queue_core.configuration")
 
 M = TypeVar("M", bound=SettingsModel)
 
 
+_warned: set[str] = set()
+"""Variables that were named in a warning."""
 LARGEST = 1 << 20
 """Bytes of a configuration file or secret; what is larger is something else."""
 COLON = re.compile(
@@ -123,52 +128,6 @@ def _refuse_twins(name: str, root: Any) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """The names under which settings are given."""
-
-    # how the names of variables begin; behind it, two underscores separate levels
-    prefix: str
-    # the variable that names the file
-    file_variable: str
-    # of the file, where no variable names it
-    names: tuple[str, ...]
-    # the block that all variables belong to; "": the first level behind the prefix is the block
-    block: str = ""
-    # what the file may hold; a front end reads its further blocks itself
-    blocks: tuple[str, ...] = ("jobs", "queue")
-
-    def reads(self, name: str) -> bool:
-        """Return whether a variable of the environment is one of this source."""
-        return name == self.file_variable or (name.startswith(self.prefix) and "__" in name)
-
-    def variable(self, path: Sequence[str]) -> str:
-        """Return the name of the variable for a key, which is given by its levels, such as jobs, redis, url."""
-        return self.prefix + "__".join(path[1:] if self.block else path).upper()
-
-    def find(self, environ: Mapping[str, str]) -> Path | None:
-        """Return the file that is named by a variable, else found in a folder; None where there is none.
-
-        Raises:
-            ConfigurationError: a folder holds two of them.
-        """
-        if named := environ.get(self.file_variable):
-            return Path(named).expanduser()
-        home = environ.get("XDG_CONFIG_HOME") or "~/.config"
-        for folder in (Path(), Path(home).expanduser() / Path(self.names[0]).stem):
-            found = [folder / name for name in self.names if (folder / name).is_file()]
-            if len(found) > 1:
-                raise ConfigurationError(f"{found[0]} and {found[1]} are both there; keep one of them")
-            if found:
-                return found[0]
-        return None
-
-
-PROGRAMS = Source("JOBS__", "JOBS_CONFIG", ("jobs.yaml", "jobs.yml", "jobs.toml"), block="jobs")
-"""The names that every program knows which uses a queue."""
-_FROM_FILE = "_file"
-
-
-@dataclass(frozen=True, slots=True)
 class Layer:
     """The values of one place in the model's own spelling; its name and spelling are for the sentences about it."""
 
@@ -182,6 +141,8 @@ class Layer:
     given: dict[tuple[str, ...], str] = field(default_factory=dict)
     # the files from which secrets were read, likewise
     files: dict[tuple[str, ...], Path] = field(default_factory=dict)
+    # what it may hold
+    blocks: tuple[str, ...] = PROGRAMS.blocks
 
     def key(self, path: Sequence[str]) -> str:
         """Return how this place spells a key; one variable may hold a block of them."""
@@ -203,6 +164,18 @@ class Layer:
     def error(self, path: Sequence[str], what: str) -> ConfigurationError:
         """Return the error about a key of this place."""
         return ConfigurationError(f"{self.name}: {self.key(path)}: {what}")
+
+    def unknown(self, path: Sequence[str], value: Any, model: type[SettingsModel] | None = None) -> ConfigurationError:
+        """Return the error about a key that there is not in a model's block, or among the blocks, and its value."""
+        *above, key = path
+        if self.variables is not None and self.key(path) == self.variables.variable(path):
+            levels = [key]
+            while isinstance(value, dict):
+                level, value = next(iter(value.items()))
+                levels.append(level)
+            if meant := self.variables.meant(above or ("jobs",), levels, model or JobsSettings):
+                return self.error((*above, *levels), f"unknown key; did you mean '{meant}'?")
+        return self.error(path, f"unknown key{nearest(key.lower(), model.model_fields if model else self.blocks)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +209,8 @@ def load(
 def read_variables(source: Source, environ: Mapping[str, str]) -> Layer:
     """Return what the variables of a source give; an empty one counts as not set.
 
+    One that is not read and was perhaps meant to be is named in a warning, once in a process.
+
     Raises:
         ConfigurationError: a key is unknown or given twice.
     """
@@ -250,7 +225,11 @@ def read_variables(source: Source, environ: Mapping[str, str]) -> Layer:
             if not isinstance(here, dict):
                 raise ConfigurationError(f"environment: {name} goes on below a variable that is a value itself")
         here[last] = environ[name]
-    return _read(Layer("environment", Path.cwd(), source), nested, source.blocks)
+    for name, meant in source.unread(environ):
+        if name not in _warned:
+            _warned.add(name)
+            logger.warning("environment: %s is not read; did you mean %s?", name, meant)
+    return _read(Layer("environment", Path.cwd(), source, blocks=source.blocks), nested)
 
 
 def read_values(name: str, raw: Mapping[str, Any], source: Source = PROGRAMS, folder: Path | None = None) -> Layer:
@@ -259,7 +238,7 @@ def read_values(name: str, raw: Mapping[str, Any], source: Source = PROGRAMS, fo
     Raises:
         ConfigurationError: a key is unknown or given twice.
     """
-    return _read(Layer(name, folder or Path.cwd()), raw, source.blocks)
+    return _read(Layer(name, folder or Path.cwd(), blocks=source.blocks), raw)
 
 
 def combine(layers: Sequence[Layer]) -> JobsSettings:
@@ -298,18 +277,11 @@ def read_block(name: str, model: type[M], raw: Any, path: Sequence[str]) -> M:
     return _validate(model, layer.values, [layer], path)
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """Return "; did you mean 'x'?" with the nearest known word, or what is known when none is near."""
-    choices = sorted(known)
-    found = difflib.get_close_matches(word, choices, n=1, cutoff=0.6)
-    return f"; did you mean '{found[0]}'?" if found else f"; known here: {', '.join(choices) or 'none'}"
-
-
-def _read(layer: Layer, raw: Mapping[str, Any], blocks: Sequence[str]) -> Layer:
+def _read(layer: Layer, raw: Mapping[str, Any]) -> Layer:
     """Fill a layer: keys in the model's spelling, `queue:` folded into the defaults, secrets read from their files."""
     for key in raw:
-        if key not in blocks:
-            raise layer.error((str(key),), f"unknown key{nearest(str(key), blocks)}")
+        if key not in layer.blocks:
+            raise layer.unknown((str(key),), raw[key])
     jobs = _block(layer, JobsSettings, raw.get("jobs"), ("jobs",))
     short = _block(layer, Defaults, raw.get("queue"), ("queue",))
     defaults = jobs.setdefault("defaults", {}) if short else {}
@@ -328,13 +300,13 @@ def _block(layer: Layer, model: type[SettingsModel], raw: Any, path: tuple[str, 
         return {}
     if not isinstance(raw, Mapping):
         raise layer.error(path, "must be a block of keys, not a single value")
-    known = {_squash(name): name for name in model.model_fields}
+    known = {squash(name): name for name in model.model_fields}
     block: dict[str, Any] = {}
     for written, value in raw.items():
         here = (*path, str(written))
-        name = known.get(_squash(str(written))) or _secret_of(model, str(written))
+        name = known.get(squash(str(written))) or secret_of(model, str(written))
         if name is None:
-            raise layer.error(here, f"unknown key{nearest(str(written).lower(), model.model_fields)}")
+            raise layer.unknown(here, value, model)
         if layer.variables and isinstance(value, str):
             layer.given[*path, name] = layer.variables.variable(here)
         if name in block:
@@ -354,26 +326,11 @@ def _value(layer: Layer, model: type[SettingsModel], name: str, value: Any, path
             value = _yaml(f"{layer.name}: {layer.key(path)}", value)
         if isinstance(value, Mapping):
             return {str(key): _block(layer, each, block, (*path[:-1], name, str(key))) for key, block in value.items()}
-    if value is not None and _squash(path[-1]) != _squash(name):
+    if value is not None and squash(path[-1]) != squash(name):
         file = layer.folder / Path(str(value)).expanduser()
         layer.files[*path[:-1], name] = file.absolute()
         return read_secret(file, f"{layer.name}: {layer.key(path)}")
     return value
-
-
-def _squash(key: str) -> str:
-    """Fold the spellings maxRetries, max_retries, max-retries and MAXRETRIES into one."""
-    return key.replace("_", "").replace("-", "").lower()
-
-
-def _secret_of(model: type[SettingsModel], written: str) -> str | None:
-    name = written.lower().removesuffix(_FROM_FILE)
-    known = written.lower().endswith(_FROM_FILE) and name in model.model_fields
-    return name if known and _is_secret(model.model_fields[name].annotation) else None
-
-
-def _is_secret(annotation: Any) -> bool:
-    return annotation is SecretStr or any(_is_secret(inner) for inner in get_args(annotation))
 
 
 def _validate(model: type[M], values: Mapping[str, Any], layers: Sequence[Layer], path: Sequence[str]) -> M:

@@ -119,6 +119,16 @@ def test_without_servers_it_says_how_to_name_them(alone: Cli) -> None:
     assert alone("migrate").err.startswith("jobconsole: no PostgreSQL is configured: give --postgres-url, ")
 
 
+def test_a_variable_that_is_almost_a_setting_is_named(elsewhere: Path) -> None:
+    """As a process, which sends warnings where a program sends them that has set up no log."""
+    environ = {"JOBS_POSTGRES_URL": "postgresql://app:hunter2@db/app", "JOBS__SQLITE__PATH": str(elsewhere / "jobs.db")}
+    answer = Cli(environ).process("migrate", "--dry-run")
+    assert (answer.code, answer.err) == (
+        0,
+        "environment: JOBS_POSTGRES_URL is not read; did you mean JOBS__POSTGRES__URL?\n",
+    )
+
+
 def test_the_memory_of_another_process_cannot_be_reached() -> None:
     answer = Cli({"JOBS__QUEUE_BACKEND": "memory"})("job", "list")
     assert answer.code == 2

@@ -160,9 +160,10 @@ class TestMistakes:
     @pytest.mark.parametrize(
         ("name", "sentence"),
         [
-            ("JOBCONSOLE_JOBS__REDIS__ULR", "unknown key; did you mean 'url'?"),
-            ("JOBS__REDIS__ULR", "unknown key; did you mean 'url'?"),
-            ("JOBCONSOLE_JBOS__REDIS__URL", "unknown key; did you mean 'jobs'?"),
+            ("JOBCONSOLE_JOBS__REDIS__ULR", "unknown key; did you mean 'JOBCONSOLE_JOBS__REDIS__URL'?"),
+            ("JOBS__REDIS__ULR", "unknown key; did you mean 'JOBS__REDIS__URL'?"),
+            ("JOBCONSOLE_JBOS__REDIS__URL", "unknown key; did you mean 'JOBCONSOLE_JOBS__REDIS__URL'?"),
+            ("JOBCONSOLE_REDIS__URL", "unknown key; did you mean 'JOBCONSOLE_JOBS__REDIS__URL'?"),
             ("JOBCONSOLE_JOBS__DEFAULTS__MAX_RETRIES", "must be a whole number"),
             ("JOBCONSOLE_QUEUE__MAXRETRIES", "must be a whole number"),
             ("JOBS__DEFAULTS__MAXRETRIES", "must be a whole number"),
@@ -170,7 +171,16 @@ class TestMistakes:
     )
     def test_a_variable_is_named_as_it_was_given(self, name: str, sentence: str) -> None:
         said = refusal(YAML, {name: "x"})
-        assert said == f"environment: {name.replace('JBOS__REDIS__URL', 'JBOS')}: {sentence}"
+        assert said == f"environment: {name}: {sentence}"
+
+    @pytest.mark.parametrize("name", ["JOBCONSOLE_REDIS_URL", "JOBCONSOLE_JOBS_REDIS_URL"])
+    def test_a_variable_that_is_almost_a_setting_is_named_in_a_warning(
+        self, name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        monkeypatch.setattr(configuration, "_warned", set())
+        read(YAML, {name: "redis://:hunter2@h"})
+        (record,) = caplog.records
+        assert record.getMessage() == f"environment: {name} is not read; did you mean JOBCONSOLE_JOBS__REDIS__URL?"
 
     def test_of_two_variables_the_one_that_counts_is_named(self) -> None:
         environ = {"JOBS__DEFAULTS__LEASE": "soon", "JOBCONSOLE_JOBS__DEFAULTS__LEASE": "later"}

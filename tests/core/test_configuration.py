@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from queue_core import configuration
 from queue_core.configuration import LoadedSettings, load
 from queue_core.errors import ConfigurationError
 
@@ -152,12 +153,50 @@ class TestSecrets:
         assert loaded.settings.masked()["postgres"]["url"] == "postgresql://app:***@db/app"
 
 
+class TestNamesThatAreNotRead:
+    """A warning, and no error: what begins with JOBS_ may be another program's."""
+
+    @pytest.fixture(autouse=True)
+    def first(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As in a process that has read no settings yet."""
+        monkeypatch.setattr(configuration, "_warned", set())
+
+    @pytest.mark.parametrize(
+        ("name", "meant"),
+        [
+            ("JOBS_POSTGRES_URL", "JOBS__POSTGRES__URL"),
+            ("JOBS_REDIS_URL", "JOBS__REDIS__URL"),
+            ("JOBS_REDIS__URL", "JOBS__REDIS__URL"),
+            ("JOBS_REDIS_URL_FILE", "JOBS__REDIS__URL_FILE"),
+            ("JOBS_QUEUE_BACKEND", "JOBS__QUEUE_BACKEND"),
+            ("JOBS_DEFAULTS_MAX_RETRIES", "JOBS__DEFAULTS__MAX_RETRIES"),
+            ("jobs__redis__url", "JOBS__REDIS__URL"),
+        ],
+    )
+    def test_one_that_is_almost_a_setting_is_named_once(
+        self, name: str, meant: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        for _ in range(2):
+            assert read(environ={name: "redis://:hunter2@h"}).settings == read().settings
+        assert [record.getMessage() for record in caplog.records] == [
+            f"environment: {name} is not read; did you mean {meant}?"
+        ]
+
+    def test_those_of_others_and_of_settings_that_are_given_properly_are_not(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        others = ("PORT", "SERVICE_HOST", "REDIS_PORT", "REDIS_SERVICE_HOST", "URL", "NONSENSE", "CONFIG")
+        read(environ={f"JOBS_{name}": "/dev/null" for name in others} | {"JOBS_REDIS_URL": ""})
+        read(environ={"JOBS_REDIS_URL": "redis://old", "JOBS__REDIS__URL": "redis://h"})
+        assert not caplog.records
+
+
 class TestMistakes:
     def test_an_unknown_key_names_file_key_and_the_nearest(self) -> None:
         assert refusal("jobs: {redis: {ulr: x}}") == "c.yaml: jobs.redis.ulr: unknown key; did you mean 'url'?"
         assert refusal("quue: {}") == "c.yaml: quue: unknown key; did you mean 'queue'?"
         sentence = refusal(environ={"JOBS__REDIS__ULR": "x"})
-        assert sentence == "environment: JOBS__REDIS__ULR: unknown key; did you mean 'url'?"
+        assert sentence == "environment: JOBS__REDIS__ULR: unknown key; did you mean 'JOBS__REDIS__URL'?"
         assert refusal("contexts: {prod: {}}") == "c.yaml: contexts: unknown key; known here: jobs, queue"
         assert refusal("1: {}") == "c.yaml: 1: unknown key; known here: jobs, queue"
 
@@ -248,7 +287,12 @@ class TestMistakes:
              "twice: 'max_retries' stands in this block already"),
             ({"POSTGRES__URL": "x", "POSTGRES__URL_FILE": "y"}, "JOBS__POSTGRES__URL_FILE: is given twice: 'url' "
              "stands in this block already"),
-            ({"REDIS_URL": "redis://h"}, "JOBS__REDIS_URL: unknown key; did you mean 'redis'?"),
+            ({"REDIS_URL": "redis://h"}, "JOBS__REDIS_URL: unknown key; did you mean 'JOBS__REDIS__URL'?"),
+            ({"POSTGERS__URL": "x"}, "JOBS__POSTGERS__URL: unknown key; did you mean 'JOBS__POSTGRES__URL'?"),
+            ({"QUEUES__MAIL__BAND_LIMITS__HIHG": "1"}, "JOBS__QUEUES__MAIL__BAND_LIMITS__HIHG: unknown key; did you "
+             "mean 'JOBS__QUEUES__MAIL__BAND_LIMITS__HIGH'?"),
+            ({"DEFAULTS__FOO": "1"}, "JOBS__DEFAULTS__FOO: unknown key; known here: children, heartbeat, lease, "
+             "max_losses, max_retries, retry_backoff, retry_cap, retry_delay, retry_jitter, stall, timeout"),
             ({"": "x"}, "JOBS__: unknown key; known here: defaults, limits, postgres, queue_backend, queues, redis, "
              "retention, sqlite"),
             ({"QUEUES": "many"}, "JOBS__QUEUES: must be a valid dictionary"),

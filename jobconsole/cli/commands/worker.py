@@ -16,9 +16,9 @@ from jobconsole.cli.session import connected, settings_of
 from jobconsole.cli.tables import WORKERS, show_table, worker_body
 from jobconsole.format.humanize import plural
 from jobconsole.present.facts import of_worker
-from queue_core.configuration import PROGRAMS
 from queue_core.errors import ConfigurationError, ReadOnly
 from queue_core.model.text import safe
+from queue_core.variables import PROGRAMS
 
 if TYPE_CHECKING:
     from queue_core.model.operation import WorkerOrder
