@@ -120,7 +120,7 @@ class DueWork(NamedTuple):
     # jobs are ready or running
     busy: bool
     # jobs are noted that wait for their ordering keys
-    noted: bool
+    keys_pending: bool
     # there are operations that have not ended
     operations: bool
     # seconds until the first lease may end, where that is known; None: no lease, or it is looked for while jobs run

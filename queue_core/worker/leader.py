@@ -273,7 +273,7 @@ class Sweeper:
         work = self._due_work = None if self._attentive is None else await self._attentive.next_work()
         if work is None or work.busy or (work.lease is not None and work.lease <= 0):
             await self.reclaim()
-        if work is None or work.noted or (work.due is not None and work.due <= 0):
+        if work is None or work.keys_pending or (work.due is not None and work.due <= 0):
             await self.promote()
         if work is None:
             await self.schedule()
@@ -333,7 +333,7 @@ class Sweeper:
 
     async def _until_due(self) -> float:
         work = self._due_work
-        if work is not None and not work.noted and (work.due is None or work.due > 0):
+        if work is not None and not work.keys_pending and (work.due is None or work.due > 0):
             times = [one for one in (work.due, work.tick, work.lease) if one is not None]
             idle = not work.busy and self._attentive is not None and self._attentive.hears()
             return max(SHORTEST, min([IDLE if idle else TICK, *(one if one > 0 else TICK for one in times)]))

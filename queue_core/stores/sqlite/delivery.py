@@ -50,7 +50,7 @@ class WatchState:
 class FileChanges:
     """What is new since an earlier read."""
 
-    seen: WatchState
+    state: WatchState
     # queues that may have something to claim
     arrived: Sequence[str] = ()
     messages: Sequence[str] = ()
@@ -60,27 +60,27 @@ class FileChanges:
     ended: Sequence[str] = ()
 
 
-def poll(transaction: Transaction, seen: WatchState, me: str, watched: Sequence[str], everywhere: bool) -> FileChanges:
+def poll(transaction: Transaction, state: WatchState, me: str, watched: Sequence[str], everywhere: bool) -> FileChanges:
     """Return what other connections did since the last read; `everywhere` names all queues with ready jobs."""
     version = transaction.version()
-    if version == seen.version and not everywhere:
-        return FileChanges(seen)
+    if version == state.version and not everywhere:
+        return FileChanges(state)
     arrived: dict[str, int] = dict(transaction.rows("delivery/ready_totals"))
     if everywhere:
         changed = [name for (name,) in transaction.rows("delivery/ready")]
     else:
-        changed = [name for name, n in arrived.items() if n != seen.arrived.get(name)]
+        changed = [name for name, n in arrived.items() if n != state.arrived.get(name)]
     ((last, first),) = transaction.rows("delivery/numbers")
-    if seen.version is None:
+    if state.version is None:
         return FileChanges(WatchState(version, arrived, last), changed)
-    rows = transaction.rows("delivery/messages", (seen.message, MESSAGES)) if last > seen.message else []
+    rows = transaction.rows("delivery/messages", (state.message, MESSAGES)) if last > state.message else []
     ended = [job_id for (job_id,) in transaction.rows("delivery/ended", (texts(watched),))] if watched else []
     return FileChanges(
         # With more to read, the version stays as it was, so that the next poll reads on.
-        WatchState(version if len(rows) < MESSAGES else (0, 0), arrived, rows[-1][0] if rows else seen.message),
+        WatchState(version if len(rows) < MESSAGES else (0, 0), arrived, rows[-1][0] if rows else state.message),
         changed,
         [body for _, sender, body in rows if sender != me],
-        bool(rows) and first > seen.message + 1,
+        bool(rows) and first > state.message + 1,
         ended,
     )
 
@@ -121,7 +121,7 @@ class FileWatcher:
         self.hints = QueueHints()
         # the subscribers of this process, and those who wait for the end of a job
         self.local = LocalEventBus()
-        self._seen = WatchState()
+        self._state = WatchState()
         self._everywhere_at = float("-inf")
         self._renewed_at = float("-inf")
         self._gap_at: float | None = None
@@ -161,10 +161,10 @@ class FileWatcher:
         everywhere = time.monotonic() - self._everywhere_at >= EVERYWHERE
         watched = self.local.watched
         found = await self._file.read(
-            partial(poll, seen=self._seen, me=self.me, watched=watched, everywhere=everywhere)
+            partial(poll, state=self._state, me=self.me, watched=watched, everywhere=everywhere)
         )
-        changed = found.seen.version != self._seen.version
-        self._seen = found.seen
+        changed = found.state.version != self._state.version
+        self._state = found.state
         if everywhere:
             self._everywhere_at = time.monotonic()
         self.hints.hint(found.arrived)

@@ -111,9 +111,9 @@ async def test_a_leader_rests_until_the_next_job_is_due(settings: JobsSettings) 
         async def work() -> None: ...
 
         sweeps = Worker(jobs)._sweeper
-        sweeps._due_work = DueWork(due=0.3, tick=0.4, busy=False, noted=False, operations=False)
+        sweeps._due_work = DueWork(due=0.3, tick=0.4, busy=False, keys_pending=False, operations=False)
         assert await sweeps._until_due() == 0.3
-        sweeps._due_work = DueWork(due=None, tick=0.2, busy=False, noted=False, operations=False)
+        sweeps._due_work = DueWork(due=None, tick=0.2, busy=False, keys_pending=False, operations=False)
         assert await sweeps._until_due() == 0.2
 
 
