@@ -52,6 +52,8 @@ class VerbFacts(NamedTuple):
     options: frozenset[str] = frozenset()
     # the jobs that it has changed are in the same state as before
     keeps_state: bool = False
+    # they get new tokens, so that operations that had chosen them before pass them over; False: they end, or go
+    renews: bool = True
 
     def acts_on(self, status: Status, trashed: bool) -> bool:
         """Return whether it acts on a job in this state."""
@@ -69,8 +71,8 @@ VERBS: dict[str, VerbFacts] = {
     ),
     "delete": VerbFacts(_DEAD, False, EventName.DELETED, undo="restore"),
     "restore": VerbFacts(_DEAD, True, EventName.RESTORED),
-    "purge": VerbFacts(_DEAD, True, EventName.DELETED),
-    "cancel": VerbFacts(UNFINISHED, False, EventName.CANCELLED),
+    "purge": VerbFacts(_DEAD, True, EventName.DELETED, renews=False),
+    "cancel": VerbFacts(UNFINISHED, False, EventName.CANCELLED, renews=False),
     "move": VerbFacts(
         WAITING | _DEAD,
         False,

@@ -27,7 +27,6 @@ def retry(state: MemoryState, row: JobRow, options: ChangeOptions) -> bool:
     put_off = options.delay > 0 or options.spread > 0
     due = now + max(options.delay, 0.0) + uniform(0, max(options.spread, 0.0))
     state.again(row, Status.SCHEDULED if put_off else Status.QUEUED, due)
-    state.renew(row)
     return True
 
 
@@ -36,7 +35,6 @@ def move(state: MemoryState, row: JobRow, options: ChangeOptions) -> bool:
     if not _elsewhere(row, options):
         return False
     state.transfer(row, options)
-    state.renew(row)
     return True
 
 
@@ -48,7 +46,6 @@ def delete(state: MemoryState, row: JobRow, _options: ChangeOptions) -> bool:
     """Move a dead job to the trash."""
     row.trashed_at = row.updated_at = state.clock.now()
     state.release_key(row)
-    state.renew(row)
     return True
 
 
@@ -56,7 +53,6 @@ def restore(state: MemoryState, row: JobRow, _options: ChangeOptions) -> bool:
     """Move a job from the trash back into the DLQ, at the time of its death."""
     assert row.finished_at is not None
     row.trashed_at, row.updated_at = None, row.finished_at
-    state.renew(row)
     return True
 
 
@@ -86,15 +82,19 @@ _VERBS: dict[MemberVerb, Callable[[MemoryState, JobRow, ChangeOptions], bool]] =
 }
 
 
-def _acts_on(verb: MemberVerb, row: JobRow) -> bool:
-    return VERBS[verb].acts_on(row.status, row.trashed_at is not None)
+def _changed(state: MemoryState, verb: MemberVerb, row: JobRow, options: ChangeOptions) -> bool:
+    facts = VERBS[verb]
+    if not (facts.acts_on(row.status, row.trashed_at is not None) and _VERBS[verb](state, row, options)):
+        return False
+    if facts.renews:
+        state.renew(row)
+    return True
 
 
 def change(state: MemoryState, verb: MemberVerb, ids: Sequence[str], options: ChangeOptions = UNCHANGED) -> Changed:
     """Change those of these jobs whose states allow it; the caller holds the lock."""
-    act = _VERBS[verb]
     rows = [state.jobs[job_id] for job_id in dict.fromkeys(ids) if job_id in state.jobs]
-    changed = [row for row in rows if _acts_on(verb, row) and act(state, row, options)]
+    changed = [row for row in rows if _changed(state, verb, row, options)]
     ready = tuple(row.ready() for row in changed if row.status is Status.QUEUED and not row.blocked)
     ids = tuple(row.id for row in changed)
     unblocked = (one for one in state.unblocked() if state.jobs[one.id].status is Status.QUEUED)

@@ -26,12 +26,15 @@ _RETRY = (
     "pending", "scheduled", "unfinished", "completed", "dlq", "trash", "errors", "seq", "types", "tallies", "minutes",
     "depths", *ORDERING_KEYS, "unique", "unique_expires", "arrival",
 )  # fmt: skip
-_CANCEL = (
-    "pending", "offered", "scheduled", "retrying", "unfinished", "cancelled", "cancelling", "types", "tallies",
-    "minutes", "depths", *ORDERING_KEYS,
-)  # fmt: skip
-_DELETE = ("dlq", "trash", *ORDERING_KEYS, "pending")
-_RESTORE = ("dlq", "trash")
+_SETS: Mapping[str, tuple[str, ...]] = {
+    "cancel": (
+        "pending", "offered", "scheduled", "retrying", "unfinished", "cancelled", "cancelling", "types", "tallies",
+        "minutes", "depths", *ORDERING_KEYS,
+    ),
+    "delete": ("dlq", "trash", *ORDERING_KEYS, "pending"),
+    "restore": ("dlq", "trash"),
+}  # fmt: skip
+"""The keys of the verbs that take no options, whose scripts have their names."""
 _REMOVE = ("errors", "tallies", "minutes", *ORDERING_KEYS, "pending", "unique", "unique_expires")
 _TRANSFER = (
     "pending", "offered", "scheduled", "retrying", "unfinished", "completed", "dlq", "trash", "errors", "types",
@@ -137,9 +140,10 @@ class VerbScripts:
                     yield self._change(verb, queue, some, step)
 
     def _change(self, verb: MemberVerb, queue: str, jobs: Sequence[JobState], step: StepKey | None) -> QueueBatch:
-        names = {"cancel": _CANCEL, "delete": _DELETE, "restore": _RESTORE}[verb]
+        names = _SETS[verb]
         ids = [job.id for job in jobs]
-        first = [] if verb == "restore" else [rules_of(self._rules, queue).open_keys]
+        # A script that may release ordering keys has to know how many jobs of one they admit.
+        first = [rules_of(self._rules, queue).open_keys] if set(ORDERING_KEYS) <= set(names) else []
         keys = [*self._link.of(queue, names), *self._link.keys.jobs(queue, ids)]
         return self._part(verb, keys, [*first, *ids], (queue, queue), jobs, step)
 

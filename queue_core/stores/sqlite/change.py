@@ -181,7 +181,7 @@ def change(
     jobs = map(TargetRow._make, transaction.rows("change/jobs", (texts(ids),)))
     found = [job for job in jobs if job.state in _STATES[verb]]
     changed = _VERBS[verb](transaction, rules, found, options)
-    if verb in _RENEWING:
+    if VERBS[verb].renews:
         renewed = set(changed.ids)
         _renew(transaction, [job for job in found if job.id in renewed])
     return changed
@@ -261,10 +261,6 @@ def _states(verb: str) -> frozenset[str]:
 
 
 _STATES = {verb: _states(verb) for verb in VERBS}
-
-
-_RENEWING = frozenset({"retry", "delete", "restore", "move"})
-"""The verbs behind which a job may be changed again."""
 
 
 def _renew(transaction: Transaction, jobs: list[TargetRow]) -> None:
