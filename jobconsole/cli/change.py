@@ -36,6 +36,7 @@ from jobconsole.format.humanize import plural
 from jobconsole.format.words import WORDS
 from jobconsole.present.facts import in_words
 from queue_core.errors import StoreUnavailable
+from queue_core.model.operation import VERBS
 
 if TYPE_CHECKING:
     from jobconsole.actions.plan import Plan, Report, Verb
@@ -256,5 +257,5 @@ def add_verb(
     if verb == "retry":
         add_spread(parser)
         add_rollout(parser)
-    if verb in {"retry", "move"}:
+    if "queue" in VERBS[verb].options:
         add_target(parser)
