@@ -158,7 +158,7 @@ async def test_a_listen_url_that_leads_through_the_pooler_is_not_advised_again(
         assert console.deaf == reason
         await console.close()
     (check,) = [check for check in check_postgres(dict(facts)) if check.name == "notifications"]
-    assert (check.level, check.said) == ("warn", "do not arrive: " + reason.partition(";")[0])
+    assert (check.level, check.finding) == ("warn", "do not arrive: " + reason.partition(";")[0])
     assert check.advice == f"{LEADS}; until then jobs are found by looking, up to 1 s late"
     assert "set jobs.postgres.listen_url" not in caplog.text
 
