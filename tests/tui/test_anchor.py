@@ -168,6 +168,9 @@ async def test_a_filter_without_the_row_seats_the_cursor_on_the_first(
         await seat.ready()
         await seat.until("TimeoutError")
         table = seat.table("signatures")
+        # Which one is the first depends on when they died.
+        while table.selection.row is None or "TimeoutError" not in table.selection.row.title:
+            await seat.press("j")
         await seat.press("slash", *"!type:send_email", "enter")
         await seat.until("2 signatures ·")
         assert table.selection.key == table.selection.rows[0].signature

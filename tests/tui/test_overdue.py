@@ -139,8 +139,14 @@ async def test_what_is_pressed_before_it_is_known_ends_with_one_sentence(servers
         await seat.until("Queues")
         await seat.until("LIVE")
         await asyncio.to_thread(servers.postgres.pause)
-        await seat.press("P", "j", "k", "3", "2")
-        assert seat.app.connection.usable, "pressed before the header knew"
+        await seat.press("P")
+        while not seat.app.connection.usable:
+            # The header was quicker than the key.
+            await asyncio.to_thread(servers.postgres.resume)
+            await seat.until("LIVE", but="LOST")
+            await asyncio.to_thread(servers.postgres.pause)
+            await seat.press("P")
+        await seat.press("j", "k", "3", "2")
         await seat.until("POSTGRES LOST since", but="LIVE")
         await seat.press("P")
         await seat.until("pause is off: postgres cannot be reached")

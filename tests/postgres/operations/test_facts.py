@@ -15,7 +15,8 @@ async def test_a_healthy_server(inspector: PostgresInspector, database: Database
     assert facts["backend"] == "postgres"
     assert facts["version_number"] >= 150000
     assert (facts["schema"], facts["schema_known"]) == (KNOWN, KNOWN)
-    assert facts["partitions_ahead_days"] == 7
+    # The copied schema may have been made yesterday.
+    assert facts["partitions_ahead_days"] in {6, 7}
     assert facts["invalid_indexes"] == []
     assert facts["read_only"] is False
     assert facts["pooler"] is False
