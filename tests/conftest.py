@@ -88,7 +88,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def pytest_collection(session: pytest.Session) -> None:
-    """Collect ten thousand tests, all of which stay, without the collector: looking after them takes half of the time."""
+    """Collect ten thousand tests, all of which stay, without the collector: it takes half of the time."""
     gc.disable()
 
 

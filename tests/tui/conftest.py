@@ -67,8 +67,10 @@ async def buried(world: World) -> dict[str, list[str]]:
 def sit(jobs: JobQueue) -> Sit:
     """Sit down at a console over the queue."""
 
-    def sitting(size: tuple[int, int] = NARROW, **options: object) -> AbstractAsyncContextManager[Seat]:
-        return seated(ConsoleApp(jobs, **options), size)  # type: ignore[arg-type]
+    def sitting(
+        size: tuple[int, int] = NARROW, drawn: bool = False, **options: object
+    ) -> AbstractAsyncContextManager[Seat]:
+        return seated(ConsoleApp(jobs, **options), size, drawn)  # type: ignore[arg-type]
 
     return sitting
 

@@ -14,7 +14,7 @@ FOLDER = Path(__file__).parent / "golden"
 
 def pictured(seat: Seat) -> str:
     """Return the screen as text and styles; styles are numbered in their order."""
-    strips = seat.app.screen._compositor.render_strips()
+    strips = seat.strips()
     styles: dict[str, str] = {}
     runs: list[str] = []
     for strip in strips:

@@ -199,7 +199,7 @@ async def test_without_colour(sit: Sit, buried: Buried, monkeypatch: pytest.Monk
         await editing(seat)
         await seat.press("x", "shift+right", "shift+down")
         await seat.until("line 1 column 1: the payload is not JSON: a value is expected")
-        strips = seat.app.screen._compositor.render_strips()
+        strips = seat.strips()
         assert all(segment.style is not None for strip in strips for segment in strip)
 
 

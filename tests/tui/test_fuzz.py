@@ -117,7 +117,7 @@ async def test_any_keys_in_any_order(
     monkeypatch.setattr(ConsoleApp, "do_quit", lambda self: None)
     await timetable(jobs, world)
     seed = SEED * 1_000 + size[0]
-    async with bustling(jobs, world, seed) as bustle, sit(size) as seat:
+    async with bustling(jobs, world, seed) as bustle, sit(size, drawn=True) as seat:
         await seat.ready()
         monkey, end = Monkey(seat, Random(seed)), time.monotonic() + SECONDS
         # A slow machine has more time, until it has been around.

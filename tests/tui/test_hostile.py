@@ -26,7 +26,7 @@ def assert_harmless(seat: Seat) -> None:
     """Nothing on the screen controls a terminal."""
     text = seat.text()
     assert not [text[max(0, at - 40) : at + 20] for at, char in enumerate(text) if char in FORBIDDEN]
-    assert all(strip.cell_length == seat.app.size.width for strip in seat.app.screen._compositor.render_strips())
+    assert all(strip.cell_length == seat.app.size.width for strip in seat.strips())
 
 
 @pytest.mark.parametrize("size", [NARROW, WIDE], ids=["80x24", "200x50"])
@@ -43,7 +43,7 @@ async def test_hostile_text_everywhere(sit: Sit, jobs: JobQueue, world: World, s
     await announce(jobs, Schedule("plain", text, text, text, text, text), 60)
     await tick(jobs, text[:100])
     await world.beat(types=(text,), queues=(text,), host=text, version=text)
-    async with sit(size, hints=[f"{text}: {text}"]) as seat:
+    async with sit(size, drawn=True, hints=[f"{text}: {text}"]) as seat:
         await seat.ready()
         await seat.until("boom [/foo]")
         for keys in (
@@ -67,7 +67,7 @@ async def test_hostile_text_everywhere(sit: Sit, jobs: JobQueue, world: World, s
 
 
 async def test_hostile_text_in_the_filter(sit: Sit, buried: dict[str, list[str]]) -> None:
-    async with sit() as seat:
+    async with sit(drawn=True) as seat:
         await seat.ready()
         await seat.press("slash", *"[/foo]", "enter")
         await seat.until("0 signatures")

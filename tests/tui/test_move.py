@@ -152,5 +152,5 @@ async def test_without_colour(sit: Sit, buried: Buried, monkeypatch: pytest.Monk
         await moving(seat)
         await seat.press("down")
         await seat.until("❯ crm")
-        strips = seat.app.screen._compositor.render_strips()
+        strips = seat.strips()
         assert all(segment.style is not None for strip in strips for segment in strip)

@@ -29,7 +29,7 @@ OWN = {ColorType.DEFAULT, ColorType.STANDARD}
 
 def segments(seat: Seat) -> list[Segment]:
     """Return every segment on the screen."""
-    return [segment for strip in seat.app.screen._compositor.render_strips() for segment in strip]
+    return [segment for strip in seat.strips() for segment in strip]
 
 
 async def test_without_colour(
