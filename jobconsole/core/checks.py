@@ -104,7 +104,7 @@ def check_pairing(reason: str, doubtful: bool) -> Check:
         )
     advice = (
         "give every program of the application the same jobs.redis.url and prefix, "
-        "and each application a database and a prefix of its own"
+        "and each application, and each copy of a database, a database and a prefix of its own"
     )
     return Check("redis pairing", "warn", reason, advice)
 

@@ -19,6 +19,8 @@ logger = logging.getLogger("queue_core.delivery")
 
 DUTY, OTHERS = "delivery", "delivery by others"
 """Names in the table of leaders: which Redis delivers for the database, and that another one is in use beside it."""
+PLACE = "database"
+"""Name in the table of leaders of the database that the two before were written for: a copy of it has them, too."""
 WINDOW = 75.0
 """Seconds for which a pair counts as in use after it was last confirmed."""
 NONE = "none"
@@ -44,6 +46,13 @@ class PairedStore(Protocol):
 
     async def leaders(self, duties: Sequence[str]) -> Mapping[str, Led]:
         """Return who leads these duties, or has led them last."""
+        ...
+
+    async def leaders_here(self, duties: Sequence[str]) -> tuple[str, Mapping[str, Led]]:
+        """Return which database this is, which its copies do not share, and who leads these duties.
+
+        "" where the server does not report it.
+        """
         ...
 
     async def acquire_leadership(self, duty: str, worker: str, seconds: float) -> bool:
@@ -89,6 +98,8 @@ class Pairing:
     knows it, and else both get a new one, unless one side is in use by others. Who is not of the pair notes so on the
     side that is not theirs alone, where the pair's own processes read it: in the database, of another Redis; in Redis,
     of another database.
+    A copy of a database (CREATE DATABASE … TEMPLATE, pg_restore) has the identity of the original, but not its place:
+    to the copy it is no identity, for two databases with the same one would not be noticed on one Redis.
     Without a Redis (`delivery` is None) any that delivers for the database is another one.
     """
 
@@ -97,6 +108,8 @@ class Pairing:
         # its server and name, for people
         self._database = database
         self._delivery = delivery
+        # which database it is, as of the last check
+        self._here = ""
         # of the pair that was found last; this process restores it where one side loses it
         self._identity = ""
         # the foreign pair, and how long it was confirmed for, as seen first
@@ -144,7 +157,11 @@ class Pairing:
             return
         # Redis is written last and read first: what it confirms is stored in its database.
         kept, _ = await self._delivery.kept()
-        led = await self._store.leaders((DUTY, OTHERS))
+        self._here, led = await self._store.leaders_here((DUTY, OTHERS, PLACE))
+        place = led.get(PLACE)
+        if place is not None and self._here not in ("", place.worker):
+            # A copy: this database has never been paired, nor was it the one that this process has seen so.
+            led, self._identity = {}, ""
         pair, others = led.get(DUTY), _live(led.get(OTHERS))
         theirs = "" if pair is None else pair.worker.partition(" ")[0]
         if (pair is not None and kept.identity == theirs) or self._was_ours(kept.identity, theirs):
@@ -196,6 +213,8 @@ class Pairing:
             ours = f"{identity} {delivery.place}"
             kept = _live(pair)
             name = kept.worker if kept is not None and kept.worker.startswith(f"{identity} ") else ours
+            if self._here and not await self._store.acquire_leadership(PLACE, self._here, WINDOW):
+                return  # that of the original, which the copy took with it a moment ago
             if not await self._store.acquire_leadership(DUTY, name, WINDOW):
                 return  # another process was first: the next check finds its pair
             if await delivery.identify(identity, replaces, self._database, WINDOW) != identity:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -17,12 +18,15 @@ from queue_core.delivery import pairing as pairing_module
 from queue_core.delivery import redis_dispatcher as dispatcher_module
 from queue_core.delivery.pairing import Pairing
 from queue_core.model.retry import Retry
+from queue_core.model.states import Status
 from queue_core.queue import JobQueue
 from queue_core.redis.client import place_of
 from queue_core.stores.postgres.migrate import migrate
 from queue_core.stores.postgres.session.connection import place_of as place_of_database
 from queue_core.worker.worker import Worker
+from tests.postgres.schema.test_schema import role
 from tests.redis.test_databases import in_database
+from tests.servers import SessionServers, fresh_database
 from tests.waiting import eventually
 
 PATIENCE = 60.0
@@ -215,6 +219,100 @@ async def test_two_databases_on_one_redis_are_said_to_both(
     assert f"for another database ({database_of(one)})" in second
     said = [record.getMessage().partition(";")[0] for record in caplog.records if record.levelno == logging.WARNING]
     assert said[:2] in ([first, second], [second, first])
+
+
+@asynccontextmanager
+async def copied(servers: SessionServers, postgres: str) -> AsyncIterator[str]:
+    """A copy of a database, to which nothing may be connected meanwhile."""
+    with fresh_database(servers.postgres_url, urlsplit(postgres).path.removeprefix("/")) as url:
+        yield url
+
+
+async def test_a_copy_of_a_database_is_another_one(
+    servers: SessionServers, postgres_url: str, redis_url: str, redis_prefix: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With the identity of the original it shared a Redis with it, and no one noticed. All jobs run, in both."""
+    async with unopened(postgres_url, redis_url, redis_prefix) as one:
+        assert await found(one) == (False, "")
+        before = [await one.enqueue("one", {"job": str(n)}, queue="one") for n in range(20)]
+    async with (
+        copied(servers, postgres_url) as copy_url,
+        unopened(postgres_url, redis_url, redis_prefix) as beside_one,
+        unopened(copy_url, redis_url, redis_prefix) as beside_copy,
+    ):
+        with caplog.at_level(logging.WARNING, "queue_core.delivery"):
+            async with application(postgres_url, redis_url, redis_prefix, "one") as one:
+                assert await eventually(lambda: pairing_of(one)._identity)
+                async with application(copy_url, redis_url, redis_prefix, "one") as copy:
+                    assert await eventually(lambda: pairing_of(one).reason and pairing_of(copy).reason)
+                    first, second = await asked(beside_one), await asked(beside_copy)
+                    await run_every_kind(one, postgres_url, "one")
+                    await run_every_kind(copy, copy_url, "one")
+                    for jobs in (one, copy):
+                        states = [await jobs.get(handle.id) for handle in before]
+                        assert [job and (job.status, job.retry_count) for job in states] == [(Status.COMPLETED, 1)] * 20
+    assert f"for another database ({database_of(copy)})" in first
+    assert second.endswith(f"delivers for another database ({database_of(one)})")
+    assert first in caplog.text
+    assert second in caplog.text
+
+
+async def test_a_copy_takes_a_redis_that_the_original_uses_no_more_with_an_identity_of_its_own(
+    servers: SessionServers, postgres_url: str, redis_url: str, redis_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a database that was restored does; the original learns of it when it is back."""
+    monkeypatch.setattr(pairing_module, "WINDOW", 0.3)
+    async with unopened(postgres_url, redis_url, redis_prefix) as one:
+        await found(one)
+    async with (
+        copied(servers, postgres_url) as copy_url,
+        unopened(copy_url, redis_url, redis_prefix) as copy,
+        unopened(copy_url, redis_url, redis_prefix) as beside_copy,
+    ):
+        assert await eventually_paired(copy)
+        assert await found(beside_copy) == (False, "")
+        async with unopened(postgres_url, redis_url, redis_prefix) as one:
+            monkeypatch.setattr(pairing_module, "WINDOW", 60.0)
+            await asyncio.sleep(0.4)
+            assert await found(copy) == (False, "")
+            assert (await found(one))[1].endswith(f"delivers for another database ({database_of(copy)})")
+            assert f"for another database ({database_of(one)})" in (await found(copy))[1]
+
+
+async def eventually_paired(jobs: JobQueue) -> bool:
+    """Return whether a process becomes one of a pair."""
+
+    async def paired() -> bool:
+        await found(jobs)
+        return bool(pairing_of(jobs)._identity)
+
+    return await eventually(paired)
+
+
+async def test_a_database_that_a_copy_has_replaced_gets_an_identity_of_its_own(
+    servers: SessionServers, postgres_url: str, redis_url: str, redis_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also by a process that knows the one before: a copy may get the name of its original, which is still there."""
+    monkeypatch.setattr(pairing_module, "WINDOW", 0.3)
+    async with unopened(postgres_url, redis_url, redis_prefix) as one:
+        await found(one)
+        identity = pairing_of(one)._identity
+    async with copied(servers, postgres_url) as copy_url, unopened(copy_url, redis_url, redis_prefix) as copy:
+        pairing_of(copy)._identity = identity
+        assert await eventually_paired(copy)
+        assert pairing_of(copy)._identity != identity
+
+
+async def test_a_server_that_does_not_report_which_database_it_is_is_paired_as_well(
+    postgres_url: str, redis_url: str, redis_prefix: str
+) -> None:
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("revoke execute on function pg_control_system() from public")
+    grants = ("grant usage on schema jobconsole to {role}", "grant all on all tables in schema jobconsole to {role}")
+    with role(postgres_url, *grants) as (_, url):
+        async with unopened(url, redis_url, redis_prefix) as jobs:
+            assert await found(jobs) == (False, "")
+            assert pairing_of(jobs)._identity
 
 
 async def test_two_servers_of_redis_are_said_to_both_by_their_addresses(

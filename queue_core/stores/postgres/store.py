@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+from queue_core.errors import StoreRefused
 from queue_core.model.job import (
     MOST_LOSSES,
     Claim,
@@ -285,6 +286,16 @@ class PostgresStore:
         """Return the present or last leaders of these duties."""
         rows = await self._sweeps.run("store/leaders", {"duties": list(duties)}, light=True)
         return {duty: Led(worker, seconds) for duty, worker, seconds in rows}
+
+    async def leaders_here(self, duties: Sequence[str]) -> tuple[str, dict[str, Led]]:
+        """Return which database this is, "" where the server does not report it, and the leaders of these duties."""
+        try:
+            rows = await self._sweeps.run("store/leaders_here", {"duties": list(duties)}, light=True)
+        except StoreRefused as error:
+            if error.passing:
+                raise
+            return "", await self.leaders(duties)
+        return rows[0][0], {duty: Led(worker, seconds) for _, duty, worker, seconds in rows if duty is not None}
 
     async def _raise_epoch(self) -> None:
         """Raise the lease epoch after a crash of the server, which empties its unlogged live copy."""

@@ -19,6 +19,13 @@ SELECT worker, CASE WHEN duty = 'sweep' THEN pg_notify('{channels}_leader', work
 -- Return the workers that lead these duties, or led them last, and for how many seconds from now.
 SELECT duty, worker, (extract(epoch FROM expires_at) - extract(epoch FROM now()))::float8 FROM {schema}.leaders WHERE duty = ANY (%(duties)s::text[])
 
+-- name: leaders_here
+-- Return which database of which server this is, for a copy has the rows of another one, and the leaders of these duties, as above.
+SELECT (SELECT system_identifier FROM pg_control_system()) || '/' || d.oid,
+       l.duty, l.worker, (extract(epoch FROM l.expires_at) - extract(epoch FROM now()))::float8
+  FROM pg_database d LEFT JOIN {schema}.leaders l ON l.duty = ANY (%(duties)s::text[])
+ WHERE d.datname = current_database()
+
 -- name: workload
 -- What the leader has to do, in one statement: the seconds until the next job that was not due long ago and the next tick are due (null:
 -- there is none), and whether jobs are ready or running (which keep their rank), ordering keys are pending, or operations have not
