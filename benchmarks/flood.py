@@ -202,7 +202,7 @@ def remember(environment: dict[str, str], flood: Flood, rate: float) -> Row:
     with opened(SIZES[1], environment) as terminal:
         terminal.until(r"40 signatures")
         terminal.press(screens()[-1].key)
-        terminal.until(r"events? heard")
+        terminal.until(r"events? since")
         before = flood.published
         flood.send(f"rate {rate}")
         held: list[int] = []

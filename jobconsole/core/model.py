@@ -40,11 +40,17 @@ class Model:
         # something happened that the last snapshot does not show
         self.stale = True
         self._offset = time.time() - steady()
+        self._began = steady()
 
     @property
     def now(self) -> datetime:
         """The store's clock, carried on by this process's steady clock: a wrong clock here does not matter."""
         return datetime.fromtimestamp(self._offset + self._steady(), UTC)
+
+    @property
+    def heard_since(self) -> datetime:
+        """When this process began to listen for events, by the store's clock."""
+        return datetime.fromtimestamp(self._offset + self._began, UTC)
 
     @property
     def age(self) -> float | None:

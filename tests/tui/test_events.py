@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from jobconsole.core.connection import Connection
 from jobconsole.tui.base import refresher
 from jobconsole.tui.screens.events import EventsView
 from jobconsole.tui.widgets import events
@@ -39,7 +40,7 @@ class TestTail:
             await seat.until("nothing has happened")
             assert isinstance(seat.view, EventsView)
             hear(seat, *(created(number) for number in range(30)))
-            await seat.until("30 events heard")
+            await seat.until("30 events since ")
             await seat.until("following")
             selection = seat.table("events").selection
             assert selection.row.number == 30
@@ -51,6 +52,33 @@ class TestTail:
             await seat.press("g")
             await seat.until("following")
             assert selection.row.number == 35
+
+    @SIZES
+    async def test_without_any_it_names_since_when_and_what_to_do(self, sit: Sit, size: tuple[int, int]) -> None:
+        async with sit(size) as seat:
+            await seat.ready()
+            await seat.press("6")
+            since = f"{seat.app.model.heard_since:%H:%M:%S}"
+            await seat.until(f"nothing has happened since {since} UTC, when this console began to listen")
+            await seat.until("an event comes when a job is enqueued, starts or ends, and is not stored")
+            await seat.until(f"0 events since {since}")
+            hear(seat, *(created(number) for number in range(3)))
+            await seat.press("slash", *"queue:nosuch", "enter")
+            await seat.until("nothing among the last 3 events matches; Esc clears the filter")
+            await seat.press("escape")
+            await seat.until("following", but="nothing among")
+
+    @SIZES
+    async def test_without_any_it_names_what_keeps_them_away(
+        self, sit: Sit, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async with sit(size) as seat:
+            await seat.ready()
+            await seat.press("6")
+            await seat.until("nothing has happened")
+            monkeypatch.setattr(Connection, "deaf", "behind a pooler")
+            await seat.until("no event comes, for notifications do not arrive: behind a pooler")
+            await seat.until("3 lists the jobs, 2 shows queues and workers", but="nothing has happened")
 
     async def test_an_event_of_the_store_leads_to_its_job(self, sit: Sit, jobs: JobQueue, buried: Buried) -> None:
         async with sit() as seat:

@@ -56,7 +56,7 @@ async def test_hostile_text_everywhere(sit: Sit, jobs: JobQueue, world: World, s
         one = Event("dead", text, claim.id, text, 1, {"error": text, text: text})
         for event in (one, Event(text, text, text, text, extra={"worker": text})):
             seat.app.model.apply(EventBatch(text, "g", 1, 0.0, [event]))
-        await seat.until("2 events heard")
+        await seat.until("2 events since ")
         for keys in ("j", "enter", "escape", "slash", "escape", "Y", "question_mark", "escape"):
             await seat.press(keys)
             assert_harmless(seat)

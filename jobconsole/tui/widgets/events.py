@@ -6,16 +6,19 @@ import time
 from typing import ClassVar
 
 from jobconsole.actions.plan import Choice, Target
-from jobconsole.core.events import EventLine
+from jobconsole.core.events import KEPT, EventLine
 from jobconsole.core.listing import TableCursor
-from jobconsole.format.humanize import exact, plural
-from jobconsole.format.spans import Spans
+from jobconsole.format.humanize import clock, exact, plural
+from jobconsole.format.spans import Line, Spans, wrap
 from jobconsole.present.columns import EVENTS
 from jobconsole.tui.base.links import Link
 from jobconsole.tui.widgets.pane import off_for_jobs
-from jobconsole.tui.widgets.table import Table
+from jobconsole.tui.widgets.table import GUTTER, Table
 from queue_core.model.filters import Filter
+from queue_core.model.text import safe
 
+ELSEWHERE = "3 lists the jobs, 2 shows queues and workers"
+"""Where to see what no event shows."""
 SHOWN = 1_000
 """Events that can be scrolled back to."""
 CELLS = 3_500
@@ -29,8 +32,6 @@ class EventTable(Table[EventLine]):
     """Newest first."""
 
     NEVER: ClassVar[dict[str, str]] = off_for_jobs("open the job first (Enter)", "cancel", "export")
-
-    empty = "nothing has happened since this console began to listen"
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(EVENTS, TableCursor(lambda line: line.key), id=id)
@@ -47,9 +48,9 @@ class EventTable(Table[EventLine]):
         self._flushed = time.monotonic()
 
     def heading(self) -> Spans:
-        """Title, with how many there were."""
-        total = self.console.model.event_tail.total
-        return (("Events", "title"), (f"  {plural(total, 'event')} heard", "muted"))
+        """Title, with how many there were, and since when."""
+        model = self.console.model
+        return (("Events", "title"), (f"  {plural(model.event_tail.total, 'event')} since {self._since()}", "muted"))
 
     def note(self) -> Spans:
         """How many wait while it is held; the filter."""
@@ -58,6 +59,27 @@ class EventTable(Table[EventLine]):
             return ((f"{self.console.glyphs.pause} held, {exact(pending)} pending, g follows", "warn"),)
         text = f"/{self.filter_text}  " if self.filter_text else ""
         return ((text, "accent"), (f"{self.console.glyphs.dot} following", "good"))
+
+    def _nothing(self, width: int) -> list[Line]:
+        """Why there is no event, and what to do."""
+        model, connection = self.console.model, self.console.connection
+        if model.snapshot is None:
+            return super()._nothing(width)
+        delivery = connection.delivery
+        if connection.deaf:
+            texts = [f"no event comes, for notifications do not arrive: {safe(connection.deaf)}", ELSEWHERE]
+        elif delivery is not None and delivery.state == "lost":
+            texts = [f"no event comes while {delivery.name} is lost", ELSEWHERE]
+        elif self.where.terms and model.event_tail.total:
+            last = plural(min(model.event_tail.total, KEPT), "event")
+            texts = [f"nothing among the last {last} matches; Esc clears the filter"]
+        else:
+            begun = f"nothing has happened since {self._since()} UTC, when this console began to listen"
+            texts = [begun, "an event comes when a job is enqueued, starts or ends, and is not stored", ELSEWHERE]
+        return [(("   " + line, "muted"),) for text in texts for line in wrap(text, max(1, width - GUTTER))]
+
+    def _since(self) -> str:
+        return clock(self.console.model.heard_since)
 
     def flush(self) -> None:
         """Show the newest events, unless the list is held or has been drawn too often lately."""
@@ -74,6 +96,8 @@ class EventTable(Table[EventLine]):
             self._cells -= self.inner_width * min(self.visible_rows, len(self.selection.rows))
         if latest == self._seen:
             self._total = tail.total
+        if not self.selection.rows:
+            self.repaint()  # why there are none may have changed
 
     def narrow(self, where: Filter, text: str) -> None:
         """Show only what matches, from the newest on."""
