@@ -74,8 +74,8 @@ class EventTable(Table[EventLine]):
             last = plural(min(model.event_tail.total, KEPT), "event")
             texts = [f"nothing among the last {last} matches; Esc clears the filter"]
         else:
-            begun = f"nothing has happened since {self._since()} UTC, when this console began to listen"
-            texts = [begun, "an event comes when a job is enqueued, starts or ends, and is not stored", ELSEWHERE]
+            started = f"nothing has happened since {self._since()} UTC, when this console began to listen"
+            texts = [started, "an event comes when a job is enqueued, starts or ends, and is not stored", ELSEWHERE]
         return [(("   " + line, "muted"),) for text in texts for line in wrap(text, max(1, width - GUTTER))]
 
     def _since(self) -> str:
