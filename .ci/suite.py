@@ -20,7 +20,7 @@ from pathlib import Path
 
 from releases import Missing, find_postgres, find_redis, is_required
 
-FAILED, UNUSABLE = 1, 2
+FAILED, UNUSABLE, BROKEN_OFF = 1, 2, 3
 ROOT = Path(__file__).resolve().parent.parent
 OLDER = (15, 16, 17)
 """Releases of PostgreSQL behind the one of the wheel; the first is paired with the oldest Redis."""
@@ -46,6 +46,11 @@ class Suite:
         shutil.rmtree(cache, ignore_errors=True)
         command = [sys.executable, "-m", "pytest", "-q", "-o", f"cache_dir={cache}", *arguments]
         code = self._within_time(command)
+        if code == BROKEN_OFF:
+            # Python 3.11 can fail in reading the source of a traceback, which ends pytest in the middle of the tests.
+            write("It broke off in pytest itself. Once more, all of it:")
+            self.repeated.append(f"all of it ({name})")
+            code = self._within_time(command)
         failed = _last_failed(cache) if code == FAILED else []
         if not failed:
             return code

@@ -53,6 +53,17 @@ def test_what_needed_a_second_run_is_named_last(
     assert last == "Needed a second run: tests/test_a.py::test_b (the wheels)"
 
 
+def test_a_run_that_broke_off_is_made_once_more(
+    suite: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commands = answers(monkeypatch, suite, 3, 1, 0)
+    assert suite.main(60.0, ["tests/x"]) == 0
+    assert commands[0] == commands[1]
+    assert "--last-failed" in commands[2]
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == "Needed a second run: all of it (the wheels), tests/test_a.py::test_b (the wheels)"
+
+
 def test_what_fails_twice_has_failed(suite: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(answers(monkeypatch, suite, 1, 1)) == 0
     assert suite.main(60.0, []) == 1
