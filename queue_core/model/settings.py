@@ -143,7 +143,7 @@ class Defaults(SettingsModel):
     @model_validator(mode="after")
     def _follow_the_lease(self) -> Self:
         if "heartbeat" not in self.model_fields_set:
-            object.__setattr__(self, "heartbeat", self.lease / 5)  # frozen for everybody but its own validation
+            object.__setattr__(self, "heartbeat", self.lease / 5)  # frozen, but for its own validation
         return self
 
 
@@ -181,7 +181,7 @@ class JobsSettings(SettingsModel):
         """Redis alone keeps everything in memory: finished jobs go after a day, unless something else is set."""
         if self.mode == "redis" and "completed" not in self.retention.model_fields_set:
             shorter = self.retention.model_copy(update={"completed": 86400.0})
-            object.__setattr__(self, "retention", shorter)  # frozen for everybody but its own validation
+            object.__setattr__(self, "retention", shorter)  # frozen, but for its own validation
         return self
 
     @property

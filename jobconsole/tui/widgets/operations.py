@@ -25,7 +25,7 @@ from queue_core.errors import QueueCoreError
 from queue_core.model.filters import Filter
 from queue_core.model.operation import VERBS
 
-EMPTY = "nothing was done yet; every change is kept here: who, when, why, and its outcome"
+EMPTY = "nothing yet; every change is kept here: who, when, why and its outcome"
 CHOOSE = "choose a job, not an operation: Enter shows those that it has changed"
 AHEAD = 50
 """Rows before the end of what is loaded at which the next page is wanted."""
