@@ -174,6 +174,7 @@ NOUNS = {
     "completion": "print the completion script of a shell",
     "migrate": "bring the database to this version's schema",
     "doctor": "check what production needs",
+    "health": "whether jobs can be enqueued and run; exit code 1 where not",
     "bench": "measure enqueue, drain and latency on embedded servers",
 }
 
@@ -189,6 +190,7 @@ _FAMILIES = {
     "top": "watch",
     "migrate": "doctor",
     "doctor": "doctor",
+    "health": "doctor",
 }
 """The modules of `commands` that have several nouns, each with a function `add_<noun>_arguments`."""
 

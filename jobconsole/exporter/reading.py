@@ -38,7 +38,7 @@ class BackendState(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one scrape is made of; without `overview`, the store could not be read."""
+    """What one scrape or health check is made of; without `overview`, the store could not be read in time."""
 
     backends: Mapping[str, BackendState]
     overview: Overview | None = None
@@ -79,7 +79,7 @@ class Reader:
         return await self._share("read", self._read, patience)
 
     async def ping(self, patience: float | None = None) -> Reading:
-        """Return whether the back-ends answer, without reading anything else."""
+        """Return whether the back-ends answer, and the jobs and workers as far as they can be counted in time."""
         return await self._share("ping", self._ping, patience)
 
     async def _share(
@@ -99,10 +99,15 @@ class Reader:
         return Reading(backends, stored.overview, stored.tallies) if stored else Reading(backends)
 
     async def _ping(self, limit: float) -> Reading:
-        (backend, _), others = await asyncio.gather(
-            self._within(limit, self._store, "ping", self._inspector.ping), self._delivery(limit)
+        (backend, _), others, overview = await asyncio.gather(
+            self._within(limit, self._store, "ping", self._inspector.ping), self._delivery(limit), self._counted(limit)
         )
-        return Reading({self._store: backend, **others})
+        return Reading({self._store: backend, **others}, overview)
+
+    async def _counted(self, limit: float) -> Overview | None:
+        """Count jobs and workers; None where that takes longer, which is no failure of the store."""
+        task, _ = await self._settled(limit, self._store, "overview", self._inspector.overview)
+        return task.result() if _failure(task, limit) is None else None
 
     async def _stored(self) -> _Stored:
         overview, tallies = await asyncio.gather(self._inspector.overview(), self._inspector.tallies())
@@ -117,19 +122,25 @@ class Reader:
     async def _within(
         self, limit: float, name: str, what: str, begin: Callable[[], Coroutine[Any, Any, T]]
     ) -> _Answer[T]:
+        task, seconds = await self._settled(limit, name, what, begin)
+        reason = _failure(task, limit)
+        self._note(name, reason)
+        backend = BackendState(reason is None, seconds, self._errors.get(name, 0), reason or "")
+        return _Answer(backend, task.result() if reason is None else None)
+
+    async def _settled(
+        self, limit: float, name: str, what: str, begin: Callable[[], Coroutine[Any, Any, T]]
+    ) -> tuple[asyncio.Task[T], float]:
+        """Run a read up to the limit, or wait for the one that is under way; return it and the seconds it took."""
         began = time.monotonic()
         task = self._busy.get((name, what))
         if task is None or task.done():
             task = self._busy[name, what] = asyncio.create_task(begin())
         if not task.cancelling():
             await asyncio.wait({task}, timeout=limit)
-        reason = _failure(task, limit)
         if not task.done():
             task.cancel()
-        self._note(name, reason)
-        seconds = time.monotonic() - began
-        backend = BackendState(reason is None, seconds, self._errors.get(name, 0), reason or "")
-        return _Answer(backend, task.result() if reason is None else None)
+        return task, time.monotonic() - began
 
     def _note(self, name: str, reason: str | None) -> None:
         """Count a failed read, and log it when the one before went well; one line for each change."""

@@ -24,6 +24,7 @@ from jobconsole.exporter.collector import MOST_TYPES, JobsCollector, TypeNames
 from jobconsole.exporter.http import HttpServer, Response
 from jobconsole.exporter.reading import LIMIT, Reader, Reading
 from queue_core.backends import open_backend
+from queue_core.model.report import Overview
 from queue_core.model.settings import JobsSettings
 from queue_core.ports.backend import Backend
 
@@ -127,7 +128,7 @@ class Exporter:
         self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
         delivery = backend.dispatcher if self._settings.mode.endswith("+redis") else None
         reader = Reader(backend.inspector, delivery, backend.store.name, self._options.limit)
-        routes = Routes(reader, self._types)
+        routes = Routes(reader, self._settings.mode, self._types)
         server = HttpServer({"/metrics": routes.metrics, "/healthz": routes.health})
         try:
             bound.set_result(await server.start(self._options.host, self._options.port))
@@ -156,8 +157,9 @@ def _reason(error: Exception) -> str:
 class Routes:
     """What the two paths answer."""
 
-    def __init__(self, reader: Reader, types: TypeNames | None = None) -> None:
+    def __init__(self, reader: Reader, mode: str, types: TypeNames | None = None) -> None:
         self._reader = reader
+        self._mode = mode
         self._types = types or TypeNames()
 
     async def metrics(self, headers: Mapping[str, str]) -> Response:
@@ -169,11 +171,22 @@ class Routes:
         return Response(HTTPStatus.OK, encode(registry), content_type)
 
     async def health(self, headers: Mapping[str, str]) -> Response:
-        """Answer 200 when the store answers (`degraded` without Redis) and 503 when it does not."""
+        """Answer 200 when the store answers (`degraded` without Redis) and 503 when it does not.
+
+        The counts are null where they could not be read in time.
+        """
         reading = await self._reader.ping(_patience(headers))
         status = _status(reading)
-        code = HTTPStatus.SERVICE_UNAVAILABLE if status == "failing" else HTTPStatus.OK
-        body = {"version": 1, "status": status, "backends": {name: _row(reading, name) for name in reading.backends}}
+        healthy = status != "failing"
+        body = {
+            "version": 1,
+            "status": status,
+            "healthy": healthy,
+            "mode": self._mode,
+            **_counts(reading.overview if healthy else None),
+            "backends": {name: _row(reading, name) for name in reading.backends},
+        }
+        code = HTTPStatus.OK if healthy else HTTPStatus.SERVICE_UNAVAILABLE
         return Response(code, f"{json.dumps(body)}\n".encode(), "application/json")
 
 
@@ -181,6 +194,16 @@ def _status(reading: Reading) -> str:
     if all(backend.up for backend in reading.backends.values()):
         return "ok"
     return "degraded" if all(backend.up for name, backend in reading.backends.items() if name != "redis") else "failing"
+
+
+def _counts(overview: Overview | None) -> dict[str, int | None]:
+    if overview is None:
+        return {"pending": None, "running": None, "workers": None}
+    return {
+        "pending": sum(queue.pending for queue in overview.queues),
+        "running": sum(queue.started for queue in overview.queues),
+        "workers": sum(not worker.lost for worker in overview.workers),
+    }
 
 
 def _row(reading: Reading, name: str) -> dict[str, Any]:

@@ -239,6 +239,30 @@ class TestRealServers:
         assert "schema" in names
         assert not any(name.startswith("redis") for name in names)
 
+    def test_health(self, own_servers: EmbeddedServers) -> None:
+        cli = self.cli(own_servers)
+        missing = cli("health", "--json")
+        assert (missing.code, missing.body["healthy"]) == (3, False)
+        assert "jobconsole migrate" in missing.body["reason"]
+        migrate(own_servers.postgres_url)
+        cli("job", "enqueue", "nobody")
+        answer = cli("health", "--json")
+        assert answer.code == 0
+        assert answer.body == {
+            "version": 1, "status": "ok", "healthy": True, "mode": "postgres+redis", "pending": 1, "running": 0,
+            "workers": 0, "degraded_since": None, "reason": "",
+        }  # fmt: skip
+        assert cli("health").out == "ok, mode postgres+redis\n1 pending, 0 running, 0 workers alive\n"
+        own_servers.redis.pause()
+        answer = cli("health", "--json")
+        assert (answer.code, answer.body["status"], answer.body["pending"]) == (0, "degraded", 1)
+        own_servers.redis.resume()
+        own_servers.postgres.stop()
+        answer = cli("health", "--json")
+        assert (answer.code, answer.body["status"], answer.body["pending"]) == (3, "failing", None)
+        assert answer.body["reason"]
+        assert cli("health").out.startswith("failing, mode postgres+redis\n")
+
     def test_servers_that_are_gone_or_hang_are_findings(self, own_servers: EmbeddedServers) -> None:
         migrate(own_servers.postgres_url)
         cli = self.cli(own_servers)

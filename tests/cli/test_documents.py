@@ -58,7 +58,7 @@ def test_every_verb_is_documented() -> None:
     }.items():
         for verb in verbs.split():
             assert (noun, verb) in documented
-    alone = ("migrate", "doctor", "events", "exporter", "demo", "top", "open")
+    alone = ("migrate", "doctor", "health", "events", "exporter", "demo", "top", "open")
     assert {(noun,) for noun in alone} <= documented
     assert ("completion", "bash") in documented
 

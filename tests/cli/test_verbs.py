@@ -22,7 +22,7 @@ from tests.conformance.world import World
 LOOKING = {
     "job list", "job show", "job logs", "dlq groups", "dlq list", "dlq export", "op list", "op show", "op watch",
     "queue list", "schedule list", "type list", "type show", "worker list", "open", "events", "exporter", "top",
-    "completion", "doctor",
+    "completion", "doctor", "health",
 }  # fmt: skip
 """Verbs that change nothing in the store; an export writes a file, and can be rehearsed."""
 OF_THEIR_OWN = {"ui", "demo", "bench", "worker run"}

@@ -26,6 +26,7 @@ from queue_core.model.settings import JobsSettings, PostgresSettings, RedisSetti
 from queue_core.stores.memory.read import MemoryInspector
 from queue_core.stores.postgres.migrate import migrate
 from tests.conformance.world import World
+from tests.exporter.scenes import play
 
 MEMORY = JobsSettings(queue_backend="memory")
 SLACK = 5.0
@@ -86,7 +87,9 @@ class TestAnswers:
             assert answer.status == 200
             assert answer.headers["Content-Type"] == "application/json"
             report = json.loads(body)
-            assert (report["version"], report["status"], report["backends"]["memory"]["up"]) == (1, "ok", True)
+            assert report.pop("backends")["memory"]["up"] is True
+            counts = {"pending": 0, "running": 0, "workers": 0}
+            assert report == {"version": 1, "status": "ok", "healthy": True, "mode": "memory", **counts}
 
     def test_other_paths_and_methods(self) -> None:
         with serving() as exporter:
@@ -155,7 +158,7 @@ class _Slow(MemoryInspector):
 class TestReading:
     async def test_scrapes_that_overlap_share_one_read(self, remembered: World) -> None:
         inspector = _Slow(remembered)
-        routes = Routes(Reader(inspector, None, "memory", 30.0))
+        routes = Routes(Reader(inspector, None, "memory", 30.0), "memory")
         scrapes = [asyncio.create_task(routes.metrics({})) for _ in range(5)]
         await inspector.begun.wait()
         inspector.go.set()
@@ -167,7 +170,7 @@ class TestReading:
 
     async def test_a_read_that_takes_too_long_is_given_up_and_counted(self, remembered: World) -> None:
         inspector = _Slow(remembered)
-        routes = Routes(Reader(inspector, None, "memory", 0.05))
+        routes = Routes(Reader(inspector, None, "memory", 0.05), "memory")
         answer = await routes.metrics({})
         assert answer.status == 200
         assert up(answer.body) == {"memory": 0}
@@ -178,8 +181,19 @@ class TestReading:
         assert up(answer.body) == {"memory": 1}
         assert b'jobconsole_scrape_errors_total{backend="memory"} 1.0' in answer.body
 
+    async def test_health_counts_jobs_and_workers_where_that_is_done_in_time(self, remembered: World) -> None:
+        await play(remembered)
+        counts = ("status", "healthy", "pending", "running", "workers")
+        routes = Routes(Reader(remembered.inspector, None, "memory", 10.0), "memory")
+        await remembered.running(priority=127)
+        report = json.loads((await routes.health({})).body)
+        assert tuple(report[name] for name in counts) == ("ok", True, 8, 1, 1)
+        slow = Routes(Reader(_Slow(remembered), None, "memory", 0.05), "memory")
+        report = json.loads((await slow.health({})).body)
+        assert tuple(report[name] for name in counts) == ("ok", True, None, None, None)
+
     async def test_it_answers_before_prometheus_gives_up(self, remembered: World) -> None:
-        routes = Routes(Reader(_Slow(remembered), None, "memory", 60.0))
+        routes = Routes(Reader(_Slow(remembered), None, "memory", 60.0), "memory")
         began = time.monotonic()
         await routes.metrics({"x-prometheus-scrape-timeout-seconds": "0.6"})
         assert time.monotonic() - began < SLACK
@@ -217,7 +231,8 @@ class TestServersThatFail:
             assert up(body) == {"postgres": 0, "redis": 1}
             assert b"job_workers" not in body
         answer, body = ask(exporter, "/healthz")
-        assert (answer.status, json.loads(body)["status"]) == (503, "failing")
+        report = json.loads(body)
+        assert (answer.status, report["status"], report["healthy"], report["pending"]) == (503, "failing", False, None)
         own_servers.postgres.resume()
         _until_up(exporter)
 

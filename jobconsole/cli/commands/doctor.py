@@ -1,4 +1,4 @@
-"""`jobconsole doctor`: check the servers, the schema, the workers and the queues."""
+"""`jobconsole doctor`, `health` and `migrate`: what production needs, whether jobs run, the schema of this version."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from jobconsole.cli.failures import DONE, FAILED, warn
+from jobconsole.cli.failures import DONE, FAILED, code, warn
 from jobconsole.cli.output import Output
 from jobconsole.cli.root import Parser, add_change, add_globals
 from jobconsole.cli.session import postgres_url, queue_of, settings_of
@@ -24,11 +24,14 @@ from jobconsole.core.checks import (
     worst,
 )
 from jobconsole.core.redis_checks import check_redis, check_redis_store
+from jobconsole.format.humanize import exact, plural
 from jobconsole.settings import ConsoleSettings
 from queue_core.errors import ReadOnly
+from queue_core.model.addresses import mask
 from queue_core.model.text import safe
 
 if TYPE_CHECKING:
+    from queue_core.client.health import Health
     from queue_core.queue import JobQueue
 
 
@@ -132,6 +135,59 @@ def _show(output: Output, checks: list[Check]) -> None:
             output.line(f"{'':<4}  {'':<{widest}}  -> {safe(check.advice, 400)}")
     counts = {level: sum(1 for check in checks if check.level == level) for level in _COLOURS}
     output.line(f"{counts['ok']} ok, {counts['warn']} to look at, {counts['fail']} failed")
+
+
+def add_health_arguments(parser: Parser) -> None:
+    """Declare the options."""
+    add_globals(parser)
+    parser.set_defaults(run=run_health)
+
+
+def run_health(options: argparse.Namespace, output: Output) -> int:
+    """Report whether jobs can be enqueued and run; exit code 1 where not, or that of the error that kept it away."""
+    settings = settings_of(options)
+    from queue_core.client.health import Health
+    from queue_core.errors import ConfigurationError, QueueCoreError
+
+    async def asked() -> tuple[Health, int]:
+        jobs = queue_of(settings)
+        try:
+            await jobs.open()
+            found = await jobs.health()
+            return found, DONE if found.healthy else FAILED
+        except ConfigurationError:
+            raise
+        except QueueCoreError as error:
+            return Health(False, None, None, None, settings.jobs.mode, None, str(error)), code(error)
+        finally:
+            await jobs.close()
+
+    found, result = asyncio.run(asked())
+    if output.as_json:
+        # The names and values of the exporter's /healthz, and why.
+        counts = {"pending": found.pending, "running": found.running, "workers": found.workers}
+        body = {"status": _status(found), "healthy": found.healthy, "mode": found.mode, **counts}
+        output.json({**body, "degraded_since": found.degraded_since, "reason": safe(mask(found.reason), 400)})
+    else:
+        _show_health(output, found)
+    return result
+
+
+def _status(found: Health) -> str:
+    if not found.healthy:
+        return "failing"
+    return "ok" if found.degraded_since is None else "degraded"
+
+
+def _show_health(output: Output, found: Health) -> None:
+    status = _status(found)
+    colour = _COLOURS[{"ok": "ok", "degraded": "warn", "failing": "fail"}[status]]
+    output.line(f"{output.paint(status, colour)}, mode {found.mode}")
+    if found.healthy:
+        counts = (found.pending or 0, found.running or 0, found.workers or 0)
+        output.line("{} pending, {} running, {} alive".format(*map(exact, counts[:2]), plural(counts[2], "worker")))
+    if found.reason:
+        output.line(safe(mask(found.reason), 400))
 
 
 def add_migrate_arguments(parser: Parser) -> None:
