@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
@@ -14,6 +14,9 @@ from queue_core.configuration import read_block
 from queue_core.errors import ConfigurationError
 from queue_core.model.settings import JobsSettings
 from queue_core.model.validation import Duration, SettingsModel
+
+if TYPE_CHECKING:
+    from queue_core.queue import JobQueue
 
 Colour = Literal["red", "orange", "yellow", "green", "cyan", "blue", "magenta", "grey"]
 
@@ -102,3 +105,44 @@ def _context(loaded: ConsoleConfiguration, name: str) -> Context:
         raise ConfigurationError(f"{loaded.source}: contexts.{name}: must be a block of keys, not a single value")
     own = {key: value for key, value in raw.items() if key != "jobs"}
     return read_block(str(loaded.source), Context, own, ("contexts", str(name)))
+
+
+BY_OPTIONS = "give --postgres-url and --redis-url"
+"""How the command line takes addresses."""
+
+
+def queue_of(settings: ConsoleSettings, advice: str = BY_OPTIONS) -> JobQueue:
+    """Return the unopened queue of the settings.
+
+    Raises:
+        ConfigurationError: no servers are configured, or their mode cannot be used from outside.
+    """
+    check_servers(settings, advice)
+    from queue_core.queue import JobQueue
+
+    return JobQueue.from_settings(settings.jobs)
+
+
+def check_servers(settings: ConsoleSettings, advice: str = BY_OPTIONS) -> None:
+    """Find out whether a queue can be made of the settings, without the drivers that making it loads.
+
+    `advice`: how to give the addresses.
+
+    Raises:
+        ConfigurationError: no servers are configured, or their mode cannot be used from outside.
+    """
+    jobs = settings.jobs
+    if jobs.mode == "memory":
+        raise ConfigurationError("queue_backend 'memory' lives inside one process, where no command can reach it")
+    if settings.read_only and jobs.mode == "sqlite" and not Path(jobs.sqlite.path).exists():
+        # Opening it would make it, with nothing in it.
+        raise ConfigurationError(f"there is no file '{jobs.sqlite.path}' (jobs.sqlite.path)")
+    if jobs.mode != "sqlite" and jobs.postgres.url is None and jobs.redis.url is None:
+        raise ConfigurationError(
+            f"no servers are configured: {advice}, set JOBS__POSTGRES__URL and JOBS__REDIS__URL, "
+            "or write them into jobs.yaml ('jobconsole demo' needs none)"
+        )
+    if "postgres" in jobs.mode and jobs.postgres.url is None:
+        raise ConfigurationError("jobs.postgres.url is not set")
+    if "redis" in jobs.mode and jobs.redis.url is None:
+        raise ConfigurationError("jobs.redis.url is not set")

@@ -118,7 +118,7 @@ async def export(
     number = 0
     async for page in _pages(inspector, options.target):
         left = len(page) if options.limit is None else options.limit - number
-        for job in await _whole(inspector, page[:left], options.tracebacks):
+        for job in await whole(inspector, page[:left], options.tracebacks):
             write(job)
             number += 1
         report(number)
@@ -150,25 +150,34 @@ async def _pages(inspector: Inspector, target: Target) -> AsyncIterator[Sequence
     # A job that matches two filters is written once; ids alone take little room.
     seen: set[str] = set()
     for where in target.wheres:
-        async for page in _matching(inspector, where):
+        async for page in matching(inspector, where, PAGE):
             fresh = [job for job in page if job.id not in seen]
             if len(target.wheres) > 1:
                 seen.update(job.id for job in fresh)
             yield fresh
 
 
-async def _matching(inspector: Inspector, where: Filter) -> AsyncIterator[Sequence[Job]]:
+async def matching(inspector: Inspector, where: Filter, limit: int) -> AsyncIterator[Sequence[Job]]:
+    """Yield the pages of the jobs that match a filter, the newest first; `limit`: jobs of a page at most.
+
+    Raises:
+        StoreUnavailable: the store did not answer in time.
+    """
     cursor: str | None = None
     while True:
-        page = await inspector.jobs(where, PAGE, cursor)
+        page = await inspector.jobs(where, limit, cursor)
         yield page.jobs
         cursor = page.cursor
         if cursor is None:
             return
 
 
-async def _whole(inspector: Inspector, jobs: Sequence[Job], tracebacks: bool) -> list[Job]:
-    """Read what a page leaves out; a job that has gone meanwhile stays as the page had it."""
+async def whole(inspector: Inspector, jobs: Sequence[Job], tracebacks: bool = False) -> list[Job]:
+    """Return jobs of a page with what that left out; a job that has gone meanwhile stays as the page had it.
+
+    Raises:
+        StoreUnavailable: the store did not answer in time.
+    """
     turn = asyncio.Semaphore(ABREAST)
 
     async def one(job: Job) -> Job:

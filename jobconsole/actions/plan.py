@@ -210,6 +210,12 @@ def default_rollout(verb: Verb, number: int) -> Rollout:
     return CAREFUL if verb == "retry" and number > CAREFUL_FROM else UNTHROTTLED
 
 
+def default_spread(verb: Verb, number: int) -> float:
+    """Return the seconds over which so many jobs are spread where no one watches them: no canary is waited for."""
+    careful = default_rollout(verb, number)
+    return number / careful.rate if careful.rate else 0.0
+
+
 def dead_of(signature: str, where: Filter) -> Filter:
     """Return the filter of a group of dead jobs, narrowed by what the screen is filtered by."""
     return dead_only(where).having(Term("signature", "=", signature))

@@ -209,14 +209,13 @@ def options_and_rollout(options: argparse.Namespace, number: int) -> tuple[Chang
 
     A canary is never the default: a script must not wait for its outcome unless an option asks for it.
     """
-    from jobconsole.actions.plan import CAREFUL, CAREFUL_FROM
+    from jobconsole.actions.plan import default_spread
     from queue_core.model.operation import ChangeOptions, Rollout
 
     target = (getattr(options, "to_queue", None), getattr(options, "priority", None))
     if not hasattr(options, "spread"):
         return ChangeOptions(0.0, 0.0, *target), Rollout()
-    spread, most = options.spread, CAREFUL.rate
+    spread = options.spread
     if spread is None:
-        gentle = options.canary is None and options.rate is None and number > CAREFUL_FROM
-        spread = number / most if gentle and most else 0.0
+        spread = default_spread("retry", number) if options.canary is None and options.rate is None else 0.0
     return ChangeOptions(options.delay, spread, *target), Rollout(options.canary or 0, options.rate, options.stop_if)

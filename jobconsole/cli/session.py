@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jobconsole.cli.output import Output
-from jobconsole.settings import ConsoleSettings, read_settings
+from jobconsole.settings import ConsoleSettings, queue_of, read_settings
 from queue_core.errors import ConfigurationError, ReadOnly
 
 if TYPE_CHECKING:
@@ -17,11 +16,6 @@ if TYPE_CHECKING:
 
 
 Command = Callable[["JobQueue", argparse.Namespace, Output], Awaitable[int]]
-
-_NO_SERVERS = (
-    "no servers are configured: give --postgres-url and --redis-url, set JOBS__POSTGRES__URL and JOBS__REDIS__URL, "
-    "or write them into jobs.yaml ('jobconsole demo' needs none)"
-)
 
 
 def settings_of(options: argparse.Namespace) -> ConsoleSettings:
@@ -51,38 +45,6 @@ def postgres_url(settings: ConsoleSettings) -> str:
             "or write jobs.postgres.url into jobs.yaml"
         )
     return url.get_secret_value()
-
-
-def queue_of(settings: ConsoleSettings) -> JobQueue:
-    """Return the unopened queue of the settings.
-
-    Raises:
-        ConfigurationError: no servers are configured, or their mode cannot be used from outside.
-    """
-    check_servers(settings)
-    from queue_core.queue import JobQueue
-
-    return JobQueue.from_settings(settings.jobs)
-
-
-def check_servers(settings: ConsoleSettings) -> None:
-    """Find out whether a queue can be made of the settings, without the drivers that making it loads.
-
-    Raises:
-        ConfigurationError: no servers are configured, or their mode cannot be used from outside.
-    """
-    jobs = settings.jobs
-    if jobs.mode == "memory":
-        raise ConfigurationError("queue_backend 'memory' lives inside one process, where no command can reach it")
-    if settings.read_only and jobs.mode == "sqlite" and not Path(jobs.sqlite.path).exists():
-        # Opening it would make it, with nothing in it.
-        raise ConfigurationError(f"there is no file '{jobs.sqlite.path}' (jobs.sqlite.path)")
-    if jobs.mode != "sqlite" and jobs.postgres.url is None and jobs.redis.url is None:
-        raise ConfigurationError(_NO_SERVERS)
-    if "postgres" in jobs.mode and jobs.postgres.url is None:
-        raise ConfigurationError("jobs.postgres.url is not set")
-    if "redis" in jobs.mode and jobs.redis.url is None:
-        raise ConfigurationError("jobs.redis.url is not set")
 
 
 def connected(options: argparse.Namespace, output: Output, command: Command, changes: str = "") -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from jobconsole.cli.failures import DONE, FAILED, code, warn
 from jobconsole.cli.output import Output
 from jobconsole.cli.root import Parser, add_change, add_globals
-from jobconsole.cli.session import postgres_url, queue_of, settings_of
+from jobconsole.cli.session import postgres_url, settings_of
 from jobconsole.core.checks import (
     SECOND_STORE,
     SECOND_STORE_ADVICE,
@@ -25,7 +25,7 @@ from jobconsole.core.checks import (
 )
 from jobconsole.core.redis_checks import check_redis, check_redis_store
 from jobconsole.format.humanize import exact, plural
-from jobconsole.settings import ConsoleSettings
+from jobconsole.settings import ConsoleSettings, queue_of
 from queue_core.errors import ReadOnly
 from queue_core.model.addresses import mask
 from queue_core.model.text import safe

@@ -14,10 +14,11 @@ from jobconsole.actions.schema import SchemaUnusable, validate_payload
 from jobconsole.cli.failures import DONE, UsageError, warn
 from jobconsole.cli.output import Output
 from jobconsole.cli.root import Parser, add_change, whole
-from jobconsole.cli.session import queue_of, settings_of
+from jobconsole.cli.session import settings_of
 from jobconsole.format.humanize import duration as length
 from jobconsole.format.humanize import plural
 from jobconsole.present.facts import moment
+from jobconsole.settings import queue_of
 from queue_core.client.middleware import Middleware
 from queue_core.errors import InvalidJob, QueueCoreError, ReadOnly, StoreUnavailable
 from queue_core.model.text import safe

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from jobconsole.cli.failures import DONE, FAILED, UsageError, progress
 from jobconsole.cli.output import Output, TextColumn
 from jobconsole.cli.root import Parser, add_globals, port, positive, whole
-from jobconsole.cli.session import check_servers, queue_of, settings_of
+from jobconsole.cli.session import settings_of
+from jobconsole.settings import check_servers, queue_of
 from queue_core.model.addresses import mask
 
 if TYPE_CHECKING:
