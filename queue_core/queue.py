@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -14,6 +14,7 @@ from queue_core.backends import Housed, open_backend
 from queue_core.client.context import JobContext
 from queue_core.client.effects import Effects
 from queue_core.client.enqueue import Enqueuer
+from queue_core.client.feed import EventFeed
 from queue_core.client.health import Health, Stats, health, stats
 from queue_core.client.middleware import Hooks, Middleware
 from queue_core.client.operations import Operations
@@ -34,6 +35,7 @@ from queue_core.client.tasks import (
 )
 from queue_core.delivery.pairing import Pairing
 from queue_core.errors import InvalidArgument, QueueFull
+from queue_core.model.events import Event
 from queue_core.model.filters import Filter, parse
 from queue_core.model.job import Attempt, Job
 from queue_core.model.report import Order, Page
@@ -273,6 +275,11 @@ class JobQueue(Housed, JobVerbs):
         """Lifecycle events."""
         return self._backend.bus
 
+    @property
+    def feed(self) -> EventFeed:
+        """Lifecycle events for many readers of this process, which share one subscription."""
+        return self._results.feed
+
     async def close(self) -> None:
         """Finish what is on its way and disconnect; doing it twice is safe."""
         if self._home.gone():
@@ -281,6 +288,7 @@ class JobQueue(Housed, JobVerbs):
             await self._manual.close()
             self._manual = None
         await self._enqueuer.drain()
+        await self._results.feed.close()
         self._open = False
         self._home.free()
         await self._backend.close()
@@ -521,3 +529,9 @@ class JobQueue(Housed, JobVerbs):
         """
         await self.backend()
         return (await self._results.result(check_id(job_id))).status
+
+    async def events_of(self, job_id: str) -> AsyncIterator[Event]:
+        """Yield what happens to a job, up to its end; see JobHandle.events."""
+        await self.backend()
+        async for event in self._results.events(check_id(job_id)):
+            yield event

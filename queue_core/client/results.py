@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import AsyncIterator
 from typing import Any, Generic, Protocol, TypeVar, cast
 
-from queue_core.errors import JobCancelled, JobFailed, JobNotFound, ResultExpired, ResultTimeout
+from queue_core.client.feed import EventFeed, Gap, Received
+from queue_core.errors import JobCancelled, JobFailed, JobNotFound, ResultExpired, ResultTimeout, StoreUnavailable
 from queue_core.model.codec import decode_result
+from queue_core.model.events import STATE, Event, EventName, state_event
 from queue_core.model.job import JobResult
-from queue_core.model.states import FINAL, Status
+from queue_core.model.states import FINAL, WAITING, Status
 from queue_core.ports.backend import Backend
 
 R = TypeVar("R")
@@ -19,10 +22,11 @@ READ_BACK_FIRST, READ_BACK_MOST = 1.0, 5.0
 
 
 class Results:
-    """Reads the ends of jobs."""
+    """Reads the ends of jobs, and what happens to them until then."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
+        self.feed = EventFeed(backend.bus)
 
     async def wait(self, queue: str, job_id: str, timeout: float | None) -> Any:
         """Wait for a job's completion and return its result; for the errors see JobHandle.result."""
@@ -38,6 +42,41 @@ class Results:
                     raise ResultTimeout(job_id, cast(float, timeout))
                 await wait(min(pause, left))
                 pause = min(READ_BACK_MOST, pause * 1.5)
+
+    async def events(self, job_id: str) -> AsyncIterator[Event]:
+        """Yield a job's state and what happens to it from then on, up to its end; see JobHandle.events."""
+        async with self.feed.reading(job_id=job_id) as reader:
+            # Subscribed first: what happens after this read is received. What was published before it may come, too.
+            state = await self._state(job_id)
+            seen = _position(state)
+            yield state
+            while not _is_end(state):
+                item = await reader.next(READ_BACK_MOST)
+                event = item.event if isinstance(item, Received) else None
+                if event is not None and not _is_end(event) and (event.token or event.event == EventName.CREATED):
+                    if _position(event) > seen or (event.event == EventName.PROGRESS and _position(event) == seen):
+                        seen = _position(event)
+                        yield event
+                    continue
+                # Lost events, silence, an end, or a change without a token: the store has what is true now.
+                try:
+                    state = await self._state(job_id) if item is not None else await self._changed(job_id, state)
+                except StoreUnavailable:
+                    if event is None or not event.token:
+                        continue
+                    state = event
+                if _position(state) > seen or _is_end(state) or isinstance(item, Gap):
+                    seen = max(seen, _position(state))
+                    # The event of an end carries more than the state.
+                    yield event if event is not None and _is_end(event) and event.token == state.token else state
+
+    async def _state(self, job_id: str) -> Event:
+        return state_event(await self._backend.inspector.get(job_id))
+
+    async def _changed(self, job_id: str, state: Event) -> Event:
+        """Read a job again, only its status where that is as it was."""
+        same = (await self.result(job_id)).status == (state.extra or {}).get("status")
+        return state if same else await self._state(job_id)
 
     async def result(self, job_id: str) -> JobResult:
         """Return a job's record.
@@ -61,6 +100,33 @@ def _given(result: JobResult) -> Any:
     return decode_result(result.result)
 
 
+_ORDER: dict[str, int] = {
+    EventName.CREATED: 0,
+    EventName.CLAIMED: 1,
+    EventName.PROGRESS: 2,
+    EventName.FAILED: 3,
+    Status.SCHEDULED: 0,
+    Status.QUEUED: 0,
+    Status.RUNNING: 1,
+}
+"""Of events, and of states that were read, within one lease; all others come last."""
+_ENDS = frozenset({EventName.COMPLETED, EventName.DEAD, EventName.CANCELLED})
+
+
+def _position(event: Event) -> tuple[int, int]:
+    """Return where an event or a state is in a job's life: what is not behind the last one is old."""
+    what = str((event.extra or {}).get("status", "")) if event.event == STATE else event.event
+    # What waits and had a lease was released, or retried by an operator: after everything else of that lease.
+    return event.token, _LAST if event.event == STATE and event.token and what in WAITING else _ORDER.get(what, _LAST)
+
+
+_LAST = 4
+
+
+def _is_end(event: Event) -> bool:
+    return (event.extra or {}).get("status") in FINAL if event.event == STATE else event.event in _ENDS
+
+
 class ResultSource(Protocol):
     """The methods of a queue that a handle needs."""
 
@@ -70,6 +136,10 @@ class ResultSource(Protocol):
 
     async def status_of(self, job_id: str) -> Status:
         """Return the job's status."""
+        ...
+
+    def events_of(self, job_id: str) -> AsyncIterator[Event]:
+        """Yield the job's events."""
         ...
 
 
@@ -108,3 +178,15 @@ class JobHandle(Generic[R]):
             JobNotFound: the job was purged, or its retention has passed.
         """
         return await self._source.status_of(self.id)
+
+    def events(self) -> AsyncIterator[Event]:
+        """Yield the job's state now, then what happens to it, and end with its end.
+
+        The first event, and one after events were lost, is `state`: the job as it is stored, its status in `extra`.
+        Of progress only the newest may come. After StopAsyncIteration the job has ended; `result` has what came of it.
+
+        Raises:
+            JobNotFound: the job was purged, or its retention has passed.
+            StoreUnavailable: the store did not answer when it was asked for the state.
+        """
+        return self._source.events_of(self.id)

@@ -17,6 +17,9 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from queue_core.model.job import Job
+from queue_core.model.states import WAITING
+
 VERSION = 1
 
 
@@ -38,6 +41,10 @@ class EventName(StrEnum):
     MOVED = "moved"  # by an operator, to another queue or priority
     WORKER = "worker"  # id = the worker; state: started, stopped, quiet, resumed
     QUEUE = "queue"  # id = the queue's name; state: paused, resumed
+
+
+STATE = "state"
+"""The name of an event that no bus carries: a job as it is stored, for a reader that may have missed events."""
 
 
 class Event(NamedTuple):
@@ -69,6 +76,22 @@ class EventBatch(NamedTuple):
     events: Sequence[Event]
     # True: messages before this one may have been lost, read a snapshot
     gap: bool = False
+
+
+def state_event(job: Job) -> Event:
+    """Return what a job is now as an event: status, priority, progress, message, retry_count, and the last error."""
+    extra: dict[str, Any] = {
+        "status": job.status.value,
+        "priority": job.priority,
+        "progress": job.progress,
+        "message": job.progress_message,
+        "retry_count": job.retry_count,
+    }
+    if job.error is not None:
+        extra |= {"error": job.error, "signature": job.signature}
+    if job.status in WAITING:
+        extra["due"] = job.run_at.timestamp()
+    return Event(STATE, job.queue, job.id, job.type, job.token, extra)
 
 
 def by_queue(events: Iterable[Event]) -> dict[str, list[Event]]:

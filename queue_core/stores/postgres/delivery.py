@@ -244,7 +244,14 @@ class PostgresEventBus:
         self._listen()
         if self._gaps is None or self._gaps.done():
             self._gaps = asyncio.create_task(self._publish_gaps())
-        return self._local.subscribe()
+        return self._subscribed(self._local.subscribe())
+
+    async def _subscribed(self, batches: AsyncIterator[EventBatch]) -> AsyncIterator[EventBatch]:
+        # The first batch shows that no later event is missed, so it waits until they are listened to.
+        if self._notifications.lost_since is None:
+            await self._notifications.wait_until_listening(READY)
+        async for batch in batches:
+            yield batch
 
     def watch(self, queue: str, job_id: str) -> AbstractAsyncContextManager[Callable[[float], Awaitable[bool]]]:
         """Listen for the end of a job: inside the context no later event is missed."""
