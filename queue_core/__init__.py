@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from queue_core.client.context import JobContext
     from queue_core.client.health import Health, Stats
+    from queue_core.client.logs import JobLogFilter, job_log_fields
     from queue_core.client.middleware import Middleware, SettledJob
     from queue_core.client.results import JobHandle
     from queue_core.client.tasks import Task
@@ -69,6 +70,7 @@ __all__ = [
     "JobContext",
     "JobFailed",
     "JobHandle",
+    "JobLogFilter",
     "JobNotFound",
     "JobQueue",
     "Middleware",
@@ -105,6 +107,7 @@ __all__ = [
     "UnknownTask",
     "Worker",
     "WrongState",
+    "job_log_fields",
 ]
 
 _HOMES = {
@@ -144,6 +147,8 @@ _HOMES = {
     "WrongState": "errors",
     "JobHandle": "client.results",
     "Job": "model.job",
+    "JobLogFilter": "client.logs",
+    "job_log_fields": "client.logs",
     "Middleware": "client.middleware",
     "SettledJob": "client.middleware",
     "Priority": "model.rules",

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from types import TracebackType
 from typing import Protocol, Self
 
 from queue_core.backends import memory_backend
+from queue_core.client.logs import enter_attempt, log_failure
 from queue_core.client.middleware import AfterSettle, Hooks
 from queue_core.client.schedules import Schedules
 from queue_core.client.tasks import TaskRegistry
 from queue_core.model import outcome
-from queue_core.model.job import Claim, Outcome
+from queue_core.model.job import Claim, Outcome, attempt_of
 from queue_core.model.settings import JobsSettings
 from queue_core.ports.backend import Backend
 from queue_core.ports.store import ClaimRequest
@@ -135,6 +137,7 @@ class InProcess:
             await self._journal.write()
             (settled,) = await self._store.settle([outcome])
             if settled.accepted:
+                log_failure(outcome, settled, attempt_of(claim))
                 after.note(outcome, settled)
         await after.close()
         return ran
@@ -156,7 +159,9 @@ class InProcess:
         around = ExecutionContext(limits, WORKER, self._threads, self._jobs.hooks, self._store, timed=False)
         try:
             # A task of its own, as in a worker: the context variables that a job sets are not those of the next one.
-            return await asyncio.create_task(execute(attempt, definition, around))
+            context = copy_context()
+            context.run(enter_attempt, claim)
+            return await asyncio.create_task(execute(attempt, definition, around), context=context)
         except asyncio.CancelledError as error:
             current = asyncio.current_task()
             if current is not None and current.cancelling():

@@ -6,10 +6,13 @@ import argparse
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from jobconsole.cli.failures import UsageError, guarded
 from jobconsole.cli.output import Output
+
+if TYPE_CHECKING:
+    from queue_core.client.logs import LogFormat, LogLevel
 
 
 class Parser(argparse.ArgumentParser):
@@ -67,6 +70,10 @@ def _nearest(word: str, choices: Iterable[Any]) -> str:
     return f"; did you mean '{found[0]}'?" if found else f"; one of: {', '.join(known)}"
 
 
+LOG_FORMATS: tuple[LogFormat, ...] = ("text", "json")
+LOG_LEVELS: tuple[LogLevel, ...] = ("debug", "info", "warning", "error")
+
+
 def add_globals(parser: argparse.ArgumentParser) -> None:
     """Declare the options that are accepted before or after the noun."""
     group = parser.add_argument_group("global options")
@@ -84,7 +91,8 @@ def add_globals(parser: argparse.ArgumentParser) -> None:
     add("--timeout", type=positive, metavar="T", help="give up on a server after this time (default 10s; Redis 2s)")
     add("--read-only", action="store_true", help="refuse everything that changes jobs")
     add("--json", action="store_true", help="print one JSON object with a version, never colour")
-    add("--log-format", choices=("text", "json"), metavar="text|json", help="of the lines of long-running commands")
+    add("--log-format", choices=LOG_FORMATS, metavar="text|json", help="of the lines of long-running commands")
+    add("--log-level", choices=LOG_LEVELS, metavar="LEVEL", help=f"their least level: {', '.join(LOG_LEVELS)}")
     add("--debug", action="store_true", help="print the traceback of an error")
 
 

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from jobconsole.cli.output import Output
+from jobconsole.cli.root import LOG_FORMATS, LOG_LEVELS
 from jobconsole.settings import ConsoleSettings, queue_of, read_settings
 from queue_core.errors import ConfigurationError, ReadOnly
 
 if TYPE_CHECKING:
+    from queue_core.client.logs import LogFormat, LogLevel
     from queue_core.queue import JobQueue
+
+T = TypeVar("T", bound=str)
 
 
 Command = Callable[["JobQueue", argparse.Namespace, Output], Awaitable[int]]
@@ -30,6 +35,31 @@ def settings_of(options: argparse.Namespace) -> ConsoleSettings:
         context=_given(options, "context"),
         read_only=bool(_given(options, "read_only")),
     )
+
+
+def start_log(options: argparse.Namespace) -> tuple[LogFormat, LogLevel]:
+    """Send the log of a long-running command to stderr, in the form of its options, else of the variables; return that.
+
+    Raises:
+        ConfigurationError: a variable has a value that is none.
+    """
+    from queue_core.client.logs import occupy_standard_streams, setup_logging
+
+    log_format: LogFormat = _given(options, "log_format") or _choice("JOBCONSOLE_LOG_FORMAT", LOG_FORMATS) or "text"
+    level: LogLevel = _given(options, "log_level") or _choice("JOBCONSOLE_LOG_LEVEL", LOG_LEVELS) or "info"
+    occupy_standard_streams()
+    setup_logging(log_format, level)
+    return log_format, level
+
+
+def _choice(variable: str, choices: Sequence[T]) -> T | None:
+    value = os.environ.get(variable)
+    if not value:
+        return None
+    for one in choices:
+        if value.lower() == one:
+            return one
+    raise ConfigurationError(f"{variable} cannot be '{value}'; one of: {', '.join(map(str, choices))}")
 
 
 def postgres_url(settings: ConsoleSettings) -> str:

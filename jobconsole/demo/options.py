@@ -134,15 +134,6 @@ class Voice:
         os.close(nowhere)
 
 
-def occupy_standard_streams() -> None:
-    """Open what is closed of stdin, stdout and stderr, so that no file or socket of this process takes their place."""
-    for number in range(3):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)
-
-
 def voice_for(json: bool) -> Voice:
     """Return the voice of a run."""
     return Voice(sys.stderr if json else sys.stdout)

@@ -14,12 +14,13 @@ from types import FrameType
 from typing import Any, Self
 
 from jobconsole.demo.ledger import compare, read_ledger
-from jobconsole.demo.options import DemoOptions, Voice, occupy_standard_streams, voice_for
+from jobconsole.demo.options import DemoOptions, Voice, voice_for
 from jobconsole.demo.producer import TAG
 from jobconsole.demo.stage import Stage, await_workers, crash_one, live_workers, open_stage
 from jobconsole.demo.summary import RunFacts, Summary, agree, expected, scraped, summarise
 from jobconsole.embedded.places import DemoError
 from queue_core import JobQueue
+from queue_core.client.logs import occupy_standard_streams
 from queue_core.errors import QueueCoreError
 from queue_core.model.filters import Filter, Term
 from queue_core.model.report import Overview

@@ -7,7 +7,8 @@ import os
 import sys
 from collections.abc import Sequence
 
-from queue_core.worker.options import ServiceOptions, setup_logging
+from queue_core.client.logs import setup_logging
+from queue_core.worker.options import ServiceOptions
 from queue_core.worker.supervisor import supervise
 
 TASKS = "jobconsole.demo.tasks:jobs"

@@ -34,7 +34,7 @@ from queue_core.model.operation import (
     WorkerOrder,
 )
 from queue_core.model.rules import parse_priority
-from queue_core.model.text import storable
+from queue_core.model.text import safe, storable
 from queue_core.model.validation import check_delay, check_id, check_ids, check_name
 from queue_core.ports.operations import OperationStore
 
@@ -112,6 +112,7 @@ class Operations(Guarded):
         """
         self._check("pause")
         done = await self._store.pause(_queue(queue))
+        logger.info("queue %s is paused", safe(queue), extra={"queue": safe(queue)})
         await self._effects.publish_queue(queue, "paused")
         return done
 
@@ -123,6 +124,7 @@ class Operations(Guarded):
         """
         self._check("resume")
         done = await self._store.resume(_queue(queue))
+        logger.info("queue %s is resumed", safe(queue), extra={"queue": safe(queue)})
         await self._effects.publish_queue(queue, "resumed")
         return done
 

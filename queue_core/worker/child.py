@@ -1,12 +1,14 @@
 """The child of queue_core.worker.pool: runs jobs one after the other and writes their outcomes.
 
-Started as `python -m queue_core.worker.child TARGET WORKER FD PARENT`, PARENT being the worker's process; a claim is
-a line of JSON on standard input. Without the worker it ends at once without an answer: no outcome could be stored.
+Started as `python -m queue_core.worker.child TARGET WORKER FD PARENT [FORMAT LEVEL]`, PARENT being the worker's
+process, and the last two those of its logs, where it sends them to stderr; a claim is a line of JSON on standard input.
+Without the worker it ends at once without an answer: no outcome could be stored.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import json
 import os
 import signal
@@ -15,8 +17,9 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
+from queue_core.client.logs import enter_attempt, enter_worker, setup_logging
 from queue_core.errors import QueueCoreError
 from queue_core.model.addresses import mask
 from queue_core.model.job import Claim
@@ -62,7 +65,11 @@ async def run(jobs: JobQueue, worker: str, source: TextIO, output: TextIO) -> No
             attempt = ReportingAttempt(claim, output)
             attempt.started = time.perf_counter()
             # A task of its own: the context variables that a job sets are not those of the next one.
-            outcome = await asyncio.create_task(execute(attempt, jobs.tasks.get(claim.type), around))
+            context = contextvars.copy_context()
+            enter_worker(context, worker)
+            context.run(enter_attempt, claim)
+            handling = execute(attempt, jobs.tasks.get(claim.type), around)
+            outcome = await asyncio.create_task(handling, context=context)
             attempt.lines.flush()
             _send(output, {"outcome": outcome, "settled": attempt.settled, "perhaps": attempt.perhaps})
     await jobs.close()
@@ -87,8 +94,10 @@ def _end() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def main(target: str, worker: str, pipe: int, parent: int) -> None:
-    """Run jobs until the worker closes standard input or is gone."""
+def main(target: str, worker: str, pipe: int, parent: int, *form: Any) -> None:
+    """Run jobs until the worker closes standard input or is gone; `form`: format and level of logs on stderr."""
+    if form:
+        setup_logging(*form)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the worker, which drains
     threading.Thread(target=_end_with, args=(parent,), name="orphan", daemon=True).start()
     # Handlers, and the processes that they start, must not reach the messages between the worker and this process.
@@ -106,5 +115,5 @@ def main(target: str, worker: str, pipe: int, parent: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), *sys.argv[5:])
     os._exit(0)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from queue_core.client.effects import creation_events
 from queue_core.client.executor import Executor
+from queue_core.client.logs import job_ids, log_death
 from queue_core.client.middleware import Hooks
 from queue_core.delivery.audit import DeliveryAudit
 from queue_core.errors import ConfigurationError, QueueCoreError, SchemaError, StoreUnavailable
@@ -351,7 +352,10 @@ class Sweeper:
 
     def _publish(self, job: Reclaimed) -> None:
         failure = failure_of_loss(job.worker, job.losses, self._duty.max_losses)
-        logger.warning("took job %s back from lost worker %s (loss %d)", job.id, job.worker, job.losses)
+        what = "took job %s back from lost worker %s (loss %d)"
+        logger.warning(what, job.id, job.worker, job.losses, extra=job_ids(job) | {"worker": job.worker})
+        if job.rank is None and not job.cancelled:
+            log_death(job, failure)
         extra = {
             "error": summary(failure),
             "signature": failure.signature,

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 from queue_core.client.context import ClaimFacts
 from queue_core.client.effects import events_of, offer, ready_of
 from queue_core.client.executor import Executor
+from queue_core.client.logs import log_failure
 from queue_core.client.middleware import Hooks
 from queue_core.client.tasks import Duration
 from queue_core.errors import QueueCoreError, StaleLease
@@ -133,6 +134,8 @@ class ClaimedJob(ClaimFacts):
 
     async def _end(self, outcome: Outcome) -> Status:
         answer = await self._keeper.settle(outcome)
+        if outcome.failure is not None:
+            log_failure(outcome, answer, self.attempt)
         if answer.cancelled:
             return Status.CANCELLED
         return Status.SCHEDULED if outcome.kind == "released" and answer.due is not None else _BECOMES[outcome.kind]
@@ -255,8 +258,9 @@ class ManualClaims:
         try:
             return ClaimedJob(self, claim, decode_payload(claim.payload), terms)
         except ValueError as error:
+            unreadable = outcome.unreadable(claim, error, terms.limits)
             with contextlib.suppress(StaleLease):
-                await self.settle(outcome.unreadable(claim, error, terms.limits))
+                log_failure(unreadable, await self.settle(unreadable), attempt_of(claim))
             return None
 
     async def _forget(self, claim: Claim) -> None:

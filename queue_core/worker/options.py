@@ -1,25 +1,20 @@
-"""The options of a worker service, handed from its parent process to its children, and the form of its logs."""
+"""The options of a worker service, handed from its parent process to its children, and what these note for it."""
 
 from __future__ import annotations
 
 import json
-import logging
 import os
 import signal
-import sys
 import tempfile
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from queue_core.model.addresses import mask
-from queue_core.model.text import safe
+from queue_core.client.logs import LogFormat, LogLevel
 
 if TYPE_CHECKING:
     from queue_core.model.settings import JobsSettings
 
 
-LONGEST = 64 << 10
-"""Characters of one log entry."""
 EXIT_FAILED, EXIT_USAGE, EXIT_UNREACHABLE, EXIT_REFUSED, EXIT_RECYCLE = 1, 2, 3, 5, 10
 """Exit codes: something failed; a wrong target or setting; the store cannot be used now; it is of another version;
 another process shall go on."""
@@ -40,7 +35,8 @@ class ServiceOptions:
     max_jobs: int | None = None
     # bytes of resident memory after which a process is replaced; None: never
     max_memory: int | None = None
-    log_format: Literal["text", "json"] = "text"
+    log_format: LogFormat = "text"
+    log_level: LogLevel = "info"
     # process id of the service, without which its workers drain; None: the process that started the worker
     service: int | None = None
     # descriptor of the file in which a worker notes who it is (see `supervisor`); None: it notes nothing
@@ -55,40 +51,6 @@ class ServiceOptions:
         """Return the options that `to_json` wrote."""
         values = json.loads(text)
         return cls(**values | {"queues": tuple(values["queues"])})
-
-
-class _JsonFormatter(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        entry = {
-            "at": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "pid": record.process,
-            "message": safe(mask(record.getMessage()), LONGEST, newlines=True),
-        }
-        if record.exc_info:
-            entry["traceback"] = safe(mask(self.formatException(record.exc_info)), LONGEST, newlines=True)
-        return json.dumps(entry, ensure_ascii=False)
-
-
-class _TextFormatter(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        return safe(mask(super().format(record)), LONGEST, newlines=True)
-
-
-def setup_logging(log_format: str) -> None:
-    """Send this program's logs to stderr; passwords in URLs are masked."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        _JsonFormatter()
-        if log_format == "json"
-        else _TextFormatter("%(asctime)s %(process)d %(levelname)s %(message)s")
-    )
-    root = logging.getLogger()
-    root.handlers[:] = [handler]
-    root.setLevel(logging.INFO)
-    # Its warnings of cancelled queries add nothing to this program's own line about the server.
-    logging.getLogger("psycopg").setLevel(logging.ERROR)
 
 
 def to_stop() -> list[signal.Signals]:

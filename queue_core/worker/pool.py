@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Self
 
+from queue_core.client.logs import logging_form
 from queue_core.client.tasks import Definition
 from queue_core.errors import ConfigurationError
 from queue_core.model import outcome
@@ -64,6 +65,7 @@ class ChildProcess:
         try:
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "queue_core.worker.child", target, worker, str(writing), str(os.getpid())),
+                *(logging_form() or ()),
                 stdin=asyncio.subprocess.PIPE,
                 pass_fds=(writing,),
                 # What a terminal sends to its programs is for the worker, which drains.

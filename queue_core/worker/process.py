@@ -17,6 +17,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
+from queue_core.client.logs import setup_logging
 from queue_core.errors import (
     ConfigurationError,
     QueueCoreError,
@@ -33,7 +34,6 @@ from queue_core.worker.options import (
     EXIT_UNREACHABLE,
     EXIT_USAGE,
     ServiceOptions,
-    setup_logging,
     write_note,
     write_sign,
 )
@@ -183,7 +183,7 @@ def main(argv: list[str]) -> int:
     """Run one worker process and return its exit code."""
     target, text = argv
     options = ServiceOptions.from_json(text)
-    setup_logging(options.log_format)
+    setup_logging(options.log_format, options.log_level)
     try:
         return run_loop(work(load_target(target), target, options))
     except ConfigurationError as error:

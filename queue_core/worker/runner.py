@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
+from queue_core.client.logs import claim_fields, enter_attempt, enter_worker
 from queue_core.client.middleware import Hooks
 from queue_core.client.tasks import Definition, code_of
 from queue_core.model import outcome as outcomes
@@ -96,7 +97,7 @@ class Runner:
         self._changed = asyncio.Event()
         # jobs that may still be accepted
         self.left = sys.maxsize
-        # what the context variables hold for every job; a worker sets it when it starts
+        # what the context variables hold for every job
         self.context = contextvars.copy_context()
         # whether all tasks of the event loop were cancelled; set by a worker
         self.all_cancelled: Callable[[], bool] = lambda: False
@@ -104,6 +105,11 @@ class Runner:
         self._given_up: list[RunningAttempt] = []
         # attempts whose coroutine was given up and goes on
         self._stubborn: set[RunningAttempt] = set()
+
+    def take_context(self) -> None:
+        """Have every job find the context variables as they are here, and its worker noted for logs."""
+        self.context = contextvars.copy_context()
+        enter_worker(self.context, self._worker)
 
     @property
     def busy(self) -> int:
@@ -200,6 +206,7 @@ class Runner:
         self._publisher.publish(Event(EventName.CLAIMED, claim.queue, claim.id, claim.type, claim.token, extra))
 
     async def _run(self, attempt: RunningAttempt) -> None:
+        enter_attempt(attempt.claim)
         outcome = None
         try:
             held_back = self._draining and attempt.stop_reason is None  # it was to begin in this turn of the loop
@@ -235,6 +242,7 @@ class Runner:
             "job %s: its handler swallowed its cancellation and is given up; %d such handlers run",
             attempt.claim.id,
             len(self._stubborn),
+            extra=claim_fields(attempt.claim),
         )
         if attempt.task is not None:
             attempt.task.cancel()  # one that swallows a single one may obey the next

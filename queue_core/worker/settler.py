@@ -11,9 +11,10 @@ from collections import deque
 from collections.abc import Iterable
 
 from queue_core.client.effects import events_of, offer, ready_of
+from queue_core.client.logs import log_failure
 from queue_core.client.middleware import AfterSettle, Hooks
 from queue_core.errors import InvalidJob, StaleLease, StoreUnavailable
-from queue_core.model.job import Outcome, Settled, Stray
+from queue_core.model.job import Outcome, Settled, Stray, attempt_of
 from queue_core.model.outcome import unknown
 from queue_core.ports.delivery import Dispatcher
 from queue_core.ports.store import JobStore
@@ -67,8 +68,7 @@ class Settler:
     def put(self, outcome: Outcome, answer: Settled | None = None) -> None:
         """Hand in the end of an attempt; with the store's answer, it was stored in its handler's own transaction."""
         if answer is not None:
-            self._forget(outcome)
-            self._ended(outcome, answer)
+            self._ended(outcome, answer, self._forget(outcome))
             if answer.unblocked:
                 self._written.append((outcome, answer))
                 self._wake.set()
@@ -164,11 +164,12 @@ class Settler:
 
     async def _stored(self, batch: list[Outcome], answers: list[Settled]) -> None:
         for outcome, answer in zip(batch, answers, strict=True):
-            perhaps = self._forget(outcome)
+            attempt = self._forget(outcome)
+            perhaps = None if attempt is None else attempt.perhaps
             if not answer.accepted and perhaps is not None:
-                self._ended(perhaps, await self._written_before(perhaps))
+                self._ended(perhaps, await self._written_before(perhaps), attempt)
                 continue
-            self._ended(outcome, answer)
+            self._ended(outcome, answer, attempt)
         await offer(self._dispatcher, ready_of(zip(batch, answers, strict=True)))
 
     async def _written_before(self, perhaps: Outcome) -> Settled:
@@ -181,24 +182,26 @@ class Settler:
             except Exception as error:  # noqa: BLE001  as above
                 await self._wait_for_store(error)
 
-    def _ended(self, outcome: Outcome, answer: Settled) -> None:
+    def _ended(self, outcome: Outcome, answer: Settled, attempt: RunningAttempt | None) -> None:
         """Publish how an attempt ended."""
         if not answer.accepted:
             self.refused += 1
             logger.warning("%s", StaleLease(outcome.id, outcome.token))
             return
         self.settled += 1
+        if outcome.failure is not None:
+            log_failure(outcome, answer, None if attempt is None else attempt_of(attempt.claim))
         for event in events_of(outcome, answer):
             self._publisher.publish(event)
         self._after.note(outcome, answer)
 
-    def _forget(self, outcome: Outcome) -> Outcome | None:
-        """Hold the attempt no longer; return what its handler's own transaction may have stored instead."""
+    def _forget(self, outcome: Outcome) -> RunningAttempt | None:
+        """Hold the attempt no longer, and return it."""
         attempt = self._held.get(outcome.id)
         if attempt is None or attempt.claim.token != outcome.token:
             return None
         del self._held[outcome.id]
-        return attempt.perhaps
+        return attempt
 
 
 def _size(outcome: Outcome) -> int:

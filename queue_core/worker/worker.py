@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import contextvars
 import logging
 import math
 import os
@@ -162,9 +161,9 @@ class Worker:
         await self._jobs.schedules.announce()
         if self._types is not None:
             await self._jobs.store.register_types(self._jobs.tasks.schemas())
-        self._runner.context = contextvars.copy_context()
+        self._runner.take_context()
         with self._signals():
-            working = asyncio.create_task(self._work())
+            working = asyncio.create_task(self._work(), context=self._runner.context.copy())
             # No other code knows this task: its cancellation is that of all, as the end of a program's event loop does.
             self._runner.all_cancelled = lambda: working.cancelling() > 0
             await self._to_the_end(working)
@@ -224,6 +223,7 @@ class Worker:
                 await asyncio.wait_for(self._jobs.store.unregister_worker(self.id, heartbeat.place), RETIRE_SECONDS)
             await self._runner.close()
             self._runner.forget_stubborn()
+            logger.info("worker %s has stopped", self.id)
 
     def _new_heartbeat(self) -> Heartbeat:
         heartbeat = Heartbeat(
@@ -247,6 +247,7 @@ class Worker:
 
     async def _drain(self, loops: list[asyncio.Task[None]], settling: asyncio.Task[None]) -> None:
         """Stop claiming, give back what has not started, let the rest finish within the grace period."""
+        logger.info("worker %s drains: %d jobs run", self.id, self._runner.busy)
         await _end(loops[-1:])  # the fetcher; limits and sweeps go on meanwhile
         self._runner.release_waiting()
         idle = asyncio.create_task(self._runner.wait_until_idle())
@@ -315,7 +316,7 @@ class Worker:
 
     def obey(self, command: str) -> None:
         """Carry out an operator's order."""
-        logger.info("told to %s", command)
+        logger.info("worker %s was ordered to %s", self.id, command)
         if command == "quiet":
             self._fetcher.hush()
             self._publish_state("quiet")

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from queue_core.worker.options import setup_logging
+from queue_core.client.logs import setup_logging
 
 
 def test_the_drivers_warnings_of_cancelled_queries_are_not_logged(

@@ -2,6 +2,7 @@
 
 import asyncio
 import ctypes
+import logging
 import os
 import signal
 import subprocess
@@ -25,6 +26,11 @@ tenant: ContextVar[str] = ContextVar("tenant", default="")
 @jobs.task(process=True)
 def pid(at: datetime | None = None) -> list[int]:
     return [os.getpid(), os.getppid(), at.year if at else 0]
+
+
+@jobs.task(process=True)
+def writes_a_line() -> None:
+    logging.getLogger("app").info("from a child")
 
 
 @jobs.task(timeout=0)

@@ -4,7 +4,8 @@ import os
 import sys
 from pathlib import Path
 
-from queue_core.worker.options import ServiceOptions, setup_logging
+from queue_core.client.logs import setup_logging
+from queue_core.worker.options import ServiceOptions
 from queue_core.worker.supervisor import supervise
 
 

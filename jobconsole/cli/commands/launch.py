@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from jobconsole.cli.failures import DONE, FAILED, UsageError, progress
 from jobconsole.cli.output import Output, TextColumn
 from jobconsole.cli.root import Parser, add_globals, port, positive, whole
-from jobconsole.cli.session import settings_of
+from jobconsole.cli.session import settings_of, start_log
 from jobconsole.settings import check_servers, queue_of
 from queue_core.model.addresses import mask
 
@@ -187,9 +187,8 @@ def run_exporter(options: argparse.Namespace, output: Output) -> int:
     queue_of(settings)
     from jobconsole.exporter.reading import LIMIT
     from jobconsole.exporter.server import Exporter, ExporterOptions
-    from queue_core.worker.options import setup_logging
 
-    setup_logging(getattr(options, "log_format", "text"))
+    start_log(options)
     ended = _termination()
     how = ExporterOptions(options.host, options.port, options.limit or LIMIT, tuple(options.type), options.most_types)
     with Exporter(settings.jobs, how) as exporter:

@@ -6,13 +6,13 @@ import argparse
 import os
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from jobconsole.cli.failures import DONE, Missing, check_terminal, confirm
 from jobconsole.cli.immediate import in_turn, record, report_dry_run
 from jobconsole.cli.output import Output
 from jobconsole.cli.root import Parser, add_change, add_verbs, duration, positive, size, whole
-from jobconsole.cli.session import connected, settings_of
+from jobconsole.cli.session import connected, settings_of, start_log
 from jobconsole.cli.tables import WORKERS, show_table, worker_body
 from jobconsole.format.humanize import plural
 from jobconsole.present.facts import of_worker
@@ -54,11 +54,10 @@ def run_workers(options: argparse.Namespace, output: Output) -> int:
         raise ReadOnly("worker run")
     if settings.handed_down is not None:
         _hand_down(settings.handed_down)
-    from queue_core.worker.options import ServiceOptions, setup_logging
+    from queue_core.worker.options import ServiceOptions
     from queue_core.worker.supervisor import supervise
 
-    log_format: Literal["text", "json"] = getattr(options, "log_format", "text")
-    setup_logging(log_format)
+    log_format, log_level = start_log(options)
     how = ServiceOptions(
         processes=options.processes,
         concurrency=options.concurrency,
@@ -69,6 +68,7 @@ def run_workers(options: argparse.Namespace, output: Output) -> int:
         max_jobs=options.max_jobs,
         max_memory=options.max_memory,
         log_format=log_format,
+        log_level=log_level,
     )
     return supervise(options.target, how)
 

@@ -1,0 +1,210 @@
+"""Logs: a line for each failed attempt, the ids of the job on the lines of its handler, and their form on stderr.
+
+An attempt that completes logs nothing: all that it costs is a context variable, set when its handler starts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import sys
+from contextvars import Context, ContextVar
+from typing import Any, Literal
+
+from queue_core.model.addresses import mask
+from queue_core.model.job import Claim, Failure, Outcome, Reclaimed, Settled, attempt_of, summary
+from queue_core.model.text import safe
+
+LONGEST = 64 << 10
+"""Characters of one log entry."""
+LINE = 1_000
+"""Characters of the error in the line about a failed attempt."""
+LogLevel = Literal["debug", "info", "warning", "error"]
+LogFormat = Literal["text", "json"]
+
+logger = logging.getLogger("queue_core.jobs")
+"""Failed attempts and deaths, and nothing else."""
+
+_claim: ContextVar[Claim | None] = ContextVar("queue_core_claim", default=None)
+_worker: ContextVar[str] = ContextVar("queue_core_worker", default="")
+
+enter_attempt = _claim.set
+"""Note in the current context, which is the attempt's own, which job runs in it."""
+
+
+def enter_worker(context: Context, worker: str) -> None:
+    """Note in a context which worker its code belongs to."""
+    context.run(_worker.set, worker)
+
+
+def claim_fields(claim: Claim) -> dict[str, Any]:
+    """Return what log records about this attempt carry, but for the worker."""
+    return job_ids(claim) | {"attempt": attempt_of(claim)}
+
+
+def job_log_fields() -> dict[str, Any]:
+    """Return what the current code belongs to: `job_id`, `job_type`, `queue`, `attempt` and `worker`, for log entries.
+
+    Within a handler, also in its thread or child process and in what it awaits, all of them; in other code of a worker
+    the worker alone; elsewhere nothing.
+    """
+    claim, worker = _claim.get(), _worker.get()
+    fields = {} if claim is None else claim_fields(claim)
+    return fields | {"worker": worker} if worker else fields
+
+
+class JobLogFilter(logging.Filter):
+    """Adds `job_log_fields` as attributes to each record of its handler that has no such attributes of its own."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Add them, and let the record pass."""
+        for name, value in job_log_fields().items():
+            record.__dict__.setdefault(name, value)
+        return True
+
+
+def log_failure(outcome: Outcome, answer: Settled, attempt: int | None) -> None:
+    """Log the stored end of a failed attempt, whose number may be unknown: a death as an error, others as warnings."""
+    failure = outcome.failure
+    if failure is None:
+        return
+    if answer.cancelled:
+        level, then = logging.WARNING, "it was cancelled meanwhile"
+    elif outcome.kind == "dead":
+        level, then = logging.ERROR, "dead"
+    elif outcome.kind == "retrying":
+        level, then = logging.WARNING, f"retried in {outcome.delay:g} s"
+    else:
+        level, then = logging.WARNING, "ready again"
+    if logger.isEnabledFor(level):
+        _log(level, failure, then, job_ids(outcome) if attempt is None else job_ids(outcome) | {"attempt": attempt})
+
+
+def log_death(job: Reclaimed, failure: Failure) -> None:
+    """Log that a job was buried whose workers were lost."""
+    if logger.isEnabledFor(logging.ERROR):
+        _log(logging.ERROR, failure, "dead", job_ids(job) | {"worker": job.worker})
+
+
+def job_ids(job: Claim | Outcome | Reclaimed) -> dict[str, Any]:
+    """Return the ids of a job that log records about it carry."""
+    return {"job_id": job.id, "job_type": safe(job.type), "queue": safe(job.queue)}
+
+
+def _log(level: int, failure: Failure, then: str, ids: dict[str, Any]) -> None:
+    error = safe(mask(summary(failure)), LINE)
+    extra = {"worker": _worker.get(), **ids, "error": error, "signature": failure.signature, "kind": failure.kind}
+    traceback = ""
+    if level == logging.ERROR and failure.traceback:
+        traceback = extra["traceback"] = safe(mask(failure.traceback), LONGEST, newlines=True).rstrip("\n")
+    nth = f"attempt {ids['attempt']}" if "attempt" in ids else "an attempt"
+    sentence = "job %s: %s of %s on queue %s failed, %s: %s"
+    args = (ids["job_id"], nth, ids["job_type"], ids["queue"], then, error)
+    record = logger.makeRecord(logger.name, level, __file__, 0, sentence, args, None, extra=extra)
+    # The exception itself may have been raised in another process: formatters show this text in its place.
+    record.exc_text = traceback or None
+    with contextlib.suppress(Exception):  # a program's own log handler that fails must cost no job
+        logger.handle(record)
+
+
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+"""Attributes that every record has; all others are fields of the entry."""
+
+
+class _JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        entry: dict[str, object] = {
+            "at": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "pid": record.process,
+            "message": safe(mask(record.getMessage()), LONGEST, newlines=True),
+        }
+        for name, value in vars(record).items():
+            if name not in _STANDARD and name not in entry:
+                entry[safe(name)] = _plain(value)
+        if record.exc_info and not record.exc_text:
+            record.exc_text = self.formatException(record.exc_info)
+        if record.exc_text:
+            entry["traceback"] = safe(mask(record.exc_text), LONGEST, newlines=True)
+        return json.dumps(entry, ensure_ascii=False)
+
+
+def _plain(value: object) -> object:
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    return safe(mask(str(value)), LONGEST, newlines=True)
+
+
+class _TextFormatter(logging.Formatter):
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(process)d %(levelname)s %(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """Return the line; one that a handler wrote names its job."""
+        line = super().formatMessage(record)
+        fields = vars(record)
+        job = fields.get("job_id")
+        if job is None or str(job) in record.message:
+            return line
+        return f"{line} [{fields.get('job_type')} {job} attempt {fields.get('attempt')}]"
+
+    def format(self, record: logging.LogRecord) -> str:
+        return safe(mask(super().format(record)), LONGEST, newlines=True)
+
+
+class StderrLog(logging.StreamHandler[Any]):
+    """Writes entries to stderr; one that cannot be written, as on a full disk, is dropped and counted."""
+
+    def __init__(self, log_format: LogFormat, level: LogLevel) -> None:
+        super().__init__(sys.stderr)
+        self.log_format = log_format
+        self.log_level = level
+        # entries that could not be written since the last one that could
+        self._dropped = 0
+        self.setFormatter(_JsonFormatter() if log_format == "json" else _TextFormatter())
+        self.addFilter(JobLogFilter())
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write an entry, behind one about those that were dropped before it."""
+        dropped, self._dropped = self._dropped, 0
+        super().emit(record)
+        if dropped and self._dropped:
+            self._dropped += dropped
+        elif dropped:
+            note = "%d log entries could not be written"
+            super().emit(logging.makeLogRecord(
+                {"name": __name__, "levelno": logging.WARNING, "levelname": "WARNING", "msg": note, "args": (dropped,)}
+            ))  # fmt: skip
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Count the entry; the standard library would write about it to the same stderr."""
+        self._dropped += 1
+
+
+def occupy_standard_streams() -> None:
+    """Open what is closed of stdin, stdout and stderr, so that no file or socket takes their place, nor in a child."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+
+
+def setup_logging(log_format: LogFormat = "text", level: LogLevel = "info") -> None:
+    """Send this program's logs to stderr; passwords in URLs are masked."""
+    root = logging.getLogger()
+    root.handlers[:] = [StderrLog(log_format, level)]
+    root.setLevel(level.upper())
+    # Its warnings of cancelled queries add nothing to this program's own line about the server.
+    logging.getLogger("psycopg").setLevel(logging.ERROR)
+
+
+def logging_form() -> tuple[LogFormat, LogLevel] | None:
+    """Return what `setup_logging` was called with, for child processes; None where the program logs its own way."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, StderrLog):
+            return handler.log_format, handler.log_level
+    return None
