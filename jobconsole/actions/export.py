@@ -150,22 +150,17 @@ async def _pages(inspector: Inspector, target: Target) -> AsyncIterator[Sequence
     # A job that matches two filters is written once; ids alone take little room.
     seen: set[str] = set()
     for where in target.wheres:
-        async for page in matching(inspector, where, PAGE):
+        async for page in _matching(inspector, where):
             fresh = [job for job in page if job.id not in seen]
             if len(target.wheres) > 1:
                 seen.update(job.id for job in fresh)
             yield fresh
 
 
-async def matching(inspector: Inspector, where: Filter, limit: int) -> AsyncIterator[Sequence[Job]]:
-    """Yield the pages of the jobs that match a filter, the newest first; `limit`: jobs of a page at most.
-
-    Raises:
-        StoreUnavailable: the store did not answer in time.
-    """
+async def _matching(inspector: Inspector, where: Filter) -> AsyncIterator[Sequence[Job]]:
     cursor: str | None = None
     while True:
-        page = await inspector.jobs(where, limit, cursor)
+        page = await inspector.jobs(where, PAGE, cursor)
         yield page.jobs
         cursor = page.cursor
         if cursor is None:

@@ -16,6 +16,7 @@ from jobconsole.format.words import outcome_words
 from queue_core.model.text import safe
 
 if TYPE_CHECKING:
+    from queue_core.client.health import Health, Stats
     from queue_core.model.job import Job
     from queue_core.model.operation import ChangeOptions, Operation, Outcomes, Rollout
     from queue_core.model.report import QueueInfo, SignatureInfo, WorkerInfo
@@ -126,6 +127,30 @@ def of_queue(info: QueueInfo, now: datetime) -> Facts:
         Fact("running", exact(info.started)),
         Fact("dead", exact(info.dead)),
         Fact("oldest", age(seconds_between(info.oldest, now))),
+    )
+
+
+def of_stats(stats: Stats) -> Facts:
+    """Return how many jobs there are in all queues together."""
+    bands = f"high {exact(stats.pending_high)}, normal {exact(stats.pending_normal)}, low {exact(stats.pending_low)}"
+    return (
+        Fact("pending", f"{exact(stats.total_pending)}  ({bands})", "strong"),
+        Fact("running", exact(stats.processing), "accent"),
+        Fact("claimed ahead", exact(stats.claimed_ahead) if stats.claimed_ahead else None, "muted"),
+        Fact("dead", exact(stats.dlq), "bad" if stats.dlq else "text"),
+        Fact("completed", f"{exact(stats.completed_24h)} in 24 hours", "good" if stats.completed_24h else "text"),
+    )
+
+
+def of_health(health: Health) -> Facts:
+    """Return whether jobs can be enqueued and run, with the counts where the store answered."""
+    counts = (("pending", health.pending), ("running", health.running), ("workers", health.workers))
+    return (
+        Fact("healthy", "yes" if health.healthy else "no", "good" if health.healthy else "bad"),
+        Fact("mode", health.mode),
+        *(Fact(label, None if count is None else exact(count)) for label, count in counts),
+        Fact("degraded", health.degraded_since, "warn"),
+        Fact("reason", health.reason, "warn" if health.healthy else "bad"),
     )
 
 
