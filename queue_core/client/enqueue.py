@@ -110,10 +110,10 @@ class Enqueuer:
             if not isinstance(store, TransactionalStore):
                 raise InvalidJob(f"connection= needs a store in PostgreSQL; this one is {store.name}")
             return await store.insert_on(connection, jobs)
-        # Shielded: a caller that gives up must not tear the others out of a batch that is on its way.
+        # A caller that gives up takes only its own wait with it: a batch that is on its way has a task of its own.
         if not any(rules_of(self._settings.queues, queue).limits for queue in {job.queue for job in jobs}):
-            return await asyncio.shield(self._batcher.put(jobs))
-        (answer,) = await asyncio.shield(self._limited.put([jobs]))
+            return await self._batcher.put(jobs)
+        (answer,) = await self._limited.put([jobs])
         if isinstance(answer, QueueFull):
             raise answer
         return answer

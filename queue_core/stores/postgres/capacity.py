@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from queue_core.errors import QueueFull
 from queue_core.model.job import NewJob
 from queue_core.model.rules import QueueRules, Rules, allowance, band, rules_of
-from queue_core.stores.postgres.dialect import plain_array, text_array
-from queue_core.stores.postgres.session.runner import Plan, Rows
+from queue_core.stores.postgres.dialect import Rows, plain_array, text_array
+from queue_core.stores.postgres.session.runner import Plan
 
 INLINE = 65_536
 """Bytes of payloads that come with a claim under the lock. A server that sends to a client which does not read ignores

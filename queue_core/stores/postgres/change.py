@@ -9,7 +9,7 @@ from queue_core.model.job import Ready
 from queue_core.model.operation import Changed, ChangeOptions, MemberVerb
 from queue_core.model.rules import Rules, key_in, rules_of
 from queue_core.stores.postgres.capacity import limited
-from queue_core.stores.postgres.dialect import plain_array, text_array
+from queue_core.stores.postgres.dialect import Rows, plain_array, text_array
 from queue_core.stores.postgres.ordering import (
     Arrivals,
     KeyRequest,
@@ -22,7 +22,7 @@ from queue_core.stores.postgres.ordering import (
     take_unique,
     unblock_next,
 )
-from queue_core.stores.postgres.session.runner import Plan, Rows
+from queue_core.stores.postgres.session.runner import Plan
 
 
 class NoSuchQueue(Exception):

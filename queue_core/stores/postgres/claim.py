@@ -11,7 +11,7 @@ from queue_core.model.job import Claim, Ready
 from queue_core.model.rules import Rules, rules_of
 from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres.capacity import Running, claim_limited
-from queue_core.stores.postgres.dialect import plain_array, text_array
+from queue_core.stores.postgres.dialect import Rows, plain_array, text_array
 from queue_core.stores.postgres.insert import QUEUES
 from queue_core.stores.postgres.scans import (
     BAND_BITS,
@@ -26,7 +26,7 @@ from queue_core.stores.postgres.scans import (
     rank_parameters,
     read,
 )
-from queue_core.stores.postgres.session.runner import Rows, SerialRunner
+from queue_core.stores.postgres.session.runner import SerialRunner
 from queue_core.stores.sql.records import known_ids
 
 USUAL, USUAL_EACH = 0.005, 0.00003

@@ -18,6 +18,9 @@ from queue_core.stores.sql.records import Dialect, Row
 
 PACKAGE = "queue_core.stores.postgres"
 
+Rows = list[tuple[Any, ...]]
+"""The answer to a statement."""
+
 
 @cache
 def load(name: str, schema: str | None = None) -> bytes:

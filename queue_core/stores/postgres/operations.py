@@ -30,12 +30,12 @@ from queue_core.model.rules import Rules
 from queue_core.model.settings import PostgresSettings
 from queue_core.model.text import storable
 from queue_core.stores.postgres.change import NoSuchQueue, TargetJob, change, members_of
-from queue_core.stores.postgres.dialect import DIALECT, load, plain_array, text_array
+from queue_core.stores.postgres.dialect import DIALECT, Rows, load, plain_array, text_array
 from queue_core.stores.postgres.insert import create_queues
 from queue_core.stores.postgres.schedules import rehearse_schedule
 from queue_core.stores.postgres.session.bounds import bounds
 from queue_core.stores.postgres.session.pool import ConnectionPool
-from queue_core.stores.postgres.session.runner import Plan, Rows, run_plan
+from queue_core.stores.postgres.session.runner import Plan, run_plan
 from queue_core.stores.postgres.upkeep import abandon_operations
 from queue_core.stores.sql.records import id_or_none, known_ids
 

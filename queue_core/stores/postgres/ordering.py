@@ -14,9 +14,9 @@ from queue_core.errors import TransactionError
 from queue_core.model.job import Outcome, Ready
 from queue_core.model.rules import Rules, rules_of
 from queue_core.runtime import parts_of
-from queue_core.stores.postgres.dialect import plain_array, text_array
+from queue_core.stores.postgres.dialect import Rows, plain_array, text_array
 from queue_core.stores.postgres.session.failures import LockHeld
-from queue_core.stores.postgres.session.runner import ANSWER, ROW, Plan, Rows, SerialRunner
+from queue_core.stores.postgres.session.runner import ANSWER, ROW, Plan, SerialRunner
 
 Arrivals = Mapping[str, int]
 """The first of some arrivals in each queue, in microseconds since the epoch."""

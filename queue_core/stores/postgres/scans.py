@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from queue_core.stores.postgres.dialect import plain_array
-from queue_core.stores.postgres.session.runner import Rows, SerialRunner
+from queue_core.stores.postgres.dialect import Rows, plain_array
+from queue_core.stores.postgres.session.runner import SerialRunner
 
 # Which ranks of a queue have nothing left to claim, so that jobs which ended there are not read again and again.
 #

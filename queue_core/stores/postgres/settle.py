@@ -12,7 +12,7 @@ from queue_core.model.report import HISTOGRAM_BOUNDS
 from queue_core.model.rules import Rules, rules_of
 from queue_core.model.signature import sign
 from queue_core.stores.postgres.capacity import limited
-from queue_core.stores.postgres.dialect import plain_array, text_array
+from queue_core.stores.postgres.dialect import Rows, plain_array, text_array
 from queue_core.stores.postgres.ordering import (
     NO_ARRIVALS,
     NO_KEYS,
@@ -34,7 +34,7 @@ from queue_core.stores.postgres.ordering import (
 )
 from queue_core.stores.postgres.scans import NOWHERE, WHOLE, Walk
 from queue_core.stores.postgres.session.failures import LockHeld
-from queue_core.stores.postgres.session.runner import Plan, Rows, SerialRunner
+from queue_core.stores.postgres.session.runner import Plan, SerialRunner
 
 BOUNDS_US = plain_array(round(bound * 1_000_000) for bound in HISTOGRAM_BOUNDS)
 """The histogram's bounds in microseconds. `width_bucket` counts from 0 for values below the first, so a bucket's

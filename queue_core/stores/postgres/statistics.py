@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from queue_core.model.filters import Filter, Term
 from queue_core.model.report import Conservation, SeriesPoint, SignatureInfo, Tally, counts_by_minute
 from queue_core.model.states import Status
-from queue_core.stores.postgres.dialect import conditions, filled, load, moment, text_array
+from queue_core.stores.postgres.dialect import Rows, conditions, filled, load, moment, text_array
 from queue_core.stores.postgres.session.pool import ConnectionPool, Row
-from queue_core.stores.postgres.session.runner import Rows, SerialRunner
+from queue_core.stores.postgres.session.runner import SerialRunner
 from queue_core.stores.sql.records import tallies_of
 
 _DEAD = Term("status", "=", Status.DEAD.value)

@@ -25,7 +25,7 @@ from queue_core.model.settings import PostgresSettings, RetentionSettings
 from queue_core.ports.store import ClaimRequest, DueWork, Led
 from queue_core.stores.postgres import logs
 from queue_core.stores.postgres.claim import PostgresClaims
-from queue_core.stores.postgres.dialect import text_array
+from queue_core.stores.postgres.dialect import Rows, text_array
 from queue_core.stores.postgres.insert import QUEUES, PostgresInserts, QueueIds
 from queue_core.stores.postgres.migrate import require_schema
 from queue_core.stores.postgres.ordering import promote_with_keys
@@ -33,7 +33,7 @@ from queue_core.stores.postgres.scans import Walk
 from queue_core.stores.postgres.session.failures import LockHeld
 from queue_core.stores.postgres.session.heartbeat import PostgresHeartbeat
 from queue_core.stores.postgres.session.listening import Notifications, PostgresSignals
-from queue_core.stores.postgres.session.runner import Rows, SerialRunner
+from queue_core.stores.postgres.session.runner import SerialRunner
 from queue_core.stores.postgres.session.transaction import Transactions
 from queue_core.stores.postgres.settle import complete, reclaim, settle
 from queue_core.stores.postgres.upkeep import EVER, DueTimes, PostgresUpkeep, ScanTimes

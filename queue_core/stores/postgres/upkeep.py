@@ -18,7 +18,7 @@ from queue_core.errors import QueueCoreError
 from queue_core.model.operation import ABANDONED, NEVER_STARTED
 from queue_core.model.rules import Rules
 from queue_core.model.settings import PostgresSettings, RetentionSettings
-from queue_core.stores.postgres.dialect import load, plain_array
+from queue_core.stores.postgres.dialect import Rows, load, plain_array
 from queue_core.stores.postgres.logs import LogRemoval
 from queue_core.stores.postgres.migrate import PARTITIONS
 from queue_core.stores.postgres.ordering import PendingKeys, UnusedKeys, lock_free_keys, unblock_next
@@ -26,7 +26,7 @@ from queue_core.stores.postgres.scans import Walk
 from queue_core.stores.postgres.session.bounds import Connection
 from queue_core.stores.postgres.session.connection import BY_INDEX, connect, connection_options
 from queue_core.stores.postgres.session.failures import LockHeld
-from queue_core.stores.postgres.session.runner import Plan, Rows, SerialRunner
+from queue_core.stores.postgres.session.runner import Plan, SerialRunner
 from queue_core.stores.postgres.statistics import Titles
 
 logger = logging.getLogger("queue_core.worker")

@@ -112,9 +112,9 @@ async def asked(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> list[t
     found: list[tuple[str, Mapping[str, Any] | None]] = []
     step = SerialRunner._step
 
-    async def noted(runner: SerialRunner, connection: Any, query: str, params: Mapping[str, Any] | None) -> Any:
+    async def noted(runner: SerialRunner, session: Any, query: str, params: Mapping[str, Any] | None) -> Any:
         found.append((query, params))
-        return await step(runner, connection, query, params)
+        return await step(runner, session, query, params)
 
     with monkeypatch.context() as noting:
         noting.setattr(SerialRunner, "_step", noted)

@@ -50,7 +50,8 @@ class Try:
         self.ends = ends
         # plans that were made a while ago will do
         self.light = light
-        self.late = asyncio.Event()
+        # whether the time was over before it ended
+        self.late = False
         self._seconds = seconds
         # in a transaction of several statements
         self._started = False
@@ -61,7 +62,7 @@ class Try:
     def overdue(self) -> None:
         """Note that the time is over, and whether this process was frozen meanwhile."""
         self._slept = asyncio.get_running_loop().time() > self.ends + SILENT_MS / 1000
-        self.late.set()
+        self.late = True
 
     def again(self, error: BaseException, attempt: int) -> bool:
         """Return whether to retry the work after an error: certainly nothing was done, and there is time."""
@@ -74,7 +75,7 @@ class Try:
     def _unharmed(self, error: BaseException) -> bool:
         if isinstance(error, pg.IdleInTransactionSessionTimeout):
             return True
-        return self._started and not self._committing and (self._slept or not self.late.is_set())
+        return self._started and not self._committing and (self._slept or not self.late)
 
     def next_ends(self) -> float:
         """Return when the next try has to end: a process that was frozen has all of its time again."""

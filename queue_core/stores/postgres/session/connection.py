@@ -56,7 +56,9 @@ BlockingConnection = psycopg.Connection[tuple[Any, ...]]
 
 def prepares(settings: PostgresSettings) -> bool:
     """Return whether sessions keep prepared statements and take options: no pooler is known to prevent it."""
-    return settings.prepare and (settings.url is None or settings.url.get_secret_value() not in _poolers)
+    if not _poolers or settings.url is None:
+        return settings.prepare
+    return settings.prepare and settings.url.get_secret_value() not in _poolers
 
 
 def place_of(settings: PostgresSettings) -> str:

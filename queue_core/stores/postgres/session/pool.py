@@ -206,9 +206,7 @@ class ConnectionPool:
             raise self._no_answer() from error
         except BROKEN as error:
             await self._drop(generation)
-            raise (
-                self._no_answer() if one.late.is_set() or isinstance(error, TimeoutError) else translate(error)
-            ) from error
+            raise (self._no_answer() if one.late or isinstance(error, TimeoutError) else translate(error)) from error
         except _NOT_OURS as error:
             raise translate(error) from error
         except psycopg.DatabaseError as error:

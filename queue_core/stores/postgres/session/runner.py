@@ -15,7 +15,7 @@ from psycopg.rows import tuple_row
 
 from queue_core.errors import StoreUnavailable
 from queue_core.model.settings import PostgresSettings
-from queue_core.stores.postgres.dialect import load
+from queue_core.stores.postgres.dialect import Rows, load
 from queue_core.stores.postgres.session.bounds import (
     Connection,
     Try,
@@ -41,7 +41,6 @@ more to send ignores limits and keeps locks; a Unix socket takes some 200 KB, an
 ROW = 80
 """Bytes of a row of such an answer, about, without its values."""
 
-Rows = list[tuple[Any, ...]]
 Plan = Generator[tuple[str, Mapping[str, Any]], Rows, T]
 
 
@@ -57,7 +56,7 @@ async def run_plan(plan: Plan[T], run: Callable[[str, Mapping[str, Any]], Awaita
 
 
 Steps = list[tuple[str, Mapping[str, Any] | None]]
-Work = Callable[[Connection, Try], Awaitable[T]]
+Work = Callable[[Session, Try], Awaitable[T]]
 
 PLANS_SECONDS = 1.0
 """How long plans of prepared statements are kept. One made for a nearly empty table reads it as a whole, and the server
@@ -91,7 +90,7 @@ class SerialRunner:
             StoreUnavailable: no connection or no answer in time; the statement may or may not have been committed.
             SchemaMissing: a table is not there.
         """
-        return await self._again(lambda connection, _: self._alone(connection, query, params), light=light)
+        return await self._again(lambda session, _: self._alone(session, query, params), light=light)
 
     async def read(self, query: str, params: Mapping[str, Any] | None = None) -> Rows:
         """Run a query file that changes nothing; again at once if its idle connection was closed."""
@@ -107,9 +106,9 @@ class SerialRunner:
     async def transaction(self, steps: Steps) -> list[Rows]:
         """Run several query files in one transaction and return the rows of each."""
 
-        async def work(connection: Connection, one: Try) -> list[Rows]:
-            async with one.transaction(connection, self._settings.timeout):
-                return [await self._step(connection, *step) for step in steps]
+        async def work(session: Session, one: Try) -> list[Rows]:
+            async with one.transaction(session.connection, self._settings.timeout):
+                return [await self._step(session, *step) for step in steps]
 
         return await self._again(work)
 
@@ -123,9 +122,9 @@ class SerialRunner:
             LockHeld: nothing was written; at once when it is not `patient` and has a patience of its own.
         """
 
-        async def work(connection: Connection, one: Try) -> T:
-            async with one.transaction(connection, self._settings.timeout * times, silent_ms(weight)):
-                return await run_plan(begin(), partial(self._step, connection))
+        async def work(session: Session, one: Try) -> T:
+            async with one.transaction(session.connection, self._settings.timeout * times, silent_ms(weight)):
+                return await run_plan(begin(), partial(self._step, session))
 
         return await self._again(work, times, patient)
 
@@ -145,7 +144,7 @@ class SerialRunner:
                     if isinstance(error, FORGOTTEN):
                         found_pooler(self._settings, str(error))
                     if not one.again(error, attempt):
-                        late = is_broken(error) and one.late.is_set()
+                        late = is_broken(error) and one.late
                         raise (self._no_answer() if late else translate(error)) from error
                     ends = one.next_ends()
         finally:
@@ -179,7 +178,7 @@ class SerialRunner:
             if aged and not one.light and prepares(self._settings):
                 await connection.execute(load("runner/forget_plans"), prepare=False)
                 session.planned_at = time.monotonic()
-            done = await work(connection, one)
+            done = await work(session, one)
         except BaseException as error:
             # Of a session in doubt nothing is wanted: closing the socket is enough, the server ends its part.
             if _is_whole(connection, error):
@@ -192,15 +191,16 @@ class SerialRunner:
         self._sessions.put_back(session)
         return done
 
-    async def _alone(self, connection: Connection, query: str, params: Mapping[str, Any] | None) -> Rows:
+    def _alone(self, session: Session, query: str, params: Mapping[str, Any] | None) -> Awaitable[Rows]:
         if prepares(self._settings):
-            return await self._step(connection, query, params)
-        return await run_bounded(
-            connection, limits(self._settings.timeout), load(query, self.schema), params, tuple_row
-        )
+            return self._step(session, query, params)
+        text, bounded = load(query, self.schema), limits(self._settings.timeout)
+        return run_bounded(session.connection, bounded, text, params, tuple_row)
 
-    async def _step(self, connection: Connection, query: str, params: Mapping[str, Any] | None) -> Rows:
-        cursor = await connection.execute(load(query, self.schema), params, binary=True)
+    async def _step(self, session: Session, query: str, params: Mapping[str, Any] | None) -> Rows:
+        if prepares(self._settings):
+            return await session.statements.run(load(query, self.schema), params)
+        cursor = await session.connection.execute(load(query, self.schema), params, binary=True)
         return await cursor.fetchall() if cursor.description else []
 
     async def close(self) -> None:

@@ -14,6 +14,7 @@ from queue_core.stores.postgres.session.bounds import (
     closed_by_server,
 )
 from queue_core.stores.postgres.session.connection import close_all, connect, hot_options
+from queue_core.stores.postgres.session.statements import PreparedStatements
 
 KEPT = 2
 """Connections that stay open: one claims while the other one settles. The heartbeat has its own, and so has LISTEN."""
@@ -25,10 +26,11 @@ LINGER = 1.0
 
 
 class Session:
-    """One connection, and when its plans were last forgotten."""
+    """One connection, what is prepared on it, and when its plans were last forgotten."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
+        self.statements = PreparedStatements(connection)
         # seconds of time.monotonic; a new one has no plans yet
         self.planned_at = time.monotonic()
         # seconds of the loop's clock
@@ -59,6 +61,9 @@ class Sessions:
         Raises:
             TimeoutError, psycopg.Error: there is none in time.
         """
+        if last in self._idle and self._open.index(last) < KEPT and not closed_by_server(last.connection):
+            self._idle.discard(last)
+            return last
         session = await self._free(last)
         if session is None and len(self._open) + self._coming >= KEPT:
             session = await self._wait(ends)

@@ -15,11 +15,11 @@ from psycopg.rows import tuple_row
 from queue_core.errors import InvalidJob, StoreUnavailable, TransactionError
 from queue_core.model.job import Settled
 from queue_core.model.settings import PostgresSettings
-from queue_core.stores.postgres.dialect import load
+from queue_core.stores.postgres.dialect import Rows, load
 from queue_core.stores.postgres.session.bounds import SILENT_MS, Connection, Try, closed_by_server, cut
 from queue_core.stores.postgres.session.connection import connect, connection_options
 from queue_core.stores.postgres.session.failures import BROKEN, RETRIED, translate
-from queue_core.stores.postgres.session.runner import Plan, Rows, run_plan
+from queue_core.stores.postgres.session.runner import Plan, run_plan
 
 
 async def driver_connection(given: Any) -> psycopg.AsyncConnection[Any] | psycopg.Connection[Any]:
