@@ -166,9 +166,8 @@ class JobVerbs(ABC):
         if self._manual is None:
             from queue_core.worker.manual import ManualClaims
 
-            self._manual = ManualClaims(
-                backend, self.hooks, self.operations.executor(), self.settings.defaults.max_losses
-            )
+            most, rules = self.settings.defaults.max_losses, self.settings.queues
+            self._manual = ManualClaims(backend, self.hooks, self.operations.executor(), most, rules)
         return await self._manual.claim(queue, names, patience, lambda type_: self._terms(type_, length))
 
     def _terms(self, type_: str, lease: float) -> Terms:

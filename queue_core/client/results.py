@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 from queue_core.client.feed import EventFeed, Gap, Received
 from queue_core.errors import JobCancelled, JobFailed, JobNotFound, ResultExpired, ResultTimeout, StoreUnavailable
 from queue_core.model.codec import decode_result
-from queue_core.model.events import STATE, Event, EventName, state_event
+from queue_core.model.events import STATE, Event, EventName, is_final, state_event
 from queue_core.model.job import JobResult
 from queue_core.model.states import FINAL, WAITING, Status
 from queue_core.ports.backend import Backend
@@ -110,7 +110,6 @@ _ORDER: dict[str, int] = {
     Status.RUNNING: 1,
 }
 """Of events, and of states that were read, within one lease; all others come last."""
-_ENDS = frozenset({EventName.COMPLETED, EventName.DEAD, EventName.CANCELLED})
 
 
 def _position(event: Event) -> tuple[int, int]:
@@ -124,7 +123,7 @@ _LAST = 4
 
 
 def _is_end(event: Event) -> bool:
-    return (event.extra or {}).get("status") in FINAL if event.event == STATE else event.event in _ENDS
+    return (event.extra or {}).get("status") in FINAL if event.event == STATE else is_final(event)
 
 
 class ResultSource(Protocol):

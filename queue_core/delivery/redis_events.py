@@ -6,20 +6,30 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
 
-from queue_core.model.events import Event, EventBatch, by_queue, decode_message, encode_events
+from queue_core.model.events import (
+    Event,
+    EventBatch,
+    by_queue,
+    decode_message,
+    encode_end,
+    encode_events,
+    encode_progress,
+    is_final,
+)
+from queue_core.model.rules import Rules, rules_of
 from queue_core.model.settings import RedisSettings
 from queue_core.ports.delivery import DispatchUnavailable
 from queue_core.redis.client import keys_of, make_client, within
 from queue_core.redis.keys import Keys
 from queue_core.redis.pipeline import PipelinedConnection
 from queue_core.redis.scripts import Call, Scripts
-from queue_core.runtime import Circuit
+from queue_core.runtime import Circuit, parts_of
 
 EXPECT_MS = 60_000
 """Seconds that the server remembers a wait for a job; a longer wait is renewed."""
@@ -168,13 +178,17 @@ LARGEST = 1000
 SUBSCRIBE_PAUSE_FIRST, SUBSCRIBE_PAUSE_MOST = 0.1, 5.0
 """Seconds between two attempts to subscribe again, doubling."""
 
-_FINAL = frozenset({"completed", "dead", "cancelled"})
+SENT_BYTES = 256 << 10
+"""About the bytes of ends in one call."""
 
 
 class RedisEventBus:
     """See queue_core.ports.delivery.EventBus for what each method does."""
 
-    def __init__(self, settings: RedisSettings, circuit: Circuit, pipelined: PipelinedConnection) -> None:
+    def __init__(
+        self, settings: RedisSettings, circuit: Circuit, pipelined: PipelinedConnection, rules: Rules | None = None
+    ) -> None:
+        self._rules = rules or {}
         self._timeout = settings.timeout
         self._circuit = circuit
         self._keys = keys_of(settings)
@@ -186,11 +200,13 @@ class RedisEventBus:
 
     async def publish(self, events: Sequence[Event]) -> None:
         """Send events, many in one message; failing to is never an error of the caller."""
+        groups = by_queue(events)
         calls = [
             self._message(queue, group[start : start + LARGEST])
-            for queue, group in by_queue(events).items()
+            for queue, group in groups.items()
             for start in range(0, len(group), LARGEST)
         ]
+        calls += [call for queue, group in groups.items() for call in self._on_own_channels(queue, group)]
         if not calls:
             return
         try:
@@ -199,10 +215,20 @@ class RedisEventBus:
         except DispatchUnavailable:
             return  # events are hints; what shows state reads the store
 
+    def _on_own_channels(self, queue: str, events: Sequence[Event]) -> Iterator[Call]:
+        now, place = time.time(), [self._keys.of(queue, "event_seq")]
+        if (progress := encode_progress(queue, events, now)) is not None:
+            yield Call("send", place, [self._keys.progress, progress])
+        # An operator's cancellation is published without a queue.
+        if rules_of(self._rules, queue).publish_results if queue else self._rules:
+            ends = [(self._keys.done(queue, one.id), encode_end(one, now)) for one in events if is_final(one)]
+            for part in parts_of(ends, lambda end: len(end[1]), SENT_BYTES):
+                yield Call("send", place, [text for end in part for text in end])
+
     def _message(self, queue: str, events: Sequence[Event]) -> Call:
         keys = [self._keys.of(queue, name) for name in ("event_seq", "generation", "waiters")]
         at = f"{time.time():.3f}"
-        finished = [event.id for event in events if event.event in _FINAL]
+        finished = [event.id for event in events if is_final(event)]
         args = [
             self._keys.events,
             *self._keys.done_parts(queue),

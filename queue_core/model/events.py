@@ -8,6 +8,12 @@ One message carries many events of one queue:
 `gen` changes when the numbering starts again, `n` counts the messages of a (queue, gen): a jump means lost messages.
 Every event has `event`, `id`, `type` and, from the claim on, `token`; the other keys are named below. A subscriber
 that applies events keeps, for each job, the highest (token, order of state) and ignores what is older.
+
+Progress goes to a channel of its own, too, in messages without `gen` and `n`: the next one makes up for a lost one. The
+end of a job goes to a channel of the job, where its queue has `publish_results`:
+
+    {"v": 1, "id": "0197…", "queue": "images", "type": "thumbnail", "token": 1099511627783, "at": 1767225600.123,
+     "status": "completed", "ms": 12.5, "result": {"made": "a.png@200"}}
 """
 
 from __future__ import annotations
@@ -56,6 +62,8 @@ class Event(NamedTuple):
     type: str = ""
     token: int = 0
     extra: dict[str, Any] | None = None
+    # JSON text of what the handler returned, for the job's own channel alone; "" is one that is too long
+    result: str | None = None
 
     def body(self) -> dict[str, Any]:
         """Return the event as it is sent in a message."""
@@ -92,6 +100,39 @@ def state_event(job: Job) -> Event:
     if job.status in WAITING:
         extra["due"] = job.run_at.timestamp()
     return Event(STATE, job.queue, job.id, job.type, job.token, extra)
+
+
+RESULT_BYTES = 8 << 10
+"""The longest result that a message of a job's end carries; of a longer one it has `truncated`."""
+_FINAL = frozenset({EventName.COMPLETED, EventName.DEAD, EventName.CANCELLED})
+_PROGRESS = str(EventName.PROGRESS)
+"""Looked for in all events: 0.03 µs an event, where the attribute of the class takes 0.2."""
+
+
+def is_final(event: Event) -> bool:
+    """Whether an event is the end of a job."""
+    return event.event in _FINAL
+
+
+def encode_end(event: Event, at: float, room: int = RESULT_BYTES) -> str:
+    """Return the message of a job's end, with a result of at most `room` bytes."""
+    head: dict[str, Any] = {"v": VERSION, "id": event.id, "queue": event.queue, "type": event.type}
+    head |= {"token": event.token, "at": round(at, 3), "status": event.event, **(event.extra or {})}
+    if event.event != EventName.COMPLETED:
+        return json.dumps(head, separators=(",", ":"))
+    result = "null" if event.result is None else event.result
+    if not 0 < len(result.encode()) <= room:
+        return json.dumps({**head, "truncated": True}, separators=(",", ":"))
+    return f'{json.dumps(head, separators=(",", ":"))[:-1]},"result":{result}}}'
+
+
+def encode_progress(queue: str, events: Iterable[Event], at: float) -> str | None:
+    """Return the message of the progress among the events of a queue; None without any."""
+    found = [event for event in events if event.event == _PROGRESS]
+    if not found:
+        return None
+    head = json.dumps({"v": VERSION, "queue": queue, "at": round(at, 3)}, separators=(",", ":"))
+    return f'{head[:-1]},"events":{encode_events(found)}}}'
 
 
 def by_queue(events: Iterable[Event]) -> dict[str, list[Event]]:

@@ -127,6 +127,8 @@ class QueueRules(SettingsModel):
     key_concurrency: Annotated[int, Field(ge=1)] = 1
     # starts a second over all workers, with a burst of one second
     rate: Rate = None
+    # the end of each job, with its result, is published on a channel of its own
+    publish_results: bool = False
     # ordering keys are spread by hash over this many; 1: each key is its own
     shards: Annotated[int, Field(ge=1, le=65536)] = 1
 

@@ -16,7 +16,8 @@ P is `<prefix>{<queue>}:`. Delivery, in both modes that use Redis (the ready set
 | `P event_seq` | string | number of the last message of events |
 | `P waiters` | ZSET id → ms | jobs whose end is waited for; expires |
 | `<prefix>events` | channel | lifecycle events (queue_core.model.events) |
-| `P job:<id>:done` | channel | a message when the job has finished |
+| `<prefix>progress` | channel | progress alone |
+| `P job:<id>:done` | channel | a message when the job has finished; its end, where its queue publishes results |
 
 Channels do not belong to a database of the server as keys do: in database n > 0 their names end in `@n`.
 
@@ -89,6 +90,7 @@ class Keys:
         self._prefix = prefix
         self._channel_end = f"@{database}" if database else ""
         self.events = f"{prefix}events{self._channel_end}"
+        self.progress = f"{prefix}progress{self._channel_end}"
         self.notifications = f"{prefix}notifications{self._channel_end}"
         self.generation = f"{prefix}generation"
         self.identity = f"{prefix}identity"

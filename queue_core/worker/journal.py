@@ -14,8 +14,9 @@ from threading import Lock, Timer
 from typing import NamedTuple
 
 from queue_core.errors import StoreUnavailable
-from queue_core.model.events import Event
+from queue_core.model.events import RESULT_BYTES, Event
 from queue_core.model.job import LINES, LogLine
+from queue_core.model.rules import Rules, rules_of
 from queue_core.ports.delivery import EventBus
 from queue_core.ports.store import JobStore
 from queue_core.worker.attempt import RunningAttempt
@@ -165,19 +166,25 @@ def _line(written: _Written, now: float) -> LogLine:
 MOST = 20_000
 """Events kept while the bus is slow; what comes beyond is dropped, since events are hints."""
 EVENTS_PART = 1000
+MOST_RESULTS = 2000
+"""Waiting events beyond which the ends of jobs are published without results: some 16 MB."""
 
 
 class EventPublisher:
     """A buffer and the loop that empties it."""
 
-    def __init__(self, bus: EventBus) -> None:
+    def __init__(self, bus: EventBus, rules: Rules | None = None) -> None:
         self._bus = bus
+        self._rules = {} if rules is None else rules
         self._buffer: list[Event] = []
         self._wake = asyncio.Event()
         self._closing = False
 
-    def publish(self, event: Event) -> None:
-        """Note an event."""
+    def publish(self, event: Event, result: str | None = None) -> None:
+        """Note an event, with what the handler returned where its queue publishes results."""
+        if result is not None and self._rules and rules_of(self._rules, event.queue).publish_results:
+            fits = len(result) <= RESULT_BYTES and len(self._buffer) < MOST_RESULTS
+            event = event._replace(result=result if fits else "")
         if len(self._buffer) < MOST:
             self._buffer.append(event)
             self._wake.set()

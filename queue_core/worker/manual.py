@@ -26,6 +26,7 @@ from queue_core.model.codec import decode_payload
 from queue_core.model.events import Event, EventName
 from queue_core.model.job import Claim, Outcome, Settled, attempt_of
 from queue_core.model.retry import Policy, Reschedule
+from queue_core.model.rules import Rules
 from queue_core.model.settings import Limits
 from queue_core.model.signature import failure_of
 from queue_core.model.states import Status
@@ -157,10 +158,12 @@ RESTART_SECONDS = 1.0
 class ManualClaims:
     """One consumer, known to the store under a worker's id. Its duties run from its first claim until it is closed."""
 
-    def __init__(self, backend: Backend, hooks: Hooks, executor: Executor, max_losses: int) -> None:
+    def __init__(
+        self, backend: Backend, hooks: Hooks, executor: Executor, max_losses: int, rules: Rules | None = None
+    ) -> None:
         self._backend = backend
         self.id = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
-        self._publisher = EventPublisher(backend.bus)
+        self._publisher = EventPublisher(backend.bus, rules)
         self._sweeper = Sweeper(
             backend.store,
             backend.dispatcher,
@@ -280,7 +283,7 @@ class ManualClaims:
         if not answer.accepted:
             raise StaleLease(outcome.id, outcome.token)
         for event in events_of(outcome, answer):
-            self._publisher.publish(event)
+            self._publisher.publish(event, outcome.result)
         await offer(self._backend.dispatcher, ready_of([(outcome, answer)]))
         return answer
 

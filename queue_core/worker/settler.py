@@ -192,7 +192,7 @@ class Settler:
         if outcome.failure is not None:
             log_failure(outcome, answer, None if attempt is None else attempt_of(attempt.claim))
         for event in events_of(outcome, answer):
-            self._publisher.publish(event)
+            self._publisher.publish(event, outcome.result)
         self._after.note(outcome, answer)
 
     def _forget(self, outcome: Outcome) -> RunningAttempt | None:

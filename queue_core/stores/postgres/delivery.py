@@ -7,17 +7,28 @@ import contextlib
 import json
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 from uuid import uuid4
 
 from queue_core.delivery.local import LocalEventBus, QueueHints
 from queue_core.errors import QueueCoreError, StoreUnavailable
-from queue_core.model.events import VERSION, Event, EventBatch, by_queue, decode_message
+from queue_core.model.events import (
+    VERSION,
+    Event,
+    EventBatch,
+    by_queue,
+    decode_message,
+    encode_end,
+    encode_progress,
+    is_final,
+)
 from queue_core.model.job import Ready
+from queue_core.model.rules import Rules, rules_of
 from queue_core.model.settings import PostgresSettings
 from queue_core.ports.delivery import DispatchUnavailable, Nomination
+from queue_core.stores.postgres.dialect import LONGEST_NAME, channels_of
 from queue_core.stores.postgres.scans import LAST, named, spell
 from queue_core.stores.postgres.session.listening import Notifications
 
@@ -167,7 +178,11 @@ POLL_FIRST, POLL_MOST = 0.05, 1.0
 class PostgresEventBus:
     """See queue_core.ports.delivery.EventBus for what each method does."""
 
-    def __init__(self, settings: PostgresSettings, notifications: Notifications | None = None) -> None:
+    def __init__(
+        self, settings: PostgresSettings, notifications: Notifications | None = None, rules: Rules | None = None
+    ) -> None:
+        self._rules = rules or {}
+        self._channels = channels_of(settings.schema)
         self.hearing = self._notifications = notifications or Notifications(settings)
         self._local = LocalEventBus()
         # created for the first listener: without one no events are received
@@ -179,13 +194,31 @@ class PostgresEventBus:
         self._second, self._sent = 0, 0
 
     async def publish(self, events: Sequence[Event]) -> None:
-        messages = [message for queue, group in by_queue(events).items() for message in self._messages(queue, group)]
-        if not messages:
-            return
+        groups = by_queue(events)
+        messages = [message for queue, group in groups.items() for message in self._messages(queue, group)]
+        others = [message for queue, group in groups.items() for message in self._on_own_channels(queue, group)]
         try:
-            await self._notifications.notify("events", messages)
+            if others:
+                await self._notifications.notify_each([*(("events", one) for one in messages), *others])
+            elif messages:
+                await self._notifications.notify("events", messages)
         except QueueCoreError:
             return  # events are hints; state is read from the store
+
+    def _on_own_channels(self, queue: str, events: Sequence[Event]) -> Iterator[tuple[str, str]]:
+        now = time.time()
+        progress = encode_progress(queue, events, now)
+        if progress is not None and len(progress.encode()) <= LARGEST and self._sent < MOST_A_SECOND:
+            self._sent += 1
+            yield "progress", progress
+        # An operator's cancellation is published without a queue.
+        if rules_of(self._rules, queue).publish_results if queue else self._rules:
+            for event in filter(is_final, events):
+                channel, message = f"done_{event.id}", encode_end(event, now)
+                if len(message.encode()) > LARGEST:
+                    message = encode_end(event, now, room=0)
+                if len(self._channels) + 1 + len(channel) <= LONGEST_NAME and len(message.encode()) <= LARGEST:
+                    yield channel, message
 
     def _messages(self, queue: str, events: Sequence[Event]) -> list[str]:
         second = int(time.monotonic())

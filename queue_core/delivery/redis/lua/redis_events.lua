@@ -27,3 +27,14 @@ if #ARGV > 6 and redis.call('EXISTS', KEYS[3]) == 1 then
   end
 end
 return receivers
+
+-- name: send
+-- Publish messages of a queue on channels of their own.
+-- KEYS: 1 event_seq (names the queue's slot)
+-- ARGV: pairs of a channel and its message
+-- Returns the number of subscribers that got one.
+local receivers = 0
+for i = 1, #ARGV, 2 do
+  receivers = receivers + redis.call('PUBLISH', ARGV[i], ARGV[i + 1])
+end
+return receivers
