@@ -14,7 +14,7 @@ from importlib.resources import files
 from typing import Any
 
 from jobconsole.format.glyphs import UNICODE
-from jobconsole.format.spans import Line, RenderContext, Spans, fit, labelled
+from jobconsole.format.spans import Line, RenderContext, Spans, fit, labelled, width_of
 from jobconsole.notebook.connection import sentence_of
 from jobconsole.present.columns import GAP, Column, fit_columns
 from jobconsole.present.facts import Fact, moment
@@ -181,16 +181,12 @@ def _block_text(block: Block, context: RenderContext) -> list[str]:
     title = [block.title] if block.title else []
     if not block.rows:
         return [*title, block.empty]
-    columns = fit_columns(block.columns, TEXT_WIDTH)
-    gap = " " * GAP
-    head = gap.join(
-        column.title.rjust(width) if column.right else column.title.ljust(width) for column, width in columns
-    )
-    rows = (
-        gap.join(_plain(fit(column.value(row, context), width, column.right)) for column, width in columns)
-        for row in block.rows
-    )
-    return [*title, head, *rows]
+    columns = []
+    for column, room in fit_columns(block.columns, TEXT_WIDTH):
+        cells = [((column.title, "muted"),), *(column.value(row, context) for row in block.rows)]
+        width = min(room, max(width_of(cell) for cell in cells))
+        columns.append([_plain(fit(cell, width, column.right)) for cell in cells])
+    return [*title, *((" " * GAP).join(line) for line in zip(*columns, strict=True))]
 
 
 def _plain(line: Iterable[tuple[str, str]]) -> str:

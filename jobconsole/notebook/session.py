@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
-from jobconsole.actions.plan import dead_of, dead_only
+from jobconsole.actions.plan import dead_only
 from jobconsole.core.progress import OperationLine, operation_line
 from jobconsole.core.rows import clean_signature, clean_worker, queue_line
 from jobconsole.notebook.change import Chosen, Preview, RetryOptions, preview
 from jobconsole.notebook.connection import NotebookConnection, in_one_sentence
-from jobconsole.notebook.draw import Block, Drawing, FactsBlock, TableBlock, TextBlock, as_of
+from jobconsole.notebook.draw import Block, Drawing, FactsBlock, TableBlock
+from jobconsole.notebook.lists import Listing, SignatureGroup
 from jobconsole.notebook.records import QUEUE_COLUMNS
 from jobconsole.notebook.rows import JobRows
 from jobconsole.present.columns import WORKERS, Column, signature_columns
-from jobconsole.present.facts import Fact, of_group
+from jobconsole.present.facts import Fact
 from jobconsole.present.operation import OPERATIONS
 from jobconsole.settings import ConsoleSettings, queue_of, read_settings
 from queue_core.client.health import Health, Stats
@@ -33,12 +33,12 @@ from queue_core.model.settings import JobsSettings
 from queue_core.queue import JobQueue
 
 if TYPE_CHECKING:
-    pass
-
-T = TypeVar("T")
+    from jobconsole.notebook.live import LiveDisplay
 
 WINDOW = 900.0
 """Seconds over which the growth of a group is counted."""
+HOUR = 3600.0
+"""Seconds after which a live display stops by itself: the page may be closed, which nothing reports."""
 _BY_ARGUMENTS = "call connect(postgres_url=…, redis_url=…)"
 
 
@@ -113,80 +113,6 @@ _PLACES: dict[str, tuple[tuple[str, str], ...]] = {
     "sqlite": (("sqlite", "path"),),
     "timeout": (("postgres", "timeout"), ("redis", "timeout"), ("sqlite", "timeout")),
 }
-
-
-class Listing(Drawing, Generic[T]):
-    """Records that a notebook shows as a table: a sequence of them, as of one moment."""
-
-    def __init__(self, records: Sequence[T], table: TableBlock, now: datetime) -> None:
-        self._records = records
-        self._table = table
-        self._now = now
-
-    def __len__(self) -> int:
-        return len(self._records)
-
-    def __iter__(self) -> Iterator[T]:
-        return iter(self._records)
-
-    def __getitem__(self, place: int) -> T:
-        return self._records[place]
-
-    def __repr__(self) -> str:
-        return f"<Listing of {len(self._records)}>"
-
-    def now(self) -> datetime:
-        """Return when they were read, by the store's clock."""
-        return self._now
-
-    def blocks(self) -> Iterator[Block]:
-        """Yield the table, and its moment."""
-        yield self._table
-        yield as_of(self._now)
-
-
-class SignatureGroup(Drawing):
-    """The dead jobs that died of the same error."""
-
-    def __init__(self, connection: NotebookConnection, info: SignatureInfo, sample: Job) -> None:
-        self.info = info
-        # the newest job of the group
-        self.sample = sample
-        self._connection = connection
-
-    def __repr__(self) -> str:
-        return f"<SignatureGroup {self.info.signature}: {self.info.count:,} jobs>"
-
-    @property
-    def jobs(self) -> JobRows:
-        """The jobs of the group."""
-        return JobRows(self._connection, self._where)
-
-    @property
-    def _where(self) -> Filter:
-        return dead_of(self.info.signature, Filter())
-
-    def retry(self, **options: Unpack[RetryOptions]) -> Preview:
-        """Return a preview of a retry of all of them; see NotebookConsole.retry."""
-        return self._preview("retry", options)
-
-    def delete(self) -> Preview:
-        """Return a preview of a delete of all of them; see NotebookConsole.delete."""
-        return self._preview("delete", {})
-
-    def blocks(self) -> Iterator[Block]:
-        """Yield what they have in common, and the newest job's traceback."""
-        yield FactsBlock(of_group(self.info, "15m"))
-        yield FactsBlock((Fact("newest", self.sample.id, "muted"),))
-        if self.sample.traceback:
-            yield TextBlock("traceback of the newest", self.sample.traceback, unfolded=True)
-        yield as_of(self.now())
-
-    def _preview(self, verb: Any, options: RetryOptions) -> Preview:
-        made = self._connection.run(preview(self._connection, verb, self._where, options))
-        # The console shows the operation with the group.
-        made.plan = replace(made.plan, label=self.info.title, signatures=(self.info.signature,))
-        return made
 
 
 class NotebookConsole(Drawing):
@@ -339,6 +265,21 @@ class NotebookConsole(Drawing):
 
     async def _groups(self, where: str | Filter, limit: int) -> list[SignatureInfo]:
         return await self.connection.jobs.inspector.signatures(dead_only(_filter(where)), WINDOW, 6, limit)
+
+    def watch(self, where: str | Filter = "", *, every: float = 2.0, seconds: float = HOUR) -> LiveDisplay:
+        """Show queues, dead jobs and running jobs live, read every so many seconds; `where` narrows the dead jobs.
+
+        It goes on beside the notebook until the next cell is run, `stop()`, or so many seconds have passed; `wait()`
+        keeps the cell busy until it is interrupted.
+
+        Raises:
+            FilterError, InvalidArgument: the filter or a time cannot be, or this is no notebook.
+            StoreUnavailable: the store did not answer in time.
+        """
+        from jobconsole.notebook.live import watch
+
+        with in_one_sentence():
+            return watch(self.connection, dead_only(_filter(where)), every, seconds)
 
     # -- changes, behind a preview
 

@@ -1,0 +1,95 @@
+"""Records as a table, and a group of dead jobs with its verbs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Generic, TypeVar, Unpack
+
+from jobconsole.actions.plan import dead_of
+from jobconsole.notebook.change import Preview, RetryOptions, preview
+from jobconsole.notebook.connection import NotebookConnection
+from jobconsole.notebook.draw import Block, Drawing, FactsBlock, TableBlock, TextBlock, as_of
+from jobconsole.notebook.rows import JobRows
+from jobconsole.present.facts import Fact, of_group
+from queue_core.model.filters import Filter
+from queue_core.model.job import Job
+from queue_core.model.operation import MemberVerb
+from queue_core.model.report import SignatureInfo
+
+T = TypeVar("T")
+
+
+class Listing(Drawing, Generic[T]):
+    """Records that a notebook shows as a table: a sequence of them, as of one moment."""
+
+    def __init__(self, records: Sequence[T], table: TableBlock, now: datetime) -> None:
+        self._records = records
+        self._table = table
+        self._now = now
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._records)
+
+    def __getitem__(self, place: int) -> T:
+        return self._records[place]
+
+    def __repr__(self) -> str:
+        return f"<Listing of {len(self._records)}>"
+
+    def now(self) -> datetime:
+        """Return when they were read, by the store's clock."""
+        return self._now
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield the table, and its moment."""
+        yield self._table
+        yield as_of(self._now)
+
+
+class SignatureGroup(Drawing):
+    """The dead jobs that died of the same error."""
+
+    def __init__(self, connection: NotebookConnection, info: SignatureInfo, sample: Job) -> None:
+        self.info = info
+        # the newest job of the group
+        self.sample = sample
+        self._connection = connection
+
+    def __repr__(self) -> str:
+        return f"<SignatureGroup {self.info.signature}: {self.info.count:,} jobs>"
+
+    @property
+    def jobs(self) -> JobRows:
+        """The jobs of the group."""
+        return JobRows(self._connection, self._where)
+
+    @property
+    def _where(self) -> Filter:
+        return dead_of(self.info.signature, Filter())
+
+    def retry(self, **options: Unpack[RetryOptions]) -> Preview:
+        """Return a preview of a retry of all of them; see NotebookConsole.retry."""
+        return self._preview("retry", options)
+
+    def delete(self) -> Preview:
+        """Return a preview of a delete of all of them; see NotebookConsole.delete."""
+        return self._preview("delete", {})
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield what they have in common, and the newest job's traceback."""
+        yield FactsBlock(of_group(self.info, "15m"))
+        yield FactsBlock((Fact("newest", self.sample.id, "muted"),))
+        if self.sample.traceback:
+            yield TextBlock("traceback of the newest", self.sample.traceback, unfolded=True)
+        yield as_of(self.now())
+
+    def _preview(self, verb: MemberVerb, options: RetryOptions) -> Preview:
+        made = self._connection.run(preview(self._connection, verb, self._where, options))
+        # The console shows the operation with the group.
+        made.plan = replace(made.plan, label=self.info.title, signatures=(self.info.signature,))
+        return made
