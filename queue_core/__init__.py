@@ -11,6 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from queue_core.blocking.client import BlockingQueue
+    from queue_core.blocking.parts import BlockingHandle
     from queue_core.client.context import JobContext
     from queue_core.client.health import Health, Stats
     from queue_core.client.logs import JobLogFilter, job_log_fields
@@ -59,6 +61,8 @@ if TYPE_CHECKING:
     from queue_core.worker.worker import Worker
 
 __all__ = [
+    "BlockingHandle",
+    "BlockingQueue",
     "ClaimedJob",
     "ConfigurationError",
     "FilterError",
@@ -111,6 +115,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "BlockingHandle": "blocking.parts",
+    "BlockingQueue": "blocking.client",
     "Reschedule": "model.retry",
     "RetryLater": "model.retry",
     "JobContext": "client.context",

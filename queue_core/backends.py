@@ -243,6 +243,11 @@ class Home:
         self._refusal = ""
 
     @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop that it was opened in, unless that has ended."""
+        return None if self._loop is None or self._loop.is_closed() else self._loop
+
+    @property
     def taken(self) -> bool:
         """Whether it was opened somewhere."""
         return self._loop is not None
@@ -273,8 +278,8 @@ class Home:
         if self._loop.is_closed():
             return True
         raise QueueCoreError(
-            "this queue object was opened in another event loop: close it there first, or make one of its own for this "
-            "thread; blocking() takes one that has not been opened"
+            "this queue object was opened in another event loop: close it there first, make one of its own for this "
+            "thread, or call it from here through blocking()"
         )
 
 
@@ -292,6 +297,11 @@ class Housed:
 
     def _compose(self, backend: Backend, opened: bool) -> None:
         raise NotImplementedError
+
+    @property
+    def home(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop that it is open in."""
+        return self._home.loop
 
     async def open(self) -> None:
         """Connect to the store and check its schema; doing it twice is safe.

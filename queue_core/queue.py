@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
+from weakref import WeakSet
 
 from queue_core.backends import Housed, open_backend
 from queue_core.client.context import JobContext
@@ -37,7 +38,7 @@ from queue_core.delivery.pairing import Pairing
 from queue_core.errors import InvalidArgument, QueueFull
 from queue_core.model.events import Event
 from queue_core.model.filters import Filter, parse
-from queue_core.model.job import Attempt, Job
+from queue_core.model.job import Attempt, Inserted, Job
 from queue_core.model.report import Order, Page
 from queue_core.model.retry import Retry
 from queue_core.model.rules import Priority
@@ -51,7 +52,7 @@ from queue_core.ports.schedules import ScheduleStore
 from queue_core.ports.store import JobStore
 
 if TYPE_CHECKING:
-    from queue_core.blocking import BlockingQueue
+    from queue_core.blocking.client import BlockingQueue
     from queue_core.testing import InProcess
     from queue_core.worker.manual import ClaimedJob, ManualClaims, Terms
 
@@ -218,6 +219,9 @@ class JobQueue(Housed, JobVerbs):
             postgres=postgres, schema=schema, redis=redis, prefix=prefix, sqlite=sqlite, memory=memory
         )
         super().__init__()
+        # what every new task passes through, once there is a blocking client; see queue_core.blocking.guard
+        self.guard: Callable[[Task[Any, Any]], None] | None = None
+        self.made: WeakSet[Task[Any, Any]] = WeakSet()
         self._compose(open_backend(self.settings), opened=False)
         self.tasks = TaskRegistry()
         self.hooks = Hooks()
@@ -356,7 +360,11 @@ class JobQueue(Housed, JobVerbs):
         def register(function: Callable[..., Any]) -> Task[Any, Any]:
             definition = define(function, name, policy, hard, options, process, soft)
             self.tasks.add(definition)
-            return Task(self, definition, options)
+            task: Task[Any, Any] = Task(self, definition, options)
+            self.made.add(task)
+            if self.guard is not None:
+                self.guard(task)
+            return task
 
         return register if function is None else register(function)
 
@@ -410,6 +418,8 @@ class JobQueue(Housed, JobVerbs):
         before = (self._backend, self._open)
         self._home.free()
         self._compose(backend, opened)
+        if opened:
+            self._home.settle()
         return before
 
     async def health(self) -> Health:
@@ -432,8 +442,11 @@ class JobQueue(Housed, JobVerbs):
         return InProcess(self)
 
     def blocking(self) -> BlockingQueue:
-        """Return a client for synchronous callers, which owns this object from then on; see queue_core.blocking."""
-        from queue_core.blocking import BlockingQueue
+        """Return a client for callers without asyncio, which opens and closes this object; see queue_core.blocking.
+
+        From then on the methods that would have to be awaited raise in plain functions, with the name of the client's.
+        """
+        from queue_core.blocking.client import BlockingQueue
 
         return BlockingQueue(self)
 
@@ -453,7 +466,8 @@ class JobQueue(Housed, JobVerbs):
             ordering_key: jobs of a queue with the same one run one at a time, in the order of their enqueues.
             unique: no second job of this type and queue with the same one; the handle is the first job's, with
                 `created` False. unique_for: for how long, whatever becomes of the job; else while it is unfinished.
-            connection: a psycopg connection, or an SQLAlchemy session over psycopg, whose transaction the job joins.
+            connection: a psycopg connection, or an SQLAlchemy session or Django connection over psycopg, whose
+                transaction the job joins; in mode sqlite one to the same file.
 
         Raises:
             InvalidJob: refused before anything was written; the message gives the reason.
@@ -491,6 +505,17 @@ class JobQueue(Housed, JobVerbs):
         await self.backend()
         inserted = await self._enqueuer.insert(jobs, options.connection)
         return [JobHandle(self, one.id, one.queue, type_, one.created) for one in inserted]
+
+    async def prepare_payloads(
+        self, type_: str, payloads: Sequence[Mapping[str, Any]], options: EnqueueOptions
+    ) -> Callable[[Any], Coroutine[Any, Any, list[Inserted]]]:
+        """Build the jobs of a call; return what writes them on a blocking connection, in the thread of its owner."""
+        dump = partial(self.tasks.dumped, type_)
+        jobs = await self._enqueuer.build(type_, payloads, self._completed(type_, options), dump)
+        if self.hooks.before:
+            await self.hooks.before_enqueue(jobs)
+        await self.backend()
+        return await self._enqueuer.prepare(jobs)
 
     def _completed(self, type_: str, options: EnqueueOptions) -> EnqueueOptions:
         if type_ not in self.tasks:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -16,7 +16,7 @@ from queue_core.model.rules import Priority, parse_priority, rules_of
 from queue_core.model.settings import JobsSettings
 from queue_core.model.validation import check_delay, check_key, check_max_retries, check_name, check_run_at, check_tags
 from queue_core.ports.backend import Backend
-from queue_core.ports.store import TransactionalStore
+from queue_core.ports.store import JoiningStore
 from queue_core.runtime import AT_ONCE, Batcher, Pacing
 
 TOGETHER = 16
@@ -106,10 +106,7 @@ class Enqueuer:
         if not jobs:
             return []
         if connection is not None:
-            store = self._backend.store
-            if not isinstance(store, TransactionalStore):
-                raise InvalidJob(f"connection= needs a store in PostgreSQL; this one is {store.name}")
-            return await store.insert_on(connection, jobs)
+            return await self._joining().insert_on(connection, jobs)
         # A caller that gives up takes only its own wait with it: a batch that is on its way has a task of its own.
         if not any(rules_of(self._settings.queues, queue).limits for queue in {job.queue for job in jobs}):
             return await self._batcher.put(jobs)
@@ -117,6 +114,18 @@ class Enqueuer:
         if isinstance(answer, QueueFull):
             raise answer
         return answer
+
+    async def prepare(self, jobs: Sequence[NewJob]) -> Callable[[Any], Coroutine[Any, Any, list[Inserted]]]:
+        """Return what writes jobs on a blocking connection; it is to run in the thread of that connection's owner."""
+        store = self._joining()
+        prepared = await store.prepare(jobs)
+        return lambda connection: store.insert_on(connection, jobs, prepared)
+
+    def _joining(self) -> JoiningStore:
+        store = self._backend.store
+        if not isinstance(store, JoiningStore):
+            raise InvalidJob(f"connection= needs a store in PostgreSQL or SQLite; this one is {store.name}")
+        return store
 
     async def _flush_limited(self, lists: list[Sequence[NewJob]]) -> list[Sequence[Inserted] | QueueFull]:
         """Write lists of which a limit may refuse some: all at once, or each alone when there is no room for all."""

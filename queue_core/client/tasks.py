@@ -64,7 +64,7 @@ class EnqueueOptions:
     unique: str | None = None
     # seconds, "5m" or a timedelta for which it is unique, regardless of the job's state; None: while it is unfinished
     unique_for: Duration | None = None
-    # a psycopg connection, or an SQLAlchemy session over psycopg: the jobs commit or roll back with its transaction
+    # a connection to the store's database, whose transaction the jobs commit or roll back with; see JobQueue.enqueue
     connection: Any = None
 
 
@@ -121,10 +121,22 @@ class PayloadEnqueuer(Protocol):
 class Task(Generic[P, R]):
     """A registered handler. Calling it runs it here and now; `enqueue` makes a job of the call."""
 
+    guard: Callable[[Task[Any, Any]], None] | None = None
+    """Puts refusals in front of this object's methods, where its queue object has a blocking client."""
+
     def __init__(self, owner: PayloadEnqueuer, definition: Definition, options: EnqueueOptions) -> None:
         self._owner = owner
         self.definition = definition
         self._options = options
+
+    @property
+    def chosen(self) -> EnqueueOptions:
+        """How its jobs are enqueued."""
+        return self._options
+
+    def belongs_to(self, owner: object) -> bool:
+        """Return whether it was registered with this queue object."""
+        return self._owner is owner
 
     @property
     def name(self) -> str:
@@ -141,7 +153,10 @@ class Task(Generic[P, R]):
     def options(self, **options: Unpack[EnqueueArguments]) -> Task[P, R]:
         """Return this task with other options for what is enqueued through it; a None leaves one as it is."""
         changed: dict[str, Any] = {name: value for name, value in known_options(options).items() if value is not None}
-        return Task(self._owner, self.definition, replace(self._options, **changed))
+        task: Task[P, R] = Task(self._owner, self.definition, replace(self._options, **changed))
+        if self.guard is not None:
+            self.guard(task)
+        return task
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """Make a job of this call.
@@ -209,6 +224,10 @@ class Definition:
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as error:
+            option = next((name for name in kwargs if name in EnqueueArguments.__annotations__), None)
+            if option is not None and option not in self.signature.parameters:
+                right = f"{self.name}.options({option}={kwargs[option]!r:.40}).enqueue(…)"
+                raise InvalidJob(f"task '{self.name}': {option} is an option, not an argument: {right}") from None
             raise InvalidJob(f"task '{self.name}': {error}") from None
         payload: dict[str, Any] = {}
         for name, value in bound.arguments.items():

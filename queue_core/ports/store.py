@@ -163,17 +163,28 @@ class StoreHeartbeat(Protocol):
 
 
 @runtime_checkable
-class TransactionalStore(Protocol):
+class JoiningStore(Protocol):
     """A store that can write jobs in its callers' transactions."""
 
-    async def insert_on(self, connection: Any, jobs: Sequence[NewJob]) -> list[Inserted]:
+    async def prepare(self, jobs: Sequence[NewJob]) -> Any:
+        """Do what writing these jobs needs outside of the caller's transaction; return what `insert_on` takes of it."""
+        ...
+
+    async def insert_on(self, connection: Any, jobs: Sequence[NewJob], prepared: Any = None) -> list[Inserted]:
         """Write the jobs in the transaction of a caller's connection; they are invisible before it commits.
+
+        With `prepared` and a blocking connection it waits for nothing but that connection.
 
         Raises:
             InvalidJob: the object is not a connection to such a store.
             QueueFull: a limit of a queue refuses them; the caller must roll its transaction back.
         """
         ...
+
+
+@runtime_checkable
+class TransactionalStore(JoiningStore, Protocol):
+    """A store that gives handlers transactions of its own, with which their jobs' completion commits."""
 
     def transaction(self) -> AbstractAsyncContextManager[Any]:
         """Yield a connection in a transaction; the block's normal end commits it, an exception rolls it back.

@@ -23,7 +23,7 @@ PASSES_ON: Mapping[str, str] = {
     "queue_core/stores/postgres/insert.py:QueueIds.remember": "names what the change of a dictionary means",
     "queue_core/stores/postgres/session/listening.py:Notifications.on_gap": "names what the change of a list means",
     "queue_core/stores/postgres/store.py:PostgresStore.committed": "the part keeps what was notified between calls",
-    "queue_core/stores/postgres/store.py:PostgresStore.insert_on": "the part keeps the queues' numbers between calls",
+    "queue_core/stores/postgres/store.py:PostgresStore.prepare": "the part keeps the queues' numbers between calls",
     "queue_core/stores/postgres/store.py:PostgresStore.prepare_history": "the part keeps its rounds between calls",
     "queue_core/stores/postgres/store.py:PostgresStore.transaction": "the part keeps connections between calls",
     "queue_core/stores/postgres/store.py:PostgresStore.upkeep": "the part keeps its rounds between calls",

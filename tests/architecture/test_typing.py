@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 EXAMPLE = """
-from queue_core import JobContext, JobQueue, Priority
+from queue_core import BlockingHandle, BlockingQueue, JobContext, JobQueue, Priority
 
 jobs = JobQueue(memory=True)
 
@@ -36,6 +36,28 @@ async def right() -> None:
     many = await plain.enqueue_many([{"n": 1}, {"n": 2}])
     by_name = await jobs.enqueue("with_context", {"path": "a.png"}, queue="images", priority="high")
     print(made, text, half, many[0].id, by_name.created)
+
+
+def plain_callers() -> None:
+    with jobs.blocking() as queue:
+        made: dict[str, int] = queue.enqueue(with_context, "a.png", width=100).result(timeout=30)
+        half: float = queue.enqueue(plain.options(delay="5m"), n=3).result()
+        texts: list[BlockingHandle[str]] = queue.enqueue_many(without_context, [{"n": 1}])
+        by_name = queue.enqueue("with_context", {"path": "a.png"}, queue="images", priority="high")
+        paused: bool = queue.schedules.pause("nightly")
+        names: dict[str, bool] = queue.call(jobs.store.queues)
+        print(made, half, texts, by_name.created, queue.get("x").payload, queue.stats().dlq, paused, names)
+        queue.operations.change("retry", ["x"])
+
+
+def wrong_plain_callers(queue: BlockingQueue) -> None:
+    queue.enqueue(with_context, 3)  # E
+    queue.enqueue(without_context, 3, delay="5m")  # E
+    number: int = queue.enqueue(without_context, 3).result()  # E
+    queue.enqueue("with_context", {}, qeue="images")  # E
+    queue.schedules.pause(3)  # E
+    queue.operations.change("retry", "x", 3)  # E
+    print(number)
 
 
 async def wrong() -> None:

@@ -89,7 +89,6 @@ GERUNDS: Mapping[str, str] = {
     "jobconsole/core/listing.py": "a listing is a thing: the jobs of a filter",
     "jobconsole/core/running.py": "the running jobs: an adjective of the field",
     "jobconsole/exporter/reading.py": "a reading is a thing: what was read for one scrape",
-    "queue_core/blocking.py": "a documented name",
     "queue_core/delivery/pairing.py": "a pairing is a thing: a Redis and the database that it belongs to",
     "queue_core/stores/postgres/ordering.py": "ordering keys: a word of the field",
     "queue_core/stores/postgres/session/listening.py": "LISTEN: the server's own word",

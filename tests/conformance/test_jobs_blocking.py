@@ -1,15 +1,21 @@
 """The client for synchronous callers, in every mode."""
 
+import asyncio
+import inspect
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from queue_core.blocking import BlockingQueue
-from queue_core.errors import InvalidJob, JobCancelled, JobNotFound, QueueCoreError, ResultTimeout
+from queue_core import BlockingQueue, Task, Worker
+from queue_core.blocking.parts import BlockingClaim, BlockingOperations, BlockingSchedules
+from queue_core.client.operations import Operations
+from queue_core.client.schedules import Schedules
+from queue_core.errors import InvalidArgument, InvalidJob, JobCancelled, JobNotFound, QueueCoreError, ResultTimeout
 from queue_core.model.settings import JobsSettings
-from queue_core.queue import JobQueue
+from queue_core.queue import JobQueue, JobVerbs
+from queue_core.worker.manual import ClaimedJob
 from tests.conformance.making import UNKNOWN
 
 
@@ -61,6 +67,112 @@ def test_results() -> None:
 
     with jobs.blocking() as queue:
         handle = queue.enqueue("add", {"a": 1, "b": 2})
-        queue._run(jobs.operations.change("cancel", [handle.id]))
+        queue.operations.change("cancel", [handle.id])
         with pytest.raises(JobCancelled):
             handle.result(timeout=5)
+
+
+def test_tasks_are_enqueued_with_their_arguments(mode_settings: JobsSettings) -> None:
+    jobs = JobQueue(settings=mode_settings)
+
+    @jobs.task(queue="images")
+    async def resize(path: str, width: int = 200) -> dict[str, int]:
+        return {"width": width}
+
+    with jobs.blocking() as queue:
+        handle = queue.enqueue(resize.options(priority="high", tags=["x"]), "a.png", width=3)
+        job = queue.get(handle.id)
+        assert (job.queue, job.payload, job.priority, job.tags) == ("images", {"path": "a.png", "width": 3}, 10, ("x",))
+        assert queue.count("type:resize") == 1
+        assert [one.id for one in queue.list("type:resize").jobs] == [handle.id]
+        assert queue.stats().total_pending == 1
+        assert queue.health().healthy
+        assert len(queue.enqueue_many(resize, [{"path": "b.png"}])) == 1
+        with pytest.raises(InvalidJob, match="missing a required argument"):
+            queue.enqueue(resize)  # type: ignore[call-arg]
+        with pytest.raises(InvalidArgument, match=r"resize\.options\(delay='5m'\)"):
+            queue.enqueue_many(resize, [], delay="5m")  # type: ignore[call-overload]
+        with pytest.raises(InvalidArgument, match="another queue object"):
+            queue.enqueue(JobQueue(memory=True).task(resize.definition.function), "a.png")
+        assert queue.cancel(handle.id)
+        queue.operations.pause_queue("images")
+        assert queue.call(jobs.store.queues) == {"images": True}
+        jobs.schedule("nightly", "0 3 * * *", "resize", {"path": "n.png"})
+        queue.schedules.announce()
+        assert queue.schedules.get("nightly").schedule.cron == "0 3 * * *"
+        assert queue.schedules.trigger("nightly").status() == "queued"
+        queue.operations.resume_queue("images")
+        claim = queue.claim_next("images", wait=30)
+        assert claim is not None
+        claim.complete({"width": 1})
+        assert queue.result(claim.job.id) == {"width": 1}
+        ended = queue.enqueue(resize, "c.png")
+        assert queue.cancel(ended.id)
+        assert [event.id for event in ended.events()] == [ended.id]
+
+
+async def test_a_plain_handler_of_a_worker_uses_it(jobs: JobQueue) -> None:
+    queue = jobs.blocking()
+
+    @jobs.task
+    def first(n: int) -> int:
+        return queue.enqueue(second, n).result(timeout=60)
+
+    @jobs.task
+    async def second(n: int) -> int:
+        return n + 1
+
+    worker = Worker(jobs)
+    running = asyncio.create_task(worker.run())
+    assert await (await first.enqueue(1)).result(timeout=60) == 2
+    with pytest.raises(QueueCoreError, match=r"await jobs\.enqueue"):
+        queue.enqueue(second, 1)
+    worker.stop()
+    await running
+    queue.close()
+    assert jobs.home is asyncio.get_running_loop(), "it belongs to the worker's loop"
+
+
+async def test_beside_a_running_event_loop_of_the_same_thread() -> None:
+    """As in a cell of a notebook."""
+    jobs = JobQueue(memory=True)
+    task = jobs.task(double)
+    with jobs.blocking() as queue:
+        assert queue.enqueue(task, 1).status() == "queued"
+        with pytest.raises(
+            QueueCoreError, match=r"double\.enqueue\(…\) is for async code.*queue\.enqueue\(double, …\)"
+        ):
+            task.options(delay="5m").enqueue(1)
+
+
+def double(n: int) -> int:
+    return 2 * n
+
+
+def test_the_async_form_is_refused_by_name() -> None:
+    jobs = JobQueue(memory=True)
+    early = jobs.task(double)
+    queue = jobs.blocking()
+    late = jobs.task(name="late")(double)
+    for task in (early, early.options(delay=1), late, late.options(tags=["x"]).options(delay=1)):
+        with pytest.raises(QueueCoreError, match=rf"here it is queue\.enqueue\({task.name}, …\)"):
+            task.enqueue(1)
+    with pytest.raises(QueueCoreError, match=r"jobs\.get\(…\) is for async code; here it is queue\.get\(…\)"):
+        jobs.get("x")
+    assert asyncio.run(_enqueued(early)) == "queued"
+    queue.close()
+
+
+async def _enqueued(task: Task[[int], int]) -> str:
+    return await (await task.enqueue(1)).status()
+
+
+def test_it_has_every_method() -> None:
+    def public(kind: type) -> set[str]:
+        return {name for name, value in vars(kind).items() if inspect.iscoroutinefunction(value) and name[0] != "_"}
+
+    own = {"wait_for", "status_of", "backend", "enqueue_payloads", "prepare_payloads"}
+    assert public(JobQueue) | public(JobVerbs) <= own | set(dir(BlockingQueue))
+    assert public(Schedules) <= set(dir(BlockingSchedules))
+    assert public(Operations) <= set(dir(BlockingOperations))
+    assert public(ClaimedJob) <= set(dir(BlockingClaim))

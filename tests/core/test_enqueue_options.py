@@ -4,7 +4,9 @@ import re
 from dataclasses import fields
 from typing import get_type_hints
 
-from queue_core import JobQueue
+import pytest
+
+from queue_core import InvalidJob, JobQueue
 from queue_core.client.tasks import EnqueueArguments, EnqueueOptions
 
 
@@ -16,3 +18,22 @@ def test_the_keyword_arguments_are_those_of_the_record() -> None:
 def test_each_is_documented() -> None:
     documented = set(re.findall(r"\b(\w+): ", JobQueue.enqueue.__doc__ or ""))
     assert set(get_type_hints(EnqueueOptions)) <= documented
+
+
+async def test_an_option_among_the_arguments_of_a_task_names_the_right_call() -> None:
+    jobs = JobQueue(memory=True)
+
+    @jobs.task
+    async def double(n: int) -> int:
+        return 2 * n
+
+    @jobs.task
+    async def tagged(tags: list[str]) -> list[str]:
+        return tags
+
+    sentence = r"ordering_key is an option, not an argument: double\.options\(ordering_key='a'\)\.enqueue\(…\)$"
+    with pytest.raises(InvalidJob, match=sentence):
+        await double.enqueue(1, ordering_key="a")  # type: ignore[call-arg]
+    with pytest.raises(InvalidJob, match="unexpected keyword argument 'm'"):
+        await double.enqueue(1, m=2)  # type: ignore[call-arg]
+    assert (await jobs.get((await tagged.enqueue(tags=["x"])).id)).payload == {"tags": ["x"]}

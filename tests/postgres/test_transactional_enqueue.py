@@ -71,6 +71,30 @@ async def test_a_blocking_connection(jobs: JobQueue, postgres_url: str) -> None:
         await gone.status()
 
 
+async def test_a_blocking_client_writes_in_the_thread_of_its_caller(jobs: JobQueue, postgres_url: str) -> None:
+    queue = jobs.blocking()
+
+    def produce() -> tuple[str, str]:
+        with psycopg.connect(postgres_url) as connection:
+            kept = queue.enqueue("anything", ordering_key="k", connection=connection)
+            # Of one client, and its transaction waits for no other's lock.
+            assert queue.enqueue("other").status() == "queued"
+            connection.commit()
+            with Session(create_engine(sqlalchemy_url(postgres_url))) as session:
+                gone = queue.enqueue("anything", connection=session)
+                session.rollback()
+                session.get_bind().dispose()  # type: ignore[union-attr]
+        return kept.id, gone.id
+
+    kept, gone = await asyncio.to_thread(produce)
+    assert await jobs.status_of(kept) == "queued"
+    with pytest.raises(JobNotFound):
+        await jobs.status_of(gone)
+    async with await psycopg.AsyncConnection.connect(postgres_url) as connection:
+        with pytest.raises(InvalidJob, match=r"takes a blocking connection, not psycopg\.AsyncConnection"):
+            await asyncio.to_thread(queue.enqueue, "anything", connection=connection)
+
+
 def sqlalchemy_url(postgres_url: str) -> str:
     return postgres_url.replace("postgresql://", "postgresql+psycopg://", 1)
 

@@ -253,15 +253,6 @@ class PostgresInserts:
             weight=weight_of(jobs),
         )
 
-    async def insert_on(self, connection: Any, jobs: Sequence[NewJob]) -> list[Inserted]:
-        """Write the jobs in the transaction of a caller's connection; they are invisible before it commits.
-
-        The unique keys, limits, ordering keys and arrivals that they take are locked until then: others wait.
-        """
-        if not jobs:
-            return []
-        return await self.write_on(connection, jobs, await self.prepare(jobs))
-
     async def prepare(self, jobs: Sequence[NewJob]) -> Mapping[str, int]:
         """Create these jobs' queues and ordering locks before their transaction locks anything; return the queues' ids.
 
@@ -278,7 +269,12 @@ class PostgresInserts:
         return queue_ids
 
     async def write_on(self, connection: Any, jobs: Sequence[NewJob], queue_ids: Mapping[str, int]) -> list[Inserted]:
-        """Write the jobs in the transaction for which they were prepared."""
+        """Write the jobs in the transaction for which they were prepared; they are invisible before it commits.
+
+        The unique keys, limits, ordering keys and arrivals that they take are locked until then: others wait.
+        """
+        if not jobs:
+            return []
         run = partial(run_on, await driver_connection(connection), self._runner.schema)
         if is_plain(jobs, self._rules):
             written = await run_plan(insert_parts(parts_for(jobs), queue_ids, compare=False), run)

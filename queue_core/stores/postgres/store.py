@@ -111,8 +111,14 @@ class PostgresStore:
             self._signals.soon()
         return inserted
 
-    async def insert_on(self, connection: Any, jobs: Sequence[NewJob]) -> list[Inserted]:
-        return await self.inserter.insert_on(connection, jobs)
+    async def prepare(self, jobs: Sequence[NewJob]) -> Mapping[str, int]:
+        return await self.inserter.prepare(jobs)
+
+    async def insert_on(
+        self, connection: Any, jobs: Sequence[NewJob], prepared: Mapping[str, int] | None = None
+    ) -> list[Inserted]:
+        queue_ids = await self.inserter.prepare(jobs) if prepared is None else prepared
+        return await self.inserter.write_on(connection, jobs, queue_ids)
 
     async def committed(self, seconds: float) -> set[str]:
         """Wait until callers' transactions have committed, or an earlier due time is notified, or `seconds` pass.

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from queue_core.errors import InvalidJob
 from queue_core.model.job import Inserted, NewJob
 from queue_core.model.rules import Rules, band, rank, rules_of
 from queue_core.stores.sqlite.capacity import Counts, KnownQueue, check_limits
-from queue_core.stores.sqlite.dialect import texts
+from queue_core.stores.sqlite.dialect import load, texts
+from queue_core.stores.sqlite.migrate import BEGIN
 from queue_core.stores.sqlite.ordering import (
     Arrivals,
     SqliteOrderingLocks,
@@ -20,7 +23,7 @@ from queue_core.stores.sqlite.ordering import (
     notify_arrived,
     rank_of,
 )
-from queue_core.stores.sqlite.session import Transaction
+from queue_core.stores.sqlite.session import Params, SqliteFile, Transaction
 from queue_core.stores.sqlite.statistics import TallyWriter
 
 
@@ -88,6 +91,43 @@ def insert(transaction: Transaction, jobs: Sequence[NewJob], rules: Rules) -> li
         QueueFull: a limit refuses them; nothing may be committed.
     """
     return SqliteInserts(transaction, jobs, rules).run()
+
+
+def insert_on(connection: sqlite3.Connection, file: SqliteFile, jobs: Sequence[NewJob], rules: Rules) -> list[Inserted]:
+    """Write jobs in the transaction of a caller's connection to the same file, which begins now if it had not.
+
+    An error of the database is that of the driver: the transaction is the caller's.
+
+    Raises:
+        InvalidJob: the connection is to another file, or begins no transaction of its own.
+        QueueFull: a limit refuses them; the caller must roll its transaction back.
+    """
+    transaction = CallersTransaction(connection, file.clock)
+    path = Path(file.settings.path).expanduser()
+    own = next((Path(name) for _, schema, name in transaction.rows("insert/files") if schema == "main" and name), None)
+    if own is None or own.resolve() != path.resolve():
+        raise InvalidJob(f"connection= is to {own or 'no file'}, and the jobs are in {path}")
+    if not connection.in_transaction:
+        if connection.isolation_level is None:
+            raise InvalidJob("connection= is in no transaction: begin the one with which the jobs are to commit")
+        connection.execute(load(BEGIN))
+    return insert(transaction, jobs, rules) if jobs else []
+
+
+class CallersTransaction(Transaction):
+    """Runs query files on a caller's connection, whatever that connection makes of rows."""
+
+    __slots__ = ()
+
+    def rows(self, query: str, params: Params = ()) -> list[tuple[Any, ...]]:
+        """Run a query file by its name and return its rows."""
+        cursor = self._connection.cursor()
+        cursor.row_factory = None
+        return cursor.execute(load(query), params).fetchall()
+
+    def each(self, query: str, params: Params = ()) -> Iterator[tuple[Any, ...]]:
+        """Run a query file by its name and yield its rows."""
+        yield from self.rows(query, params)
 
 
 class SqliteInserts:

@@ -224,8 +224,10 @@ class SqliteThread:
         self._name = name
         self._thread: ThreadPoolExecutor | None = None
 
-    async def run(self, work: Callable[[Transaction], T], mode: Mode) -> T:
+    async def run(self, work: Callable[[Transaction], T], mode: Mode, patient: bool = True) -> T:
         """Do work in a transaction. Who is cancelled while it waits for its turn has done nothing.
+
+        Not `patient`: it does not wait for a lock that others hold.
 
         Raises:
             StoreUnavailable: no lock or no answer in time; in the second case it may still be done.
@@ -233,7 +235,7 @@ class SqliteThread:
         """
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"sqlite-{self._name}")
-        deadline = time.monotonic() + self._timeout
+        deadline = time.monotonic() + (self._timeout if patient else 0.0)
         answer = asyncio.get_running_loop().run_in_executor(self._thread, self._link.transact, work, mode, deadline)
         try:
             async with asyncio.timeout(self._timeout + MARGIN):
@@ -281,6 +283,19 @@ class SqliteFile:
     async def write_soft(self, work: Callable[[Transaction], T]) -> T:
         """Do work that a loss of power may take back, because it is then done again."""
         return await self._writes.run(work, Mode.SOFT)
+
+    async def check(self) -> None:
+        """Make sure that the file can be written. A lock of others shows that, and may be the caller's own.
+
+        Raises:
+            StoreUnavailable, SchemaMissing, SchemaNewer, SchemaError, ConfigurationError: see `SqliteConnection`.
+        """
+        try:
+            await self._writes.run(lambda transaction: transaction.now, Mode.SOFT, patient=False)
+        except StoreUnavailable as error:
+            if not isinstance(error.__cause__, sqlite3.Error) or primary_code(error.__cause__) not in BUSY:
+                raise
+            await self.read(lambda transaction: transaction.now)
 
     async def read(self, work: Callable[[Transaction], T]) -> T:
         """Read what the hot path needs."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -24,6 +25,7 @@ from queue_core.model.job import (
 from queue_core.model.rules import Rules
 from queue_core.model.settings import RetentionSettings
 from queue_core.ports.store import ClaimRequest
+from queue_core.stores.sql.callers import driver_connection
 from queue_core.stores.sqlite import claim, insert, logs, settle, upkeep
 from queue_core.stores.sqlite.claim import SqliteHeartbeat
 from queue_core.stores.sqlite.session import SqliteFile
@@ -57,8 +59,7 @@ class SqliteStore:
             SchemaMissing, SchemaNewer, SchemaError: the file cannot be used by this program.
             StoreUnavailable: it cannot be opened, or not be written.
         """
-        # An empty transaction fails now, and not at the first job, if the file cannot be written.
-        await self._file.write_soft(lambda transaction: transaction.now)
+        await self._file.check()
 
     async def close(self) -> None:
         """Finish what is on its way and disconnect; doing it twice is safe."""
@@ -72,6 +73,15 @@ class SqliteStore:
         if not jobs:
             return []
         return await self._file.write(lambda transaction: insert.insert(transaction, jobs, self._rules))
+
+    async def prepare(self, jobs: Sequence[NewJob]) -> None:
+        """Do nothing: queues are created in the caller's transaction, too, which holds the file's only write lock."""
+
+    async def insert_on(self, connection: Any, jobs: Sequence[NewJob], prepared: object = None) -> list[Inserted]:
+        driver = await driver_connection(
+            connection, (sqlite3.Connection,), "a sqlite3 connection, or an SQLAlchemy or Django connection over one"
+        )
+        return insert.insert_on(driver, self._file, jobs, self._rules)
 
     async def results(self, ids: Sequence[str]) -> list[JobResult]:
         """Return what is known about these jobs, unknown ids left out."""

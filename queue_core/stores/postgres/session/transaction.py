@@ -12,7 +12,7 @@ import psycopg
 from psycopg import errors as pg
 from psycopg.rows import tuple_row
 
-from queue_core.errors import InvalidJob, StoreUnavailable, TransactionError
+from queue_core.errors import StoreUnavailable, TransactionError
 from queue_core.model.job import Settled
 from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres.dialect import Rows, load
@@ -20,39 +20,21 @@ from queue_core.stores.postgres.session.bounds import SILENT_MS, Connection, Try
 from queue_core.stores.postgres.session.connection import connect, connection_options
 from queue_core.stores.postgres.session.failures import BROKEN, RETRIED, translate
 from queue_core.stores.postgres.session.runner import Plan, run_plan
+from queue_core.stores.sql import callers
 
 
 async def driver_connection(given: Any) -> psycopg.AsyncConnection[Any] | psycopg.Connection[Any]:
-    """Return the psycopg connection behind what a caller handed in: itself, or an SQLAlchemy session or connection.
+    """Return the psycopg connection behind what a caller handed in; see queue_core.stores.sql.callers.
 
     Raises:
         InvalidJob: it leads to no psycopg connection.
     """
-    found = given
-    if _of_sqlalchemy(given):
-        found = await _behind_sqlalchemy(given)
-    if isinstance(found, psycopg.AsyncConnection | psycopg.Connection):
-        return found
-    raise InvalidJob(
-        "connection= takes a psycopg connection, or an SQLAlchemy session or connection over psycopg, "
-        f"not {type(given).__module__}.{type(given).__qualname__}"
+    found: psycopg.AsyncConnection[Any] | psycopg.Connection[Any] = await callers.driver_connection(
+        given,
+        (psycopg.AsyncConnection, psycopg.Connection),
+        "a psycopg connection, or an SQLAlchemy session or connection or a Django connection over psycopg",
     )
-
-
-def _of_sqlalchemy(given: Any) -> bool:
-    return any(base.__module__.partition(".")[0] == "sqlalchemy" for base in type(given).__mro__)
-
-
-async def _behind_sqlalchemy(given: Any) -> Any:
-    """Follow a session to its connection and that to the driver's; SQLAlchemy begins its transaction on the way."""
-    connection = given
-    if hasattr(given, "flush"):  # a session, async or not
-        connection = given.connection()
-        if hasattr(connection, "__await__"):
-            connection = await connection
-    if hasattr(connection, "get_raw_connection"):
-        return (await connection.get_raw_connection()).driver_connection
-    return connection.connection.driver_connection
+    return found
 
 
 async def run_on(

@@ -24,3 +24,7 @@ SELECT id FROM jobs WHERE id IN (SELECT value FROM json_each(?))
 -- name: queues
 -- The numbers of queues by their names, and whether they count their jobs.
 SELECT name, number, keeps_counts FROM queues WHERE name IN (SELECT value FROM json_each(?))
+
+-- name: files
+-- The files that a connection is to.
+PRAGMA database_list
