@@ -104,17 +104,17 @@ class BlockingQueue:
     def enqueue_many(self, target: Any, payloads: Any, /, **options: Any) -> Any:
         """Enqueue one job a payload, all or none; see JobQueue.enqueue_many."""
         type_, given = self._target(target, options)
-        return self._enqueue(_Request(type_, check_payloads(payloads), given))
+        return self._enqueue(_EnqueueCall(type_, check_payloads(payloads), given))
 
-    def _request(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Request:
+    def _request(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _EnqueueCall:
         if isinstance(target, Task):
             type_, options = self._target(target, {})
-            return _Request(type_, [target.definition.bind(args, kwargs)], options)
+            return _EnqueueCall(type_, [target.definition.bind(args, kwargs)], options)
         payload = args[0] if args else kwargs.pop("payload", None)
         if len(args) > 1:
             raise InvalidArgument("enqueue takes the name of a type and one payload; options are given by name")
         type_, options = self._target(target, kwargs)
-        return _Request(type_, [{} if payload is None else payload], options)
+        return _EnqueueCall(type_, [{} if payload is None else payload], options)
 
     def _target(self, target: Any, options: dict[str, Any]) -> tuple[str, EnqueueOptions]:
         if not isinstance(target, Task):
@@ -125,7 +125,7 @@ class BlockingQueue:
             raise InvalidArgument(f"options of a task go to task.options(…), as in {target.name}.options(delay='5m')")
         return target.name, target.chosen
 
-    def _enqueue(self, request: _Request) -> list[BlockingHandle[Any]]:
+    def _enqueue(self, request: _EnqueueCall) -> list[BlockingHandle[Any]]:
         connection = request.options.connection
         if connection is None:
             return [handle_of(self, one) for one in self.call(self.jobs.enqueue_payloads, *request)]
@@ -240,7 +240,7 @@ class BlockingQueue:
             return self._loop
 
 
-class _Request(NamedTuple):
+class _EnqueueCall(NamedTuple):
     """The jobs of one call."""
 
     type_: str

@@ -38,7 +38,7 @@ class Client(Protocol):
         ...
 
 
-class Part(Protocol):
+class AsyncBehind(Protocol):
     """A part of the client, with an asynchronous one behind it."""
 
     def call_behind(self, method: str, *args: Any, **kwargs: Any) -> Any:
@@ -53,7 +53,7 @@ class Blocking(Generic[P, T]):
         self._method = method
         self.__doc__ = method.__doc__
 
-    def __get__(self, part: Part, owner: type[Part]) -> Callable[P, T]:
+    def __get__(self, part: AsyncBehind, owner: type[AsyncBehind]) -> Callable[P, T]:
         @functools.wraps(self._method)
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
             result: T = part.call_behind(self._method.__name__, *args, **kwargs)

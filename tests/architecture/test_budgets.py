@@ -33,6 +33,7 @@ MANY_IMPORTS: Mapping[str, str] = {
     "jobconsole.tui.base.refresher": "several small modules in one, each with its own imports",
     "jobconsole.tui.screens.row_actions": "several small modules in one, each with its own imports",
     "jobconsole.tui.screens.view": "several small modules in one, each with its own imports",
+    "queue_core": "the table of public names",
     "queue_core.backends": "the one place that names every part of every mode, each imported on demand",
     "queue_core.queue": "the public face: it composes every seam and shows each under its type",
     "queue_core.stores.postgres.store": "it opens the runners, and names the part that does each method of the port",

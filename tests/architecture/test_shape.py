@@ -38,6 +38,7 @@ PASSES_ON: Mapping[str, str] = {
     "queue_core/stores/redis/store.py:RedisStore.queues": "the part keeps which queues are paused between calls",
     "queue_core/stores/redis/store.py:RedisStore.ready_queues": "the part keeps which queues are ready between calls",
     "queue_core/stores/sqlite/session.py:SqliteFile.close_inspections": "closes one of its connections",
+    "queue_core/stores/sqlite/store.py:SqliteStore.open": "checks what is stored",
     "queue_core/stores/sqlite/store.py:SqliteStore.upkeep": "the part keeps its rounds between calls",
     "queue_core/testing.py:InProcess.advance": "the public face of tests",
     "queue_core/worker/attempt.py:Watchdog.stop": "names what the change of an event means",
