@@ -97,7 +97,7 @@ def _database(settings: JobsSettings) -> str:
 def _postgres_redis(settings: JobsSettings) -> Backend:
     from queue_core.delivery.redis_dispatcher import RedisDispatcher
     from queue_core.delivery.redis_events import RedisEventBus
-    from queue_core.redis.pipeline import PipelinedConnection
+    from queue_core.redis.client import make_pipelined
     from queue_core.stores.postgres.operations import PostgresOperations
     from queue_core.stores.postgres.read import PostgresInspector
     from queue_core.stores.postgres.schedules import PostgresSchedules
@@ -106,7 +106,7 @@ def _postgres_redis(settings: JobsSettings) -> Backend:
 
     circuit = Circuit("redis")
     store = PostgresStore(settings.postgres, settings.retention, settings.queues)
-    pipelined = PipelinedConnection(settings.redis)
+    pipelined = make_pipelined(settings.redis)
     dispatcher = RedisDispatcher(settings.redis, circuit, pipelined)
     return Backend(
         store,
@@ -145,14 +145,14 @@ def _postgres(settings: JobsSettings) -> Backend:
 def _redis(settings: JobsSettings) -> Backend:
     from queue_core.delivery.redis_dispatcher import RedisDispatcher
     from queue_core.delivery.redis_events import RedisEventBus
-    from queue_core.redis.pipeline import PipelinedConnection
+    from queue_core.redis.client import make_pipelined
     from queue_core.stores.redis.operations import RedisOperations
     from queue_core.stores.redis.read import RedisInspector
     from queue_core.stores.redis.schedules import RedisSchedules
     from queue_core.stores.redis.store import RedisStore
 
     circuit = Circuit("redis", meanwhile="waiting for its return")
-    pipelined = PipelinedConnection(settings.redis)
+    pipelined = make_pipelined(settings.redis)
     return Backend(
         RedisStore(settings.redis, settings.retention, settings.queues),
         RedisInspector(settings.redis, settings.queues),

@@ -13,7 +13,8 @@ SLOTS = 16_384
 
 def check_redis(facts: Facts) -> list[Check]:
     """Return the findings about Redis."""
-    return [check(facts) for check in _REDIS]
+    sentinel = facts.get("sentinel")
+    return [check(facts) for check in _REDIS] + ([] if sentinel is None else [_sentinel(sentinel)])
 
 
 def check_redis_store(facts: Facts) -> list[Check]:
@@ -98,6 +99,21 @@ def _cluster(facts: Facts) -> Check:
         advice = "use a server that holds all slots: keys that another one holds are refused here"
         return Check("redis cluster", "fail", f"{text} by {cluster['servers']} servers", advice)
     return Check("redis cluster", "ok", text)
+
+
+def _sentinel(found: Facts) -> Check:
+    replicas = plural(found["replicas"], "replica")
+    text = f"{found['answering']} of {plural(found['sentinels'], 'Sentinel')} of '{found['name']}' answer, {replicas}"
+    if not found["quorum"]:
+        advice = "start the other Sentinels: when the primary is lost, there is no failover"
+        return Check("redis sentinel", "fail", f"no quorum: {text}", advice)
+    if found["answering"] < found["sentinels"]:
+        return Check(
+            "redis sentinel", "warn", text, "start the Sentinels that do not answer, or remove their addresses"
+        )
+    if not found["replicas"]:
+        return Check("redis sentinel", "warn", text, "add a replica: there is no server to fail over to")
+    return Check("redis sentinel", "ok", f"{text}, with a quorum")
 
 
 _REDIS: Sequence[Callable[[Facts], Check]] = (

@@ -26,6 +26,7 @@ from queue_core.model.rules import Rules, rules_of
 from queue_core.model.settings import RedisSettings
 from queue_core.ports.delivery import DispatchUnavailable
 from queue_core.redis.client import keys_of, make_client, within
+from queue_core.redis.failover import receive
 from queue_core.redis.keys import Keys
 from queue_core.redis.pipeline import PipelinedConnection
 from queue_core.redis.scripts import Call, Scripts
@@ -139,7 +140,7 @@ class Watching:
         while True:
             try:
                 async with within(None):
-                    message = await pubsub.get_message(timeout=None)
+                    message = await receive(pubsub)
             except DispatchUnavailable:
                 await asyncio.sleep(pause)
                 pause = min(READ_PAUSE_MOST, pause * 2)
@@ -261,7 +262,7 @@ class RedisEventBus:
                 await pubsub.subscribe(self._keys.events)
             while True:
                 async with within(None):
-                    message = await pubsub.get_message(timeout=None)
+                    message = await receive(pubsub)
                 if message is None:
                     continue
                 # The client library reconnects in silence: the only sign is that its subscription is confirmed again.

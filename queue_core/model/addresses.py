@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 import socket
-from urllib.parse import parse_qsl, unquote, urlsplit
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 POSTGRES_SCHEMES = ("postgresql", "postgres")
-REDIS_SCHEMES = ("redis", "rediss", "unix")
+REDIS_SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "redis+cluster", "rediss+sentinel", "rediss+cluster")
+REDIS_PORT, SENTINEL_PORT = 6379, 26379
 
 # Greedy up to the last @: an unescaped password may hold /, ? or @ itself, and too much masked beats too little.
 _USERINFO = re.compile(r"(?<=://)([^\s:/@?#]*):[^\s]*@")
@@ -62,15 +65,91 @@ def postgres_options(url: str) -> list[tuple[str, str]]:
     return [(unquote(name), unquote(value)) for name, value in parts]
 
 
+class RedisAddress(NamedTuple):
+    """What a Redis URL names: one server, the Sentinels that know a primary, or some nodes of a cluster."""
+
+    kind: Literal["single", "sentinel", "cluster"]
+    # the Sentinels, or nodes, each with its port; empty for a single server
+    hosts: tuple[tuple[str, int], ...]
+    # the name under which the Sentinels know the primary
+    name: str
+    # a URL of the first host, with the database, user, password and options of the servers themselves
+    url: str
+    # user name and password of the Sentinels, where they have some
+    sentinel_login: tuple[str | None, str | None] = (None, None)
+
+
+def redis_address(url: str) -> RedisAddress:
+    """Return what a checked Redis URL names."""
+    scheme, _, rest = url.partition("://")
+    base, _, kind = scheme.partition("+")
+    if not kind:
+        return RedisAddress("single", (), "", url)
+    authority, path, query = _parts(rest)
+    login, at, hosts = authority.rpartition("@")
+    options = parse_qsl(query, keep_blank_values=True)
+    known = dict(options)
+    own = urlencode([pair for pair in options if not pair[0].startswith("sentinel_")])
+    name, _, database = unquote(path).strip("/").partition("/") if kind == "sentinel" else ("", "", "")
+    default = SENTINEL_PORT if kind == "sentinel" else REDIS_PORT
+    found = tuple(_host(host, default) for host in hosts.split(","))
+    host, port = found[0]
+    server = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return RedisAddress(
+        "sentinel" if kind == "sentinel" else "cluster",
+        found,
+        name,
+        f"{base}://{login}{at}{server}/{database}{'?' if own else ''}{own}",
+        (known.get("sentinel_username"), known.get("sentinel_password")),
+    )
+
+
+def join_redis_urls(urls: Sequence[str]) -> str:
+    """Return one URL of several: the first in full, and the hosts of all of them, which may have nothing else.
+
+    Raises:
+        ValueError: they are not of Sentinels or of nodes of one cluster.
+    """
+    scheme, separator, rest = urls[0].partition("://") if urls else ("", "", "")
+    if not separator or "+" not in scheme:
+        raise ValueError("a list of Redis addresses begins with redis+sentinel:// or redis+cluster://")
+    hosts: list[str] = []
+    for url in urls[1:]:
+        own, separator, other = url.partition("://")
+        if separator and own != scheme:
+            raise ValueError(f"the addresses of a list begin with {scheme}://, like its first one")
+        hosts.append(_parts(other if separator else own)[0].rpartition("@")[2])
+    authority = _parts(rest)[0]
+    return f"{scheme}://{','.join([authority, *hosts])}{rest[len(authority) :]}"
+
+
+def _parts(rest: str) -> tuple[str, str, str]:
+    """Return the authority, the path and the options of what follows ://."""
+    match = re.fullmatch(r"([^/?#]*)([^?#]*)\??([^#]*).*", rest, re.DOTALL)
+    assert match is not None, "every part may be empty"
+    return match[1], match[2], match[3]
+
+
+def _host(text: str, default: int) -> tuple[str, int]:
+    host, _, port = text.rpartition(":") if re.search(r":\d+$", text) else (text, "", "")
+    return host.strip("[]") or "localhost", int(port or default)
+
+
 def check_redis_url(url: str) -> str:
-    """Return the URL when redis-py can understand it.
+    """Return the URL when redis-py, or this package's way to Sentinels and clusters, can understand it.
 
     Raises:
         ValueError: it cannot; the message never holds the password.
     """
     scheme = _check(url, "Redis", REDIS_SCHEMES)
+    if "+" in scheme:
+        _check_several(url, scheme)
+        return url
     if scheme != "unix" and "," in url.partition("://")[2].partition("?")[0].partition("/")[0].rpartition("@")[2]:
-        raise ValueError("a Redis URL names one server, as in redis://localhost:6379/0; there are several hosts in it")
+        raise ValueError(
+            "a Redis URL names one server, as in redis://localhost:6379/0; there are several hosts in it: "
+            "redis+sentinel:// and redis+cluster:// take several"
+        )
     parts = urlsplit(url)
     if scheme == "unix" and not re.fullmatch(r"/.*[^/]", unquote(parts.path)):
         raise ValueError("a Redis URL with unix:// needs the absolute path of a socket, as in unix:///run/redis.sock")
@@ -78,6 +157,22 @@ def check_redis_url(url: str) -> str:
     if database and not database.isdecimal():
         raise ValueError("the database of a Redis URL must be a number, as in redis://localhost:6379/0")
     return url
+
+
+def _check_several(url: str, scheme: str) -> None:
+    """Check what follows the hosts of Sentinels or of a cluster."""
+    _, path, query = _parts(url.partition("://")[2])
+    name, _, database = path.strip("/").partition("/")
+    if scheme.endswith("+cluster"):
+        if name not in {"", "0"} or dict(parse_qsl(query)).get("db", "0") != "0":
+            raise ValueError("a Redis Cluster has the database 0 alone, as in redis+cluster://h1:6379,h2:6379")
+        return
+    if not name:
+        raise ValueError(
+            "a Redis URL of Sentinels names the primary that they know, as in redis+sentinel://h1,h2/name/0"
+        )
+    if database and not database.isdecimal():
+        raise ValueError("the database of a Redis URL must be a number, as in redis+sentinel://h1,h2/name/0")
 
 
 def named(host: str, port: str = "") -> str:
@@ -90,7 +185,8 @@ def named(host: str, port: str = "") -> str:
 
 
 def _check(url: str, what: str, schemes: tuple[str, ...]) -> str:
-    known = " or ".join([", ".join(f"{one}://" for one in schemes[:-1]), f"{schemes[-1]}://"])
+    shown = [one for one in schemes if not one.startswith("rediss+")]
+    known = " or ".join([", ".join(f"{one}://" for one in shown[:-1]), f"{shown[-1]}://"])
     scheme, separator, rest = url.partition("://")
     if not separator or scheme not in schemes:
         # The part before :// may be shown; without it, the text could be anything, a password too.

@@ -20,13 +20,23 @@ from pydantic import (
 )
 
 from queue_core.errors import ConfigurationError, InvalidJob
-from queue_core.model.addresses import check_postgres_url, check_redis_url, mask
+from queue_core.model.addresses import check_postgres_url, check_redis_url, join_redis_urls, mask
 from queue_core.model.rules import QueueRules
 from queue_core.model.validation import Duration, Retention, SettingsModel, Size, check_name
 
 
 def _postgres_url(value: SecretStr) -> SecretStr:
     return SecretStr(check_postgres_url(value.get_secret_value()))
+
+
+def _one_url(value: object) -> object:
+    """Join a list of addresses; a text stays as it is."""
+    if not isinstance(value, list | tuple):
+        return value
+    texts = [one.get_secret_value() if isinstance(one, SecretStr) else one for one in value]
+    if not all(isinstance(one, str) for one in texts):
+        raise ValueError("a list of Redis addresses has texts alone")
+    return join_redis_urls(texts)
 
 
 def _redis_url(value: SecretStr) -> SecretStr:
@@ -71,7 +81,9 @@ def _queue_name(value: str) -> str:
 Prefix = Annotated[str, BeforeValidator(_prefix)]
 PostgresUrl = Annotated[SecretStr, AfterValidator(_postgres_url), PlainSerializer(_masked, when_used="json")]
 """A checked URL; its password is masked in every form but `get_secret_value()`."""
-RedisUrl = Annotated[SecretStr, AfterValidator(_redis_url), PlainSerializer(_masked, when_used="json")]
+RedisUrl = Annotated[
+    SecretStr, BeforeValidator(_one_url), AfterValidator(_redis_url), PlainSerializer(_masked, when_used="json")
+]
 """A checked URL; its password is masked in every form but `get_secret_value()`."""
 SchemaName = Annotated[str, AfterValidator(_schema)]
 SqlitePath = Annotated[str, BeforeValidator(_sqlite_path)]
@@ -100,10 +112,13 @@ with warnings.catch_warnings():
 
 
 class RedisSettings(SettingsModel):
+    # of one server, of Sentinels or of nodes of a cluster; these may be a list
     url: RedisUrl | None = None
     prefix: Prefix = "jobs:"
     # seconds to wait for an answer before going on without Redis
     timeout: Duration = 2.0
+    # replicas that have a job before its enqueue returns, in mode redis; 0 waits for none
+    min_replicas: int = Field(default=0, ge=0, le=10)
 
 
 class SqliteSettings(SettingsModel):

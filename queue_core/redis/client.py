@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
@@ -19,10 +19,15 @@ from redis.exceptions import RedisError, ResponseError
 from redis.retry import Retry as BlockingRetry
 
 from queue_core.errors import ConfigurationError
-from queue_core.model.addresses import named
+from queue_core.model.addresses import RedisAddress, named, redis_address
 from queue_core.model.settings import RedisSettings
 from queue_core.ports.delivery import DispatchUnavailable
+from queue_core.redis.cluster import ClusterClient, ClusterPipelined
+from queue_core.redis.failover import Finder, Following, Host, Sentinels
 from queue_core.redis.keys import Keys
+from queue_core.redis.pipeline import PipelinedConnection
+from queue_core.redis.threads import ThreadClient
+from queue_core.redis.topology import Topology
 from queue_core.runtime import Circuit
 
 CONNECTIONS = 64
@@ -84,6 +89,17 @@ _CONNECTIONS: dict[type[AbstractConnection], type[AbstractConnection]] = {
 }
 
 
+class _FollowingTcp(_WholeCommands, _QuickPacking, Following, Connection):
+    pass
+
+
+class _FollowingTls(_WholeCommands, _QuickPacking, Following, SSLConnection):
+    pass
+
+
+_FOLLOWING: dict[type[AbstractConnection], type[AbstractConnection]] = {_Tcp: _FollowingTcp, _Tls: _FollowingTls}
+
+
 def make_client(settings: RedisSettings, held: bool = False) -> Redis:
     """Return a client that waits for answers without a limit: the caller sets one.
 
@@ -98,13 +114,54 @@ def make_client(settings: RedisSettings, held: bool = False) -> Redis:
     pool: ConnectionPool
     with _understood():
         if held:
-            pool = ConnectionPool.from_url(_url(settings), max_connections=1 << 31, **options)
+            pool = ConnectionPool.from_url(address_of(settings).url, max_connections=1 << 31, **options)
         else:
-            pool = BlockingConnectionPool.from_url(_url(settings), max_connections=CONNECTIONS, timeout=None, **options)
+            pool = BlockingConnectionPool.from_url(
+                address_of(settings).url, max_connections=CONNECTIONS, timeout=None, **options
+            )
         pool.connection_class = _CONNECTIONS[pool.connection_class]
+        address, kind = address_of(settings), pool.connection_class
+        parts = (address, kind, pool.connection_kwargs, settings.timeout)
+        if address.kind == "sentinel":
+            _follow(pool, Sentinels(*parts))
+        elif address.kind == "cluster":
+            _follow(pool, topology := Topology(*parts))
+            return ClusterClient(topology, pool, lambda host: _node_client(pool, kind, host))
         # Connects to nothing, and looks at each parameter: the pool would do so at the first command.
         pool.connection_class(**pool.connection_kwargs)
     return Redis(connection_pool=pool)
+
+
+def _follow(pool: ConnectionPool, finder: Finder) -> None:
+    """Let the connections of a pool lead to where a finder knows."""
+    pool.connection_class = _FOLLOWING[pool.connection_class]
+    pool.connection_kwargs["finder"] = finder
+
+
+def _node_client(pool: ConnectionPool, kind: type[AbstractConnection], host: Host) -> Redis:
+    """Return a client of one node of a cluster, whose connections are prepared like those of a pool."""
+    options = {name: value for name, value in pool.connection_kwargs.items() if name != "finder"}
+    own: dict[str, Any] = {"timeout": None} if isinstance(pool, BlockingConnectionPool) else {}
+    node = type(pool)(connection_class=kind, max_connections=pool.max_connections, **own, **options)
+    node.connection_kwargs |= {"host": host[0], "port": host[1]}
+    return Redis(connection_pool=node)
+
+
+def make_pipelined(settings: RedisSettings) -> PipelinedConnection:
+    """Return a connection for short commands of many callers; on a cluster there is one to each node.
+
+    Raises:
+        ConfigurationError: no URL is set, or one with a parameter that cannot be.
+    """
+    client = make_client(settings)
+    if not isinstance(client, ClusterClient):
+        return PipelinedConnection(lambda: make_connection(settings))
+
+    def connect(host: Host) -> AbstractConnection:
+        pool = client.node(host).connection_pool
+        return pool.connection_class(**pool.connection_kwargs)
+
+    return ClusterPipelined(client.topology, connect)
 
 
 def make_connection(settings: RedisSettings) -> AbstractConnection:
@@ -117,43 +174,40 @@ def make_connection(settings: RedisSettings) -> AbstractConnection:
     return pool.connection_class(**pool.connection_kwargs)
 
 
-def take_over(
-    connection: AbstractConnection, protocol: asyncio.Protocol
-) -> tuple[asyncio.StreamWriter, Callable[[str], Exception]]:
-    """Let a protocol read what arrives on an open connection; return its writer, and what reads the text of an error.
-
-    The connection is no longer open, as far as the library knows: who takes it over closes it. The writer would close
-    it when it is collected.
-    """
-    writer = connection._writer
-    assert writer is not None, "the connection is open"
-    writer.transport.set_protocol(protocol)
-    connection._reader = connection._writer = None
-    return writer, connection._parser.parse_error
-
-
 def make_thread_client(settings: RedisSettings) -> redis.Redis:
     """Return a client for a thread outside the event loop, which waits for answers no longer than the settings allow.
 
     Raises:
         ConfigurationError: no URL is set, or one with a parameter that cannot be.
     """
+    if address_of(settings).kind != "single":
+        return ThreadClient(make_client(settings), settings.timeout)
     with _understood():
         return redis.Redis.from_url(
             _url(settings), retry=BlockingRetry(NoBackoff(), 0), socket_timeout=settings.timeout, **_options(settings)
         )
 
 
+def address_of(settings: RedisSettings) -> RedisAddress:
+    """Return what the URL of the settings names."""
+    return redis_address(_url(settings))
+
+
 def keys_of(settings: RedisSettings) -> Keys:
     """Return the keys under the prefix of the settings, and the channels of their database."""
     with _understood():
-        return Keys(settings.prefix, int(parse_url(_url(settings)).get("db", 0)))
+        return Keys(settings.prefix, int(parse_url(address_of(settings).url).get("db", 0)))
 
 
 def place_of(settings: RedisSettings) -> str:
     """Return the server, the database and the prefix of the settings, for people."""
     with _understood():
-        parts = parse_url(_url(settings))
+        address = address_of(settings)
+        parts = parse_url(address.url)
+    if address.hosts:
+        server = ",".join(named(host, str(port)) for host, port in sorted(address.hosts))
+        what = f"Sentinels of '{address.name}' at {server}" if address.name else f"cluster of {server}"
+        return f"{what}, database {parts.get('db', 0)}, prefix '{settings.prefix}'"
     server = named(parts.get("path") or parts.get("host") or "localhost", str(parts.get("port", "")) or DEFAULT_PORT)
     return f"{server}, database {parts.get('db', 0)}, prefix '{settings.prefix}'"
 
@@ -232,17 +286,20 @@ async def server_facts(client: Redis) -> dict[str, Any]:
     """Return what a server reports about itself; what it does not report is None.
 
     `clock_skew` in seconds, its minus ours; `cluster`: None, or the state, the slots that are served by any node, and
-    the number of servers that serve some; tcp_keepalive in seconds; appendfsync.
+    the number of servers that serve some; `sentinel`: None, or what Sentinels find; tcp_keepalive in seconds;
+    appendfsync.
     """
     information: Mapping[str, Any] = await client.info("everything")
     seconds, microseconds = await client.time()
     skew = seconds + microseconds / 1e6 - time.time()
     keepalive = await _setting(client, "tcp-keepalive")
+    finder = client.connection_pool.connection_kwargs.get("finder")
     return {fact: information.get(name) for fact, name in _NAMES.items()} | {
         "clock_skew": skew,
         "tcp_keepalive": None if keepalive is None else int(keepalive),
         "appendfsync": await _setting(client, "appendfsync"),
         "cluster": await _cluster(client) if information.get("cluster_enabled") else None,
+        "sentinel": await finder.facts() if isinstance(finder, Sentinels) else None,
     }
 
 

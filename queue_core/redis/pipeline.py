@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 import select
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import hiredis
 import redis
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ReadOnlyError
-
-from queue_core.model.settings import RedisSettings
-from queue_core.redis.client import make_connection, take_over
 
 _INCOMPLETE = object()
 _PUSHED: Any = getattr(hiredis, "PushNotification", ())
@@ -30,8 +27,9 @@ class PipelinedConnection:
     there: an answer waits for those before it.
     """
 
-    def __init__(self, settings: RedisSettings) -> None:
-        self._settings = settings
+    def __init__(self, connect: Callable[[], AbstractConnection]) -> None:
+        # returns a connection that is not opened yet
+        self._make = connect
         self._line: _Line | None = None
         self._connecting = asyncio.Lock()
 
@@ -59,12 +57,28 @@ class PipelinedConnection:
             self._retire(line)
         return answers
 
+    async def confirm(
+        self, commands: Sequence[Sequence[Any]], together: bool, replicas: int, seconds: float
+    ) -> list[Any]:
+        """Send commands, in a transaction if `together`, and return their answers once replicas have what they wrote.
+
+        Raises:
+            redis.ResponseError: so many replicas did not have it in time; it may have been written, and be lost.
+        """
+        sent = [("MULTI",), *commands, ("EXEC",)] if together else commands
+        *answers, confirmed = await self.execute([*sent, ("WAIT", replicas, max(1, round(seconds * 1000)))])
+        if together:
+            answers = _of_transaction(answers)
+        if not any(isinstance(one, Exception) for one in (*answers, confirmed)) and int(confirmed) < replicas:
+            raise redis.ResponseError(f"NOREPLICAS only {confirmed} of {replicas} replicas have what was written")
+        return answers
+
     async def _connect(self) -> _Line:
         async with self._connecting:
             if self._line is None or not self._line.is_usable():
                 if self._line is not None:
                     self._retire(self._line)
-                connection = make_connection(self._settings)
+                connection = self._make()
                 try:
                     await connection.connect()  # type: ignore[no-untyped-call]
                 except BaseException:
@@ -83,6 +97,30 @@ class PipelinedConnection:
         line, self._line = self._line, None
         if line is not None:
             line.abort(redis.ConnectionError("Connection closed"))
+
+
+def take_over(
+    connection: AbstractConnection, protocol: asyncio.Protocol
+) -> tuple[asyncio.StreamWriter, Callable[[str], Exception]]:
+    """Let a protocol read what arrives on an open connection; return its writer, and what reads the text of an error.
+
+    The connection is no longer open, as far as the library knows: who takes it over closes it. The writer would close
+    it when it is collected.
+    """
+    writer = connection._writer
+    assert writer is not None, "the connection is open"
+    writer.transport.set_protocol(protocol)
+    connection._reader = connection._writer = None
+    return writer, connection._parser.parse_error
+
+
+def _of_transaction(answers: Sequence[Any]) -> list[Any]:
+    """Return the answers of the commands between MULTI and EXEC; where it was not carried out, the reason of each."""
+    _, *queued, executed = answers
+    if isinstance(executed, list):
+        return executed
+    reason = next((one for one in queued if isinstance(one, Exception)), executed)
+    return [reason] * len(queued)
 
 
 class _Sent:

@@ -101,3 +101,19 @@ class Scripts:
         for name, keys, args in calls:
             pipeline.evalsha(digest(self._package, name), len(keys), *keys, *args)
         return list(await pipeline.execute(raise_on_error=False))
+
+
+class ConfirmedScripts(Scripts):
+    """Waits until replicas have what the scripts wrote: a failover then finds it there."""
+
+    def __init__(
+        self, client: Redis, package: str, pipelined: PipelinedConnection, replicas: int, seconds: float
+    ) -> None:
+        super().__init__(client, package, pipelined)
+        self._confirming = pipelined
+        self._replicas = replicas
+        self._seconds = seconds
+
+    async def _execute(self, calls: Sequence[Call], together: bool) -> list[Any]:
+        commands = [("EVALSHA", digest(self._package, name), len(keys), *keys, *args) for name, keys, args in calls]
+        return await self._confirming.confirm(commands, together, self._replicas, self._seconds)

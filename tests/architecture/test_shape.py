@@ -56,6 +56,8 @@ EXEMPT = frozenset({"JobQueue"})
 """The public face: it names its parts' methods."""
 MIXES: Mapping[str, str] = {
     "queue_core/queue.py:JobQueue": "beside its `list` no annotation can name the built-in one",
+    "queue_core/redis/client.py:_FollowingTcp": "one behaviour for each kind of connection that the driver has",
+    "queue_core/redis/client.py:_FollowingTls": "one behaviour for each kind of connection that the driver has",
     "queue_core/redis/client.py:_Tcp": "one behaviour for each kind of connection that the driver has",
     "queue_core/redis/client.py:_Tls": "one behaviour for each kind of connection that the driver has",
     "queue_core/redis/client.py:_Unix": "one behaviour for each kind of connection that the driver has",

@@ -75,6 +75,7 @@ def test_a_mistake_in_the_servers_of_the_chosen_context(file: Path) -> None:
     with pytest.raises(ConfigurationError) as caught:
         read_settings(environ={}, context="prod")
     assert str(caught.value) == (
-        "jobconsole.yaml: context 'prod': jobs.redis.url: a Redis URL begins with redis://, rediss:// or unix://, "
+        "jobconsole.yaml: context 'prod': jobs.redis.url: a Redis URL begins with redis://, rediss://, unix://, "
+        "redis+sentinel:// or redis+cluster://, "
         "not with http://"
     )

@@ -31,6 +31,10 @@ GOOD_REDIS = [
     "unix:///tmp/r.sock?db=0",
     "unix://user:secret@/tmp/r.sock",
     "unix:///tmp/with%20space.sock",
+    "redis+sentinel://h1:26379,h2,[::1]:26380/name/0?sentinel_password=x",
+    "rediss+sentinel://app:secret@h1/name",
+    "redis+cluster://h1:7000,h2:7000",
+    "rediss+cluster://app:secret@h1/0",
 ]
 BAD_POSTGRES = {
     "mysql://a:hunter2@db/x": "a PostgreSQL URL begins with postgresql:// or postgres://, not with mysql://",
@@ -58,7 +62,14 @@ BAD_POSTGRES = {
     "write the special characters of a password as %XX",
 }
 BAD_REDIS = {
-    "http://:hunter2@h": "a Redis URL begins with redis://, rediss:// or unix://, not with http://",
+    "http://:hunter2@h": "a Redis URL begins with redis://, rediss://, unix://, redis+sentinel:// or "
+    "redis+cluster://, not with http://",
+    "redis+sentinel://:hunter2@h1,h2": "a Redis URL of Sentinels names the primary that they know, as in "
+    "redis+sentinel://h1,h2/name/0",
+    "redis+sentinel://:hunter2@h1/name/x": "the database of a Redis URL must be a number, as in "
+    "redis+sentinel://h1,h2/name/0",
+    "redis+cluster://:hunter2@h1/1": "a Redis Cluster has the database 0 alone, as in redis+cluster://h1:6379,h2:6379",
+    "redis+cluster://:hunter2@h1,h2:x/": "the port of the Redis URL must be a number from 1 to 65535",
     "redis://:hunter2@h/jobs": "the database of a Redis URL must be a number, as in redis://localhost:6379/0",
     "unix:///s.sock?db=x": "the database of a Redis URL must be a number, as in redis://localhost:6379/0",
     "redis://:hunter2@h:0/0": "the port of the Redis URL must be a number from 1 to 65535",
@@ -72,6 +83,19 @@ BAD_REDIS = {
 @pytest.mark.parametrize("url", GOOD_POSTGRES)
 def test_a_good_postgres_address_is_returned_as_it_is(url: str) -> None:
     assert check_postgres_url(url) == url
+
+
+def test_a_list_of_addresses_is_one() -> None:
+    first = "redis+sentinel://app:hunter2@h1/name/0?sentinel_password=hunter3"
+    settings = RedisSettings.model_validate({"url": [first, "h2:26380", "redis+sentinel://h3"]})
+    assert settings.url is not None
+    url = settings.url.get_secret_value()
+    assert url == "redis+sentinel://app:hunter2@h1,h2:26380,h3/name/0?sentinel_password=hunter3"
+    assert mask(url) == "redis+sentinel://app:***@h1,h2:26380,h3/name/0?sentinel_password=***"
+    assert redis_place(settings) == "Sentinels of 'name' at h1:26379,h2:26380,h3:26379, database 0, prefix 'jobs:'"
+    for wrong in (["redis://h1", "h2"], ["redis+cluster://h1", "redis+sentinel://h2/x"], []):
+        with pytest.raises(ValueError, match="begin"):
+            RedisSettings.model_validate({"url": wrong})
 
 
 @pytest.mark.parametrize("url", GOOD_REDIS)

@@ -11,7 +11,7 @@ import uvloop
 from redis.asyncio import Redis
 
 from queue_core.model.settings import RedisSettings
-from queue_core.redis.client import make_thread_client
+from queue_core.redis.client import make_pipelined, make_thread_client
 from queue_core.redis.pipeline import PipelinedConnection
 from tests.waiting import eventually
 
@@ -21,7 +21,7 @@ PING = [("PING",)]
 
 @pytest.fixture
 async def pipelined(settings: RedisSettings) -> AsyncIterator[PipelinedConnection]:
-    connection = PipelinedConnection(settings)
+    connection = make_pipelined(settings)
     yield connection
     await connection.close()
 
@@ -95,7 +95,7 @@ async def test_who_waits_learns_that_the_connection_is_lost(
 @pytest.mark.parametrize("loop", LOOPS)
 def test_an_idle_connection_that_was_closed_is_replaced(loop: str, settings: RedisSettings) -> None:
     async def work() -> None:
-        pipelined = PipelinedConnection(settings)
+        pipelined = make_pipelined(settings)
         async with Redis.from_url(settings.url.get_secret_value() if settings.url else "") as client:
             number = await number_of(pipelined)
             await client.client_kill_filter(_id=str(number))
@@ -126,7 +126,7 @@ async def test_a_connection_with_something_unasked_for_is_closed(
 
 async def test_a_server_that_cannot_be_reached(settings: RedisSettings) -> None:
     nowhere = settings.model_validate({"url": "redis://127.0.0.1:1/0", "prefix": settings.prefix})
-    pipelined = PipelinedConnection(nowhere)
+    pipelined = make_pipelined(nowhere)
     for _ in range(2):
         with pytest.raises(redis.ConnectionError):
             await pipelined.execute(PING)

@@ -109,7 +109,7 @@ class RedisInserts:
         for _ in range(ASKED):
             check = self.check_capacity(groups)
             calls = [*check.calls, *(self.call(queue, part, check) for queue, part in parts)]
-            found = await self._link.run_many(calls, together=True)
+            found = await self._link.insert(calls)
             asked = len(check.calls)
             check_room(self._rules, check, found[:asked])
             # A server that did not know a script yet has run the others: then nothing was written.

@@ -22,9 +22,8 @@ from redis.exceptions import (
 from queue_core.errors import SchemaEarlier, SchemaNewer, StoreRefused, StoreUnavailable
 from queue_core.model.settings import RedisSettings
 from queue_core.model.states import Status
-from queue_core.redis.client import keys_of, make_client, server_facts
-from queue_core.redis.pipeline import PipelinedConnection
-from queue_core.redis.scripts import Call, Scripts
+from queue_core.redis.client import keys_of, make_client, make_pipelined, server_facts
+from queue_core.redis.scripts import Call, ConfirmedScripts, Scripts
 
 T = TypeVar("T")
 
@@ -104,8 +103,12 @@ class RedisLink:
         self._client = make_client(settings)
         self._scripts = Scripts(self._client, PACKAGE)
         # Answers to inserts are small, those to reads may be megabytes that others would wait for.
-        self._pipelined = PipelinedConnection(settings)
+        self._pipelined = make_pipelined(settings)
         self._inserts = Scripts(self._client, PACKAGE, self._pipelined)
+        self._confirms = settings.min_replicas > 0
+        if self._confirms:
+            waits = settings.min_replicas, settings.timeout / 2
+            self._inserts = ConfirmedScripts(self._client, PACKAGE, self._pipelined, *waits)
         # When all are in use, callers wait for one: there may be more callers than connections.
         self._slots = asyncio.Semaphore(CONNECTIONS)
 
@@ -172,11 +175,14 @@ class RedisLink:
             return await self._scripts.run_many(calls, together)
 
     async def insert(self, calls: Sequence[Call]) -> list[Any]:
-        """Run scripts that insert jobs in one round trip: all or none, and nothing in between."""
-        if len(calls) > 1:
+        """Run scripts that insert jobs in one round trip: all or none, and nothing in between.
+
+        Where settings ask for it, replicas have the jobs afterwards.
+        """
+        if len(calls) > 1 and not self._confirms:
             return await self.run_many(calls, together=True)
         async with self._reaching():
-            return await self._inserts.run_many(calls)
+            return await self._inserts.run_many(calls, together=len(calls) > 1)
 
     def of(self, queue: str, names: Iterable[str]) -> list[str]:
         """Return keys of a queue."""

@@ -1,0 +1,206 @@
+"""Connections that ask where they lead to each time: to the primary that Sentinels know, or to a node of a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import redis
+from redis.asyncio.client import PubSub
+from redis.asyncio.connection import AbstractConnection
+from redis.exceptions import ResponseError
+
+from queue_core.model.addresses import RedisAddress, named
+
+Host = tuple[str, int]
+
+ASK = 0.4
+"""Part of the time limit of a call that Sentinels have for their answers: the rest is left for the primary."""
+
+
+class Finder(Protocol):
+    """Knows where to connect to now."""
+
+    # whether the server has to be a primary
+    primary: bool
+
+    async def find(self) -> Host:
+        """Return the address of a server.
+
+        Raises:
+            redis.ConnectionError: there is none now.
+        """
+        ...
+
+    def absent(self, host: Host) -> str:
+        """Return the beginning of a sentence about a server that was found and cannot be connected to."""
+        ...
+
+
+class Following(AbstractConnection):
+    """A connection to whichever server its finder names when it connects."""
+
+    def __init__(self, *, finder: Finder, **kwargs: Any) -> None:
+        super().__init__(**kwargs, redis_connect_func=_prepare)  # type: ignore[arg-type]
+        self.finder = finder
+
+    async def _connect(self) -> None:
+        self.host, self.port = host = await self.finder.find()
+        try:
+            await super()._connect()  # type: ignore[safe-super, no-untyped-call]
+        except (OSError, TimeoutError) as error:
+            raise redis.ConnectionError(f"{self.finder.absent(host)}: {error or 'no answer in time'}") from error
+
+
+async def _prepare(connection: Following) -> None:
+    """Prepare a connection as ever, and make sure that it leads to a primary."""
+    await connection.on_connect()
+    if not connection.finder.primary:
+        return
+    await connection.send_command("ROLE", check_health=False)
+    try:
+        role = await connection.read_response()
+    except ResponseError:  # not allowed, or the server is loading: its answers to commands show that
+        return
+    if isinstance(role, list) and role[0] not in ("master", b"master"):
+        place = named(connection.host, str(connection.port))
+        raise redis.ConnectionError(f"{place} is a replica: a failover is under way")
+
+
+class Sentinels:
+    """Asks all Sentinels at once which server is the primary of a name; the answer that most of them give counts."""
+
+    primary = True
+
+    def __init__(
+        self, address: RedisAddress, kind: type[AbstractConnection], options: Mapping[str, Any], timeout: float
+    ) -> None:
+        self._hosts = address.hosts
+        self._name = address.name
+        # Sentinels that named a primary when they were asked last
+        self._answered = 0
+        self._kind = kind
+        username, password = address.sentinel_login
+        # Of the servers' own options those of TLS count for the Sentinels, too.
+        tls = {name: value for name, value in options.items() if name.startswith("ssl_")}
+        self._options = login_of(tls | {"username": username, "password": password}, timeout)
+
+    def __str__(self) -> str:
+        """The addresses of all Sentinels, for people."""
+        return ", ".join(named(host, str(port)) for host, port in self._hosts)
+
+    async def find(self) -> Host:
+        """Return the address of the primary.
+
+        Raises:
+            redis.ConnectionError: no Sentinel answers, or none of them knows the name.
+        """
+        answers = await self._ask_all("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._name, majority=True)
+        votes = Counter((str(one[0]), int(one[1])) for one in answers if isinstance(one, list | tuple) and len(one) > 1)
+        self._answered = sum(not isinstance(one, Exception) for one in answers)
+        if votes:
+            return votes.most_common(1)[0][0]
+        failures = [one for one in answers if isinstance(one, Exception)]
+        if len(failures) == len(answers):
+            raise redis.ConnectionError(f"no Sentinel answers ({self}): {failures[0] or type(failures[0]).__name__}")
+        raise redis.ConnectionError(f"the Sentinels ({self}) know no primary of the name '{self._name}'")
+
+    def absent(self, host: Host) -> str:
+        """Return the beginning of a sentence about a primary that cannot be connected to."""
+        known = f"{self._answered} of {len(self._hosts)} Sentinels answer"
+        least = len(self._hosts) // 2 + 1
+        quorum = "" if self._answered >= least else f", and without {least} of them there is no failover"
+        return f"the primary '{self._name}' at {named(host[0], str(host[1]))} is away ({known}{quorum})"
+
+    async def facts(self) -> dict[str, Any]:
+        """Return what `doctor` checks: how many Sentinels answer, what they find of a quorum, the replicas they see."""
+        answers = await self._ask_all("SENTINEL", "CKQUORUM", self._name)
+        replicas = await self._ask_all("SENTINEL", "REPLICAS", self._name)
+        seen = [one for one in replicas if isinstance(one, list | tuple)]
+        refusals = [str(one) for one in answers if isinstance(one, ResponseError)]
+        return {
+            "name": self._name,
+            "sentinels": len(self._hosts),
+            "answering": sum(isinstance(one, ResponseError) or not isinstance(one, Exception) for one in answers),
+            "quorum": not refusals and any(not isinstance(one, Exception) for one in answers),
+            "reason": refusals[0] if refusals else "",
+            "replicas": max((sum(_is_up(replica) for replica in one) for one in seen), default=0),
+        }
+
+    async def _ask_all(self, *command: str, majority: bool = False) -> Sequence[Any]:
+        """Return the answers of the Sentinels, or the errors; `majority`: do not wait for more when most agree."""
+        tasks = [asyncio.create_task(self._ask(host, command)) for host in self._hosts]
+        try:
+            pending = set(tasks)
+            while pending:
+                _, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                found = [str(task.result()) for task in tasks if task.done() and task.exception() is None]
+                if found and majority and Counter(found).most_common(1)[0][1] * 2 > len(tasks):
+                    break
+            silent = redis.ConnectionError("not waited for")
+            return [silent if not task.done() else task.exception() or task.result() for task in tasks]
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _ask(self, host: Host, command: Sequence[str]) -> Any:
+        return await ask_once(self._kind, host, self._options, command)
+
+
+def login_of(options: Mapping[str, Any], timeout: float) -> dict[str, Any]:
+    """Return the options of a connection that asks one question about the topology, and must not take long."""
+    own = {name: value for name, value in options.items() if name.startswith("ssl_") or name in _LOGIN}
+    seconds = timeout * ASK
+    return own | {"decode_responses": True, "socket_timeout": seconds, "socket_connect_timeout": seconds}
+
+
+_LOGIN = ("username", "password")
+
+
+async def ask_once(kind: Callable[..., Any], host: Host, options: Mapping[str, Any], command: Sequence[str]) -> Any:
+    """Return a server's answer on a connection of its own.
+
+    Raises:
+        redis.RedisError, OSError: it does not answer in time, or with an error.
+    """
+    connection = kind(host=host[0], port=host[1], **options)
+    try:
+        await connection.connect()
+        await connection.send_command(*command, check_health=False)
+        return await connection.read_response()
+    finally:
+        await connection.disconnect(nowait=True)
+
+
+QUIET = 5.0
+"""Seconds without a message after which a subscriber makes sure that its server is there: one that hangs, or that was
+cut off together with it, looks like one that has nothing to report."""
+
+
+async def receive(pubsub: PubSub) -> Any:
+    """Return the next message of a subscription, or None; for ever where its server cannot become another one.
+
+    Raises:
+        redis.RedisError: the connection was lost, or the server hangs.
+    """
+    connection: Any = pubsub.connection
+    if not isinstance(connection, Following):
+        return await pubsub.get_message(timeout=None)
+    message = await pubsub.get_message(timeout=QUIET)
+    if message is None:
+        await pubsub.ping()
+        message = await pubsub.get_message(timeout=QUIET)
+        if message is None:
+            await connection.disconnect(nowait=True)
+            raise redis.ConnectionError("a subscription gets no answer")
+    return None if message["type"] == "pong" else message
+
+
+def _is_up(replica: Any) -> bool:
+    """Return whether a Sentinel's report of a replica calls it reachable."""
+    fields = dict(zip(replica[::2], replica[1::2], strict=False)) if isinstance(replica, list) else dict(replica)
+    flags = str(fields.get("flags", "")).split(",")
+    return not {"s_down", "o_down", "disconnected"}.intersection(flags)

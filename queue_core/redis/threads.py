@@ -1,0 +1,85 @@
+"""A client for a thread outside the event loop that goes the ways of the asynchronous ones: one code for Sentinels and
+clusters, whose topology a second one would have to follow in the same way."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+import redis
+from redis.asyncio import Redis
+from redis.client import Pipeline
+
+T = TypeVar("T")
+
+
+class ThreadClient(redis.Redis):
+    """Waits for answers no longer than its time limit. Its event loop runs on a thread of its own."""
+
+    def __init__(self, client: Redis, timeout: float) -> None:
+        # Its own pool connects to nothing: each command goes through the other client.
+        super().__init__()
+        self._client = client
+        self._timeout = timeout
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="redis-heartbeat", daemon=True)
+        self._thread.start()
+
+    def execute_command(self, *args: Any, **options: Any) -> Any:
+        """Run a command.
+
+        Raises:
+            redis.RedisError: the server answers with an error, or does not answer in time.
+        """
+        return self.wait_for(self._client.execute_command(*args, **options))  # type: ignore[no-untyped-call]
+
+    def pipeline(self, transaction: bool = True, shard_hint: Any = None) -> Pipeline:
+        """Return an empty list of commands."""
+        return _ThreadPipeline(self, transaction)
+
+    async def send(self, stack: list[Any], transaction: bool, raise_on_error: bool) -> list[Any]:
+        """Run a list of commands."""
+        commands = self._client.pipeline(transaction=transaction)
+        for args, options in stack:
+            commands.execute_command(*args, **options)
+        return list(await commands.execute(raise_on_error))
+
+    def wait_for(self, what: Coroutine[Any, Any, T]) -> T:
+        """Run something on the loop and return what it returns."""
+
+        async def limited() -> T:
+            async with asyncio.timeout(self._timeout):
+                return await what
+
+        try:
+            return asyncio.run_coroutine_threadsafe(limited(), self._loop).result(self._timeout * 2)
+        except (TimeoutError, concurrent.futures.TimeoutError) as error:
+            raise redis.TimeoutError(f"no answer within {self._timeout:g} s") from error
+
+    def close(self) -> None:
+        """Disconnect and end the thread; doing it twice is safe."""
+        if self._loop.is_closed():
+            return
+
+        async def disconnect() -> None:
+            await self._client.aclose()
+            await self._client.connection_pool.disconnect()
+
+        asyncio.run_coroutine_threadsafe(disconnect(), self._loop).result(self._timeout * 2)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(self._timeout)
+        if not self._thread.is_alive():
+            self._loop.close()
+
+
+class _ThreadPipeline(Pipeline):
+    def __init__(self, client: ThreadClient, transaction: bool) -> None:
+        super().__init__(client.connection_pool, client.response_callbacks, transaction, None)
+        self._client = client
+
+    def execute(self, raise_on_error: bool = True) -> list[Any]:
+        stack, self.command_stack = [(args, options) for args, options in self.command_stack], []
+        return self._client.wait_for(self._client.send(stack, bool(self.transaction), raise_on_error))

@@ -1,0 +1,100 @@
+"""Jobs that are enqueued and run all the time while servers are disturbed: what was acknowledged, what became of it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from queue_core import JobQueue
+from queue_core.errors import QueueCoreError
+from queue_core.model.settings import JobsSettings
+from queue_core.worker.worker import Worker
+
+PATIENCE = 60.0
+LONG = bool(os.environ.get("TOPOLOGY_LONG"))
+"""Every disturbance in every mode, and the rates before and after."""
+PAUSE = 0.004
+"""Seconds between two jobs of a producer: a steady rate that a busy machine can keep, too."""
+
+
+@dataclass
+class Found:
+    """What a run has shown."""
+
+    acknowledged: set[int] = field(default_factory=set)
+    # number of a job -> how often it ran
+    runs: Counter[int] = field(default_factory=Counter)
+    # time.monotonic at the end of each run
+    ended_at: list[float] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+    disturbed_at: float = 0.0
+
+    @property
+    def lost(self) -> set[int]:
+        """Jobs whose enqueue had returned and that never ran."""
+        return self.acknowledged - self.runs.keys()
+
+    def rate(self, start: float, end: float) -> float:
+        """Return the jobs a second between two moments."""
+        return sum(start <= at < end for at in self.ended_at) / (end - start)
+
+
+async def under_load(
+    settings: JobsSettings,
+    queues: Sequence[str],
+    disturb: Callable[[], object],
+    before: float = 1.0,
+    after: float = 2.0,
+    pause: float = PAUSE,
+) -> Found:
+    """Enqueue and run jobs in these queues, disturb the servers meanwhile, and wait until all jobs have run."""
+    found = Found()
+    jobs = JobQueue(settings=settings)
+    stop = asyncio.Event()
+    ended = asyncio.Condition()
+
+    async def work(n: int) -> None:
+        found.runs[n] += 1
+        found.ended_at.append(time.monotonic())
+        async with ended:
+            ended.notify_all()
+
+    tasks = {queue: jobs.task(queue=queue, name=f"work_{queue}")(work) for queue in queues}
+
+    async def produce() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            try:
+                await tasks[queues[number % len(queues)]].enqueue(n=number)
+                found.acknowledged.add(number)
+            except QueueCoreError as error:
+                found.refusals.append(str(error))
+                await asyncio.sleep(0.1)
+            await asyncio.sleep(pause)
+
+    async with jobs:
+        worker = asyncio.create_task(Worker(jobs, concurrency=20).run())
+        producer = asyncio.create_task(produce())
+        try:
+            await asyncio.sleep(before)
+            found.disturbed_at = time.monotonic()
+            await asyncio.to_thread(disturb)
+            mark = len(found.ended_at)
+            async with asyncio.timeout(PATIENCE), ended:
+                await ended.wait_for(lambda: len(found.ended_at) >= mark + 50)
+            await asyncio.sleep(after)
+            stop.set()
+            await producer
+            async with asyncio.timeout(PATIENCE), ended:
+                await ended.wait_for(lambda: not found.lost)
+        finally:
+            stop.set()
+            worker.cancel()
+            producer.cancel()
+            await asyncio.gather(worker, producer, return_exceptions=True)
+    return found

@@ -1,0 +1,324 @@
+"""Real Sentinels and real clusters: every server a process of its own, on ports of the loopback address."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import redis
+
+from jobconsole.embedded.binaries import find_redis, preference
+
+PATIENCE = 30.0
+NAME = "jobs-primary"
+SLOTS = 16_384
+
+
+def wait_until(what: str, holds: Callable[[], Any], seconds: float = PATIENCE) -> Any:
+    """Wait until something holds, and return what it is."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            if found := holds():
+                return found
+        except redis.RedisError:
+            pass
+        assert time.monotonic() < end, f"not within {seconds} s: {what}"
+        time.sleep(0.05)
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports that no other process listens on, each below the range that needs a bus port above 65535."""
+    with ExitStack() as held:
+        found: list[int] = []
+        while len(found) < count:
+            one = held.enter_context(socket.socket())
+            one.bind(("127.0.0.1", 0))
+            port = one.getsockname()[1]
+            if port < 55_000:
+                found.append(port)
+        return found
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+class Server:
+    """One server; its folder and port stay when it is started again."""
+
+    def __init__(self, folder: Path, port: int, *options: str, sentinel: bool = False) -> None:
+        self.port = port
+        self.folder = folder / str(port)
+        self.folder.mkdir()
+        self._options, self._sentinel = options, sentinel
+        self._process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    def start(self) -> None:
+        """Start it, on the data that it has."""
+        program = find_redis(preference(None)).path
+        command = [str(program)]
+        if self._sentinel:
+            command += [str(self.folder / "sentinel.conf"), "--sentinel"]
+            if not (self.folder / "sentinel.conf").exists():
+                lines = [f"port {self.port}", "bind 127.0.0.1", f"dir {self.folder}", *self._options]
+                (self.folder / "sentinel.conf").write_text("\n".join(lines) + "\n")
+        else:
+            command += ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder), "--save", ""]
+            command += self._options
+        with (self.folder / "log").open("ab") as log:
+            # It makes one call of the kernel and takes no lock.
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=_die_with_parent)  # noqa: PLW1509
+
+    def revive(self) -> None:
+        """Let it run again, whatever was done to it."""
+        if self._process is None:
+            self.start()
+        else:
+            self.resume()
+
+    def client(self, **options: Any) -> redis.Redis:
+        """Return a client of this server alone."""
+        return redis.Redis(port=self.port, decode_responses=True, socket_timeout=5, **options)
+
+    def ask(self, *command: Any, **options: Any) -> Any:
+        """Run one command."""
+        with self.client(**options) as client:
+            return client.execute_command(*command)
+
+    def kill(self) -> None:
+        """Kill it, as a crash would."""
+        if self._process is not None:
+            os.kill(self._process.pid, signal.SIGCONT)
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def pause(self) -> None:
+        """Freeze it: connections stay open and get no answer."""
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Continue it."""
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGCONT)
+
+
+class Trio:
+    """A primary with two replicas, and three Sentinels."""
+
+    def __init__(self, folder: Path, password: str = "") -> None:
+        ports = free_ports(6)
+        login = ["--requirepass", password, "--masterauth", password] if password else []
+        self.options = {"password": password} if password else {}
+        data = ["--appendonly", "yes", "--repl-diskless-sync-delay", "0", *login]
+        self.servers = [Server(folder, port, *data) for port in ports[:3]]
+        first = self.servers[0]
+        wait_until("the primary answers", lambda: first.ask("PING", **self.options))
+        for replica in self.servers[1:]:
+            wait_until("it answers", lambda one=replica: one.ask("PING", **self.options))
+            replica.ask("REPLICAOF", "127.0.0.1", first.port, **self.options)
+        watch = [
+            f"sentinel monitor {NAME} 127.0.0.1 {first.port} 2",
+            f"sentinel down-after-milliseconds {NAME} 600",
+            f"sentinel failover-timeout {NAME} 1000",
+        ]
+        watch += [f"sentinel auth-pass {NAME} {password}", f"requirepass of-{password}"] if password else []
+        watch += [f"sentinel sentinel-pass of-{password}"] if password else []
+        self.sentinel_options = {"password": f"of-{password}"} if password else {}
+        self.sentinels = [Server(folder, port, *watch, sentinel=True) for port in ports[3:]]
+        for sentinel in self.sentinels:
+            wait_until("it answers", lambda one=sentinel: one.ask("PING", **self.sentinel_options))
+        self.wait_whole()
+
+    @property
+    def hosts(self) -> str:
+        """The addresses of the Sentinels, as in a URL."""
+        return ",".join(f"127.0.0.1:{one.port}" for one in self.sentinels)
+
+    def url(self, name: str = NAME) -> str:
+        """Return the address of the primary that Sentinels know by this name."""
+        login = f":{self.options['password']}@" if self.options else ""
+        query = f"?sentinel_password={self.sentinel_options['password']}" if self.options else ""
+        return f"redis+sentinel://{login}{self.hosts}/{name}/0{query}"
+
+    def primary(self) -> Server:
+        """Return the server that a Sentinel calls the primary."""
+        for sentinel in self.sentinels:
+            try:
+                _, port = sentinel.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME, **self.sentinel_options)
+            except redis.RedisError:
+                continue
+            return next(one for one in self.servers if one.port == int(port))
+        raise AssertionError("no Sentinel answers")
+
+    def wait_whole(self, replicas: int = 2) -> None:
+        """Wait until every Sentinel sees a quorum, and so many replicas follow the primary."""
+
+        def whole() -> bool:
+            for one in self.sentinels:
+                # The parser of the answer differs between versions of the library: text is enough here.
+                if "OK" not in str(one.ask("SENTINEL", "CKQUORUM", NAME, **self.sentinel_options)):
+                    return False
+            primary = self.primary().ask("ROLE", **self.options)
+            return primary[0] == "master" and len(primary[2]) >= replicas
+
+        wait_until("the trio is whole", whole)
+
+    def failover(self) -> None:
+        """Demote the primary as planned, and wait for its successor."""
+        before = self.primary().port
+        self.sentinels[0].ask("SENTINEL", "FAILOVER", NAME, **self.sentinel_options)
+        wait_until("there is another primary", lambda: self.primary().port != before)
+
+    def close(self) -> None:
+        """End all servers."""
+        for one in [*self.sentinels, *self.servers]:
+            one.kill()
+
+
+class Cluster:
+    """Three masters with a replica each."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        ports = free_ports(6)
+        common = ["--cluster-enabled", "yes", "--cluster-node-timeout", "1500", "--appendonly", "yes"]
+        common += ["--repl-diskless-sync-delay", "0", "--cluster-replica-validity-factor", "0", *options]
+        self.servers = []
+        for port in ports:
+            bus = free_ports(1)[0]
+            self.servers.append(Server(folder, port, *common, "--cluster-port", str(bus)))
+        for server in self.servers:
+            wait_until("it answers", lambda one=server: one.ask("PING"))
+        first = self.servers[0]
+        for server in self.servers[1:]:
+            bus = server.ask("CONFIG", "GET", "cluster-port")
+            number = bus["cluster-port"] if isinstance(bus, dict) else bus[1]
+            first.ask("CLUSTER", "MEET", "127.0.0.1", server.port, number)
+        step = SLOTS // 3 + 1
+        for place, server in enumerate(self.servers[:3]):
+            server.ask("CLUSTER", "ADDSLOTSRANGE", place * step, min(SLOTS, (place + 1) * step) - 1)
+        wait_until("all know all", lambda: all(len(self.nodes(one)) == 6 for one in self.servers))
+        for master, replica in zip(self.servers[:3], self.servers[3:], strict=True):
+            node = master.ask("CLUSTER", "MYID")
+            wait_until("it replicates", lambda one=replica, of=node: one.ask("CLUSTER", "REPLICATE", of))
+        self.wait_whole()
+
+    @staticmethod
+    def nodes(server: Server) -> list[list[str]]:
+        """Return what a server knows of the nodes: id, address, flags, …, slots."""
+        with server.client() as client:
+            client.set_response_callback("CLUSTER NODES", str)
+            text = str(client.execute_command("CLUSTER NODES"))
+        return [line.split() for line in text.splitlines() if line.strip()]
+
+    @property
+    def url(self) -> str:
+        """The address of the cluster by two of its nodes."""
+        return f"redis+cluster://127.0.0.1:{self.servers[0].port},127.0.0.1:{self.servers[4].port}"
+
+    def masters(self) -> list[Server]:
+        """Return the servers that own slots."""
+        alive = next(one for one in self.servers if self._answers(one))
+        found = [line for line in self.nodes(alive) if "master" in line[2] and "fail" not in line[2] and len(line) > 8]
+        ports = {int(line[1].partition("@")[0].rpartition(":")[2]) for line in found}
+        return [one for one in self.servers if one.port in ports]
+
+    @staticmethod
+    def _answers(server: Server) -> bool:
+        try:
+            return bool(server.ask("PING"))
+        except redis.RedisError:
+            return False
+
+    def owner(self, slot: int) -> Server:
+        """Return the master of a slot."""
+        for line in self.nodes(next(one for one in self.servers if self._answers(one))):
+            for part in line[8:]:
+                first, _, last = part.partition("-")
+                if not part.startswith("[") and int(first) <= slot <= int(last or first):
+                    port = int(line[1].partition("@")[0].rpartition(":")[2])
+                    return next(one for one in self.servers if one.port == port)
+        raise AssertionError(f"no master owns slot {slot}")
+
+    def replica_of(self, master: Server) -> Server:
+        """Return a replica of a master."""
+        node = master.ask("CLUSTER", "MYID")
+        for line in self.nodes(master):
+            if line[3] == node:
+                port = int(line[1].partition("@")[0].rpartition(":")[2])
+                return next(one for one in self.servers if one.port == port)
+        raise AssertionError("it has no replica")
+
+    def wait_whole(self) -> None:
+        """Wait until every server serves all slots, and every replica follows its master."""
+
+        def whole() -> bool:
+            for one in self.servers:
+                with one.client() as client:
+                    client.set_response_callback("CLUSTER INFO", str)
+                    if "cluster_state:ok" not in str(client.execute_command("CLUSTER INFO")):
+                        return False
+                role = one.ask("ROLE")
+                if role[0] == "slave" and role[3] != "connected":
+                    return False
+            return len(self.masters()) == 3
+
+        wait_until("the cluster is whole", whole)
+
+    def migrate(self, slot: int, target: Server) -> None:
+        """Give a slot with its keys to another master, while clients go on."""
+        source = self.owner(slot)
+        node = target.ask("CLUSTER", "MYID")
+        try:
+            source.ask("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", node)
+        except redis.ResponseError as error:
+            if "unknown" not in str(error).lower():
+                raise
+            self._migrate_by_keys(slot, source, target)
+        wait_until("the slot has moved", lambda: self.owner(slot) is target)
+
+    def _migrate_by_keys(self, slot: int, source: Server, target: Server) -> None:
+        ids = [one.ask("CLUSTER", "MYID") for one in (source, target)]
+        target.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", ids[0])
+        source.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", ids[1])
+        while keys := source.ask("CLUSTER", "GETKEYSINSLOT", slot, 10):
+            source.ask("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", *keys)
+        for one in (target, source):
+            one.ask("CLUSTER", "SETSLOT", slot, "NODE", ids[1])
+
+    def close(self) -> None:
+        """End all servers."""
+        for one in self.servers:
+            one.kill()
+
+
+@contextmanager
+def started(make: Callable[..., Any], *args: Any) -> Iterator[Any]:
+    """Start servers in a folder of their own."""
+    folder = Path(tempfile.mkdtemp(prefix="topology", dir="/tmp"))
+    found = None
+    try:
+        found = make(folder, *args)
+        yield found
+    finally:
+        if found is not None:
+            found.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def queues_on(cluster: Cluster, count: int) -> Sequence[str]:
+    """Return names of queues of which each master has some."""
+    return [f"q{number}" for number in range(count)]
