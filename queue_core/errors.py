@@ -8,6 +8,7 @@
     ├── QueueFull                 the queue's limit refuses the job for now
     ├── FilterError               a filter that cannot be read
     ├── UnknownTask               no handler of that name in this process
+    ├── LifespanFailed            what handlers share could not be set up, or not be given up
     ├── NotFound
     │   ├── JobNotFound
     │   ├── QueueNotFound
@@ -47,6 +48,14 @@ class QueueCoreError(Exception):
 
 class ConfigurationError(QueueCoreError):
     """A setting is missing, unknown or contradictory."""
+
+
+class LifespanFailed(QueueCoreError):
+    """A lifespan of a queue object raised an exception; `__cause__` is that."""
+
+    def __init__(self, name: str, error: str) -> None:
+        super().__init__(f"the lifespan '{name}' failed: {error}")
+        self.name = name
 
 
 class InvalidJob(QueueCoreError, ValueError):

@@ -17,6 +17,7 @@ from queue_core.client.effects import Effects
 from queue_core.client.enqueue import Enqueuer
 from queue_core.client.feed import EventFeed
 from queue_core.client.health import Health, Stats, health, stats
+from queue_core.client.lifespan import LifespanFunction, Lifespans
 from queue_core.client.middleware import Hooks, Middleware
 from queue_core.client.operations import Operations
 from queue_core.client.results import JobHandle, Results
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 M = TypeVar("M", bound=Middleware)
+F = TypeVar("F", bound=LifespanFunction)
 
 
 MOST_LISTED = 1000
@@ -225,6 +227,7 @@ class JobQueue(Housed, JobVerbs):
         self._compose(open_backend(self.settings), opened=False)
         self.tasks = TaskRegistry()
         self.hooks = Hooks()
+        self.lifespans = Lifespans()
         self.schedules = Schedules(self)
 
     def _compose(self, backend: Backend, opened: bool) -> None:
@@ -412,6 +415,22 @@ class JobQueue(Housed, JobVerbs):
         """Register hooks around the jobs of this object, before its workers start; see queue_core.client.middleware."""
         self.hooks.add(hook)
         return hook
+
+    def lifespan(self, function: F) -> F:
+        """Register what handlers share, before the workers start: an async function that fills a state and yields once.
+
+            @jobs.lifespan
+            async def connections(state):
+                async with httpx.AsyncClient() as state.http:
+                    yield
+
+        Handlers find it as `ctx.state`. Each worker, and each of its child processes, enters it before its first job
+        and leaves it after its last one; in a worker, the same loop runs it and the async handlers.
+
+        Raises:
+            ConfigurationError: it is no async function of one parameter that yields.
+        """
+        return self.lifespans.add(function)
 
     def swap(self, backend: Backend, opened: bool = False) -> tuple[Backend, bool]:
         """Work on another backend from now on; return the one before, and whether it was open. For `testing`."""

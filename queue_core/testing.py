@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from types import TracebackType
+from types import SimpleNamespace, TracebackType
 from typing import Protocol, Self
 
 from queue_core.backends import memory_backend
@@ -82,11 +82,13 @@ class InProcess:
         assert await handle.result() == {"ok": True}
 
     Everything of the queue object is there: retries, hooks, payload checks, the inspector. Time limits do not run, and
-    tasks with `process=True` run in this process. At the end the queue object is what it was before.
+    tasks with `process=True` run in this process. At the end the queue object is what it was before. Lifespans are not
+    entered: a test puts into `state` what its handlers are to find as `ctx.state`.
     """
 
     def __init__(self, jobs: Swappable) -> None:
         self.clock = FakeClock()
+        self.state = SimpleNamespace()
         self._jobs = jobs
         self._store = MemoryStore(self.clock, jobs.settings.retention, jobs.settings.queues)
         self._before: tuple[Backend, bool] | None = None
@@ -156,7 +158,7 @@ class InProcess:
     async def _run(self, claim: Claim) -> Outcome:
         definition, limits = self._jobs.tasks.get(claim.type), self._jobs.settings.limits
         attempt = RunningAttempt(claim, self.clock.monotonic(), self._journal)
-        around = ExecutionContext(limits, WORKER, self._threads, self._jobs.hooks, self._store, timed=False)
+        around = ExecutionContext(limits, WORKER, self._threads, self._jobs.hooks, self._store, self.state, timed=False)
         try:
             # A task of its own, as in a worker: the context variables that a job sets are not those of the next one.
             context = copy_context()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from queue_core.model.job import Claim, attempt_of, cut_line
@@ -83,7 +84,7 @@ class Sink(Protocol):
 class JobContext(ClaimFacts):
     """Given to a handler whose first parameter is annotated with it (or named `ctx`)."""
 
-    __slots__ = ("_begin", "_sink", "payload", "worker")
+    __slots__ = ("_begin", "_sink", "payload", "state", "worker")
 
     def __init__(
         self,
@@ -92,12 +93,15 @@ class JobContext(ClaimFacts):
         worker: str,
         sink: Sink,
         begin: Callable[[], AbstractAsyncContextManager[Any]],
+        state: SimpleNamespace,
     ) -> None:
         super().__init__(claim)
         self._sink = sink
         self._begin = begin
         self.payload = payload
         self.worker = worker
+        # what `@jobs.lifespan` has set up in this process
+        self.state = state
 
     @property
     def job_id(self) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from queue_core.client.logs import enter_attempt, enter_worker, setup_logging
-from queue_core.errors import QueueCoreError
+from queue_core.errors import LifespanFailed, QueueCoreError
 from queue_core.model.addresses import mask
 from queue_core.model.job import Claim
 from queue_core.model.text import safe
@@ -28,7 +28,7 @@ from queue_core.queue import JobQueue
 from queue_core.worker.attempt import RunningAttempt
 from queue_core.worker.execution import ExecutionContext, execute
 from queue_core.worker.journal import Relay
-from queue_core.worker.options import EXIT_USAGE
+from queue_core.worker.options import EXIT_LIFESPAN, EXIT_USAGE
 from queue_core.worker.process import load_target, run_loop
 
 ORPHAN_TICK = 0.5
@@ -56,8 +56,10 @@ class ReportingAttempt(RunningAttempt):
 
 async def run(jobs: JobQueue, worker: str, source: TextIO, output: TextIO) -> None:
     """Run the jobs on `source` until it ends."""
+    lifespan = jobs.lifespans.prepare()
+    await lifespan.enter()
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="job") as threads:
-        around = ExecutionContext(jobs.settings.limits, worker, threads, jobs.hooks, jobs.store)
+        around = ExecutionContext(jobs.settings.limits, worker, threads, jobs.hooks, jobs.store, lifespan.state)
         while (line := await asyncio.to_thread(source.readline)).endswith("\n"):
             claim = Claim(*json.loads(line))
             claim = claim._replace(tags=tuple(claim.tags))
@@ -72,7 +74,10 @@ async def run(jobs: JobQueue, worker: str, source: TextIO, output: TextIO) -> No
             outcome = await asyncio.create_task(handling, context=context)
             attempt.lines.flush()
             _send(output, {"outcome": outcome, "settled": attempt.settled, "perhaps": attempt.perhaps})
-    await jobs.close()
+    try:
+        await lifespan.leave()
+    finally:
+        await jobs.close()
 
 
 def _send(output: TextIO, message: object) -> None:
@@ -108,10 +113,10 @@ def main(target: str, worker: str, pipe: int, parent: int, *form: Any) -> None:
     with os.fdopen(pipe, "w", encoding="utf-8") as output:
         try:
             jobs = load_target(target)
+            run_loop(run(jobs, worker, source, output))
         except QueueCoreError as error:
             sys.stderr.write(f"{safe(mask(str(error)))}\n")
-            os._exit(EXIT_USAGE)
-        run_loop(run(jobs, worker, source, output))
+            os._exit(EXIT_LIFESPAN if isinstance(error, LifespanFailed) else EXIT_USAGE)
 
 
 if __name__ == "__main__":

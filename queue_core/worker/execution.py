@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
+from types import SimpleNamespace
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 from queue_core.client.context import JobContext
@@ -129,6 +130,8 @@ class ExecutionContext:
     threads: Executor
     hooks: Hooks
     store: JobStore
+    # what lifespans have set up in this process
+    state: SimpleNamespace
     # whether soft time limits run
     timed: bool = True
 
@@ -169,10 +172,11 @@ async def _handled(attempt: RunningAttempt, definition: Definition, around: Exec
     except ValueError as error:
         return outcomes.misfit(claim, 0, error, definition.policy, limits)
     own = partial(begin, attempt, definition, around.store)
-    args = (JobContext(claim, payload, around.worker, attempt, own),) if definition.takes_context else ()
+    state = around.state
+    args = (JobContext(claim, payload, around.worker, attempt, own, state),) if definition.takes_context else ()
     try:
         if around.hooks.around:
-            ctx = args[0] if args else JobContext(claim, payload, around.worker, attempt, own)
+            ctx = args[0] if args else JobContext(claim, payload, around.worker, attempt, own, state)
             call = partial(_call, attempt, definition, args, arguments, around)
             result = await around.hooks.around_run(ctx, call)
         elif definition.is_async and not definition.soft_timeout:

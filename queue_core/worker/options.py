@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from queue_core.model.settings import JobsSettings
 
 
-EXIT_FAILED, EXIT_USAGE, EXIT_UNREACHABLE, EXIT_REFUSED, EXIT_RECYCLE = 1, 2, 3, 5, 10
+EXIT_FAILED, EXIT_USAGE, EXIT_UNREACHABLE, EXIT_REFUSED, EXIT_RECYCLE, EXIT_LIFESPAN = 1, 2, 3, 5, 10, 11
 """Exit codes: something failed; a wrong target or setting; the store cannot be used now; it is of another version;
-another process shall go on."""
+another process shall go on; a lifespan could not be entered."""
 
 
 @dataclass(frozen=True, slots=True)

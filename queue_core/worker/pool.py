@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -115,6 +116,14 @@ class ChildProcess:
             pass
         raise ChildLost(await self._process.wait(), started)
 
+    async def close(self, leaves: bool) -> None:
+        """End the child; one that `leaves` lifespans gets some seconds for them."""
+        if leaves and self.alive and self._process.stdin is not None:
+            self._process.stdin.close()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._process.wait(), LEAVE_SECONDS)
+        await self.kill()
+
     async def kill(self) -> None:
         """End the child at once, whatever it does; a second time is safe."""
         self._transport.close()
@@ -142,6 +151,8 @@ def _outcome(fields: list[object]) -> Outcome:
     return outcome
 
 
+LEAVE_SECONDS = 5.0
+"""What a child may take to leave its lifespans."""
 START_SECONDS = 30.0
 """What a new child may take to import the queue object before the job's time limit begins."""
 
@@ -190,7 +201,8 @@ TRIES = 3
 class ProcessPool:
     """Warm children; jobs beyond their number wait for one, and their time limit does not run."""
 
-    def __init__(self, target: str, worker: str, most: int | None) -> None:
+    def __init__(self, target: str, worker: str, most: int | None, leaves: bool) -> None:
+        self._leaves = leaves
         self._target = target
         self._worker = worker
         self._slots = Slots(most, 2)
@@ -245,8 +257,8 @@ class ProcessPool:
 
     async def close(self) -> None:
         """End the children; those that run a job belong to its attempt."""
-        while self._idle:
-            await self._idle.pop().kill()
+        idle, self._idle = self._idle, []
+        await asyncio.gather(*(child.close(self._leaves) for child in idle))
 
 
 def target_of(jobs: JobQueue, target: str | None) -> str | None:
@@ -300,6 +312,8 @@ class Isolation:
     draining: Callable[[], bool]
     # children at a time; None: one for each processor, at least a few
     most: int | None
+    # whether children have lifespans to leave
+    leaves: bool
     _slots: Slots = field(init=False)
 
     def __post_init__(self) -> None:
@@ -325,7 +339,9 @@ class Isolation:
     async def _run(self, attempt: RunningAttempt, on_start: Callable[[], None]) -> Outcome:
         child = await ChildProcess.start(self.target, self.worker)
         try:
-            return await child.run(attempt, on_start)
+            outcome = await child.run(attempt, on_start)
+            await child.close(self.leaves)
+            return outcome
         except ChildLost as lost:
             await asyncio.sleep(WITNESS)
             to_blame = lost.started and lost.code not in OF_THE_SERVICE and not self.draining()

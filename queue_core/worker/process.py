@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 from queue_core.client.logs import setup_logging
 from queue_core.errors import (
     ConfigurationError,
+    LifespanFailed,
     QueueCoreError,
     SchemaEarlier,
     SchemaError,
@@ -29,6 +30,7 @@ from queue_core.errors import (
 from queue_core.queue import JobQueue
 from queue_core.worker.options import (
     EXIT_FAILED,
+    EXIT_LIFESPAN,
     EXIT_RECYCLE,
     EXIT_REFUSED,
     EXIT_UNREACHABLE,
@@ -94,12 +96,19 @@ async def work(jobs: JobQueue, target: str, options: ServiceOptions) -> int:
         worker.limit_jobs(options.max_jobs)
     guard = ProcessGuard(worker, options)
     watching = asyncio.create_task(guard.run())
+    code = 0
     try:
         await worker.run()
+    except LifespanFailed as error:
+        if not worker.stopping:
+            raise
+        logger.critical("%s", error)  # it did its work, and gives way to another one all the same
+        code = EXIT_FAILED
     finally:
         watching.cancel()
         await jobs.close()
-    code = EXIT_RECYCLE if guard.recycled else 0
+    if guard.recycled:
+        code = EXIT_RECYCLE
     if worker.stuck:
         # The end of an event loop would wait for handlers that swallow their cancellation, for ever.
         logger.warning("%d handlers cannot be ended; the process ends without them", worker.stuck)
@@ -189,6 +198,9 @@ def main(argv: list[str]) -> int:
     except ConfigurationError as error:
         logger.critical("%s", error)
         return EXIT_USAGE
+    except LifespanFailed as error:
+        logger.critical("%s", error)
+        return EXIT_LIFESPAN
     except (SchemaEarlier, SchemaNewer) as error:
         logger.critical("%s", error)
         return EXIT_REFUSED

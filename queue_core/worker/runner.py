@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
+from queue_core.client.lifespan import Lifespan
 from queue_core.client.logs import claim_fields, enter_attempt, enter_worker
 from queue_core.client.middleware import Hooks
 from queue_core.client.tasks import Definition, code_of
@@ -60,6 +61,8 @@ class RunPlan:
     max_losses: int = MOST_LOSSES
     # child processes at a time of either kind; None: one for each processor
     children: int | None = None
+    # what handlers share in this process; None: nothing
+    lifespan: Lifespan | None = None
 
 
 class Runner:
@@ -72,12 +75,14 @@ class Runner:
         self._limits = plan.limits
         self.concurrency = concurrency = plan.concurrency
         self._worker = plan.worker
+        lifespan = plan.lifespan or Lifespan(())
+        leaves = bool(lifespan)
         self._isolation = (
             None
             if plan.target is None
-            else Isolation(plan.target, plan.worker, plan.max_losses, lambda: self._draining, plan.children)
+            else Isolation(plan.target, plan.worker, plan.max_losses, lambda: self._draining, plan.children, leaves)
         )
-        self._pool = None if plan.target is None else ProcessPool(plan.target, plan.worker, plan.children)
+        self._pool = None if plan.target is None else ProcessPool(plan.target, plan.worker, plan.children, leaves)
         self._settler = settler
         self._publisher = publisher
         self._held = held
@@ -85,7 +90,7 @@ class Runner:
         self._running: set[RunningAttempt] = set()
         # Threads start as they are needed; more than the slots only replace those that were given up.
         self._threads = HandlerThreads(2 * concurrency + 10)
-        self._around = ExecutionContext(plan.limits, plan.worker, self._threads, plan.hooks, plan.store)
+        self._around = ExecutionContext(plan.limits, plan.worker, self._threads, plan.hooks, plan.store, lifespan.state)
         # attempts that ended since they were last counted, and how many of them there were in a second
         self._ended = 0
         self._counted_at = time.monotonic()

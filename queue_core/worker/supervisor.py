@@ -22,6 +22,8 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from queue_core.worker.options import (
+    EXIT_FAILED,
+    EXIT_LIFESPAN,
     EXIT_RECYCLE,
     EXIT_REFUSED,
     EXIT_USAGE,
@@ -168,7 +170,7 @@ class Service:
         place.process = None
         note = read_note(place.note)
         os.close(place.note)
-        if code not in (0, EXIT_RECYCLE, EXIT_REFUSED) and note is not None:
+        if code not in (0, EXIT_RECYCLE, EXIT_REFUSED, EXIT_LIFESPAN) and note is not None:
             # It did not give its jobs back; its lease would, in minutes. A store of another version would refuse them.
             self._reports = [*filter(threading.Thread.is_alive, self._reports), _report(note)]
         if self._stops:
@@ -176,6 +178,10 @@ class Service:
             return
         if code == EXIT_RECYCLE:
             place.pause, place.start_at = PAUSE_FIRST, now
+            return
+        if code == EXIT_LIFESPAN:
+            # It had claimed nothing, and the next one would most likely end so, too; the others drain.
+            self._exit, self._stops = EXIT_FAILED, 1
             return
         soon = now - place.started_at < SOON
         if soon and code in (EXIT_USAGE, EXIT_REFUSED):

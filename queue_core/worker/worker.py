@@ -82,7 +82,9 @@ class Worker:
         slots = _check_slots(concurrency)
         defaults, limits = jobs.settings.defaults, jobs.settings.limits
         most = defaults.max_losses
-        plan = RunPlan(handlers, jobs.hooks, limits, slots, self.id, jobs.store, target, most, defaults.children)
+        self._lifespan = jobs.lifespans.prepare()
+        runs_in = (target, most, defaults.children, self._lifespan)
+        plan = RunPlan(handlers, jobs.hooks, limits, slots, self.id, jobs.store, *runs_in)
         self._runner = Runner(plan, self._settler, self._publisher, self._held)
         request = ClaimRequest("", self.id, self._types, 0, self._times.lease)
         self._fetcher = Fetcher(jobs.store, jobs.dispatcher, self._runner, self._queues, request, jobs.settings.queues)
@@ -90,12 +92,11 @@ class Worker:
         # what to do about an event loop that does not answer for the length of a lease; None: it is only logged
         self.on_wedged: Callable[[], None] | None = end_process
         self._stall = jobs.settings.defaults.stall
-        executor = jobs.operations.executor()
         self._sweeper = Sweeper(
             jobs.store,
             jobs.dispatcher,
             jobs.schedule_store,
-            executor,
+            jobs.operations.executor(),
             jobs.hooks,
             self._publisher,
             Duty(self.id, self._times.lease, most, self._queues),
@@ -108,6 +109,7 @@ class Worker:
         else:
             self._end_by = time.monotonic() + self._grace + STUBBORN_SECONDS + self._settling + RETIRE_SECONDS
         self._stopping.set()
+        self._lifespan.interrupt()
         self._runner.hold_back()  # at once: the loop that drains learns of it later
 
     def limit_jobs(self, most: int) -> None:
@@ -151,6 +153,7 @@ class Worker:
 
         Raises:
             ConfigurationError: no tasks are registered.
+            LifespanFailed: a lifespan could not be entered, and nothing was claimed; or it could not be left.
             StoreUnavailable, SchemaMissing, SchemaNewer: the store cannot be used at the start.
         """
         if self._types == ():
@@ -158,18 +161,22 @@ class Worker:
         await self._jobs.open()
         # Room for today's history has to be there before the first settle, however long no worker ran.
         await self._jobs.store.prepare_history()
+        with self._signals():
+            try:
+                if await self._lifespan.enter():
+                    await self._to_the_end()
+            finally:
+                await self._lifespan.leave()
+
+    async def _to_the_end(self) -> None:
+        """Work until the end; a cancellation drains it like SIGTERM, and another one stops it like a second signal."""
         await self._jobs.schedules.announce()
         if self._types is not None:
             await self._jobs.store.register_types(self._jobs.tasks.schemas())
         self._runner.take_context()
-        with self._signals():
-            working = asyncio.create_task(self._work(), context=self._runner.context.copy())
-            # No other code knows this task: its cancellation is that of all, as the end of a program's event loop does.
-            self._runner.all_cancelled = lambda: working.cancelling() > 0
-            await self._to_the_end(working)
-
-    async def _to_the_end(self, working: asyncio.Task[None]) -> None:
-        """Wait for the work; a cancellation drains it like SIGTERM, and another one stops it like a second signal."""
+        working = asyncio.create_task(self._work(), context=self._runner.context.copy())
+        # No other code knows this task: its cancellation is that of all, as the end of a program's event loop does.
+        self._runner.all_cancelled = lambda: working.cancelling() > 0
         cancelled = False
         while not working.done():
             try:

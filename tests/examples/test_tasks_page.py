@@ -1,8 +1,13 @@
 """Blocks of docs/tasks.md."""
 
 import asyncio
+from typing import Any
+
+import psycopg
+import pytest
 
 from queue_core import JobQueue, Worker
+from tests.conformance.working import PATIENCE, working
 from tests.examples.blocks import blocks, run
 
 
@@ -20,3 +25,16 @@ async def test_from_plain_functions() -> None:
     assert (await jobs.store.queues())["images"], "the block pauses it"
     worker.stop()
     await running
+
+
+async def test_what_handlers_share(monkeypatch: pytest.MonkeyPatch, postgres_url: str) -> None:
+    monkeypatch.setenv("JOBS__QUEUE_BACKEND", "memory")
+    monkeypatch.setenv("DATABASE_URL", postgres_url.replace("postgresql://", "postgresql+psycopg://"))
+    (block,) = blocks("tasks.md", "## What handlers share")
+    names: dict[str, Any] = {}
+    exec(compile(block, "program", "exec", dont_inherit=True), names)
+    async with await psycopg.AsyncConnection.connect(postgres_url, autocommit=True) as connection:
+        await connection.execute("CREATE TABLE orders AS SELECT 7 AS customer FROM generate_series(1, 3)")
+        async with names["jobs"] as jobs, working(jobs):
+            assert await (await names["orders_of"].enqueue(customer=7)).result(PATIENCE) == 3
+        await connection.execute("DROP TABLE orders")
