@@ -31,7 +31,7 @@ from jobconsole.notebook.draw import Block, Drawing, FactsBlock, LinesBlock, not
 from jobconsole.notebook.rows import JobRows
 from jobconsole.present.facts import Fact, in_words, of_operation, only
 from queue_core.client.operations import this_author
-from queue_core.errors import InvalidArgument, QueueCoreError
+from queue_core.errors import InvalidArgument, QueueCoreError, ReadOnly
 from queue_core.model.filters import Filter, parse, render
 from queue_core.model.job import Job
 from queue_core.model.operation import Author, ChangeOptions, MemberVerb, Rollout
@@ -154,14 +154,25 @@ class Preview(Drawing):
         with in_one_sentence():
             if self.result is not None:
                 raise InvalidArgument(f"this preview was carried out already: {self.result.sentence}")
-            if not self.plan.ids:
-                raise InvalidArgument(f"no job is in a state for {self.plan.verb}; nothing was done")
             connection = self._connection
-            report = connection.run(carry_out(connection.operations, replace(self.plan, why=why)))
+            report = connection.run(carry_out(connection.operations, self.confirmed(why)))
             if report.operation is None and report.error is not None:
                 raise report.error
         self.result = ChangeResult(connection, report)
         return self.result
+
+    def confirmed(self, why: str) -> Plan:
+        """Return the plan with a person's reason.
+
+        Raises:
+            InvalidArgument: there is no job in it.
+            ReadOnly: the connection may look and not change.
+        """
+        if self._connection.read_only:
+            raise ReadOnly(self.plan.verb)
+        if not self.plan.ids:
+            raise InvalidArgument(f"no job is in a state for {self.plan.verb}; nothing was done")
+        return replace(self.plan, why=why)
 
 
 class ChangeResult(Drawing):

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
 from jobconsole.actions.plan import dead_only
+from jobconsole.core.connection import ContextInfo
 from jobconsole.core.progress import OperationLine, operation_line
 from jobconsole.core.rows import clean_signature, clean_worker, queue_line
 from jobconsole.notebook.change import Chosen, Preview, RetryOptions, preview
@@ -34,6 +35,8 @@ from queue_core.queue import JobQueue
 
 if TYPE_CHECKING:
     from jobconsole.notebook.live import LiveDisplay
+    from jobconsole.notebook.screen import ConsoleScreen
+    from jobconsole.notebook.widget import JobsWidget
 
 WINDOW = 900.0
 """Seconds over which the growth of a group is counted."""
@@ -280,6 +283,37 @@ class NotebookConsole(Drawing):
 
         with in_one_sentence():
             return watch(self.connection, dead_only(_filter(where)), every, seconds)
+
+    def widget(self, where: str = "", *, every: float = 2.0, rows: int = 20) -> JobsWidget:
+        """Return a table of dead jobs that refreshes, with retry and delete behind a preview.
+
+        Raises:
+            ConfigurationError: anywidget is not installed.
+            FilterError: the filter cannot be read.
+            StoreUnavailable: the store did not answer in time.
+        """
+        with in_one_sentence():
+            try:
+                from jobconsole.notebook.widget import JobsWidget
+            except ModuleNotFoundError as error:
+                raise ConfigurationError(f"widget() needs {error.name}: pip install 'jobconsole[notebook]'") from None
+            return JobsWidget(self.connection, where, every, rows)
+
+    def console_svg(
+        self, place: str = "triage", *, columns: int = 120, lines: int = 36, dark: bool = True
+    ) -> ConsoleScreen:
+        """Return the console's screen as a picture; `place`: a view, such as "live", or a job, as in "job/<id>".
+
+        Raises:
+            InvalidArgument: the place leads nowhere, or the size cannot be.
+            StoreUnavailable: the store did not answer in time.
+        """
+        from jobconsole.notebook.screen import console_screen, link_of
+
+        with in_one_sentence():
+            context = ContextInfo(self.settings.context or "", self.settings.word, self.settings.colour or "")
+            link = link_of(place)
+            return self.connection.run(console_screen(self.connection, context, link, (columns, lines), dark))
 
     # -- changes, behind a preview
 
