@@ -104,17 +104,18 @@ def _postgres_redis(settings: JobsSettings) -> Backend:
     from queue_core.stores.postgres.session.connection import place_of
     from queue_core.stores.postgres.store import PostgresStore
 
+    rules = settings.rules
     circuit = Circuit("redis")
-    store = PostgresStore(settings.postgres, settings.retention, settings.queues)
+    store = PostgresStore(settings.postgres, settings.retention, rules)
     pipelined = make_pipelined(settings.redis)
     dispatcher = RedisDispatcher(settings.redis, circuit, pipelined)
     return Backend(
         store,
-        PostgresInspector(settings.postgres, settings.queues),
+        PostgresInspector(settings.postgres, rules),
         dispatcher,
-        RedisEventBus(settings.redis, circuit, pipelined, settings.queues),
+        RedisEventBus(settings.redis, circuit, pipelined, rules),
         PostgresSchedules(settings.postgres, store),
-        PostgresOperations(settings.postgres, settings.queues),
+        PostgresOperations(settings.postgres, rules),
         circuit,
         Pairing(store, dispatcher, place_of(settings.postgres)),
     )
@@ -128,15 +129,16 @@ def _postgres(settings: JobsSettings) -> Backend:
     from queue_core.stores.postgres.session.listening import Notifications
     from queue_core.stores.postgres.store import PostgresStore
 
+    rules = settings.rules
     notifications = Notifications(settings.postgres)
-    store = PostgresStore(settings.postgres, settings.retention, settings.queues, notifications)
+    store = PostgresStore(settings.postgres, settings.retention, rules, notifications)
     return Backend(
         store,
-        PostgresInspector(settings.postgres, settings.queues),
+        PostgresInspector(settings.postgres, rules),
         PostgresDispatcher(settings.postgres, notifications),
-        PostgresEventBus(settings.postgres, notifications, settings.queues),
+        PostgresEventBus(settings.postgres, notifications, rules),
         PostgresSchedules(settings.postgres, store),
-        PostgresOperations(settings.postgres, settings.queues),
+        PostgresOperations(settings.postgres, rules),
         pairing=Pairing(store, None),
         hearing=notifications,
     )
@@ -151,15 +153,16 @@ def _redis(settings: JobsSettings) -> Backend:
     from queue_core.stores.redis.schedules import RedisSchedules
     from queue_core.stores.redis.store import RedisStore
 
+    rules = settings.rules
     circuit = Circuit("redis", meanwhile="waiting for its return")
     pipelined = make_pipelined(settings.redis)
     return Backend(
-        RedisStore(settings.redis, settings.retention, settings.queues),
-        RedisInspector(settings.redis, settings.queues),
+        RedisStore(settings.redis, settings.retention, rules),
+        RedisInspector(settings.redis, rules),
         RedisDispatcher(settings.redis, circuit, pipelined, ready="offered"),
-        RedisEventBus(settings.redis, circuit, pipelined, settings.queues),
-        RedisSchedules(settings.redis, settings.queues),
-        RedisOperations(settings.redis, settings.queues),
+        RedisEventBus(settings.redis, circuit, pipelined, rules),
+        RedisSchedules(settings.redis, rules),
+        RedisOperations(settings.redis, rules),
     )
 
 
@@ -171,15 +174,16 @@ def _sqlite(settings: JobsSettings) -> Backend:
     from queue_core.stores.sqlite.session import SqliteFile
     from queue_core.stores.sqlite.store import SqliteStore
 
+    rules = settings.rules
     file = SqliteFile(settings.sqlite)
     watcher = FileWatcher(file)
     return Backend(
-        SqliteStore(file, settings.retention, settings.queues),
+        SqliteStore(file, settings.retention, rules),
         SqliteInspector(file),
         SqliteDispatcher(file, watcher),
         SqliteEventBus(file, watcher),
-        SqliteSchedules(file, settings.queues),
-        SqliteOperations(file, settings.queues),
+        SqliteSchedules(file, rules),
+        SqliteOperations(file, rules),
     )
 
 
@@ -188,7 +192,7 @@ def _memory(settings: JobsSettings) -> Backend:
     from queue_core.runtime import SystemClock
     from queue_core.stores.memory.store import MemoryStore
 
-    store = MemoryStore(SystemClock(), settings.retention, settings.queues)
+    store = MemoryStore(SystemClock(), settings.retention, settings.rules)
     return memory_backend(store)._replace(dispatcher=LocalDispatcher())
 
 

@@ -36,13 +36,13 @@ from queue_core.client.tasks import (
     time_limits,
 )
 from queue_core.delivery.pairing import Pairing
-from queue_core.errors import InvalidArgument, QueueFull
+from queue_core.errors import ConfigurationError, InvalidArgument, QueueFull
 from queue_core.model.events import Event
 from queue_core.model.filters import Filter, parse
 from queue_core.model.job import Attempt, Inserted, Job
 from queue_core.model.report import Order, Page
 from queue_core.model.retry import Retry
-from queue_core.model.rules import Priority
+from queue_core.model.rules import Priority, QueueArguments, QueueRules, rules_from, rules_of
 from queue_core.model.settings import JobsSettings, settings_from
 from queue_core.model.states import Status
 from queue_core.model.validation import check_id, check_name, check_payloads, check_timeout, parse_duration
@@ -169,7 +169,7 @@ class JobVerbs(ABC):
         if self._manual is None:
             from queue_core.worker.manual import ManualClaims
 
-            most, rules = self.settings.defaults.max_losses, self.settings.queues
+            most, rules = self.settings.defaults.max_losses, self.settings.rules
             self._manual = ManualClaims(backend, self.hooks, self.operations.executor(), most, rules)
         return await self._manual.claim(queue, names, patience, lambda type_: self._terms(type_, length))
 
@@ -221,6 +221,8 @@ class JobQueue(Housed, JobVerbs):
             postgres=postgres, schema=schema, redis=redis, prefix=prefix, sqlite=sqlite, memory=memory
         )
         super().__init__()
+        # queues that have rules from the program
+        self._declared: set[str] = set()
         # what every new task passes through, once there is a blocking client; see queue_core.blocking.guard
         self.guard: Callable[[Task[Any, Any]], None] | None = None
         self.made: WeakSet[Task[Any, Any]] = WeakSet()
@@ -431,6 +433,28 @@ class JobQueue(Housed, JobVerbs):
             ConfigurationError: it is no async function of one parameter that yields.
         """
         return self.lifespans.add(function)
+
+    def queue(self, name: str, **rules: Unpack[QueueArguments]) -> QueueRules:
+        """Give a queue rules, as in `jobs.queue("mail", rate="50/s", concurrency=5)`, and return those that hold now.
+
+        The configuration wins key by key, so that it may change them without a release; `"*"` is a rule for all
+        queues, over which a queue's own one wins. Before the first use of this object.
+
+        Raises:
+            ConfigurationError: a rule cannot be, the queue has some from here already, or the object was used.
+        """
+        queue = check_name(name, "the queue's name")
+        if queue in self._declared:
+            raise ConfigurationError(f"queue '{queue}' has rules from this program already; give them in one call")
+        if self._open:
+            raise ConfigurationError(f"the rules of queue '{queue}' come too late: give them before the first use")
+        declared = rules_from(queue, rules)
+        self._declared.add(queue)
+        given = self.settings.queues
+        own = given[queue].over(declared) if queue in given else declared
+        self.settings = self.settings.model_copy(update={"queues": {**given, queue: own}})
+        self._compose(open_backend(self.settings), opened=False)
+        return rules_of(self.settings.rules, queue)
 
     def swap(self, backend: Backend, opened: bool = False) -> tuple[Backend, bool]:
         """Work on another backend from now on; return the one before, and whether it was open. For `testing`."""

@@ -90,7 +90,7 @@ class InProcess:
         self.clock = FakeClock()
         self.state = SimpleNamespace()
         self._jobs = jobs
-        self._store = MemoryStore(self.clock, jobs.settings.retention, jobs.settings.queues)
+        self._store = MemoryStore(self.clock, jobs.settings.retention, jobs.settings.rules)
         self._before: tuple[Backend, bool] | None = None
         self._backend = memory_backend(self._store)
         self._scheduler = Scheduler(self._backend.schedules, jobs.hooks)

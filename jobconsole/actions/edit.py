@@ -197,7 +197,7 @@ async def submit_edit(
         raise InvalidJob(f"the payload is not JSON: {error.reason}") from None
     encode_payload(payload, jobs.settings.limits.payload)
     operations = jobs.operations if operations is None else operations
-    rules = jobs.settings.queues
+    rules = jobs.settings.rules
     queue = ""
 
     async def enqueue() -> str:

@@ -34,6 +34,7 @@ class Enqueuer:
     def __init__(self, backend: Backend, settings: JobsSettings) -> None:
         self._backend = backend
         self._settings = settings
+        self._rules = settings.rules
         self._batcher: Batcher[NewJob, Inserted] = Batcher(self._flush, BATCH, weight_of)
         # Lists of queues with limits: one that is refused must not take the others with it.
         self._limited: Batcher[Sequence[NewJob], Sequence[Inserted] | QueueFull] = Batcher(
@@ -91,7 +92,7 @@ class Enqueuer:
 
     def _ordering_key(self, queue: str, options: EnqueueOptions) -> str | None:
         given = None if options.ordering_key is None else check_key(options.ordering_key, "ordering_key")
-        return rules_of(self._settings.queues, queue).key_of(given)
+        return rules_of(self._rules, queue).key_of(given)
 
     async def insert(self, jobs: Sequence[NewJob], connection: Any = None) -> Sequence[Inserted]:
         """Write jobs, all or none; when this returns they are durable, and are offered meanwhile.
@@ -108,7 +109,7 @@ class Enqueuer:
         if connection is not None:
             return await self._joining().insert_on(connection, jobs)
         # A caller that gives up takes only its own wait with it: a batch that is on its way has a task of its own.
-        if not any(rules_of(self._settings.queues, queue).limits for queue in {job.queue for job in jobs}):
+        if not any(rules_of(self._rules, queue).limits for queue in {job.queue for job in jobs}):
             return await self._batcher.put(jobs)
         (answer,) = await self._limited.put([jobs])
         if isinstance(answer, QueueFull):

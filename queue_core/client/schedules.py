@@ -125,7 +125,7 @@ class Schedules(Guarded):
             queue,
             int(Priority.NORMAL) if wanted is None else parse_priority(wanted),
             settings.defaults.max_retries if known.max_retries is None else known.max_retries,
-            rules_of(settings.queues, queue).key_of(None),
+            rules_of(settings.rules, queue).key_of(None),
         )
 
     # -- for operators

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, TypedDict
 from zlib import crc32
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, ValidationError
 
-from queue_core.errors import InvalidJob
-from queue_core.model.validation import Duration, SettingsModel
+from queue_core.errors import ConfigurationError, InvalidJob
+from queue_core.model.validation import Duration, SettingsModel, first_problem
 
 LOWEST, HIGHEST = -128, 127
 SEQUENCE_BITS = 45
@@ -132,6 +132,14 @@ class QueueRules(SettingsModel):
     # ordering keys are spread by hash over this many; 1: each key is its own
     shards: Annotated[int, Field(ge=1, le=65536)] = 1
 
+    def over(self, base: QueueRules) -> QueueRules:
+        """Return these rules, with what they leave out taken from others; band by band in `band_limits`."""
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        if "band_limits" in given:
+            bands = {name: getattr(self.band_limits, name) for name in self.band_limits.model_fields_set}
+            given["band_limits"] = base.band_limits.model_copy(update=bands)
+        return base.model_copy(update=given)
+
     @property
     def limits(self) -> dict[str, int]:
         """The limits that are set, by band; the empty text is the whole queue."""
@@ -172,9 +180,78 @@ class QueueRules(SettingsModel):
         return max(1.0, self.rate or 0.0)
 
 
+class QueueArguments(TypedDict, total=False):
+    """The rules of a queue as keyword arguments; see `QueueRules`."""
+
+    limit: int | None
+    band_limits: Mapping[str, int | None]
+    retry_after: float | str
+    aging: float | str
+    fifo: bool
+    dead_blocks_key: bool
+    concurrency: int | None
+    key_concurrency: int
+    rate: float | str | None
+    publish_results: bool
+    shards: int
+
+
 NO_RULES = QueueRules()
 Rules = Mapping[str, QueueRules]
 """By the queue's name; a queue that is not in it has no rules."""
+ALL = "*"
+"""The name under which rules for all queues are given."""
+
+
+class RulesForAll(dict[str, QueueRules]):
+    """Rules where each queue has some: a queue is in it from its first mention on.
+
+    Statements take the names of all queues with a rule from here, so a store mentions each queue that it reads of.
+    """
+
+    def __init__(self, own: Rules, every: QueueRules) -> None:
+        super().__init__({name: rules.over(every) for name, rules in own.items() if name != ALL})
+        self._every = every
+
+    def __missing__(self, queue: str) -> QueueRules:
+        found = self[queue] = self._every
+        return found
+
+    def get(self, queue: str, default: object = None) -> QueueRules:
+        """Return the rules of a queue, which is in this mapping from now on."""
+        return self[queue]
+
+    def __contains__(self, queue: object) -> bool:
+        return True
+
+    def __bool__(self) -> bool:
+        return True
+
+
+def rules_from(queue: str, given: Mapping[str, object]) -> QueueRules:
+    """Return rules that a program gives by name.
+
+    Raises:
+        ConfigurationError: there is no such rule, or it cannot have this value.
+    """
+    try:
+        return QueueRules.model_validate(given)
+    except ValidationError as error:
+        path, problem = first_problem(error)
+        raise ConfigurationError(f"queue '{queue}': {'.'.join(path)}: {problem}") from None
+
+
+def resolve(given: Rules) -> Rules:
+    """Return the rules of each queue from rules as they were given, among which may be some for all queues."""
+    every = given.get(ALL)
+    return given if every is None else RulesForAll(given, every)
+
+
+def mention(rules: Rules, queues: Iterable[str]) -> None:
+    """Have these queues in the rules, if there are some for all queues."""
+    if isinstance(rules, RulesForAll):
+        for queue in queues:
+            rules.get(queue)
 
 
 def rules_of(rules: Rules, queue: str) -> QueueRules:

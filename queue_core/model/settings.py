@@ -21,7 +21,7 @@ from pydantic import (
 
 from queue_core.errors import ConfigurationError, InvalidJob
 from queue_core.model.addresses import check_postgres_url, check_redis_url, join_redis_urls, mask
-from queue_core.model.rules import QueueRules
+from queue_core.model.rules import QueueRules, Rules, resolve
 from queue_core.model.validation import Duration, Retention, SettingsModel, Size, check_name
 
 
@@ -188,7 +188,7 @@ class JobsSettings(SettingsModel):
     defaults: Defaults = Defaults()
     retention: RetentionSettings = RetentionSettings()
     limits: Limits = Limits()
-    # by the queue's name
+    # by the queue's name, as they were given; * has those for all queues. `rules` has what holds
     queues: dict[QueueName, QueueRules] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -198,6 +198,11 @@ class JobsSettings(SettingsModel):
             shorter = self.retention.model_copy(update={"completed": 86400.0})
             object.__setattr__(self, "retention", shorter)  # frozen, but for its own validation
         return self
+
+    @property
+    def rules(self) -> Rules:
+        """The rules that hold for each queue."""
+        return resolve(self.queues)
 
     @property
     def mode(self) -> str:

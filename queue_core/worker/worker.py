@@ -76,7 +76,7 @@ class Worker:
         # what outcomes may take that wait for the store at the end, and when, by time.monotonic, all is over
         self._settling = max(5.0, self._times.lease / 2)
         self._end_by = math.inf
-        self._publisher = EventPublisher(jobs.bus, jobs.settings.queues)
+        self._publisher = EventPublisher(jobs.bus, jobs.settings.rules)
         self._settler = Settler(jobs.store, jobs.dispatcher, self._publisher, self._held, jobs.hooks)
         handlers, target = handlers_of(jobs, handler, queues, target)
         slots = _check_slots(concurrency)
@@ -87,7 +87,7 @@ class Worker:
         plan = RunPlan(handlers, jobs.hooks, limits, slots, self.id, jobs.store, *runs_in)
         self._runner = Runner(plan, self._settler, self._publisher, self._held)
         request = ClaimRequest("", self.id, self._types, 0, self._times.lease)
-        self._fetcher = Fetcher(jobs.store, jobs.dispatcher, self._runner, self._queues, request, jobs.settings.queues)
+        self._fetcher = Fetcher(jobs.store, jobs.dispatcher, self._runner, self._queues, request, jobs.settings.rules)
         self._fetcher.pairing = jobs.pairing
         # what to do about an event loop that does not answer for the length of a lease; None: it is only logged
         self.on_wedged: Callable[[], None] | None = end_process

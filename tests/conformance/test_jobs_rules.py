@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from queue_core.client.context import JobContext
-from queue_core.errors import InvalidJob, QueueFull
+from queue_core.errors import ConfigurationError, InvalidJob, QueueFull
 from queue_core.model.filters import Filter
 from queue_core.model.retry import Retry
-from queue_core.model.rules import QueueRules
+from queue_core.model.rules import QueueArguments, QueueRules
 from queue_core.model.settings import JobsSettings
 from queue_core.queue import JobQueue
 from tests.conformance.working import PATIENCE, until_status, working
@@ -228,3 +228,58 @@ async def test_the_events_tell_of_new_jobs_only(jobs: JobQueue) -> None:
     assert again.id == first.id
     known = {job.id for job in (await jobs.inspector.jobs(Filter(), 1000)).jobs}
     assert set(heard) <= known
+
+
+async def test_rules_for_all_queues_and_a_queue_s_own_ones(mode_settings: JobsSettings) -> None:
+    every = QueueRules.model_validate({"band_limits": {"high": 1, "low": 2}, "aging": 60, "retry_after": 7})
+    own = QueueRules.model_validate({"band_limits": {"low": None}, "limit": 2})
+    settings = mode_settings.model_copy(update={"queues": {"*": every, "mail": own}})
+    processes = (
+        [JobQueue(settings=settings)] if settings.mode == "memory" else [JobQueue(settings=settings) for _ in "abc"]
+    )
+    async with processes[0] as jobs:
+        for queue in ("images", "mail"):
+            await jobs.enqueue("any", queue=queue, priority="high")
+            with pytest.raises(QueueFull) as full:
+                await jobs.enqueue("any", queue=queue, priority="high")
+            assert (full.value.band, full.value.limit, full.value.retry_after) == ("high", 1, 7)
+        await jobs.enqueue("any", queue="mail", priority="low")
+        with pytest.raises(QueueFull) as full:
+            await jobs.enqueue("any", queue="mail", priority="low")
+        assert (full.value.band, full.value.limit) == ("", 2)
+    # Another process, which has not met the queue: a retried job is placed by the queue's aging, and counts.
+    async with processes[len(processes) // 2] as jobs:
+        job = await jobs.claim_next("images")
+        assert job is not None
+        await job.fail("gone", retry=False)
+        await jobs.enqueue("late", queue="images", priority="low")
+    async with processes[-1] as jobs:
+        assert (await jobs.operations.change("retry", [job.id])).ids == (job.id,)
+        (first, second) = await jobs.store.list_ready("images", 0, 10)
+        assert (first.id, second.id != first.id) == (job.id, True)
+        assert second.rank - first.rank == pytest.approx((10 - 0) * 60e6, rel=0.2)
+        with pytest.raises(QueueFull):
+            await jobs.enqueue("any", queue="images", priority="high")
+
+
+async def test_rules_of_a_program_come_below_its_configuration(mode_settings: JobsSettings) -> None:
+    given = {"mail": QueueRules.model_validate({"limit": 1}), "*": QueueRules.model_validate({"retry_after": "9s"})}
+    jobs = JobQueue(settings=mode_settings.model_copy(update={"queues": given}))
+    rules = jobs.queue("mail", limit=50, rate="50/s", concurrency=5)
+    assert (rules.limit, rules.rate, rules.concurrency, rules.retry_after) == (1, 50, 5, 9)
+    assert jobs.queue("*", retry_after="20s", key_concurrency=2).key_concurrency == 2
+    assert jobs.queue("other", limit=3).retry_after == 9
+    with pytest.raises(ConfigurationError, match="'mail' has rules from this program already"):
+        jobs.queue("mail", limit=2)
+    with pytest.raises(ConfigurationError, match="queue 'x': rate: 'fast' is no rate"):
+        jobs.queue("x", rate="fast")
+    async with jobs:
+        await jobs.enqueue("any", queue="mail")
+        with pytest.raises(QueueFull, match=r"limit 1\); try again in 9 s"):
+            await jobs.enqueue("any", queue="mail")
+        with pytest.raises(ConfigurationError, match="too late: give them before the first use"):
+            jobs.queue("late", limit=2)
+
+
+def test_the_arguments_are_those_of_the_record() -> None:
+    assert list(QueueArguments.__annotations__) == list(QueueRules.model_fields)

@@ -296,11 +296,12 @@ def test_an_environment_without_settings() -> None:
 
 def test_the_files_of_the_documentation_are_understood() -> None:
     text = (ROOT / "docs" / "configuration.md").read_text()
-    ours, console = re.findall(r"^```yaml\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    ours, console, *_ = re.findall(r"^```yaml\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     Path("jobs.yaml").write_text(ours)
     Path("jobconsole.yaml").write_text(console)
     programs = configuration.load(environ=NOWHERE).settings
     assert (programs.mode, programs.redis.prefix, programs.queues["images"].rate) == ("postgres+redis", "jobs:", 100)
+    assert (programs.rules["mail"].band_limits.low, programs.rules["images"].retry_after) == (50, 60)
     settings = load(environ=NOWHERE).settings
     assert (settings.redis.timeout, settings.queues) == (5, programs.queues)
     assert load(environ=NOWHERE, context="prod").contexts["prod"]["word"] == "PRODUCTION"

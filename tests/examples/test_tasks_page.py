@@ -1,7 +1,7 @@
-"""Blocks of docs/tasks.md."""
+"""Blocks of docs/tasks.md and docs/configuration.md."""
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 import pytest
@@ -38,3 +38,13 @@ async def test_what_handlers_share(monkeypatch: pytest.MonkeyPatch, postgres_url
         async with names["jobs"] as jobs, working(jobs):
             assert await (await names["orders_of"].enqueue(customer=7)).result(PATIENCE) == 3
         await connection.execute("DROP TABLE orders")
+
+
+async def test_rules_of_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JOBS__QUEUE_BACKEND", "memory")
+    monkeypatch.setenv("JOBS__QUEUES", '{"*": {"band_limits": {"low": 50}}, "mail": {"concurrency": 2}}')
+    names: dict[str, Any] = {"JobQueue": JobQueue}
+    for block in blocks("configuration.md"):
+        await run(block, names)
+    rules = cast(JobQueue, names["jobs"]).settings.rules["mail"]
+    assert (rules.rate, rules.concurrency, rules.band_limits.low) == (50, 2, 50)

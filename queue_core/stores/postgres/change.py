@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 from queue_core.model.job import Ready
 from queue_core.model.operation import Changed, ChangeOptions, MemberVerb
-from queue_core.model.rules import Rules, key_in, rules_of
+from queue_core.model.rules import Rules, RulesForAll, key_in, mention, rules_of
 from queue_core.stores.postgres.capacity import limited
 from queue_core.stores.postgres.dialect import Rows, plain_array, text_array
+from queue_core.stores.postgres.insert import QUEUES
 from queue_core.stores.postgres.ordering import (
     Arrivals,
     KeyRequest,
@@ -145,6 +146,8 @@ def retry(members: Members, options: ChangeOptions, rules: Rules) -> Plan[Change
     Raises:
         NoSuchQueue: their new queue must be created first.
     """
+    if isinstance(rules, RulesForAll):
+        mention(rules, [row[0] for row in (yield QUEUES, {})])
     current = yield (
         "change/with_rules",
         arrays(members)

@@ -20,7 +20,7 @@ from queue_core.model.job import (
     Reclaimed,
     Settled,
 )
-from queue_core.model.rules import Rules
+from queue_core.model.rules import Rules, mention
 from queue_core.model.settings import PostgresSettings, RetentionSettings
 from queue_core.ports.store import ClaimRequest, DueWork, Led
 from queue_core.stores.postgres import logs
@@ -244,6 +244,7 @@ class PostgresStore:
     async def queues(self) -> dict[str, bool]:
         rows = await self._sweeps.run(QUEUES)
         self._queue_ids.remember((name, queue_id) for name, queue_id, _ in rows)
+        mention(self._rules, (name for name, _, _ in rows))
         return {name: paused for name, _, paused in rows}
 
     async def acquire_leadership(self, duty: str, worker: str, seconds: float) -> bool:
