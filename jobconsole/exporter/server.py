@@ -1,4 +1,4 @@
-"""The exporter: /metrics and /healthz from a thread of its own, so that it fits into any other program.
+"""The exporter: /metrics, /healthz and /events from a thread of its own, so that it fits into any other program.
 
 It owns its connections and its event loop. A back-end that is down, at the start or later, never ends it:
 `jobconsole_up` reports it, and the next scrape tries again.
@@ -10,20 +10,25 @@ import asyncio
 import json
 import os
 import socket
+import ssl
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from importlib.metadata import version
+from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry, disable_created_metrics
 from prometheus_client.exposition import choose_encoder
 
 from jobconsole.exporter.collector import MOST_TYPES, JobsCollector, TypeNames
-from jobconsole.exporter.http import HttpServer, Response
 from jobconsole.exporter.reading import LIMIT, Reader, Reading
+from jobconsole.web.auth import BasicAuth
+from jobconsole.web.http import Guard, Handler, HttpServer, Request, Response, plain
+from jobconsole.web.stream import CONTENT_TYPE, HEADERS, EventStreams, parse_query
 from queue_core.backends import open_backend
+from queue_core.client.feed import EventFeed
 from queue_core.model.report import Overview
 from queue_core.model.settings import JobsSettings
 from queue_core.ports.backend import Backend
@@ -53,6 +58,11 @@ class ExporterOptions:
     # job types with a label of their own; none: the first `most_types`
     types: tuple[str, ...] = ()
     most_types: int = MOST_TYPES
+    # files of a certificate chain and its key, both or none
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    # file of names and hashed passwords, without which metrics and events are refused
+    auth_file: str | None = None
 
 
 class Exporter:
@@ -77,21 +87,28 @@ class Exporter:
         """The address of the health check, once started."""
         return self._address("/healthz")
 
+    @property
+    def events_url(self) -> str:
+        """The address of the events, once started."""
+        return self._address("/events")
+
     def _address(self, path: str) -> str:
+        scheme = "http" if self._options.tls_cert is None else "https"
         host = f"[{self._options.host}]" if ":" in self._options.host else self._options.host
-        return f"http://{host}:{self._port}{path}"
+        return f"{scheme}://{host}:{self._port}{path}"
 
     def start(self) -> None:
         """Listen and serve; starting twice is safe.
 
         Raises:
-            ExporterError: the port is in use, or the address is not of this machine.
+            ExporterError: the port is in use, the address is not of this machine, or a file cannot be used.
         """
         if self._thread is not None:
             return
         disable_created_metrics()  # type: ignore[no-untyped-call]
         bound: Future[int] = Future()
-        arguments = (open_backend(self._settings), bound)
+        doors = _doors(self._options)
+        arguments = (open_backend(self._settings), doors, bound)
         self._thread = threading.Thread(target=self._run, args=arguments, name="exporter", daemon=True)
         self._thread.start()
         try:
@@ -116,20 +133,28 @@ class Exporter:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def _run(self, backend: Backend, bound: Future[int]) -> None:
+    def _run(self, backend: Backend, doors: _Doors, bound: Future[int]) -> None:
         try:
-            asyncio.run(self._serve(backend, bound))
+            asyncio.run(self._serve(backend, doors, bound))
         except Exception as error:
             if bound.done():
                 raise
             bound.set_exception(error)
 
-    async def _serve(self, backend: Backend, bound: Future[int]) -> None:
+    async def _serve(self, backend: Backend, doors: _Doors, bound: Future[int]) -> None:
         self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
         delivery = backend.dispatcher if self._settings.mode.endswith("+redis") else None
         reader = Reader(backend.inspector, delivery, backend.store.name, self._options.limit)
         routes = Routes(reader, self._settings.mode, self._types)
-        server = HttpServer({"/metrics": routes.metrics, "/healthz": routes.health})
+        feed = EventFeed(backend.bus)
+        streams = EventStreams(feed, backend.inspector)
+        handlers: dict[str, Handler] = {
+            "/": routes.landing,
+            "/metrics": routes.metrics,
+            "/healthz": routes.health,
+            "/events": EventRoute(streams),
+        }
+        server = HttpServer(handlers, doors.guard, doors.tls)
         try:
             bound.set_result(await server.start(self._options.host, self._options.port))
             # Connections are made, and what is wrong with them is logged, before the first scrape.
@@ -138,6 +163,7 @@ class Exporter:
             first.cancel()
         finally:
             await server.stop()
+            await feed.close()
             await backend.close()
 
     def _refusal(self, error: Exception) -> str:
@@ -154,28 +180,103 @@ def _reason(error: Exception) -> str:
     return os.strerror(error.errno)
 
 
+class _Doors(NamedTuple):
+    """Who gets in, and how."""
+
+    guard: Guard
+    tls: ssl.SSLContext | None
+
+
+def _doors(options: ExporterOptions) -> _Doors:
+    """Read the files of the options.
+
+    Raises:
+        ExporterError: a file cannot be used.
+    """
+    tls = None
+    if (options.tls_cert is None) is not (options.tls_key is None):
+        raise ExporterError("--tls-cert and --tls-key belong together")
+    if options.tls_cert is not None:
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.minimum_version = ssl.TLSVersion.TLSv1_2
+        try:
+            tls.load_cert_chain(options.tls_cert, options.tls_key, password="")
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, FileNotFoundError | PermissionError) else "no such pair"
+            raise ExporterError(f"{options.tls_cert} and {options.tls_key}: {reason}") from None
+    if options.auth_file is None:
+        return _Doors(_everyone, tls)
+    try:
+        return _Doors(BasicAuth(options.auth_file, OPEN), tls)
+    except ValueError as error:
+        raise ExporterError(str(error)) from None
+
+
+async def _everyone(request: Request) -> Response | None:
+    return None
+
+
+OPEN = frozenset({"/", "/healthz"})
+"""Paths without a password: a probe has none, and the landing page has nothing but links."""
+
+_LANDING = """\
+<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>jobconsole</title>
+<h1>jobconsole {version}</h1>
+<ul>
+<li><a href="/metrics">/metrics</a>: for Prometheus
+<li><a href="/healthz">/healthz</a>: whether jobs can be enqueued and run
+<li><a href="/events">/events</a>: what happens, as Server-Sent Events
+</ul>
+</html>
+"""
+
+
+class EventRoute:
+    """Answers /events with a stream."""
+
+    def __init__(self, streams: EventStreams) -> None:
+        self._streams = streams
+
+    async def __call__(self, request: Request) -> Response:
+        """Return the stream of the events that the request asks for."""
+        try:
+            query = parse_query(request.query, request.headers.get("last-event-id", ""))
+        except ValueError as error:
+            return plain(HTTPStatus.BAD_REQUEST, f"{error}\n")
+        return Response(HTTPStatus.OK, b"", CONTENT_TYPE, HEADERS, self._streams.read(query))
+
+
 class Routes:
-    """What the two paths answer."""
+    """What the other paths answer."""
 
     def __init__(self, reader: Reader, mode: str, types: TypeNames | None = None) -> None:
         self._reader = reader
         self._mode = mode
         self._types = types or TypeNames()
 
-    async def metrics(self, headers: Mapping[str, str]) -> Response:
+    async def landing(self, request: Request) -> Response:
+        """Answer with links to the other paths."""
+        body = _LANDING.format(version=version("jobconsole"))
+        policy = {"Content-Security-Policy": "default-src 'none'"}
+        return Response(HTTPStatus.OK, body.encode(), "text/html; charset=utf-8", policy)
+
+    async def metrics(self, request: Request) -> Response:
         """Answer a scrape, within the timeout in Prometheus's header."""
-        reading = await self._reader.read(_patience(headers))
+        reading = await self._reader.read(_patience(request.headers))
         registry = CollectorRegistry()
         registry.register(JobsCollector(lambda: reading, self._types))
-        encode, content_type = choose_encoder(headers.get("accept", ""))
+        encode, content_type = choose_encoder(request.headers.get("accept", ""))
         return Response(HTTPStatus.OK, encode(registry), content_type)
 
-    async def health(self, headers: Mapping[str, str]) -> Response:
+    async def health(self, request: Request) -> Response:
         """Answer 200 when the store answers (`degraded` without Redis) and 503 when it does not.
 
         The counts are null where they could not be read in time.
         """
-        reading = await self._reader.ping(_patience(headers))
+        reading = await self._reader.ping(_patience(request.headers))
         status = _status(reading)
         healthy = status != "failing"
         body = {

@@ -126,10 +126,10 @@ class EventFeed:
 
     @asynccontextmanager
     async def reading(
-        self, wanted: Wanted = lambda event: True, *, job_id: str | None = None, buffer: int = BUFFER
+        self, wanted: Wanted = lambda event: True, *, job_id: str | None = None, buffer: int | None = None
     ) -> AsyncIterator[EventReader]:
         """Receive the wanted events, of one job or of all: inside the context no later one is missed unnoticed."""
-        reader = EventReader(wanted, buffer)
+        reader = EventReader(wanted, BUFFER if buffer is None else buffer)
         group = self._readers if job_id is None else self._of_job.setdefault(job_id, set())
         group.add(reader)
         try:

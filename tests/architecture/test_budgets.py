@@ -27,7 +27,6 @@ WIDE_CONSTRUCTORS: Mapping[str, str] = {}
 LONG_LUA_FILES: Mapping[str, str] = {}
 MANY_IMPORTS: Mapping[str, str] = {
     "jobconsole.cli.commands.edit": "several small modules in one, each with its own imports",
-    "jobconsole.cli.commands.launch": "five commands, each of which loads what it starts",
     "jobconsole.notebook.session": "the face of a notebook: it names every part, each with its records",
     "jobconsole.tui.app": "it composes what the console shows",
     "jobconsole.tui.base.refresher": "several small modules in one, each with its own imports",

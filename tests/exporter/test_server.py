@@ -21,6 +21,7 @@ from pydantic import SecretStr
 from jobconsole.embedded.servers import EmbeddedServers
 from jobconsole.exporter.reading import Reader
 from jobconsole.exporter.server import Exporter, ExporterError, ExporterOptions, Routes
+from jobconsole.web.http import Request
 from queue_core.model.report import Overview
 from queue_core.model.settings import JobsSettings, PostgresSettings, RedisSettings
 from queue_core.stores.memory.read import MemoryInspector
@@ -28,6 +29,7 @@ from queue_core.stores.postgres.migrate import migrate
 from tests.conformance.world import World
 from tests.exporter.scenes import play
 
+SCRAPE = Request("GET", "/")
 MEMORY = JobsSettings(queue_backend="memory")
 SLACK = 5.0
 """Seconds that a busy machine may add to a time limit."""
@@ -93,8 +95,8 @@ class TestAnswers:
 
     def test_other_paths_and_methods(self) -> None:
         with serving() as exporter:
-            answer, body = ask(exporter, "/")
-            assert (answer.status, body) == (404, b"404 not found; there are /healthz /metrics\n")
+            answer, body = ask(exporter, "/nothing")
+            assert (answer.status, body) == (404, b"404 not found; there are / /events /healthz /metrics\n")
             answer, _ = ask(exporter, method="POST")
             assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD")
 
@@ -159,25 +161,25 @@ class TestReading:
     async def test_scrapes_that_overlap_share_one_read(self, remembered: World) -> None:
         inspector = _Slow(remembered)
         routes = Routes(Reader(inspector, None, "memory", 30.0), "memory")
-        scrapes = [asyncio.create_task(routes.metrics({})) for _ in range(5)]
+        scrapes = [asyncio.create_task(routes.metrics(SCRAPE)) for _ in range(5)]
         await inspector.begun.wait()
         inspector.go.set()
         answers = await asyncio.gather(*scrapes)
         assert inspector.reads == 1
         assert len({answer.body for answer in answers}) == 1
-        await routes.metrics({})
+        await routes.metrics(SCRAPE)
         assert inspector.reads == 2
 
     async def test_a_read_that_takes_too_long_is_given_up_and_counted(self, remembered: World) -> None:
         inspector = _Slow(remembered)
         routes = Routes(Reader(inspector, None, "memory", 0.05), "memory")
-        answer = await routes.metrics({})
+        answer = await routes.metrics(SCRAPE)
         assert answer.status == 200
         assert up(answer.body) == {"memory": 0}
         assert b"queue_size" not in answer.body
         assert b'jobconsole_scrape_errors_total{backend="memory"} 1.0' in answer.body
         inspector.go.set()
-        answer = await routes.metrics({})
+        answer = await routes.metrics(SCRAPE)
         assert up(answer.body) == {"memory": 1}
         assert b'jobconsole_scrape_errors_total{backend="memory"} 1.0' in answer.body
 
@@ -186,16 +188,16 @@ class TestReading:
         counts = ("status", "healthy", "pending", "running", "workers")
         routes = Routes(Reader(remembered.inspector, None, "memory", 10.0), "memory")
         await remembered.running(priority=127)
-        report = json.loads((await routes.health({})).body)
+        report = json.loads((await routes.health(SCRAPE)).body)
         assert tuple(report[name] for name in counts) == ("ok", True, 8, 1, 1)
         slow = Routes(Reader(_Slow(remembered), None, "memory", 0.05), "memory")
-        report = json.loads((await slow.health({})).body)
+        report = json.loads((await slow.health(SCRAPE)).body)
         assert tuple(report[name] for name in counts) == ("ok", True, None, None, None)
 
     async def test_it_answers_before_prometheus_gives_up(self, remembered: World) -> None:
         routes = Routes(Reader(_Slow(remembered), None, "memory", 60.0), "memory")
         began = time.monotonic()
-        await routes.metrics({"x-prometheus-scrape-timeout-seconds": "0.6"})
+        await routes.metrics(SCRAPE._replace(headers={"x-prometheus-scrape-timeout-seconds": "0.6"}))
         assert time.monotonic() - began < SLACK
 
 

@@ -1,19 +1,17 @@
-"""The commands that start something: `ui`, `open`, `demo`, `exporter` and `bench`."""
+"""The commands that start something: `ui`, `open`, `demo` and `bench`."""
 
 from __future__ import annotations
 
 import argparse
 import gc
-import signal
 import sys
-import threading
 from typing import TYPE_CHECKING
 
 from jobconsole.cli.failures import DONE, FAILED, UsageError, progress
 from jobconsole.cli.output import Output, TextColumn
-from jobconsole.cli.root import Parser, add_globals, port, positive, whole
-from jobconsole.cli.session import settings_of, start_log
-from jobconsole.settings import check_servers, queue_of
+from jobconsole.cli.root import Parser, add_globals, whole
+from jobconsole.cli.session import settings_of
+from jobconsole.settings import check_servers
 from queue_core.model.addresses import mask
 
 if TYPE_CHECKING:
@@ -162,51 +160,6 @@ def run_demo(options: argparse.Namespace, output: Output) -> int:
 
     given = {name: getattr(options, name) for name in DemoOptions.__slots__ if hasattr(options, name)}
     return int(demonstrate(DemoOptions(**given)))
-
-
-def add_exporter_arguments(parser: Parser) -> None:
-    """Declare the options."""
-    parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="listen here (default 127.0.0.1)")
-    parser.add_argument("--port", type=port, default=9808, metavar="N", help="(default 9808; 0 = a free one)")
-    parser.add_argument("--limit", type=positive, metavar="T", help="for reading all servers (default 2.5s)")
-    parser.add_argument(
-        "--type", action="append", default=[], metavar="NAME", help="only these get a label of their own"
-    )
-    parser.add_argument("--most-types", type=whole(0, 10_000), default=100, metavar="N", help="labels (default 100)")
-    add_globals(parser)
-    parser.set_defaults(run=run_exporter)
-
-
-def run_exporter(options: argparse.Namespace, output: Output) -> int:
-    """Serve; servers that are down do not end it, `jobconsole_up` reports them.
-
-    Raises:
-        ConfigurationError, ExporterError: it cannot serve at all.
-    """
-    settings = settings_of(options)
-    queue_of(settings)
-    from jobconsole.exporter.reading import LIMIT
-    from jobconsole.exporter.server import Exporter, ExporterOptions
-
-    start_log(options)
-    ended = _termination()
-    how = ExporterOptions(options.host, options.port, options.limit or LIMIT, tuple(options.type), options.most_types)
-    with Exporter(settings.jobs, how) as exporter:
-        if output.as_json:
-            output.json({"metrics": exporter.url, "healthz": exporter.health_url})
-        else:
-            output.line(f"metrics: {exporter.url}")
-            output.line(f"healthz: {exporter.health_url}")
-        output.flush()
-        ended.wait()
-    return DONE
-
-
-def _termination() -> threading.Event:
-    ended = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
-    return ended
 
 
 _COLUMNS = (TextColumn("FIGURE"), TextColumn("VALUE", "right"), TextColumn("UNIT"))

@@ -1,0 +1,229 @@
+"""As much of an HTTP server as scrapes, probes and event streams need: GET and HEAD of a few paths, all bounded.
+
+One answer a connection. A client that sends or takes nothing is cut off; event streams have places of their own, so
+that they cannot keep a scrape or a probe out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+import struct
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from http import HTTPStatus
+from typing import NamedTuple
+
+_PATIENCE = 5.0
+"""Seconds that a client has for its request, for the TLS handshake, and for taking the answer."""
+STALL = 30.0
+"""Seconds that the reader of a stream may take nothing, before it is cut off."""
+_BUFFER = 64 << 10
+"""Bytes of a stream that wait for its reader in this process, and as many in the kernel."""
+_LARGEST = 16 << 10
+"""Bytes of a request's head; asyncio's reader stops there."""
+_MOST = 64
+"""Connections at a time; one more gets status 503 with Retry-After."""
+MOST_STREAMS = 64
+"""Streams at a time, beside these connections."""
+
+
+class Request(NamedTuple):
+    """What was asked."""
+
+    method: str
+    path: str
+    # what follows the question mark, as it was sent
+    query: str = ""
+    # names in lower case
+    headers: Mapping[str, str] = {}
+
+
+Stream = AsyncGenerator[bytes, None]
+
+
+class Response(NamedTuple):
+    """An answer."""
+
+    status: HTTPStatus
+    body: bytes = b""
+    content_type: str = "text/plain; charset=utf-8"
+    # further headers
+    headers: Mapping[str, str] = {}
+    # what follows in place of a body, until it ends or the client goes away
+    stream: Stream | None = None
+
+
+Handler = Callable[[Request], Awaitable[Response]]
+Guard = Callable[[Request], Awaitable[Response | None]]
+"""Returns the refusal of a request, or None."""
+
+
+async def _no_guard(request: Request) -> Response | None:
+    return None
+
+
+class HttpServer:
+    """Serves handlers by path until it is stopped. A path that ends in a slash has those below it, too, save `/`."""
+
+    def __init__(
+        self, handlers: Mapping[str, Handler], guard: Guard = _no_guard, tls: ssl.SSLContext | None = None
+    ) -> None:
+        self._handlers = handlers
+        self._guard = guard
+        self._tls = tls
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._connections = 0
+        self._streams = 0
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen, and return the port (the one that was free, for port 0).
+
+        Raises:
+            OSError: the address is in use, or not of this machine.
+        """
+        handshake = {} if self._tls is None else {"ssl_handshake_timeout": _PATIENCE}
+        self._server = await asyncio.start_server(self._serve, host, port, limit=_LARGEST, ssl=self._tls, **handshake)
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def stop(self) -> None:
+        """Stop listening, and end what is being answered."""
+        if self._server is not None:
+            self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        with contextlib.suppress(OSError, TimeoutError, EOFError, asyncio.CancelledError):
+            await self._answered(reader, writer)
+        _cut(writer)
+
+    async def _answered(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._connections += 1
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                request = await _request(reader)
+            response = await self._answer(request)
+            head = request is not None and request.method == "HEAD"
+            writer.write(_message(response, head))
+            if response.stream is None or head:
+                await _closed(writer)
+                return
+            self._connections -= 1
+            self._streams += 1
+            try:
+                await _streamed(response.stream, reader, writer)
+            finally:
+                self._streams -= 1
+                self._connections += 1
+        finally:
+            self._connections -= 1
+
+    async def _answer(self, request: Request | None) -> Response:
+        if request is None:
+            return plain(HTTPStatus.BAD_REQUEST)
+        handler = self._handlers.get(request.path) or self._below(request.path)
+        if handler is None:
+            known = " ".join(sorted(self._handlers))
+            return plain(HTTPStatus.NOT_FOUND, f"404 not found; there are {known}\n")
+        if request.method not in {"GET", "HEAD"}:
+            return plain(HTTPStatus.METHOD_NOT_ALLOWED)._replace(headers={"Allow": "GET, HEAD"})
+        if self._connections > _MOST:
+            return _busy()
+        if (refused := await self._guard(request)) is not None:
+            return refused
+        response = await handler(request)
+        return _busy() if response.stream is not None and self._streams >= MOST_STREAMS else response
+
+    def _below(self, path: str) -> Handler | None:
+        folder, _, name = path.rpartition("/")
+        return self._handlers.get(f"{folder}/") if folder and name else None
+
+
+def _cut(writer: asyncio.StreamWriter) -> None:
+    """End a connection, unless it has ended in order; what its client has not taken is dropped, in the kernel, too."""
+    connection = writer.get_extra_info("socket")
+    if connection is not None:
+        with contextlib.suppress(OSError):
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
+
+
+async def _closed(writer: asyncio.StreamWriter) -> None:
+    """Wait until the client has taken everything, or its time is over."""
+    async with asyncio.timeout(_PATIENCE):
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+
+
+async def _streamed(stream: Stream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Send a stream until it ends, its reader goes away, or takes nothing for too long."""
+    writer.transport.set_write_buffer_limits(high=_BUFFER)
+    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
+    sending, gone = asyncio.create_task(_send(stream, writer)), asyncio.create_task(_until_gone(reader))
+    try:
+        await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (sending, gone):
+            task.cancel()
+        await asyncio.gather(sending, gone, return_exceptions=True)
+
+
+async def _send(stream: Stream, writer: asyncio.StreamWriter) -> None:
+    async with contextlib.aclosing(stream) as parts:
+        async for part in parts:
+            writer.write(part)
+            async with asyncio.timeout(STALL):
+                await writer.drain()
+    await _closed(writer)
+
+
+async def _until_gone(reader: asyncio.StreamReader) -> None:
+    while await reader.read(_LARGEST):
+        pass
+
+
+async def _request(reader: asyncio.StreamReader) -> Request | None:
+    """Return what was asked, or None when it is not HTTP/1."""
+    try:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+    except asyncio.LimitOverrunError:
+        return None
+    first, *lines = head.split("\r\n")
+    parts = first.split(" ")
+    if len(parts) != 3 or not parts[2].startswith("HTTP/1."):
+        return None
+    headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    path, _, query = parts[1].partition("?")
+    return Request(parts[0], path, query, headers)
+
+
+def plain(status: HTTPStatus, text: str = "") -> Response:
+    """Return an answer of one line."""
+    return Response(status, (text or f"{status.value} {status.phrase.lower()}\n").encode())
+
+
+def _busy() -> Response:
+    return plain(HTTPStatus.SERVICE_UNAVAILABLE)._replace(headers={"Retry-After": "1"})
+
+
+def _message(response: Response, head: bool) -> bytes:
+    length = [] if response.stream is not None else [f"Content-Length: {len(response.body)}"]
+    lines = [
+        f"HTTP/1.1 {response.status.value} {response.status.phrase}",
+        f"Content-Type: {response.content_type}",
+        *length,
+        "Cache-Control: no-store",
+        "X-Content-Type-Options: nosniff",
+        "Connection: close",
+        *(f"{name}: {value}" for name, value in response.headers.items()),
+    ]
+    return "\r\n".join([*lines, "", ""]).encode("latin-1") + (b"" if head else response.body)
