@@ -7,7 +7,6 @@ import shlex
 from pathlib import Path
 
 import pytest
-import yaml
 
 from jobconsole.cli.root import parser_of
 from jobconsole.exporter.table import TABLE
@@ -69,13 +68,3 @@ def test_the_table_of_metrics_is_the_one_that_is_served() -> None:
     assert {name: (kind, tuple(re.findall(r"\w+", labels)), said) for name, kind, labels, said in rows} == {
         name: tuple(spec) for name, spec in TABLE.items()
     }
-
-
-def test_alerts_name_metrics_that_are_there() -> None:
-    *_, text = blocks("metrics.md", "yaml")
-    rules = yaml.safe_load(text)["groups"][0]["rules"]
-    assert len({rule["alert"] for rule in rules}) == len(rules)
-    for rule in rules:
-        named = set(re.findall(r"\b(?:job|jobs|queue|jobconsole)_\w+", rule["expr"]))
-        assert named
-        assert named <= set(TABLE)

@@ -1,4 +1,4 @@
-"""`jobconsole exporter`: serve metrics, health and events; make the line of a password."""
+"""`jobconsole exporter`: serve metrics, health and events; print rules, a dashboard, the line of a password."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--auth-file", metavar="FILE", help="names and hashed passwords for /metrics and /events")
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument("--auth-line", metavar="NAME", help="print a line of that file, for a password that is asked")
+    instead.add_argument("--print-rules", action="store_true", help="print the rules for Prometheus (YAML)")
+    instead.add_argument("--print-dashboard", action="store_true", help="print the dashboard for Grafana (JSON)")
     add_globals(parser)
     parser.set_defaults(run=run_exporter)
 
@@ -41,6 +43,11 @@ def run_exporter(options: argparse.Namespace, output: Output) -> int:
     """
     if options.auth_line is not None:
         return _print_auth_line(options.auth_line, output)
+    if options.print_rules or options.print_dashboard:
+        from jobconsole.exporter.dashboard import FILE, RULES
+
+        output.write((RULES if options.print_rules else FILE).read_text(encoding="utf-8"))
+        return DONE
     settings = settings_of(options)
     queue_of(settings)
     from jobconsole.exporter.reading import LIMIT
