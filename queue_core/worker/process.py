@@ -10,9 +10,10 @@ import contextlib
 import importlib
 import logging
 import os
-import resource
 import sys
 import threading
+import time
+from collections import deque
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,8 +37,11 @@ from queue_core.worker.options import (
     EXIT_UNREACHABLE,
     EXIT_USAGE,
     ServiceOptions,
+    Vitals,
+    resident_memory,
     write_note,
     write_sign,
+    write_vitals,
 )
 from queue_core.worker.worker import Worker
 
@@ -50,6 +54,8 @@ CLOSE_SECONDS = 2.0
 """What the end of the event loop may take after the worker has ended."""
 GUARD_TICK = 0.25
 """Seconds between two checks of the service that started this process, and at what this process has used."""
+LAGS = 60
+"""Checks of which the latest one is kept, as the lag of the event loop."""
 
 
 def load_target(target: str) -> JobQueue:
@@ -92,6 +98,8 @@ async def work(jobs: JobQueue, target: str, options: ServiceOptions) -> int:
     )
     if options.note is not None:
         write_note(options.note, worker.id, jobs.settings)
+    if options.vitals is not None:
+        os.set_inheritable(options.vitals, False)
     if options.max_jobs is not None:
         worker.limit_jobs(options.max_jobs)
     guard = ProcessGuard(worker, options)
@@ -133,6 +141,7 @@ class ProcessGuard:
         self._worker = worker
         self._options = options
         self.recycled = False
+        self._lags: deque[float] = deque(maxlen=LAGS)
 
     async def run(self) -> None:
         """Watch until there is a reason to stop the worker, and from its stop on show that it goes on, for ever."""
@@ -143,7 +152,10 @@ class ProcessGuard:
                 self._show()
             elif not self._worker.stopping:
                 self._check(parent)
+            self._keep_vitals()
+            before = time.monotonic()
             await asyncio.sleep(GUARD_TICK)
+            self._lags.append(max(0.0, time.monotonic() - before - GUARD_TICK))
 
     def _check(self, parent: int) -> None:
         if os.getppid() != parent:  # no signal of a parent's death exists on every system
@@ -153,6 +165,13 @@ class ProcessGuard:
             self.recycled = True
             logger.info("%s; this worker drains and is replaced", reason)
             self._worker.stop()
+
+    def _keep_vitals(self) -> None:
+        if self._options.vitals is not None:
+            lag, (working, slots, busy) = max(self._lags, default=0.0), self._worker.load
+            vitals = Vitals(time.monotonic(), working, slots, busy, self._worker.stuck, resident_memory(), lag)
+            with contextlib.suppress(OSError):
+                write_vitals(self._options.vitals, vitals)
 
     def _show(self) -> None:
         if self._options.note is not None:
@@ -167,16 +186,6 @@ class ProcessGuard:
         if self._options.max_memory is not None and (used := resident_memory()) > self._options.max_memory:
             return f"{used >> 20} MiB of memory are used"
         return ""
-
-
-def resident_memory() -> int:
-    """Return the bytes of memory that this process holds; where the system has no such figure, the most ever."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    except (OSError, ValueError, IndexError):
-        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return most if sys.platform == "darwin" else most << 10
-    return pages * resource.getpagesize()
 
 
 def run_loop(main: Coroutine[Any, Any, T]) -> T:

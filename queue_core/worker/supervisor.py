@@ -16,10 +16,11 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from queue_core.worker.options import (
     EXIT_FAILED,
@@ -27,10 +28,15 @@ from queue_core.worker.options import (
     EXIT_RECYCLE,
     EXIT_REFUSED,
     EXIT_USAGE,
+    SIGN_TICK,
     Note,
+    ProcessReport,
+    ServiceManager,
     ServiceOptions,
+    ServiceReport,
     open_note,
     read_note,
+    read_vitals,
     signs,
     to_stop,
 )
@@ -50,8 +56,6 @@ PREPARE_TICK = 0.5
 """Seconds between two checks whether the first worker works."""
 SILENCE = 5.0
 """Seconds over its grace period that a worker may take without a sign of its event loop, before it is killed."""
-SIGN_TICK = 0.5
-"""Seconds between two checks for such a sign."""
 LAST_SECONDS = 2.0
 """Seconds that a service which ends waits for its reports."""
 TAKE_BACK_SECONDS = 60.0
@@ -72,6 +76,8 @@ class _ProcessSlot:
     passed: int = 0
     # descriptor of the file in which it notes who it is
     note: int = -1
+    # descriptor of the file with the vitals of whatever process is in this place
+    vitals: int = -1
     # seconds of time.monotonic after which it is killed unless it gives a sign, and how many it had given
     kill_at: float = math.inf
     signs: int = 0
@@ -85,6 +91,11 @@ class Service:
     options: ServiceOptions
     # called with the pids whenever they change
     on_change: Callable[[list[int]], None] = lambda pids: None
+    # the settings of the workers' queue object as plain values, once one has noted them
+    settings: dict[str, Any] | None = None
+    # processes that were replaced, by why: recycled, died
+    restarts: Counter[str] = field(default_factory=Counter)
+    _manager: ServiceManager = field(default_factory=lambda: ServiceManager({}))
     _places: list[_ProcessSlot] = field(default_factory=list)
     _stops: int = 0
     _exit: int = 0
@@ -93,7 +104,8 @@ class Service:
 
     def run(self) -> int:
         """Run until SIGTERM or SIGINT, or until a wrong target, setting or store ends all; return the exit code."""
-        self._places = [_ProcessSlot() for _ in range(self.options.processes)]
+        self._manager = ServiceManager(os.environ)
+        self._places = [_ProcessSlot(vitals=open_note()) for _ in range(self.options.processes)]
         self.options = replace(self.options, service=os.getpid())
         wake_read, wake_write = os.pipe()
         os.set_blocking(wake_write, False)
@@ -105,6 +117,7 @@ class Service:
         threading.Thread(target=self._prepare, name="prepare", daemon=True).start()
         try:
             while self._turn():
+                self._manager.notify(self.report())
                 # Signals wake the loop through the pipe, so a death is seen at once.
                 if selector.select(self._patience()):
                     os.read(wake_read, 4096)
@@ -126,6 +139,7 @@ class Service:
             time.sleep(PREPARE_TICK)
             for place in self._places:
                 if place.process is not None and (note := read_note(place.note)) is not None:
+                    self.settings = note.settings
                     with contextlib.suppress(Exception):  # what is wrong is logged when it is needed
                         _import_store(note)
                     return
@@ -154,10 +168,13 @@ class Service:
         if self._stops or now < place.start_at:
             return False
         place.note = open_note()
-        options = replace(self.options, note=place.note)
+        os.ftruncate(place.vitals, 0)
+        options = replace(self.options, note=place.note, vitals=place.vitals)
         command = [sys.executable, "-m", "queue_core.worker.process", self.target, options.to_json()]
         # A group of its own: Ctrl+C reaches this process alone, which passes one signal on.
-        place.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, process_group=0, pass_fds=(place.note,))
+        place.process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, process_group=0, pass_fds=(place.note, place.vitals)
+        )
         place.started_at = now
         place.passed, place.kill_at, place.signs = 0, math.inf, 0
         # A signal may have come while the process was being started.
@@ -176,6 +193,7 @@ class Service:
         if self._stops:
             self._exit = max(self._exit, 1 if code not in (0, EXIT_RECYCLE, -signal.SIGTERM, -signal.SIGINT) else 0)
             return
+        self.restarts["recycled" if code == EXIT_RECYCLE else "died"] += 1
         if code == EXIT_RECYCLE:
             place.pause, place.start_at = PAUSE_FIRST, now
             return
@@ -198,7 +216,8 @@ class Service:
         """Return the seconds until a place wants its next process, or a check; None while all have theirs."""
         if self._stops:
             return SIGN_TICK
-        waits = [place.start_at for place in self._places if place.process is None]
+        waits = [time.monotonic() + self._manager.patience] if self._manager.patience < math.inf else []
+        waits += [place.start_at for place in self._places if place.process is None]
         return max(0.0, min(waits) - time.monotonic()) if waits else None
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
@@ -224,6 +243,11 @@ class Service:
             process.kill()
             place.kill_at = math.inf
 
+    def report(self) -> ServiceReport:
+        """Return how the processes are; from any thread."""
+        now = time.monotonic()
+        return ServiceReport(tuple(_seen(place, now) for place in self._places), bool(self._stops))
+
     def _kill(self) -> None:
         for place in self._places:
             if place.process is not None:
@@ -232,6 +256,18 @@ class Service:
 
     def _pids(self) -> list[int]:
         return [place.process.pid for place in self._places if place.process is not None]
+
+
+def _seen(place: _ProcessSlot, now: float) -> ProcessReport:
+    process, vitals = place.process, read_vitals(place.vitals)
+    since = place.started_at if vitals is None else vitals.at
+    silence = max(0.0, now - max(since, place.started_at))
+    if process is None:
+        return ProcessReport(None, "down", None, silence)
+    if vitals is None:
+        return ProcessReport(process.pid, "starting", None, silence)
+    state: Literal["working", "stopping"] = "working" if vitals.working else "stopping"
+    return ProcessReport(process.pid, "starting" if not vitals.working and not place.passed else state, vitals, silence)
 
 
 def _report(note: Note) -> threading.Thread:

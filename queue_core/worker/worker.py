@@ -51,6 +51,9 @@ class Worker:
     every job of the `queues`, whatever its type, in place of the registered tasks.
     """
 
+    # from its registration to its end
+    _working = False
+
     def __init__(
         self,
         jobs: JobQueue,
@@ -132,6 +135,11 @@ class Worker:
         return self._runner.stuck
 
     @property
+    def load(self) -> tuple[bool, int, int]:
+        """Whether it works, and how many of how many slots are taken: working, slots, busy."""
+        return self._working and not self.stopping, self._runner.concurrency, self._runner.busy
+
+    @property
     def stopping(self) -> bool:
         """Whether it was stopped."""
         return self._stopping.is_set()
@@ -207,6 +215,7 @@ class Worker:
         patience = Patience(self._stall, self._times.lease)
         watchdog = Watchdog(self._runner.job_of, patience, heartbeat.hand_back, self.on_wedged)
         watchdog.start()
+        self._working = True
         self._publish_state("started")
         types = "every type" if self._types is None else ", ".join(self._types)
         logger.info("worker %s runs %s on %s", self.id, types, ", ".join(self._queues))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from jobconsole.cli.failures import DONE, Missing, check_terminal, confirm
+from jobconsole.cli.failures import DONE, Missing, Unreachable, check_terminal, confirm
 from jobconsole.cli.immediate import in_turn, record, report_dry_run
 from jobconsole.cli.output import Output
-from jobconsole.cli.root import Parser, add_change, add_verbs, duration, positive, size, whole
+from jobconsole.cli.root import Parser, add_change, add_verbs, duration, port, positive, size, whole
 from jobconsole.cli.session import connected, settings_of, start_log
 from jobconsole.cli.tables import WORKERS, show_table, worker_body
 from jobconsole.format.humanize import plural
@@ -23,6 +24,9 @@ from queue_core.variables import PROGRAMS
 if TYPE_CHECKING:
     from queue_core.model.operation import WorkerOrder
     from queue_core.queue import JobQueue
+    from queue_core.worker.supervisor import Service
+
+logger = logging.getLogger("queue_core.worker")
 
 LONGEST_VARIABLE = (128 << 10) - 100
 """Bytes of a value; Linux passes 128 KiB with the name, and more than a thousand queues may have rules."""
@@ -40,6 +44,10 @@ def add_run_arguments(verb: Parser) -> None:
     verb.add_argument("--heartbeat", type=positive, metavar="T", help="(default: jobs.defaults.heartbeat, 1m)")
     verb.add_argument("--max-jobs", type=whole(1, 10**12), metavar="N", help="replace a process after so many jobs")
     verb.add_argument("--max-memory", type=size, metavar="SIZE", help="replace a process over so much, as 512MiB")
+    verb.add_argument(
+        "--health-port", type=port, metavar="N", help="serve probes and this service's metrics (0: a free one)"
+    )
+    verb.add_argument("--health-host", default="127.0.0.1", metavar="ADDRESS", help="there (default 127.0.0.1)")
     verb.add_argument("--grace", type=duration, default=30.0, metavar="T", help="to finish jobs after SIGTERM (30s)")
 
 
@@ -55,7 +63,7 @@ def run_workers(options: argparse.Namespace, output: Output) -> int:
     if settings.handed_down is not None:
         _hand_down(settings.handed_down)
     from queue_core.worker.options import ServiceOptions
-    from queue_core.worker.supervisor import supervise
+    from queue_core.worker.supervisor import Service
 
     log_format, log_level = start_log(options)
     how = ServiceOptions(
@@ -70,7 +78,30 @@ def run_workers(options: argparse.Namespace, output: Output) -> int:
         log_format=log_format,
         log_level=log_level,
     )
-    return supervise(options.target, how)
+    service = Service(options.target, how)
+    if options.health_port is None:
+        return service.run()
+    return _run_with_health(service, options.health_host, options.health_port)
+
+
+def _run_with_health(service: Service, host: str, number: int) -> int:
+    """Run a service and serve its health meanwhile.
+
+    Raises:
+        Unreachable: the port is in use, or the address is not of this machine.
+    """
+    from jobconsole.web.service import HealthPort
+
+    health = HealthPort(service, host, number)
+    try:
+        bound = health.start()
+    except OSError as error:
+        raise Unreachable(f"cannot listen on {host}:{number}: {os.strerror(error.errno or 0)}") from None
+    logger.info("health: http://%s:%d/healthz", host, bound)
+    try:
+        return service.run()
+    finally:
+        health.stop()
 
 
 def _hand_down(variables: Mapping[str, str]) -> None:
